@@ -1,0 +1,144 @@
+"""Cluster autoscaler: scales node groups up for pods that fit nowhere, and down again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import aws_cdk as cdk
+from constructs import Construct
+
+from gpu_constructs.autoscaling.cluster_autoscaler_manifests import NAME, NAMESPACE, cluster_autoscaler_chart
+from gpu_constructs.pod_identity import PodIdentity, policy_document
+from gpu_constructs.cluster_ref import (
+    AnyCluster,
+    kubernetes_version_of,
+    name_of,
+    refuse_unless_cluster,
+    refuse_unless_kubectl,
+    string_equals,
+)
+from gpu_constructs.delivery import apply_chart
+from gpu_constructs.refusals import refuse_unless_image
+from gpu_constructs.versions import kubernetes_minor
+
+
+class ClusterAutoscaler(Construct):
+    """Cluster autoscaler with the flags, permissions and image that GPU node groups need.
+
+    It finds the groups by the two tags that EKS puts on the Auto Scaling group of every managed node group, and may
+    only scale what carries them. The cluster needs the add-on ``eks-pod-identity-agent``.
+
+    Source: https://github.com/kubernetes/autoscaler/blob/cluster-autoscaler-1.36.1/cluster-autoscaler/cloudprovider/aws/README.md
+
+    Args:
+        cluster: Cluster to install into; needs a kubectl provider.
+        kubernetes_version: Minor version of an imported cluster, e.g. ``1.36``. Default: the cluster's own.
+        image: Image with tag or digest. Default: the release for the Kubernetes version.
+        scaling_tags: Tags of the Auto Scaling groups that it may scale. Default: both discovery tags.
+
+    Raises:
+        TypeError: An argument has the wrong type.
+        ValueError: The Kubernetes version is unknown or unsupported, or the cluster has no kubectl provider.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        cluster: AnyCluster,
+        kubernetes_version: str | None = None,
+        image: str | None = None,
+        scaling_tags: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(scope, id)
+        who = self.node.path
+        refuse_unless_cluster(who, cluster)
+        refuse_unless_kubectl(who, cluster)
+        version = kubernetes_version_of(cluster, kubernetes_version, who=who)
+        chosen = kubernetes_minor(version, who=who).cluster_autoscaler.reference if image is None else image
+        refuse_unless_image(who, "image", chosen)
+        _refuse_unless_tags(who, scaling_tags)
+
+        stack, name = cdk.Stack.of(self), name_of(cluster)
+        tags = discovery_tags(name) if scaling_tags is None else scaling_tags
+        condition = string_equals(self, "ScalingTags", {f"aws:ResourceTag/{key}": tags[key] for key in tags})
+        statements = autoscaler_statements(
+            cluster_name=name, partition=stack.partition, region=stack.region, account=stack.account, tags=condition
+        )
+        self.identity = PodIdentity(
+            self,
+            "Identity",
+            cluster_name=cluster.cluster_name,
+            namespace=NAMESPACE,
+            service_account=NAME,
+            policies={"ClusterAutoscaler": policy_document(statements)},
+        )
+        chart = cluster_autoscaler_chart(cluster_name=name, region=stack.region, image=chosen)
+        self.resource = apply_chart(self, "Resource", cluster=cluster, chart=chart)
+        # A pod gets credentials only if the association exists when it starts; and it needs them until it is gone.
+        self.resource.node.add_dependency(self.identity)
+
+
+def discovery_tags(cluster_name: str) -> dict[str, str]:
+    """Return the tags that EKS puts on the Auto Scaling groups of managed node groups.
+
+    Source: https://docs.aws.amazon.com/eks/latest/userguide/managed-node-groups.html; observed values, not stated.
+    """
+    return {
+        "k8s.io/cluster-autoscaler/enabled": "true",
+        f"k8s.io/cluster-autoscaler/{cluster_name}": "owned",
+    }
+
+
+def autoscaler_statements(
+    *, cluster_name: str, partition: str, region: str, account: str, tags: object
+) -> list[dict[str, Any]]:
+    """Return the least that cluster autoscaler needs. The Describe actions take no resource.
+
+    Source: https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazonec2autoscaling.html
+    """
+    here = f"{region}:{account}"
+    return [
+        {
+            "Sid": "Read",
+            "Effect": "Allow",
+            "Action": [
+                "autoscaling:DescribeAutoScalingGroups",
+                "autoscaling:DescribeLaunchConfigurations",
+                "autoscaling:DescribeScalingActivities",
+                "ec2:DescribeImages",
+                "ec2:DescribeInstanceTypes",
+                "ec2:DescribeLaunchTemplateVersions",
+                "ec2:GetInstanceTypesFromInstanceRequirements",
+            ],
+            "Resource": "*",
+        },
+        {
+            # Labels, taints and resource tags of an empty group.
+            "Sid": "ReadNodegroups",
+            "Effect": "Allow",
+            "Action": "eks:DescribeNodegroup",
+            "Resource": f"arn:{partition}:eks:{here}:nodegroup/{cluster_name}/*/*",
+        },
+        {
+            "Sid": "Scale",
+            "Effect": "Allow",
+            "Action": ["autoscaling:SetDesiredCapacity", "autoscaling:TerminateInstanceInAutoScalingGroup"],
+            "Resource": f"arn:{partition}:autoscaling:{here}:autoScalingGroup:*:autoScalingGroupName/*",
+            "Condition": {"StringEquals": tags},
+        },
+    ]
+
+
+def _refuse_unless_tags(who: str, tags: object) -> None:
+    if tags is None:
+        return
+    if not isinstance(tags, Mapping) or not all(isinstance(word, str) for pair in tags.items() for word in pair):
+        raise TypeError(f"{who}: scaling_tags must map tag keys to values, got {tags!r}")
+    if not tags:
+        raise ValueError(
+            f"{who}: scaling_tags must name at least one tag, got none; without a condition the role could scale "
+            "every Auto Scaling group of the account"
+        )

@@ -1,0 +1,132 @@
+"""Karpenter: launches the instance that fits the pods which wait, without node groups."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+import aws_cdk as cdk
+from aws_cdk import aws_eks_v2 as eks
+from aws_cdk import aws_iam as iam
+from constructs import Construct
+
+from gpu_constructs.autoscaling.interruption_queue import InterruptionQueue
+from gpu_constructs.autoscaling.karpenter_policies import KarpenterScope, karpenter_policies
+from gpu_constructs.pod_identity import PodIdentity, policy_document
+from gpu_constructs.cluster_ref import (
+    AnyCluster,
+    foundation_of,
+    name_of,
+    refuse_unless_cluster,
+    refuse_unless_kubectl,
+    string_equals,
+)
+from gpu_constructs.delivery import install_helm_chart
+from gpu_constructs.nodes.node_role import make_node_role
+from gpu_constructs.versions import KARPENTER, KARPENTER_CRDS
+
+NAMESPACE = "kube-system"
+SERVICE_ACCOUNT = "karpenter"
+
+
+class Karpenter(Construct):
+    """The Karpenter controller with its permissions, interruption queue and node role.
+
+    Its two replicas need two nodes in two zones that Karpenter did not launch: run it on a managed node group
+    without GPUs. The cluster needs the add-on ``eks-pod-identity-agent``, and for spot the account needs the
+    service-linked role of EC2 Spot.
+
+    Source: https://karpenter.sh/docs/getting-started/getting-started-with-karpenter/
+
+    Args:
+        cluster: Cluster to install into; needs a kubectl provider. Not one in EKS Auto Mode, which runs its own.
+        node_role: Role of the nodes that Karpenter launches, with an access entry of its own.
+            Default: a new role and access entry.
+
+    Raises:
+        TypeError: An argument has the wrong type.
+        ValueError: The cluster has no kubectl provider.
+
+    Attributes:
+        node_role: Role of the nodes.
+        chart: The controller's release; what uses it depends on it.
+    """
+
+    def __init__(
+        self, scope: Construct, id: str, *, cluster: AnyCluster, node_role: iam.IRole | None = None
+    ) -> None:
+        super().__init__(scope, id)
+        who = self.node.path
+        refuse_unless_cluster(who, cluster)
+        refuse_unless_kubectl(who, cluster)
+
+        self.cluster = cluster
+        cluster_name = cluster.cluster_name
+        queue = InterruptionQueue(self, "Interruptions")
+        self.node_role = node_role if node_role is not None else self._make_node_role(cluster_name)
+        identity = PodIdentity(
+            self,
+            "Identity",
+            cluster_name=cluster_name,
+            namespace=NAMESPACE,
+            service_account=SERVICE_ACCOUNT,
+            managed_policy_arns=self._policy_arns(name_of(cluster), queue),
+        )
+        # The CRDs are a release of their own: helm never upgrades those inside a chart.
+        crds = install_helm_chart(self, "Crds", cluster=cluster, chart=KARPENTER_CRDS, namespace=NAMESPACE)
+        self.chart = install_helm_chart(
+            self,
+            "Controller",
+            cluster=cluster,
+            chart=KARPENTER,
+            namespace=NAMESPACE,
+            values=controller_values(cluster_name=cluster_name, queue_name=queue.name),
+        )
+        # Created after, and deleted before, what the controller cannot work without.
+        for needed in (crds, identity, queue, *self._own_access(), *foundation_of(cluster)):
+            self.chart.node.add_dependency(needed)
+
+    def _make_node_role(self, cluster_name: str) -> iam.IRole:
+        role = make_node_role(self, "NodeRole", self.cluster)
+        eks.CfnAccessEntry(
+            self, "NodeAccess", cluster_name=cluster_name, principal_arn=role.role_arn, type="EC2_LINUX"
+        )
+        return cast("iam.IRole", role)
+
+    def _own_access(self) -> list[Construct]:
+        entry = self.node.try_find_child("NodeAccess")
+        return [cast("Construct", entry)] if entry is not None else []
+
+    def _policy_arns(self, cluster_name: str, queue: InterruptionQueue) -> list[str]:
+        stack = cdk.Stack.of(self)
+        scope = KarpenterScope(
+            cluster_name=cluster_name,
+            partition=stack.partition,
+            region=stack.region,
+            account=stack.account,
+            node_role_arn=self.node_role.role_arn,
+            queue_arn=queue.arn,
+            string_equals=lambda id, tags: string_equals(self, id, tags),
+        )
+        return [
+            iam.CfnManagedPolicy(self, name, policy_document=policy_document(statements)).ref
+            for name, statements in karpenter_policies(scope).items()
+        ]
+
+
+def controller_values(*, cluster_name: str, queue_name: str) -> Mapping[str, Any]:
+    """Return the values of the controller's chart.
+
+    Source: karpenter-provider-aws v1.14.1 charts/karpenter/values.yaml
+    """
+    return {
+        "serviceAccount": {"name": SERVICE_ACCOUNT},
+        "settings": {"clusterName": cluster_name, "interruptionQueue": queue_name},
+        # The chart sets none, and the kubelet evicts a pod without requests first.
+        "controller": {
+            "resources": {
+                "requests": {"cpu": "500m", "memory": "1Gi"},
+                "limits": {"memory": "1Gi"},
+            }
+        },
+    }

@@ -1,0 +1,115 @@
+"""NodePool and EC2NodeClass: what Karpenter may launch, and how it launches it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gpu_constructs.pools.capacity import Capacity
+from gpu_constructs.pools.node_labels import GPU_RESOURCE
+from gpu_constructs.pools.node_shape import NodeShape
+from gpu_constructs.pools.operating_system import Volume
+
+KUBERNETES_ARCHITECTURE = {"x86_64": "amd64", "arm64": "arm64"}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Network:
+    """Where Karpenter starts nodes.
+
+    Attributes:
+        subnet_ids: Ids of the subnets.
+        security_group_ids: Ids of the nodes' security groups.
+    """
+
+    subnet_ids: Sequence[str]
+    security_group_ids: Sequence[str]
+
+
+def ec2_node_class(
+    *, name: str, shape: NodeShape, ami_release: str, role_name: str, network: Network, cluster_name: str
+) -> dict[str, Any]:
+    """Return the EC2NodeClass. Its alias makes Karpenter boot GPU types from the NVIDIA image.
+
+    Source: https://karpenter.sh/docs/concepts/nodeclasses/
+    """
+    spec: dict[str, Any] = {
+        "role": role_name,
+        "amiSelectorTerms": [{"alias": f"{shape.operating_system}@{ami_release}"}],
+        "subnetSelectorTerms": [{"id": id} for id in network.subnet_ids],
+        "securityGroupSelectorTerms": [{"id": id} for id in network.security_group_ids],
+        "blockDeviceMappings": [_block_device(volume) for volume in shape.volumes],
+        "metadataOptions": {
+            "httpEndpoint": "enabled",
+            "httpProtocolIPv6": "disabled",
+            "httpPutResponseHopLimit": 1,
+            "httpTokens": "required",
+        },
+        "tags": {"Name": f"{cluster_name}-{name}"},
+    }
+    if shape.uses_raid0:
+        spec["instanceStorePolicy"] = "RAID0"
+    return {
+        "apiVersion": "karpenter.k8s.aws/v1",
+        "kind": "EC2NodeClass",
+        "metadata": {"name": name},
+        "spec": spec,
+    }
+
+
+def node_pool(*, name: str, shape: NodeShape, capacity: Capacity, max_gpus: int) -> dict[str, Any]:
+    """Return the NodePool. Only empty nodes are removed or replaced: no running pod is ever moved.
+
+    Source: https://karpenter.sh/docs/concepts/nodepools/
+    """
+    nodes = {
+        "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": name},
+        # All four, because Karpenter has no defaults for them: it would launch an arm64 spot instance.
+        "requirements": [
+            _in("node.kubernetes.io/instance-type", shape.names),
+            _in("kubernetes.io/arch", (KUBERNETES_ARCHITECTURE[shape.architecture],)),
+            _in("kubernetes.io/os", ("linux",)),
+            _in("karpenter.sh/capacity-type", (capacity.purchase_option,)),
+        ],
+        "taints": [{"key": each.key, "value": each.value, "effect": each.effect} for each in shape.taints],
+        # The default of 30 days ends a training run whatever its disruption budget says.
+        "expireAfter": "Never",
+    }
+    return {
+        "apiVersion": "karpenter.sh/v1",
+        "kind": "NodePool",
+        "metadata": {"name": name},
+        "spec": {
+            "template": {"metadata": {"labels": shape.node_labels(name)}, "spec": nodes},
+            "limits": {GPU_RESOURCE: str(max_gpus)},
+            "disruption": {
+                "consolidationPolicy": "WhenEmpty",
+                "consolidateAfter": "10m",
+                # A new image reaches a node when it has become empty.
+                "budgets": [
+                    {"nodes": "100%", "reasons": ["Empty"]},
+                    {"nodes": "0", "reasons": ["Drifted", "Underutilized"]},
+                ],
+            },
+        },
+    }
+
+
+def _in(key: str, values: Sequence[str]) -> dict[str, Any]:
+    return {"key": key, "operator": "In", "values": list(values)}
+
+
+def _block_device(volume: Volume) -> dict[str, Any]:
+    disk = volume.disk
+    ebs: dict[str, Any] = {
+        "volumeSize": f"{volume.size_gib}Gi",
+        "volumeType": "gp3",
+        "iops": disk.iops,
+        "throughput": disk.throughput_mib_s,
+        "encrypted": True,
+        "deleteOnTermination": True,
+    }
+    if disk.kms_key_arn is not None:
+        ebs["kmsKeyID"] = disk.kms_key_arn
+    return {"deviceName": volume.device, "ebs": ebs}

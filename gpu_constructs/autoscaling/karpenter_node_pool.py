@@ -1,0 +1,174 @@
+"""A pool of GPU nodes that Karpenter launches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import aws_cdk as cdk
+import jsii
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_iam as iam
+from constructs import Construct
+
+from gpu_constructs.autoscaling.karpenter import Karpenter
+from gpu_constructs.autoscaling.karpenter_manifests import Network, ec2_node_class, node_pool
+from gpu_constructs.cluster_ref import (
+    AnyCluster,
+    name_of,
+    private_subnets_of,
+    refuse_unless_cluster,
+    refuse_unless_kubectl,
+)
+from gpu_constructs.delivery import apply_manifests
+from gpu_constructs.pools.capacity import Capacity, OnDemand, refuse_unless_capacity
+from gpu_constructs.pools.kubernetes_names import refuse_unless_object_name
+from gpu_constructs.pools.node_shape import NodeShape
+from gpu_constructs.refusals import refuse_unless_whole_number
+from gpu_constructs.versions import AMI_RELEASES
+
+# Of `alias: <family>@<release>` in an EC2NodeClass (CRD of v1.14.1).
+_MAX_ALIAS = 30
+
+
+class KarpenterNodePool(Construct):
+    """A NodePool and its EC2NodeClass for GPU nodes, up to a number of GPUs.
+
+    The nodes boot a pinned image, are removed when they have been empty for ten minutes, and are never taken from a
+    running pod. When the pool is deleted, its nodes are drained and gone before Karpenter is.
+
+    Args:
+        cluster: Cluster the nodes join; needs a kubectl provider.
+        name: Name of both objects, and value of the nodes' label ``gpu-constructs.io/pool``.
+        shape: What every node looks like.
+        max_gpus: Most GPUs alive in the pool, in whole devices. Karpenter has no such limit of its own.
+        capacity: How the instances are bought.
+        karpenter: Controller of this app. Leave it out where the cluster runs Karpenter already.
+        node_role: Role of the nodes, with an access entry. Default: the role of ``karpenter``.
+        subnets: Where nodes may start. Default: the private subnets of the cluster's VPC.
+        security_group_ids: Security groups of the nodes. Default: the cluster's own security group.
+        ami_release: Image release, ``v20260724`` for AL2023 or ``1.66.0`` for Bottlerocket; ``latest`` replaces
+            empty nodes at every release. Default: the release pinned in `gpu_constructs.versions`.
+
+    Raises:
+        TypeError: An argument has the wrong type.
+        ValueError: Karpenter or the API server would refuse the pool, or it could never launch a node.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        cluster: AnyCluster,
+        name: str,
+        shape: NodeShape,
+        max_gpus: int,
+        capacity: Capacity = OnDemand(),  # noqa: B008 - frozen value
+        karpenter: Karpenter | None = None,
+        node_role: iam.IRole | None = None,
+        subnets: Sequence[ec2.ISubnet] | None = None,
+        security_group_ids: Sequence[str] | None = None,
+        ami_release: str | None = None,
+    ) -> None:
+        super().__init__(scope, id)
+        who = self.node.path
+        _refuse(who, cluster=cluster, name=name, shape=shape, capacity=capacity)
+        _refuse_max_gpus(who, shape, max_gpus)
+        role = _role(who, karpenter, node_role)
+        release = _ami_release(who, shape, ami_release)
+        network = Network(
+            subnet_ids=[each.subnet_id for each in private_subnets_of(cluster, subnets, who=who)],
+            security_group_ids=_security_groups(who, cluster, security_group_ids),
+        )
+
+        self.name = name
+        self.shape = shape
+        self.node_class = apply_manifests(
+            self,
+            "NodeClass",
+            cluster=cluster,
+            manifests=[
+                ec2_node_class(
+                    name=name,
+                    shape=shape,
+                    ami_release=release,
+                    role_name=role.role_name,
+                    network=network,
+                    cluster_name=name_of(cluster),
+                )
+            ],
+        )
+        self.resource = apply_manifests(
+            self,
+            "Resource",
+            cluster=cluster,
+            manifests=[node_pool(name=name, shape=shape, capacity=capacity, max_gpus=max_gpus)],
+        )
+        # On the way down: pool, class (which waits until the nodes are gone), controller, its permissions.
+        self.resource.node.add_dependency(self.node_class)
+        if karpenter is not None:
+            self.node_class.node.add_dependency(karpenter.chart)
+
+
+def _refuse(who: str, *, cluster: AnyCluster, name: object, shape: object, capacity: object) -> None:
+    refuse_unless_cluster(who, cluster)
+    refuse_unless_kubectl(who, cluster)
+    refuse_unless_object_name(who, "name", name)
+    if not isinstance(shape, NodeShape):
+        raise TypeError(f"{who}: shape must be a NodeShape, got {shape!r}")
+    refuse_unless_capacity(who, capacity)
+    uncounted = [each.name for each in shape.types if each.ec2_gpus == 0]
+    if uncounted:
+        raise ValueError(
+            f"{who}: shape must have instance types whose GPUs EC2 counts, got {', '.join(uncounted)}; Karpenter "
+            "takes a fraction of a GPU for none and never launches it, use a ManagedNodeGroup"
+        )
+
+
+def _refuse_max_gpus(who: str, shape: NodeShape, max_gpus: object) -> None:
+    if cdk.Token.is_unresolved(max_gpus):
+        raise ValueError(f"{who}: max_gpus must be known at synth, got a token; a NodePool limit is part of a manifest")
+    least = min(each.gpus for each in shape.types)
+    refuse_unless_whole_number(
+        who, "max_gpus", max_gpus, least=least, fix=f"the smallest of {', '.join(shape.names)} has {least}"
+    )
+
+
+def _role(who: str, karpenter: object, node_role: iam.IRole | None) -> iam.IRole:
+    if karpenter is not None and not isinstance(karpenter, Karpenter):
+        raise TypeError(f"{who}: karpenter must be a Karpenter, got {karpenter!r}")
+    if node_role is not None:
+        return node_role
+    if karpenter is None:
+        raise ValueError(
+            f"{who}: node_role must be given without karpenter, got None; pass the role that the cluster's "
+            "Karpenter gives to its nodes"
+        )
+    return karpenter.node_role
+
+
+def _ami_release(who: str, shape: NodeShape, given: object) -> str:
+    release = AMI_RELEASES[shape.operating_system].version if given is None else given
+    if not isinstance(release, str):
+        raise TypeError(f"{who}: ami_release must be a string, got {given!r}")
+    room = _MAX_ALIAS - len(shape.operating_system) - 1
+    if not release or len(release) > room or "@" in release:
+        raise ValueError(
+            f"{who}: ami_release must be 1 to {room} characters such as "
+            f"{AMI_RELEASES[shape.operating_system].version!r}, got {release!r}"
+        )
+    return release
+
+
+def _security_groups(who: str, cluster: AnyCluster, given: Sequence[str] | None) -> list[str]:
+    if given is not None:
+        if isinstance(given, str) or not given:
+            raise ValueError(f"{who}: security_group_ids must name at least one group, got {given!r}")
+        return list(given)
+    try:
+        return [cluster.cluster_security_group_id]
+    except (jsii.errors.JSIIError, RuntimeError) as error:
+        raise ValueError(
+            f"{who}: security_group_ids must be given when the cluster was imported without "
+            "cluster_security_group_id, got None"
+        ) from error

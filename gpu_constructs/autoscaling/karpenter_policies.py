@@ -1,0 +1,231 @@
+"""What the Karpenter controller may do: the six policies of exactly the pinned version, split as upstream splits them.
+
+One policy would overflow IAM's 6,144 characters with a long cluster name.
+Source: https://github.com/aws/karpenter-provider-aws/blob/v1.14.1/website/content/en/preview/getting-started/getting-started-with-karpenter/cloudformation.yaml
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+Statements = list[dict[str, Any]]
+# Turns tag conditions into a StringEquals block; the keys contain the cluster's name, which may be a token.
+StringEquals = Callable[[str, Mapping[str, object]], object]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class KarpenterScope:
+    """What the policies are confined to.
+
+    Attributes:
+        cluster_name: Name of the cluster.
+        partition: AWS partition.
+        region: Region.
+        account: Account id.
+        node_role_arn: The one role that Karpenter may give to nodes.
+        queue_arn: Queue of interruption events.
+        string_equals: Makes a ``StringEquals`` block; its first argument is unique among the calls.
+    """
+
+    cluster_name: str
+    partition: str
+    region: str
+    account: str
+    node_role_arn: str
+    queue_arn: str
+    string_equals: StringEquals
+
+    @property
+    def owned(self) -> str:
+        """Key of the tag on everything that belongs to the cluster."""
+        return f"kubernetes.io/cluster/{self.cluster_name}"
+
+    @property
+    def cluster_arn(self) -> str:
+        """ARN of the cluster."""
+        return f"arn:{self.partition}:eks:{self.region}:{self.account}:cluster/{self.cluster_name}"
+
+    def ec2(self, *kinds: str, account: str = "*") -> list[str]:
+        """Return ARNs of all EC2 resources of some kinds."""
+        return [f"arn:{self.partition}:ec2:{self.region}:{account}:{kind}/*" for kind in kinds]
+
+    @property
+    def instance_profiles(self) -> str:
+        """ARN of all instance profiles of the account."""
+        return f"arn:{self.partition}:iam::{self.account}:instance-profile/*"
+
+
+def karpenter_policies(scope: KarpenterScope) -> dict[str, Statements]:
+    """Return the statements of each policy, by the policy's name."""
+    return {
+        "NodeLifecyclePolicy": node_lifecycle(scope),
+        "IAMIntegrationPolicy": iam_integration(scope),
+        "EKSIntegrationPolicy": eks_integration(scope),
+        "InterruptionPolicy": interruption(scope),
+        "ZonalShiftPolicy": zonal_shift(scope),
+        "ResourceDiscoveryPolicy": resource_discovery(scope),
+    }
+
+
+def allow(sid: str, action: str | list[str], resource: str | list[str], **condition: object) -> dict[str, Any]:
+    """Return one statement."""
+    statement: dict[str, Any] = {"Sid": sid, "Effect": "Allow", "Resource": resource, "Action": action}
+    return statement | ({"Condition": condition} if condition else {})
+
+
+def node_lifecycle(scope: KarpenterScope) -> Statements:
+    """Launch, tag and terminate instances, each only with the cluster's tags."""
+    created = scope.ec2("fleet", "instance", "volume", "network-interface", "launch-template", "spot-instances-request")
+    shared = scope.ec2("security-group", "subnet", "capacity-reservation", "placement-group")
+    request = {f"aws:RequestTag/{scope.owned}": "owned", "aws:RequestTag/eks:eks-cluster-name": scope.cluster_name}
+    any_requested_pool = {"aws:RequestTag/karpenter.sh/nodepool": "*"}
+    of_cluster = scope.string_equals("OfCluster", {f"aws:ResourceTag/{scope.owned}": "owned"})
+    of_any_pool = {"aws:ResourceTag/karpenter.sh/nodepool": "*"}
+    creating = {"ec2:CreateAction": ["RunInstances", "CreateFleet", "CreateLaunchTemplate"]}
+    tag_keys = {"aws:TagKeys": ["eks:eks-cluster-name", "karpenter.sh/nodeclaim", "Name"]}
+    return [
+        allow(
+            "AllowScopedEC2InstanceAccessActions",
+            ["ec2:RunInstances", "ec2:CreateFleet"],
+            scope.ec2("image", "snapshot", account="") + shared,
+        ),
+        allow(
+            "AllowScopedEC2LaunchTemplateAccessActions",
+            ["ec2:RunInstances", "ec2:CreateFleet"],
+            scope.ec2("launch-template")[0],
+            StringEquals=of_cluster,
+            StringLike=of_any_pool,
+        ),
+        allow(
+            "AllowScopedEC2InstanceActionsWithTags",
+            ["ec2:RunInstances", "ec2:CreateFleet", "ec2:CreateLaunchTemplate"],
+            created,
+            StringEquals=scope.string_equals("Requested", request),
+            StringLike=any_requested_pool,
+        ),
+        allow(
+            "AllowScopedResourceCreationTagging",
+            "ec2:CreateTags",
+            created,
+            StringEquals=scope.string_equals("Creating", request | creating),
+            StringLike=any_requested_pool,
+        ),
+        allow(
+            "AllowScopedResourceTagging",
+            "ec2:CreateTags",
+            scope.ec2("instance")[0],
+            **{
+                "StringEquals": of_cluster,
+                "StringLike": of_any_pool,
+                "StringEqualsIfExists": {"aws:RequestTag/eks:eks-cluster-name": scope.cluster_name},
+                "ForAllValues:StringEquals": tag_keys,
+            },
+        ),
+        allow(
+            "AllowScopedDeletion",
+            ["ec2:TerminateInstances", "ec2:DeleteLaunchTemplate"],
+            scope.ec2("instance", "launch-template"),
+            StringEquals=of_cluster,
+            StringLike=of_any_pool,
+        ),
+    ]
+
+
+def iam_integration(scope: KarpenterScope) -> Statements:
+    """Pass the node role, and keep the instance profiles that carry it."""
+    region = "topology.kubernetes.io/region"
+    resource = {f"aws:ResourceTag/{scope.owned}": "owned", f"aws:ResourceTag/{region}": scope.region}
+    request = {
+        f"aws:RequestTag/{scope.owned}": "owned",
+        "aws:RequestTag/eks:eks-cluster-name": scope.cluster_name,
+        f"aws:RequestTag/{region}": scope.region,
+    }
+    of_any_class = {"aws:ResourceTag/karpenter.k8s.aws/ec2nodeclass": "*"}
+    any_requested_class = {"aws:RequestTag/karpenter.k8s.aws/ec2nodeclass": "*"}
+    return [
+        allow(
+            "AllowPassingInstanceRole",
+            "iam:PassRole",
+            scope.node_role_arn,
+            StringEquals={"iam:PassedToService": ["ec2.amazonaws.com", "ec2.amazonaws.com.cn"]},
+        ),
+        allow(
+            "AllowScopedInstanceProfileCreationActions",
+            ["iam:CreateInstanceProfile"],
+            scope.instance_profiles,
+            StringEquals=scope.string_equals("ProfileCreation", request),
+            StringLike=any_requested_class,
+        ),
+        allow(
+            "AllowScopedInstanceProfileTagActions",
+            ["iam:TagInstanceProfile"],
+            scope.instance_profiles,
+            StringEquals=scope.string_equals("ProfileTags", resource | request),
+            StringLike=of_any_class | any_requested_class,
+        ),
+        allow(
+            "AllowScopedInstanceProfileActions",
+            ["iam:AddRoleToInstanceProfile", "iam:RemoveRoleFromInstanceProfile", "iam:DeleteInstanceProfile"],
+            scope.instance_profiles,
+            StringEquals=scope.string_equals("Profiles", resource),
+            StringLike=of_any_class,
+        ),
+    ]
+
+
+def eks_integration(scope: KarpenterScope) -> Statements:
+    """Find the API server."""
+    return [allow("AllowAPIServerEndpointDiscovery", "eks:DescribeCluster", scope.cluster_arn)]
+
+
+def interruption(scope: KarpenterScope) -> Statements:
+    """Read interruption events."""
+    actions = ["sqs:DeleteMessage", "sqs:GetQueueUrl", "sqs:ReceiveMessage"]
+    return [allow("AllowInterruptionQueueActions", actions, scope.queue_arn)]
+
+
+def zonal_shift(scope: KarpenterScope) -> Statements:
+    """Learn of zonal shifts."""
+    return [
+        allow(
+            "AllowZonalShiftStatusReadOnly",
+            ["arc-zonal-shift:GetManagedResource"],
+            "*",
+            StringEquals={"arc-zonal-shift:ResourceIdentifier": scope.cluster_arn},
+        )
+    ]
+
+
+def resource_discovery(scope: KarpenterScope) -> Statements:
+    """Read what EC2, SSM, pricing and IAM offer."""
+    describe = (
+        "CapacityReservations",
+        "Images",
+        "Instances",
+        "InstanceStatus",
+        "InstanceTypeOfferings",
+        "InstanceTypes",
+        "LaunchTemplates",
+        "PlacementGroups",
+        "SecurityGroups",
+        "SpotPriceHistory",
+        "Subnets",
+    )
+    return [
+        allow(
+            "AllowRegionalReadActions",
+            [f"ec2:Describe{what}" for what in describe],
+            "*",
+            StringEquals={"aws:RequestedRegion": scope.region},
+        ),
+        allow(
+            "AllowSSMReadActions",
+            "ssm:GetParameter",
+            f"arn:{scope.partition}:ssm:{scope.region}::parameter/aws/service/*",
+        ),
+        allow("AllowPricingReadActions", "pricing:GetProducts", "*"),
+        allow("AllowUnscopedInstanceProfileListAction", "iam:ListInstanceProfiles", "*"),
+        allow("AllowInstanceProfileReadActions", "iam:GetInstanceProfile", scope.instance_profiles),
+    ]

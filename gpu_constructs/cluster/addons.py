@@ -1,0 +1,140 @@
+"""The EKS add-ons of a cluster, and what they may do."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+import aws_cdk as cdk
+from aws_cdk import aws_eks_v2 as eks
+from aws_cdk import aws_iam as iam
+from constructs import Construct
+
+from gpu_constructs.pod_identity import TRUST
+from gpu_constructs.cluster_ref import AnyCluster, shared_scope
+from gpu_constructs.nodes.node_role import CNI_ROLE_ID
+from gpu_constructs.refusals import did_you_mean
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Addon:
+    """An EKS add-on.
+
+    Attributes:
+        name: Name in the EKS API.
+        id: Construct id.
+        needs_nodes: Stays degraded until a node runs its pods, so that CloudFormation must create it after them.
+        service_account: Service account that takes ``policy``.
+        policy: AWS managed policy the add-on needs.
+        values: Configuration values.
+    """
+
+    name: str
+    id: str
+    needs_nodes: bool = False
+    service_account: str | None = None
+    policy: str | None = None
+    values: Mapping[str, Any] | None = None
+
+
+# Source: https://docs.aws.amazon.com/eks/latest/userguide/workloads-add-ons-available-eks.html (2026-08)
+VPC_CNI = Addon(name="vpc-cni", id="VpcCni", service_account="aws-node", policy="AmazonEKS_CNI_Policy")
+POD_IDENTITY_AGENT = Addon(name="eks-pod-identity-agent", id="PodIdentityAgent")
+ADDONS = (
+    VPC_CNI,
+    POD_IDENTITY_AGENT,
+    Addon(name="kube-proxy", id="KubeProxy"),
+    Addon(name="coredns", id="CoreDns", needs_nodes=True),
+    Addon(
+        name="aws-ebs-csi-driver",
+        id="EbsCsiDriver",
+        needs_nodes=True,
+        service_account="ebs-csi-controller-sa",
+        policy="service-role/AmazonEBSCSIDriverPolicy",
+    ),
+    # Its dcgm-server tolerates nothing by default, so no XID error of a tainted GPU node would be seen.
+    # Source: aws/eks-node-monitoring-agent chart 1.7.0 values.yaml, templates/dcgm-daemonset.yaml
+    Addon(
+        name="eks-node-monitoring-agent",
+        id="NodeMonitoringAgent",
+        needs_nodes=True,
+        values={"dcgmAgent": {"tolerations": [{"operator": "Exists"}]}},
+    ),
+)
+
+
+class Addons(Construct):
+    """The add-ons of a cluster.
+
+    Args:
+        cluster: Cluster to install into.
+        versions: Version by add-on name, e.g. ``{"vpc-cni": "v1.21.1-eksbuild.1"}``. Default: EKS' own for the
+            Kubernetes version, chosen when the add-on is created and kept from then on.
+
+    Raises:
+        TypeError: ``versions`` is no mapping.
+        ValueError: ``versions`` names no add-on of ours.
+    """
+
+    def __init__(
+        self, scope: Construct, id: str, *, cluster: AnyCluster, versions: Mapping[str, str] | None = None
+    ) -> None:
+        super().__init__(scope, id)
+        _refuse_versions(self.node.path, versions)
+        cluster_name, chosen = cluster.cluster_name, versions or {}
+        self._resources = {
+            addon.name: self._add(addon, cluster, cluster_name, chosen.get(addon.name)) for addon in ADDONS
+        }
+        self.vpc_cni = self._resources[VPC_CNI.name]
+        self.pod_identity_agent = self._resources[POD_IDENTITY_AGENT.name]
+
+    def wait_for(self, nodes: cdk.CfnResource) -> None:
+        """Create the add-ons whose pods need nodes after ``nodes``."""
+        for addon in ADDONS:
+            if addon.needs_nodes:
+                self._resources[addon.name].node.add_dependency(nodes)
+
+    def _add(self, addon: Addon, cluster: AnyCluster, cluster_name: str, version: str | None) -> eks.CfnAddon:
+        return eks.CfnAddon(
+            self,
+            addon.id,
+            addon_name=addon.name,
+            cluster_name=cluster_name,
+            addon_version=version,
+            configuration_values=json.dumps(addon.values) if addon.values else None,
+            pod_identity_associations=self._associations(addon, cluster),
+            # The template is what counts, not what somebody edited in the cluster.
+            resolve_conflicts="OVERWRITE",
+        )
+
+    def _associations(self, addon: Addon, cluster: AnyCluster) -> list[dict[str, str]] | None:
+        if addon.policy is None or addon.service_account is None:
+            return None
+        cni = addon is VPC_CNI
+        owner = shared_scope(cdk.Stack.of(self), cluster) if cni else cast("Construct", self)
+        role = iam.CfnRole(
+            owner,
+            CNI_ROLE_ID if cni else f"{addon.id}Role",
+            assume_role_policy_document=TRUST,
+            managed_policy_arns=[
+                iam.ManagedPolicy.from_aws_managed_policy_name(addon.policy).managed_policy_arn,
+            ],
+        )
+        return [{"roleArn": role.attr_arn, "serviceAccount": addon.service_account}]
+
+
+def _refuse_versions(who: str, versions: object) -> None:
+    if versions is None:
+        return
+    if not isinstance(versions, Mapping):
+        raise TypeError(f"{who}: versions must map add-on names to versions, got {versions!r}")
+    known = [addon.name for addon in ADDONS]
+    for name, version in versions.items():
+        if name not in known:
+            raise ValueError(
+                f"{who}: versions must name one of {', '.join(known)}, got {name!r}{did_you_mean(str(name), known)}"
+            )
+        if not isinstance(version, str) or not version:
+            raise TypeError(f"{who}: versions[{name!r}] must be a version such as 'v1.2.3-eksbuild.1', got {version!r}")

@@ -1,0 +1,183 @@
+"""An EKS cluster that GPU nodes can join, complete but for the GPUs."""
+
+from __future__ import annotations
+
+import importlib
+import ipaddress
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+import aws_cdk as cdk
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_eks_v2 as eks
+from aws_cdk import aws_kms as kms
+from constructs import Construct
+
+from gpu_constructs.cluster.addons import Addons
+from gpu_constructs.cluster.network import gpu_vpc
+from gpu_constructs.cluster.system_nodes import SystemNodeGroup, SystemNodes
+from gpu_constructs.cluster_ref import declare_foundation, private_subnets_of
+from gpu_constructs.nodes.node_role import shared_node_role
+from gpu_constructs.refusals import words
+from gpu_constructs.versions import DEFAULT_KUBERNETES, kubernetes_minor
+
+# Source: https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateCluster.html (name)
+_CLUSTER_NAME = re.compile(r"[0-9A-Za-z][-0-9A-Za-z_]{0,99}")
+# Explicit, because EKS picks one of two and CloudFormation cannot read which.
+SERVICE_CIDR = "172.20.0.0/16"
+_ADMIN_POLICY = "AmazonEKSClusterAdminPolicy"
+
+
+class GpuCluster(Construct):
+    """Control plane, system nodes, add-ons and access of a cluster for GPU nodes.
+
+    Nodes are private. Secrets are encrypted with a key of the cluster. Every part of the control plane logs. Access
+    is by access entries alone; nobody but the named administrators gets in, not even who deploys.
+
+    Args:
+        cluster_name: Name; a literal, because IAM conditions and tags contain it. Default: the stack's name.
+        kubernetes_version: Minor version, e.g. ``1.36``.
+        vpc: Network with private subnets. Default: a new one, see `gpu_vpc`.
+        public_access_cidrs: Who may reach the API endpoint from outside the VPC; empty for nobody.
+            Default: everybody who has credentials.
+        admins: ARNs of IAM users or roles that administer the cluster.
+        system_nodes: The nodes without GPUs.
+        secrets_key: Key that encrypts Kubernetes secrets. Default: a new one that rotates.
+        addon_versions: Version by add-on name. Default: EKS' own.
+
+    Raises:
+        TypeError: An argument has the wrong type.
+        ValueError: EKS would refuse the cluster.
+
+    Attributes:
+        cluster: The cluster, for any construct that takes an ``eks.ICluster``.
+        vpc: Its network.
+        addons: Its add-ons.
+        system_nodes: The system node group.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        cluster_name: str | None = None,
+        kubernetes_version: str = DEFAULT_KUBERNETES,
+        vpc: ec2.IVpc | None = None,
+        public_access_cidrs: Sequence[str] | None = None,
+        admins: Sequence[str] = (),
+        system_nodes: SystemNodes | None = None,
+        secrets_key: kms.IKey | None = None,
+        addon_versions: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(scope, id)
+        who = self.node.path
+        name = _cluster_name(who, self, cluster_name)
+        minor = kubernetes_minor(kubernetes_version, who=who)
+        endpoint = _endpoint(who, public_access_cidrs)
+        administrators = _admins(who, admins)
+        if system_nodes is not None and not isinstance(system_nodes, SystemNodes):
+            raise TypeError(f"{who}: system_nodes must be SystemNodes(...), got {system_nodes!r}")
+
+        self.vpc = vpc if vpc is not None else cast("ec2.IVpc", gpu_vpc(self, "Vpc"))
+        key = secrets_key if secrets_key is not None else kms.Key(self, "SecretsKey", enable_key_rotation=True)
+        self.cluster = eks.Cluster(
+            self,
+            "Cluster",
+            cluster_name=name,
+            version=eks.KubernetesVersion.of(kubernetes_version),
+            vpc=self.vpc,
+            vpc_subnets=[ec2.SubnetSelection(subnet_type=ec2.SubnetType.PRIVATE_WITH_EGRESS)],
+            service_ipv4_cidr=SERVICE_CIDR,
+            endpoint_access=endpoint,
+            secrets_encryption_key=cast("kms.IKeyRef", key),
+            cluster_logging=list(eks.ClusterLoggingTypes),
+            default_capacity_type=eks.DefaultCapacityType.NODEGROUP,
+            default_capacity=0,
+            bootstrap_self_managed_addons=False,
+            bootstrap_cluster_creator_admin_permissions=False,
+            kubectl_provider_options=eks.KubectlProviderOptions(kubectl_layer=_kubectl_layer(self, minor.kubectl_layer)),
+        )
+        cluster_name_ref = self.cluster.cluster_name
+        for arn in administrators:
+            _admit(self, f"Admin-{arn.partition(':iam::')[2]}", cluster_name=cluster_name_ref, principal_arn=arn)
+        self.addons = Addons(self, "Addons", cluster=self.cluster, versions=addon_versions)
+        # Every node group waits for its role, and the role for the network plugin: a node that comes up without
+        # one stays NotReady.
+        shared_node_role(self, self.cluster).node.add_dependency(self.addons.vpc_cni)
+        self.system_nodes = SystemNodeGroup(
+            self,
+            "SystemNodes",
+            cluster=self.cluster,
+            nodes=system_nodes if system_nodes is not None else SystemNodes(),
+            subnets=private_subnets_of(self.cluster, None, who=who),
+        )
+        self.addons.wait_for(self.system_nodes.resource)
+        declare_foundation(self.cluster, self.addons)
+
+
+def _cluster_name(who: str, scope: Construct, given: object) -> str:
+    name = cdk.Stack.of(scope).stack_name if given is None else given
+    if not isinstance(name, str):
+        raise TypeError(f"{who}: cluster_name must be a string, got {name!r}")
+    if cdk.Token.is_unresolved(name):
+        raise ValueError(f"{who}: cluster_name must be a literal, got a token; IAM conditions and tags contain it")
+    if not _CLUSTER_NAME.fullmatch(name):
+        raise ValueError(
+            f"{who}: cluster_name must be 1 to 100 letters, digits, '-' and '_' and begin with a letter or digit, "
+            f"got {name!r}"
+        )
+    return name
+
+
+def _endpoint(who: str, cidrs: object) -> eks.EndpointAccess:
+    if cidrs is None:
+        return eks.EndpointAccess.PUBLIC_AND_PRIVATE
+    blocks = words(who, "public_access_cidrs", cidrs)
+    if not blocks:
+        return eks.EndpointAccess.PRIVATE
+    for block in blocks:
+        try:
+            ipaddress.ip_network(block)
+        except ValueError as error:
+            raise ValueError(
+                f"{who}: public_access_cidrs must be blocks such as '203.0.113.0/24', got {block!r}; {error}"
+            ) from error
+    return eks.EndpointAccess.PUBLIC_AND_PRIVATE.only_from(*blocks)
+
+
+def _admins(who: str, admins: object) -> tuple[str, ...]:
+    arns = words(who, "admins", admins)
+    for arn in arns:
+        if not re.fullmatch(r"arn:[\w-]+:iam::\d{12}:(user|role)/.+", arn):
+            raise ValueError(
+                f"{who}: admins must be ARNs of IAM users or roles, got {arn!r}; 'aws sts get-caller-identity' shows "
+                "yours, and of an assumed role the access entry takes the role's ARN"
+            )
+    if len(set(arns)) < len(arns):
+        raise ValueError(f"{who}: admins must differ, got {arns!r}")
+    return arns
+
+
+def _admit(scope: Construct, id: str, *, cluster_name: str, principal_arn: str) -> None:
+    partition = cdk.Stack.of(scope).partition
+    policy: dict[str, Any] = {
+        "policyArn": f"arn:{partition}:eks::aws:cluster-access-policy/{_ADMIN_POLICY}",
+        "accessScope": {"type": "cluster"},
+    }
+    eks.CfnAccessEntry(
+        scope, id, cluster_name=cluster_name, principal_arn=principal_arn, access_policies=[policy], type="STANDARD"
+    )
+
+
+def _kubectl_layer(scope: Construct, module: str) -> Any:
+    try:
+        layer = importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        raise ValueError(
+            f"{scope.node.path}: kubernetes_version must have its kubectl layer installed, got none; "
+            f"pip install {module.replace('_', '-')}"
+        ) from error
+    [layer_class] = [getattr(layer, name) for name in layer.__all__ if name.startswith("KubectlV")]
+    return layer_class(scope, "KubectlLayer")

@@ -1,0 +1,62 @@
+"""The VPC of a cluster whose nodes have no public addresses."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_logs as logs
+from constructs import Construct
+
+from gpu_constructs.refusals import refuse_unless_whole_number, words
+
+_CIDR = "10.0.0.0/16"
+_ZONES_WITHOUT_NAMES = 2
+
+
+def gpu_vpc(
+    scope: Construct, id: str, *, availability_zones: Sequence[str] | None = None, nat_gateways: int = 1
+) -> ec2.Vpc:
+    """Make a VPC with private subnets for nodes and public ones for load balancers.
+
+    Images come from ECR through a gateway endpoint for S3, which costs nothing, and not through the NAT gateway,
+    which costs by the gigabyte. Refused connections are logged for a month.
+
+    Args:
+        availability_zones: Zone names. GPU types are sold in few zones of a region, so name those that sell yours:
+            ``aws ec2 describe-instance-type-offerings --location-type availability-zone``.
+            Default: two, chosen at deployment.
+        nat_gateways: NAT gateways; one a zone survives the loss of a zone.
+
+    Raises:
+        TypeError: An argument has the wrong type.
+        ValueError: EKS would refuse the network.
+    """
+    who = f"{scope.node.path}/{id}"
+    refuse_unless_whole_number(who, "nat_gateways", nat_gateways, least=1, fix="nodes pull their images through it")
+    zones = words(who, "availability_zones", availability_zones) if availability_zones is not None else None
+    if zones is not None and len(zones) < _ZONES_WITHOUT_NAMES:
+        raise ValueError(f"{who}: availability_zones must name at least two zones, which EKS asks for, got {zones!r}")
+    return ec2.Vpc(
+        scope,
+        id,
+        ip_addresses=ec2.IpAddresses.cidr(_CIDR),
+        availability_zones=list(zones) if zones else None,
+        max_azs=None if zones else _ZONES_WITHOUT_NAMES,
+        nat_gateways=nat_gateways,
+        restrict_default_security_group=True,
+        subnet_configuration=[
+            ec2.SubnetConfiguration(name="Public", subnet_type=ec2.SubnetType.PUBLIC, cidr_mask=24),
+            # Large, because every pod takes an address.
+            ec2.SubnetConfiguration(name="Private", subnet_type=ec2.SubnetType.PRIVATE_WITH_EGRESS, cidr_mask=19),
+        ],
+        gateway_endpoints={"S3": ec2.GatewayVpcEndpointOptions(service=ec2.GatewayVpcEndpointAwsService.S3)},
+        flow_logs={"Rejected": _rejected_traffic(scope, f"{id}FlowLogs")},
+    )
+
+
+def _rejected_traffic(scope: Construct, id: str) -> ec2.FlowLogOptions:
+    group = logs.LogGroup(scope, id, retention=logs.RetentionDays.ONE_MONTH)
+    return ec2.FlowLogOptions(
+        destination=ec2.FlowLogDestination.to_cloud_watch_logs(group), traffic_type=ec2.FlowLogTrafficType.REJECT
+    )

@@ -1,0 +1,1 @@
+"""Node groups whose instances CloudFormation describes: AMI type, launch template, user data, role, group."""

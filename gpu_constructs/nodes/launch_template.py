@@ -1,0 +1,47 @@
+"""The launch template of a node group: disks, metadata service, tags, user data."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from typing import Any
+
+from gpu_constructs.pools.operating_system import Volume
+
+# IMDSv2 only, and unreachable from pods, which get credentials by Pod Identity instead.
+METADATA_OPTIONS = {"httpEndpoint": "enabled", "httpTokens": "required", "httpPutResponseHopLimit": 1}
+
+
+def launch_template_data(
+    *, name: str, volumes: Sequence[Volume], user_data: str | None = None
+) -> dict[str, Any]:
+    """Return ``LaunchTemplateData`` for a managed node group.
+
+    It names no subnet, security group, instance profile or image: EKS adds those, and refuses some of them.
+    Source: https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html
+    """
+    tags = [{"key": "Name", "value": name}]
+    data: dict[str, Any] = {
+        "blockDeviceMappings": [block_device(volume) for volume in volumes],
+        "metadataOptions": METADATA_OPTIONS,
+        "tagSpecifications": [{"resourceType": kind, "tags": tags} for kind in ("instance", "volume")],
+    }
+    if user_data is not None:
+        data["userData"] = base64.b64encode(user_data.encode()).decode()
+    return data
+
+
+def block_device(volume: Volume) -> dict[str, Any]:
+    """Return one encrypted gp3 volume as a launch template names it."""
+    disk = volume.disk
+    ebs: dict[str, Any] = {
+        "volumeSize": volume.size_gib,
+        "volumeType": "gp3",
+        "iops": disk.iops,
+        "throughput": disk.throughput_mib_s,
+        "encrypted": True,
+        "deleteOnTermination": True,
+    }
+    if disk.kms_key_arn is not None:
+        ebs["kmsKeyId"] = disk.kms_key_arn
+    return {"deviceName": volume.device, "ebs": ebs}

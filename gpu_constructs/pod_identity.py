@@ -1,0 +1,68 @@
+"""The role a service account takes through EKS Pod Identity."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from aws_cdk import aws_eks_v2 as eks
+from aws_cdk import aws_iam as iam
+from constructs import Construct
+
+# Source: https://docs.aws.amazon.com/eks/latest/userguide/pod-id-role.html
+TRUST = {
+    "Version": "2012-10-17",
+    "Statement": [
+        {
+            "Effect": "Allow",
+            "Principal": {"Service": "pods.eks.amazonaws.com"},
+            "Action": ["sts:AssumeRole", "sts:TagSession"],
+        }
+    ],
+}
+
+
+def policy_document(statements: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return statements as an IAM policy document."""
+    return {"Version": "2012-10-17", "Statement": list(statements)}
+
+
+class PodIdentity(Construct):
+    """A role, and the association through which the pods of one service account take it.
+
+    Args:
+        cluster_name: Name of the cluster.
+        namespace: Namespace of the service account.
+        service_account: Its name; it need not exist yet.
+        policies: Inline policies by name.
+        managed_policy_arns: Managed policies.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        cluster_name: str,
+        namespace: str,
+        service_account: str,
+        policies: dict[str, dict[str, Any]] | None = None,
+        managed_policy_arns: Sequence[str] = (),
+    ) -> None:
+        super().__init__(scope, id)
+        inline = [{"policyName": name, "policyDocument": document} for name, document in (policies or {}).items()]
+        self.role = iam.CfnRole(
+            self,
+            "Role",
+            assume_role_policy_document=TRUST,
+            policies=inline or None,
+            managed_policy_arns=list(managed_policy_arns) or None,
+        )
+        self.association = eks.CfnPodIdentityAssociation(
+            self,
+            "Resource",
+            cluster_name=cluster_name,
+            namespace=namespace,
+            service_account=service_account,
+            role_arn=self.role.attr_arn,
+        )

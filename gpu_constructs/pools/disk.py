@@ -1,0 +1,57 @@
+"""The EBS volume that holds a node's images and pods."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gpu_constructs.refusals import refuse_unless_whole_number
+
+# gp3: what a volume has without paying more, what it can have, and the ratios between.
+# Source: https://docs.aws.amazon.com/ebs/latest/userguide/general-purpose.html (2026-08)
+BASE_IOPS, MAX_IOPS = 3_000, 80_000
+BASE_THROUGHPUT, MAX_THROUGHPUT = 125, 2_000
+IOPS_PER_GIB = 500
+MIB_PER_SECOND_PER_IOPS = 0.25
+MAX_GIB = 65_536
+# The EKS images' own size; EC2 refuses a volume smaller than its snapshot.
+MIN_GIB = 20
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Disk:
+    """An encrypted gp3 volume for images, writable layers and emptyDirs.
+
+    A CUDA image unpacks to 10 to 25 GiB, and kubelet starts to delete images at 85 % full.
+
+    Attributes:
+        size_gib: Size, in GiB.
+        iops: Operations a second.
+        throughput_mib_s: Throughput, in MiB/s.
+        kms_key_arn: Customer-managed key; its policy must let the Auto Scaling service-linked role use it.
+            Default: the account's key for EBS.
+
+    Raises:
+        ValueError: EC2 would refuse the volume.
+    """
+
+    size_gib: int = 100
+    iops: int = BASE_IOPS
+    throughput_mib_s: int = BASE_THROUGHPUT
+    kms_key_arn: str | None = None
+
+    def __post_init__(self) -> None:
+        refuse_unless_whole_number("disk", "size_gib", self.size_gib, least=MIN_GIB, fix="100 holds a few CUDA images")
+        refuse_unless_whole_number("disk", "iops", self.iops, least=BASE_IOPS)
+        refuse_unless_whole_number("disk", "throughput_mib_s", self.throughput_mib_s, least=BASE_THROUGHPUT)
+        self._refuse_above("size_gib", self.size_gib, MAX_GIB, "GiB is the largest gp3 volume")
+        most_iops = min(MAX_IOPS, self.size_gib * IOPS_PER_GIB)
+        self._refuse_above("iops", self.iops, most_iops, f"is what {self.size_gib} GiB of gp3 can have")
+        most_throughput = min(MAX_THROUGHPUT, int(self.iops * MIB_PER_SECOND_PER_IOPS))
+        self._refuse_above(
+            "throughput_mib_s", self.throughput_mib_s, most_throughput, f"is what {self.iops} iops of gp3 can have"
+        )
+
+    @staticmethod
+    def _refuse_above(argument: str, value: int, most: int, why: str) -> None:
+        if value > most:
+            raise ValueError(f"disk: {argument} must be at most {most}, got {value}; {most} {why}")

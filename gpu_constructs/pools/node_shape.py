@@ -1,0 +1,210 @@
+"""What every node of a pool looks like. One description serves every kind of pool."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from gpu_constructs.hardware.catalogue import Architecture, InstanceType, instance_type
+from gpu_constructs.pools import node_labels
+from gpu_constructs.pools.disk import Disk
+from gpu_constructs.pools.kubernetes_names import LABEL_VALUE, QUALIFIED_NAME
+from gpu_constructs.pools.operating_system import (
+    DeviceManager,
+    OperatingSystem,
+    Volume,
+    device_manager_of,
+    refuse_unless_operating_system,
+    volumes_of,
+)
+from gpu_constructs.pools.sharing import Exclusive, Sharing
+from gpu_constructs.pools.taint import GPU_TAINT, Taint
+from gpu_constructs.refusals import words
+from gpu_constructs.versions import DRIVER_BRANCH
+
+# Label prefixes that kubelet may not set on its own node, that EKS or Karpenter own, or that are ours.
+# Source: https://kubernetes.io/docs/reference/access-authn-authz/admission-controllers/#noderestriction
+_FOREIGN_DOMAINS = ("kubernetes.io", "k8s.io", "eks.amazonaws.com", "karpenter.sh", "karpenter.k8s.aws")
+_KUBELET_MAY = ("kubelet.kubernetes.io/", "node.kubernetes.io/")
+_OUR_DOMAIN = "gpu-constructs.io"
+
+# kubelet keeps 1 GiB for itself and evicts when less than a tenth is free.
+# Source: karpenter-provider-aws v1.14.1 pkg/providers/instancetype/types.go
+_KUBE_RESERVED_GIB = 1
+_EVICTION_FRACTION = 0.1
+_GIB_PER_GB = 1e9 / 2**30
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NodeShape:
+    """GPU nodes, as the user describes them.
+
+    Attributes:
+        instance_types: EC2 names, first choice first; or rows of your own where EC2 sells a type that this
+            version of the catalogue does not know.
+        operating_system: ``al2023`` or ``bottlerocket``, in the image with NVIDIA's driver.
+        disk: Volume for images and pods.
+        raid0: Join the local NVMe disks into one array and keep images, logs and emptyDirs on it. Types without
+            local NVMe ignore it.
+        sharing: How pods share a GPU.
+        labels: Node labels beside the ones every GPU node gets.
+        taints: Taints of the nodes.
+
+    Raises:
+        TypeError: An argument has the wrong type.
+        ValueError: No such node can exist, or it would boot without a working GPU.
+    """
+
+    instance_types: Sequence[str | InstanceType]
+    operating_system: OperatingSystem = "al2023"
+    disk: Disk = field(default_factory=Disk)
+    raid0: bool = True
+    sharing: Sharing = field(default_factory=Exclusive)
+    labels: Mapping[str, str] = field(default_factory=dict)
+    taints: Sequence[Taint] = (GPU_TAINT,)
+    types: tuple[InstanceType, ...] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        refuse_unless_operating_system("node shape", self.operating_system)
+        object.__setattr__(self, "types", _types(self.instance_types))
+        object.__setattr__(self, "instance_types", tuple(each.name for each in self.types))
+        object.__setattr__(self, "labels", MappingProxyType(_labels(self.labels)))
+        object.__setattr__(self, "taints", _taints(self.taints))
+        _refuse_wrong_type("disk", self.disk, Disk, "Disk(size_gib=200)")
+        _refuse_wrong_type("sharing", self.sharing, Exclusive, "Exclusive()")
+        _refuse_wrong_type("raid0", self.raid0, bool, "True")
+        _refuse_mixed_architectures(self.types)
+        for each in self.types:
+            _refuse_without_driver(each)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the instance types."""
+        return tuple(each.name for each in self.types)
+
+    @property
+    def architecture(self) -> Architecture:
+        """CPU architecture, one for all types."""
+        return self.types[0].architecture
+
+    @property
+    def device_manager(self) -> DeviceManager:
+        """Who advertises the GPUs of these nodes."""
+        return device_manager_of(self.operating_system)
+
+    @property
+    def volumes(self) -> tuple[Volume, ...]:
+        """EBS volumes of one node."""
+        return volumes_of(self.operating_system, self.disk)
+
+    @property
+    def uses_raid0(self) -> bool:
+        """Whether every type has local NVMe to join."""
+        return self.raid0 and all(each.nvme_disks for each in self.types)
+
+    @property
+    def ephemeral_storage_gib(self) -> int:
+        """What pods can use of the smallest node's disk, in GiB, rounded down."""
+        size = min(each.nvme_gb for each in self.types) * _GIB_PER_GB if self.uses_raid0 else self.disk.size_gib
+        return int((size - _KUBE_RESERVED_GIB) * (1 - _EVICTION_FRACTION))
+
+    @property
+    def accelerator_label(self) -> str:
+        """Value of ``k8s.amazonaws.com/accelerator``."""
+        models = {each.accelerator_label for each in self.types}
+        return models.pop() if len(models) == 1 else node_labels.MIXED_ACCELERATORS
+
+    @property
+    def ageing(self) -> tuple[str, ...]:
+        """Types whose last driver branch is the one the images carry now: the next image may drop them."""
+        return tuple(each.name for each in self.types if each.driver_max == DRIVER_BRANCH)
+
+    def node_labels(self, pool: str) -> dict[str, str]:
+        """Return every label of a node of the pool that is called ``pool``."""
+        ours = {
+            node_labels.POOL: pool,
+            node_labels.DEVICE_MANAGER: self.device_manager,
+            node_labels.ACCELERATOR: self.accelerator_label,
+        }
+        # Never on Bottlerocket: NVIDIA's charts would start a second device plugin there.
+        present = {node_labels.GPU_PRESENT: "true"} if self.device_manager == "device-plugin" else {}
+        return ours | present | dict(self.labels)
+
+
+def _types(names: object) -> tuple[InstanceType, ...]:
+    if isinstance(names, (list, tuple)):
+        found = tuple(each if isinstance(each, InstanceType) else instance_type(str(each)) for each in names)
+    else:
+        found = tuple(instance_type(name) for name in words("node shape", "instance_types", names))
+    if not found:
+        raise ValueError("node shape: instance_types must name at least one type, got none; 'g6.xlarge' has one L4")
+    if len({each.name for each in found}) < len(found):
+        raise ValueError(f"node shape: instance_types must differ, got {tuple(each.name for each in found)!r}")
+    return found
+
+
+def _labels(labels: object) -> dict[str, str]:
+    if not isinstance(labels, Mapping):
+        raise TypeError(f"node shape: labels must map keys to values, got {labels!r}")
+    for key, value in labels.items():
+        if not isinstance(key, str) or not QUALIFIED_NAME.fullmatch(key):
+            raise ValueError(f"node shape: labels must have qualified names as keys, got {key!r}")
+        if not isinstance(value, str) or not LABEL_VALUE.fullmatch(value):
+            raise ValueError(
+                f"node shape: label {key!r} must be at most 63 letters, digits, '-', '_' or '.', got {value!r}"
+            )
+        _refuse_foreign_label(key)
+    return dict(labels)
+
+
+def _refuse_foreign_label(key: str) -> None:
+    if key in (node_labels.GPU_PRESENT, node_labels.ACCELERATOR) or key.startswith(f"{_OUR_DOMAIN}/"):
+        raise ValueError(f"node shape: labels must not set {key!r}; every GPU node gets it by itself")
+    domain = key.rpartition("/")[0]
+    foreign = any(domain == each or domain.endswith(f".{each}") for each in _FOREIGN_DOMAINS)
+    if foreign and not key.startswith(_KUBELET_MAY):
+        raise ValueError(
+            f"node shape: labels must not set {key!r}, because a node may not label itself under {domain!r}; "
+            "use a domain of your own"
+        )
+
+
+def _taints(taints: object) -> tuple[Taint, ...]:
+    if not isinstance(taints, (list, tuple)) or not all(isinstance(each, Taint) for each in taints):
+        raise TypeError(f"node shape: taints must be a tuple of Taint, got {taints!r}")
+    found = tuple(taints)
+    if len({(each.key, each.effect) for each in found}) < len(found):
+        raise ValueError("node shape: taints must differ in key or effect, got one twice")
+    return found
+
+
+def _refuse_wrong_type(argument: str, value: object, expected: type, example: str) -> None:
+    if not isinstance(value, expected):
+        raise TypeError(f"node shape: {argument} must be a {expected.__name__}, got {value!r}; write {example}")
+
+
+def _refuse_mixed_architectures(types: tuple[InstanceType, ...]) -> None:
+    if len({each.architecture for each in types}) > 1:
+        named = ", ".join(f"{each.name} ({each.architecture})" for each in types)
+        raise ValueError(
+            f"node shape: instance_types must share one CPU architecture, got {named}; make one pool per architecture"
+        )
+
+
+def _refuse_without_driver(each: InstanceType) -> None:
+    who = f"node shape: instance type {each.name!r}"
+    if each.ultraserver_only:
+        raise ValueError(
+            f"{who} must be bought as part of an UltraServer through a Capacity Block, which this version cannot "
+            "describe yet; use 'p6-b200.48xlarge'"
+        )
+    if each.driver_min and each.driver_min > DRIVER_BRANCH:
+        raise ValueError(
+            f"{who} must have NVIDIA driver {each.driver_min} or newer, and the EKS images for AL2023 and "
+            f"Bottlerocket carry {DRIVER_BRANCH}; its GPUs would stay invisible, use family 'g7e' or 'g6e'"
+        )
+    if each.driver_max and each.driver_max < DRIVER_BRANCH:
+        raise ValueError(
+            f"{who} must have NVIDIA driver {each.driver_max} or older, and the EKS images carry {DRIVER_BRANCH}"
+        )

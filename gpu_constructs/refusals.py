@@ -1,0 +1,69 @@
+"""The words in which bad input is refused: who, argument, rule, value, nearest right one."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable
+
+# registry/name:tag, registry/name@sha256:digest, or both. A token counts as a name.
+_PINNED_IMAGE = re.compile(r"\S+(:[\w][\w.-]{0,127}|@sha256:[0-9a-f]{64})")
+
+
+def did_you_mean(value: str, known: Iterable[str]) -> str:
+    """Return ``; did you mean 'x'?`` for the known word nearest to ``value``, or an empty string."""
+    nearest = difflib.get_close_matches(value, list(known), n=1, cutoff=0.6)
+    return f"; did you mean {nearest[0]!r}?" if nearest else ""
+
+
+def refuse_unless_one_of(who: str, argument: str, value: object, known: Iterable[str]) -> None:
+    """Refuse a value that is not one of the known words.
+
+    Raises:
+        ValueError: ``value`` is none of ``known``.
+    """
+    words = tuple(known)
+    if value in words:
+        return
+    hint = did_you_mean(value, words) if isinstance(value, str) else ""
+    raise ValueError(f"{who}: {argument} must be one of {', '.join(words)}, got {value!r}{hint}")
+
+
+def refuse_unless_whole_number(who: str, argument: str, value: object, *, least: int, fix: str = "") -> None:
+    """Refuse what is not a whole number of at least ``least``.
+
+    Raises:
+        TypeError: ``value`` is no ``int``.
+        ValueError: ``value`` is below ``least``.
+    """
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{who}: {argument} must be a whole number, got {value!r}")
+    if value < least:
+        advice = f"; {fix}" if fix else ""
+        raise ValueError(f"{who}: {argument} must be at least {least}, got {value}{advice}")
+
+
+def refuse_unless_image(who: str, argument: str, image: object) -> None:
+    """Refuse a container image without tag or digest: it would change under a template that does not.
+
+    Raises:
+        TypeError: ``image`` is no string.
+        ValueError: It has neither tag nor digest, or the tag ``latest``.
+    """
+    if not isinstance(image, str):
+        raise TypeError(f"{who}: {argument} must be a string, got {image!r}")
+    if not _PINNED_IMAGE.fullmatch(image) or image.endswith(":latest"):
+        raise ValueError(f"{who}: {argument} must end in a tag other than 'latest' or a digest, got {image!r}")
+
+
+def words(who: str, argument: str, value: object) -> tuple[str, ...]:
+    """Return a list or tuple of words as a tuple.
+
+    Raises:
+        TypeError: ``value`` is one string, or holds something that is none.
+    """
+    if isinstance(value, str):
+        raise TypeError(f"{who}: {argument} must be a tuple of names, got {value!r}; write ({value!r},)")
+    if not isinstance(value, (list, tuple)) or not all(isinstance(word, str) for word in value):
+        raise TypeError(f"{who}: {argument} must be a tuple of names, got {value!r}")
+    return tuple(value)

@@ -1,0 +1,142 @@
+"""Every pinned version in one table, each with its source and the day it was read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gpu_constructs.refusals import refuse_unless_one_of
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Pin:
+    """A version somebody else publishes.
+
+    Attributes:
+        version: The version as its publisher writes it.
+        source: Where it was read.
+        as_of: Day it was read, ISO 8601.
+    """
+
+    version: str
+    source: str
+    as_of: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Image(Pin):
+    """A container image.
+
+    Attributes:
+        repository: Registry and name, without tag.
+    """
+
+    repository: str
+
+    @property
+    def reference(self) -> str:
+        """Repository and tag."""
+        return f"{self.repository}:{self.version}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Chart(Pin):
+    """A Helm chart.
+
+    Attributes:
+        name: Chart name, which is also the name of its release.
+        repository: ``oci://`` reference of the chart, or URL of the repository index.
+    """
+
+    name: str
+    repository: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class KubernetesMinor:
+    """What goes with one Kubernetes minor version.
+
+    Attributes:
+        kubectl_layer: Module of the Lambda layer with kubectl and helm; its package is in requirements.txt.
+        cluster_autoscaler: Image of cluster autoscaler; its minor must equal the cluster's.
+    """
+
+    kubectl_layer: str
+    cluster_autoscaler: Image
+
+
+def _autoscaler(version: str) -> Image:
+    return Image(
+        version=version,
+        repository="registry.k8s.io/autoscaling/cluster-autoscaler",
+        source="https://github.com/kubernetes/autoscaler/releases",
+        as_of="2026-08-22",
+    )
+
+
+DEFAULT_KUBERNETES = "1.36"
+KUBERNETES = {
+    "1.33": KubernetesMinor(
+        kubectl_layer="aws_cdk.lambda_layer_kubectl_v33", cluster_autoscaler=_autoscaler("v1.33.6")
+    ),
+    "1.34": KubernetesMinor(
+        kubectl_layer="aws_cdk.lambda_layer_kubectl_v34", cluster_autoscaler=_autoscaler("v1.34.5")
+    ),
+    "1.35": KubernetesMinor(
+        kubectl_layer="aws_cdk.lambda_layer_kubectl_v35", cluster_autoscaler=_autoscaler("v1.35.2")
+    ),
+    "1.36": KubernetesMinor(
+        kubectl_layer="aws_cdk.lambda_layer_kubectl_v36", cluster_autoscaler=_autoscaler("v1.36.1")
+    ),
+}
+
+DEVICE_PLUGIN = Image(
+    version="v0.20.0",
+    repository="nvcr.io/nvidia/k8s-device-plugin",
+    source="https://github.com/NVIDIA/k8s-device-plugin/releases/tag/v0.20.0",
+    as_of="2026-08-19",
+)
+# Small glibc image; the container toolkit of the node brings nvidia-smi along.
+SMOKE_TEST = Image(
+    version="2023-minimal",
+    repository="public.ecr.aws/amazonlinux/amazonlinux",
+    source="https://karpenter.sh/docs/tasks/dra/",
+    as_of="2026-10-10",
+)
+
+_KARPENTER_SOURCE = "https://github.com/aws/karpenter-provider-aws/releases/tag/v1.14.1"
+KARPENTER_CRDS = Chart(
+    version="1.14.1",
+    name="karpenter-crd",
+    repository="oci://public.ecr.aws/karpenter/karpenter-crd",
+    source=_KARPENTER_SOURCE,
+    as_of="2026-08-20",
+)
+KARPENTER = Chart(
+    version="1.14.1",
+    name="karpenter",
+    repository="oci://public.ecr.aws/karpenter/karpenter",
+    source=_KARPENTER_SOURCE,
+    as_of="2026-08-20",
+)
+
+# NVIDIA driver branch of the EKS images for AL2023 and Bottlerocket, every supported Kubernetes minor.
+DRIVER_BRANCH = 580
+# What an EC2NodeClass names in `alias: <family>@<version>`. A pinned release keeps nodes until the pin moves.
+AMI_RELEASES = {
+    "al2023": Pin(
+        version="v20260724", source="https://github.com/awslabs/amazon-eks-ami/releases", as_of="2026-07-24"
+    ),
+    "bottlerocket": Pin(
+        version="1.66.0", source="https://github.com/bottlerocket-os/bottlerocket/pull/4946", as_of="2026-09-19"
+    ),
+}
+
+
+def kubernetes_minor(version: str, *, who: str) -> KubernetesMinor:
+    """Return what goes with a Kubernetes minor version such as ``1.36``.
+
+    Raises:
+        ValueError: The version is none this library supports.
+    """
+    refuse_unless_one_of(who, "kubernetes_version", version, KUBERNETES)
+    return KUBERNETES[version]

@@ -1,0 +1,1 @@
+"""Pods that ask for GPUs the way the scheduler and the autoscaler understand."""

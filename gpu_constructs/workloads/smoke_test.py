@@ -1,0 +1,119 @@
+"""A job that shows whether a pool really runs GPU pods."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import TYPE_CHECKING
+
+from constructs import Construct, IDependable
+
+from gpu_constructs.cluster_ref import AnyCluster, refuse_unless_cluster, refuse_unless_kubectl
+from gpu_constructs.delivery import apply_chart
+from gpu_constructs.pools import node_labels
+from gpu_constructs.pools.kubernetes_names import refuse_unless_object_name
+from gpu_constructs.pools.pool import Pool
+from gpu_constructs.refusals import refuse_unless_image
+from gpu_constructs.versions import SMOKE_TEST
+
+if TYPE_CHECKING:
+    import cdk8s
+    from cdk8s_plus_28 import k8s
+
+NAME = "gpu-smoke-test"
+# A node from zero needs about 5 minutes, a p5 or p6 up to 30.
+_DEADLINE_SECONDS = 2_700
+_KEEP_SECONDS = 86_400
+
+
+class GpuSmokeTest(Construct):
+    """A job that runs ``nvidia-smi`` on one GPU of a pool, scaling the pool up from zero for it.
+
+    Deploying starts the job and does not wait for it; ``kubectl wait --for=condition=complete job -l
+    app.kubernetes.io/name=gpu-smoke-test`` does. It runs again whenever its definition changes.
+
+    Args:
+        cluster: Cluster to run on; needs a kubectl provider.
+        pool: Pool whose nodes are tested.
+        image: Image with tag or digest; any with glibc will do, the node brings ``nvidia-smi`` along.
+        namespace: Existing namespace of the job.
+
+    Raises:
+        TypeError: An argument has the wrong type.
+        ValueError: The cluster has no kubectl provider, or the image is not pinned.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        cluster: AnyCluster,
+        pool: Pool,
+        image: str = SMOKE_TEST.reference,
+        namespace: str = "default",
+    ) -> None:
+        super().__init__(scope, id)
+        who = self.node.path
+        refuse_unless_cluster(who, cluster)
+        refuse_unless_kubectl(who, cluster)
+        refuse_unless_image(who, "image", image)
+        refuse_unless_object_name(who, "namespace", namespace)
+        if not isinstance(pool, IDependable) or not hasattr(pool, "shape"):
+            raise TypeError(f"{who}: pool must be a pool of GPU nodes, got {pool!r}")
+
+        chart = smoke_test_chart(pool=pool, image=image, namespace=namespace)
+        self.resource = apply_chart(self, "Resource", cluster=cluster, chart=chart)
+        self.resource.node.add_dependency(pool)
+
+
+def smoke_test_chart(*, pool: Pool, image: str, namespace: str) -> cdk8s.Chart:
+    """Return the job. Its name contains a hash of its pod, because Kubernetes never changes a job's pod."""
+    import cdk8s
+    from cdk8s_plus_28 import k8s
+
+    says = json.dumps([pool.name, [repr(taint) for taint in pool.shape.taints], image])
+    name = f"{NAME}-{hashlib.sha256(says.encode()).hexdigest()[:8]}"
+    labels = {"app.kubernetes.io/name": NAME}
+    chart = cdk8s.Chart(cdk8s.App(), NAME)
+    k8s.KubeJob(
+        chart,
+        "Job",
+        metadata=k8s.ObjectMeta(name=name, namespace=namespace, labels=labels),
+        spec=k8s.JobSpec(
+            backoff_limit=0,
+            active_deadline_seconds=_DEADLINE_SECONDS,
+            ttl_seconds_after_finished=_KEEP_SECONDS,
+            template=k8s.PodTemplateSpec(metadata=k8s.ObjectMeta(labels=labels), spec=_pod(pool, image)),
+        ),
+    )
+    return chart
+
+
+def _pod(pool: Pool, image: str) -> k8s.PodSpec:
+    from cdk8s_plus_28 import k8s
+
+    one_gpu = {resource: k8s.Quantity.from_number(1) for resource in pool.shape.sharing.resources(1)}
+    return k8s.PodSpec(
+        restart_policy="Never",
+        automount_service_account_token=False,
+        node_selector={node_labels.POOL: pool.name},
+        tolerations=[
+            k8s.Toleration(key=taint.key, operator="Equal", value=taint.value, effect=taint.effect)
+            for taint in pool.shape.taints
+        ],
+        containers=[
+            k8s.Container(
+                name="nvidia-smi",
+                image=image,
+                command=["nvidia-smi"],
+                resources=k8s.ResourceRequirements(
+                    requests={"cpu": k8s.Quantity.from_string("100m"), "memory": k8s.Quantity.from_string("128Mi")},
+                    limits=one_gpu,
+                ),
+                security_context=k8s.SecurityContext(
+                    allow_privilege_escalation=False, capabilities=k8s.Capabilities(drop=["ALL"])
+                ),
+            )
+        ],
+    )

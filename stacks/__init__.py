@@ -1,0 +1,1 @@
+"""Stacks to deploy as they are, or to copy."""

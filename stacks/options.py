@@ -1,0 +1,210 @@
+"""Options of `GpuClusterStack`, readable from CDK context: cdk.json or ``-c key=value``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Literal, get_args
+
+from gpu_constructs.pools.capacity import CAPACITIES, Capacity
+from gpu_constructs.pools.disk import Disk
+from gpu_constructs.pools.kubernetes_names import refuse_unless_object_name
+from gpu_constructs.pools.node_shape import NodeShape
+from gpu_constructs.pools.operating_system import OperatingSystem
+from gpu_constructs.refusals import did_you_mean, refuse_unless_one_of, refuse_unless_whole_number, words
+from gpu_constructs.versions import DEFAULT_KUBERNETES, KUBERNETES
+
+Autoscaler = Literal["cluster-autoscaler", "karpenter"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PoolOptions:
+    """One GPU pool, whatever autoscaler runs it.
+
+    Attributes:
+        name: Name of the pool.
+        instance_types: EC2 names.
+        max_nodes: Most nodes; under Karpenter, as many GPUs as so many of the largest type have.
+        min_nodes: Nodes that always run; only with cluster autoscaler.
+        capacity: ``on-demand`` or ``spot``.
+        operating_system: ``al2023`` or ``bottlerocket``.
+        disk_gib: Volume for images and pods, in GiB.
+
+    Raises:
+        TypeError: A value has the wrong type.
+        ValueError: No such pool can exist.
+    """
+
+    name: str
+    instance_types: Sequence[str]
+    max_nodes: int = 4
+    min_nodes: int = 0
+    capacity: str = "on-demand"
+    operating_system: OperatingSystem = "al2023"
+    disk_gib: int = Disk().size_gib
+
+    def __post_init__(self) -> None:
+        refuse_unless_object_name("context key 'pools'", "name", self.name)
+        who = f"pool {self.name!r}"
+        object.__setattr__(self, "instance_types", words(who, "instance_types", self.instance_types))
+        refuse_unless_one_of(who, "capacity", self.capacity, CAPACITIES)
+        refuse_unless_whole_number(who, "max_nodes", self.max_nodes, least=1, fix="delete the pool to switch it off")
+        refuse_unless_whole_number(who, "min_nodes", self.min_nodes, least=0)
+        try:
+            _ = self.shape
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"{who}: {error}") from error
+
+    @property
+    def shape(self) -> NodeShape:
+        """What every node looks like."""
+        return NodeShape(
+            instance_types=self.instance_types,
+            operating_system=self.operating_system,
+            disk=Disk(size_gib=self.disk_gib),
+        )
+
+    @property
+    def bought(self) -> Capacity:
+        """How the nodes are bought."""
+        return CAPACITIES[self.capacity]
+
+    @property
+    def max_gpus(self) -> int:
+        """Most GPUs of the pool."""
+        return self.max_nodes * max(each.gpus for each in self.shape.types)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GpuClusterOptions:
+    """What can be said of the cluster without editing Python. Each attribute is a context key.
+
+    Attributes:
+        autoscaler: ``cluster-autoscaler`` or ``karpenter``.
+        kubernetes_version: Minor version.
+        cluster_name: Name. Default: the stack's name.
+        pools: GPU pools.
+        system_instance_types: EC2 types of the nodes without GPUs.
+        availability_zones: Zones of the VPC. Default: two, chosen at deployment.
+        nat_gateways: NAT gateways of the VPC.
+        public_access_cidrs: Who may reach the API endpoint from the internet; ``[]`` for nobody.
+            Default: everybody who has credentials.
+        admins: ARNs of IAM users or roles that administer the cluster.
+        smoke_test: Run nvidia-smi on the first pool after each change of it.
+
+    Raises:
+        TypeError: A value has the wrong type.
+        ValueError: A value is none of the known ones.
+    """
+
+    autoscaler: Autoscaler = "cluster-autoscaler"
+    kubernetes_version: str = DEFAULT_KUBERNETES
+    cluster_name: str | None = None
+    pools: tuple[PoolOptions, ...] = (PoolOptions(name="gpu", instance_types=("g6.xlarge",)),)
+    system_instance_types: Sequence[str] = ("m6i.large",)
+    availability_zones: Sequence[str] | None = None
+    nat_gateways: int = 1
+    public_access_cidrs: Sequence[str] | None = None
+    admins: Sequence[str] = ()
+    smoke_test: bool = False
+
+    def __post_init__(self) -> None:
+        refuse_unless_one_of("context", "autoscaler", self.autoscaler, get_args(Autoscaler))
+        refuse_unless_one_of("context", "kubernetes_version", self.kubernetes_version, KUBERNETES)
+        names = [pool.name for pool in self.pools]
+        if not names:
+            raise ValueError("context: pools must hold at least one pool, got none")
+        if len(set(names)) < len(names):
+            raise ValueError(f"context: pools must differ in name, got {names}")
+        for pool in self.pools:
+            if self.autoscaler == "karpenter" and pool.min_nodes:
+                raise ValueError(
+                    f"pool {pool.name!r}: min_nodes must be 0 with autoscaler 'karpenter', got {pool.min_nodes}; "
+                    "Karpenter launches nodes for pods that wait, and no others"
+                )
+
+
+_OPTIONS = tuple(each.name for each in fields(GpuClusterOptions) if each.init)
+_POOL_OPTIONS = tuple(each.name for each in fields(PoolOptions))
+
+
+def options_from_context(context: Mapping[str, Any]) -> GpuClusterOptions:
+    """Read options from CDK context. Keys of CDK itself and of others, which contain ``:`` or ``/``, are left alone.
+
+    Raises:
+        TypeError: A value has the wrong type.
+        ValueError: A key or value is unknown.
+    """
+    ours = {key: value for key, value in context.items() if ":" not in key and "/" not in key}
+    _refuse_unknown("context", ours, _OPTIONS)
+    return GpuClusterOptions(**{key: _READ.get(key, _as_is)(key, value) for key, value in ours.items()})
+
+
+def _refuse_unknown(who: str, given: Mapping[str, Any], known: Sequence[str]) -> None:
+    for key in given:
+        if key not in known:
+            raise ValueError(
+                f"{who}: key must be one of {', '.join(known)}, got {key!r}"
+                f"{did_you_mean(key.replace('-', '_'), known)}"
+            )
+
+
+def _as_is(_key: str, value: Any) -> Any:
+    return value
+
+
+def _json(key: str, value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    try:
+        return json.loads(value)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"context: {key} must be JSON on the command line, got {value!r}; {error}") from error
+
+
+def _list(key: str, value: Any) -> Any:
+    if isinstance(value, str) and not value.lstrip().startswith("["):
+        return tuple(each.strip() for each in value.split(","))
+    return words("context", key, _json(key, value))
+
+
+def _boolean(key: str, value: Any) -> bool:
+    parsed = _json(key, value.lower()) if isinstance(value, str) else value
+    if not isinstance(parsed, bool):
+        raise TypeError(f"context: {key} must be true or false, got {value!r}")
+    return parsed
+
+
+def _version(key: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"context: {key} must be a string such as {DEFAULT_KUBERNETES!r}, got {value!r}; quote it")
+    return value
+
+
+def _pools(key: str, value: Any) -> tuple[PoolOptions, ...]:
+    entries = _json(key, value)
+    if not isinstance(entries, list) or not all(isinstance(entry, Mapping) for entry in entries):
+        raise TypeError(f"context: {key} must be a list of objects with name and instance_types, got {value!r}")
+    return tuple(_pool(number, entry) for number, entry in enumerate(entries, start=1))
+
+
+def _pool(number: int, entry: Mapping[str, Any]) -> PoolOptions:
+    who = f"context: pool {entry.get('name', number)!r}"
+    _refuse_unknown(who, entry, _POOL_OPTIONS)
+    for needed in ("name", "instance_types"):
+        if needed not in entry:
+            raise ValueError(f"{who}: {needed} must be given, got {sorted(entry)}")
+    return PoolOptions(**entry)
+
+
+_READ: dict[str, Callable[[str, Any], Any]] = {
+    "kubernetes_version": _version,
+    "pools": _pools,
+    "system_instance_types": _list,
+    "availability_zones": _list,
+    "nat_gateways": _json,
+    "public_access_cidrs": _list,
+    "admins": _list,
+    "smoke_test": _boolean,
+}

@@ -1,0 +1,135 @@
+"""Write gpu_constructs/hardware/catalogue.json from moto's DescribeInstanceTypes dump and `catalogue_facts`.
+
+Run `python tools/build_catalogue.py`; a test fails when the committed file differs from what this writes.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from importlib.metadata import version
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import catalogue_facts as facts
+
+OUTPUT = Path(__file__).parents[1] / "gpu_constructs" / "hardware" / "catalogue.json"
+DUMP = "resources/instance_types.json.gz"
+# The day moto 5.2.5 refreshed its dump (getmoto/moto, instance_types.json.gz).
+DUMP_AS_OF = "2026-08-02"
+
+
+def main() -> None:
+    """Write the catalogue."""
+    OUTPUT.write_text(render())
+
+
+def render() -> str:
+    """Return the catalogue as JSON text, one type per line so that a change reads as one line in a diff."""
+    types = {name: describe(name, row) for name, row in nvidia_rows().items()}
+    types |= {name: complete(name, row) for name, row in facts.BY_HAND.items()}
+    head = {"columns": columns(), "retired": retired()}
+    body = ",\n".join(f"    {json.dumps(name)}: {json.dumps(types[name])}" for name in sorted(types, key=by_size))
+    return json.dumps(head, indent=2)[:-2] + ',\n  "types": {\n' + body + "\n  }\n}\n"
+
+
+def nvidia_rows() -> dict[str, dict[str, Any]]:
+    """Return the rows of moto's dump that have an NVIDIA GPU."""
+    rows = json.loads(gzip.decompress(files("moto.ec2").joinpath(DUMP).read_bytes()))
+    return {name: row for name, row in rows.items() if any(gpu["Manufacturer"] == "NVIDIA" for gpu in gpus_of(row))}
+
+
+def gpus_of(row: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the GPU entries of one row of the dump."""
+    return list(row.get("GpuInfo", {}).get("Gpus", []))
+
+
+def describe(name: str, row: dict[str, Any]) -> dict[str, Any]:
+    """Turn one row of the dump into one of the catalogue."""
+    [gpu] = gpus_of(row)
+    [architecture] = row["ProcessorInfo"]["SupportedArchitectures"]
+    disks = row.get("InstanceStorageInfo", {}).get("Disks", [{"Count": 0, "SizeInGB": 0}])
+    network = row["NetworkInfo"]
+    return complete(
+        name,
+        {
+            "architecture": architecture,
+            "gpu_model": gpu["Name"],
+            # EC2 counts a fractional GPU (g6f, gr6f) as 0; the device plugin advertises 1.
+            "gpus": gpu.get("LogicalGpuCount", gpu["Count"]),
+            "ec2_gpus": gpu["Count"],
+            "gpu_memory_mib": gpu["MemoryInfo"]["SizeInMiB"],
+            "vcpus": row["VCpuInfo"]["DefaultVCpus"],
+            "memory_mib": row["MemoryInfo"]["SizeInMiB"],
+            "nvme_disks": sum(disk["Count"] for disk in disks),
+            "nvme_disk_gb": disks[0]["SizeInGB"],
+            "network_cards": [network_card(card) for card in network["NetworkCards"]],
+            "max_efa": network.get("EfaInfo", {}).get("MaximumEfaInterfaces", 0),
+            "ipv4_per_interface": network["Ipv4AddressesPerInterface"],
+            "ebs_mb_per_second": row["EbsInfo"]["EbsOptimizedInfo"]["MaximumThroughputInMBps"],
+            "purchase_options": sorted(row["SupportedUsageClasses"]),
+            "ultraserver_only": False,
+        },
+    )
+
+
+def network_card(card: dict[str, Any]) -> dict[str, Any]:
+    """Return what a launch template needs to know of one network card."""
+    return {
+        "index": card["NetworkCardIndex"],
+        "interfaces": card["MaximumNetworkInterfaces"],
+        "types": card.get("InterfaceTypes", ["interface"]),
+    }
+
+
+def complete(name: str, row: dict[str, Any]) -> dict[str, Any]:
+    """Add the facts that EC2 does not report."""
+    family = name.split(".")[0]
+    model = row["gpu_model"]
+    return row | {
+        "accelerator_label": facts.ACCELERATOR_LABELS.get(model, f"nvidia-{model.lower().replace(' ', '-')}"),
+        "quota_family": "P" if family.startswith("p") else "G and VT",
+        "mig": family in facts.MIG_FAMILIES,
+        "nvswitch": name in facts.NVSWITCH_TYPES,
+        "driver_min": facts.DRIVER_MIN.get(family),
+        "driver_max": facts.DRIVER_MAX.get(family),
+        "usd_per_hour": facts.USD_PER_HOUR.get(name),
+    }
+
+
+def columns() -> dict[str, dict[str, str]]:
+    """Return source and date of every column."""
+    dump = {
+        "source": f"moto {version('moto')} moto/ec2/{DUMP} (EC2 DescribeInstanceTypes)",
+        "as_of": DUMP_AS_OF,
+    }
+    stated = facts.COLUMNS | {"usd_per_hour": facts.PRICE_SOURCE}
+    reported = {column: dump for column in describe_columns() if column not in stated}
+    return dict(sorted((reported | stated).items()))
+
+
+def describe_columns() -> set[str]:
+    """Return the names of the columns of one row."""
+    name, row = next(iter(nvidia_rows().items()))
+    return set(describe(name, row))
+
+
+def retired() -> dict[str, dict[str, str]]:
+    """Return the retired types, by exact name."""
+    return {
+        f"{family}.{size}": why
+        for family, why in facts.RETIRED.items()
+        for size in facts.RETIRED_SIZES[family]
+    }
+
+
+def by_size(name: str) -> tuple[str, int, str]:
+    """Sort types by family, then size."""
+    family, size = name.split(".")
+    number = "".join(digit for digit in size if digit.isdigit())
+    return family, int(number or 1) if "xlarge" in size else (0 if size == "large" else 1000), size
+
+
+if __name__ == "__main__":
+    main()
