@@ -123,9 +123,7 @@ KARPENTER = Chart(
 DRIVER_BRANCH = 580
 # What an EC2NodeClass names in `alias: <family>@<version>`. A pinned release keeps nodes until the pin moves.
 AMI_RELEASES = {
-    "al2023": Pin(
-        version="v20260724", source="https://github.com/awslabs/amazon-eks-ami/releases", as_of="2026-07-24"
-    ),
+    "al2023": Pin(version="v20260724", source="https://github.com/awslabs/amazon-eks-ami/releases", as_of="2026-07-24"),
     "bottlerocket": Pin(
         version="1.66.0", source="https://github.com/bottlerocket-os/bottlerocket/pull/4946", as_of="2026-09-19"
     ),

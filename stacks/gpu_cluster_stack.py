@@ -28,9 +28,7 @@ class GpuClusterStack(cdk.Stack):
         kwargs: Arguments of ``cdk.Stack``.
     """
 
-    def __init__(
-        self, scope: Construct, id: str, *, options: GpuClusterOptions | None = None, **kwargs: Any
-    ) -> None:
+    def __init__(self, scope: Construct, id: str, *, options: GpuClusterOptions | None = None, **kwargs: Any) -> None:
         super().__init__(scope, id, **kwargs)
         says = options if options is not None else GpuClusterOptions()
         karpenter = says.autoscaler == "karpenter"

@@ -145,8 +145,7 @@ def _refuse_unknown(who: str, given: Mapping[str, Any], known: Sequence[str]) ->
     for key in given:
         if key not in known:
             raise ValueError(
-                f"{who}: key must be one of {', '.join(known)}, got {key!r}"
-                f"{did_you_mean(key.replace('-', '_'), known)}"
+                f"{who}: key must be one of {', '.join(known)}, got {key!r}{did_you_mean(key.replace('-', '_'), known)}"
             )
 
 

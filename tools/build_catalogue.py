@@ -117,11 +117,7 @@ def describe_columns() -> set[str]:
 
 def retired() -> dict[str, dict[str, str]]:
     """Return the retired types, by exact name."""
-    return {
-        f"{family}.{size}": why
-        for family, why in facts.RETIRED.items()
-        for size in facts.RETIRED_SIZES[family]
-    }
+    return {f"{family}.{size}": why for family, why in facts.RETIRED.items() for size in facts.RETIRED_SIZES[family]}
 
 
 def by_size(name: str) -> tuple[str, int, str]:

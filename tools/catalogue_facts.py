@@ -86,7 +86,10 @@ COLUMNS: dict[str, dict[str, str]] = {
         "source": "https://github.com/kubernetes/autoscaler (aws_cloud_provider.go, cluster-autoscaler-1.36.1)",
         "as_of": "2026-08-22",
     },
-    "quota_family": {"source": "https://docs.aws.amazon.com/ec2/latest/instancetypes/ec2-instance-quotas.html", "as_of": "2026-08-21"},
+    "quota_family": {
+        "source": "https://docs.aws.amazon.com/ec2/latest/instancetypes/ec2-instance-quotas.html",
+        "as_of": "2026-08-21",
+    },
     "ultraserver_only": {"source": f"{USER_GUIDE}/ml-eks-nvidia-ultraserver.html", "as_of": "2026-08-21"},
     "retired": {"source": AMAZON_EKS_AMI, "as_of": "2026-08-02"},
     "by_hand": {"source": f"{USER_GUIDE}/ml-eks-nvidia-ultraserver.html", "as_of": "2026-08-21"},

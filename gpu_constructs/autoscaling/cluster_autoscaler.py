@@ -9,7 +9,6 @@ import aws_cdk as cdk
 from constructs import Construct
 
 from gpu_constructs.autoscaling.cluster_autoscaler_manifests import NAME, NAMESPACE, cluster_autoscaler_chart
-from gpu_constructs.pod_identity import PodIdentity, policy_document
 from gpu_constructs.cluster_ref import (
     AnyCluster,
     kubernetes_version_of,
@@ -19,6 +18,7 @@ from gpu_constructs.cluster_ref import (
     string_equals,
 )
 from gpu_constructs.delivery import apply_chart
+from gpu_constructs.pod_identity import PodIdentity, policy_document
 from gpu_constructs.refusals import refuse_unless_image
 from gpu_constructs.versions import kubernetes_minor
 

@@ -26,9 +26,7 @@ class InterruptionQueue(Construct):
             self, "Resource", message_retention_period=_RETENTION_SECONDS, sqs_managed_sse_enabled=True
         )
         self.arn: str = self.queue.attr_arn
-        self.policy = sqs.CfnQueuePolicy(
-            self, "Policy", queues=[self.queue.ref], policy_document=_policy(self.arn)
-        )
+        self.policy = sqs.CfnQueuePolicy(self, "Policy", queues=[self.queue.ref], policy_document=_policy(self.arn))
         for name, (source, detail_type) in RULES.items():
             events.CfnRule(
                 self,

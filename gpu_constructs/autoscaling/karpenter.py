@@ -12,7 +12,6 @@ from constructs import Construct
 
 from gpu_constructs.autoscaling.interruption_queue import InterruptionQueue
 from gpu_constructs.autoscaling.karpenter_policies import KarpenterScope, karpenter_policies
-from gpu_constructs.pod_identity import PodIdentity, policy_document
 from gpu_constructs.cluster_ref import (
     AnyCluster,
     foundation_of,
@@ -23,6 +22,7 @@ from gpu_constructs.cluster_ref import (
 )
 from gpu_constructs.delivery import install_helm_chart
 from gpu_constructs.nodes.node_role import make_node_role
+from gpu_constructs.pod_identity import PodIdentity, policy_document
 from gpu_constructs.versions import KARPENTER, KARPENTER_CRDS
 
 NAMESPACE = "kube-system"
@@ -52,9 +52,7 @@ class Karpenter(Construct):
         chart: The controller's release; what uses it depends on it.
     """
 
-    def __init__(
-        self, scope: Construct, id: str, *, cluster: AnyCluster, node_role: iam.IRole | None = None
-    ) -> None:
+    def __init__(self, scope: Construct, id: str, *, cluster: AnyCluster, node_role: iam.IRole | None = None) -> None:
         super().__init__(scope, id)
         who = self.node.path
         refuse_unless_cluster(who, cluster)
@@ -88,9 +86,7 @@ class Karpenter(Construct):
 
     def _make_node_role(self, cluster_name: str) -> iam.IRole:
         role = make_node_role(self, "NodeRole", self.cluster)
-        eks.CfnAccessEntry(
-            self, "NodeAccess", cluster_name=cluster_name, principal_arn=role.role_arn, type="EC2_LINUX"
-        )
+        eks.CfnAccessEntry(self, "NodeAccess", cluster_name=cluster_name, principal_arn=role.role_arn, type="EC2_LINUX")
         return cast("iam.IRole", role)
 
     def _own_access(self) -> list[Construct]:

@@ -79,7 +79,10 @@ def node_lifecycle(scope: KarpenterScope) -> Statements:
     """Launch, tag and terminate instances, each only with the cluster's tags."""
     created = scope.ec2("fleet", "instance", "volume", "network-interface", "launch-template", "spot-instances-request")
     shared = scope.ec2("security-group", "subnet", "capacity-reservation", "placement-group")
-    request = {f"aws:RequestTag/{scope.owned}": "owned", "aws:RequestTag/eks:eks-cluster-name": scope.cluster_name}
+    request: dict[str, object] = {
+        f"aws:RequestTag/{scope.owned}": "owned",
+        "aws:RequestTag/eks:eks-cluster-name": scope.cluster_name,
+    }
     any_requested_pool = {"aws:RequestTag/karpenter.sh/nodepool": "*"}
     of_cluster = scope.string_equals("OfCluster", {f"aws:ResourceTag/{scope.owned}": "owned"})
     of_any_pool = {"aws:ResourceTag/karpenter.sh/nodepool": "*"}

@@ -12,9 +12,9 @@ from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from gpu_constructs.pod_identity import TRUST
 from gpu_constructs.cluster_ref import AnyCluster, shared_scope
 from gpu_constructs.nodes.node_role import CNI_ROLE_ID
+from gpu_constructs.pod_identity import TRUST
 from gpu_constructs.refusals import did_you_mean
 
 

@@ -82,6 +82,7 @@ class GpuCluster(Construct):
 
         self.vpc = vpc if vpc is not None else cast("ec2.IVpc", gpu_vpc(self, "Vpc"))
         key = secrets_key if secrets_key is not None else kms.Key(self, "SecretsKey", enable_key_rotation=True)
+        layer = _kubectl_layer(self, minor.kubectl_layer)
         self.cluster = eks.Cluster(
             self,
             "Cluster",
@@ -91,13 +92,13 @@ class GpuCluster(Construct):
             vpc_subnets=[ec2.SubnetSelection(subnet_type=ec2.SubnetType.PRIVATE_WITH_EGRESS)],
             service_ipv4_cidr=SERVICE_CIDR,
             endpoint_access=endpoint,
-            secrets_encryption_key=cast("kms.IKeyRef", key),
+            secrets_encryption_key=key,
             cluster_logging=list(eks.ClusterLoggingTypes),
             default_capacity_type=eks.DefaultCapacityType.NODEGROUP,
             default_capacity=0,
             bootstrap_self_managed_addons=False,
             bootstrap_cluster_creator_admin_permissions=False,
-            kubectl_provider_options=eks.KubectlProviderOptions(kubectl_layer=_kubectl_layer(self, minor.kubectl_layer)),
+            kubectl_provider_options=eks.KubectlProviderOptions(kubectl_layer=layer),
         )
         cluster_name_ref = self.cluster.cluster_name
         for arn in administrators:

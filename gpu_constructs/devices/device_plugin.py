@@ -42,9 +42,7 @@ class DevicePlugin(Construct):
         ValueError: The cluster has a device manager or no kubectl provider, or the image breaks EFA.
     """
 
-    def __init__(
-        self, scope: Construct, id: str, *, cluster: AnyCluster, image: str = DEVICE_PLUGIN.reference
-    ) -> None:
+    def __init__(self, scope: Construct, id: str, *, cluster: AnyCluster, image: str = DEVICE_PLUGIN.reference) -> None:
         super().__init__(scope, id)
         who = self.node.path
         refuse_unless_cluster(who, cluster)

@@ -12,9 +12,7 @@ from gpu_constructs.pools.operating_system import Volume
 METADATA_OPTIONS = {"httpEndpoint": "enabled", "httpTokens": "required", "httpPutResponseHopLimit": 1}
 
 
-def launch_template_data(
-    *, name: str, volumes: Sequence[Volume], user_data: str | None = None
-) -> dict[str, Any]:
+def launch_template_data(*, name: str, volumes: Sequence[Volume], user_data: str | None = None) -> dict[str, Any]:
     """Return ``LaunchTemplateData`` for a managed node group.
 
     It names no subnet, security group, instance profile or image: EKS adds those, and refuses some of them.

@@ -130,9 +130,7 @@ def _refuse(who: str, *, cluster: object, name: object, shape: object, capacity:
         raise TypeError(f"{who}: shape must be a NodeShape, got {shape!r}")
     refuse_unless_capacity(who, capacity)
     if len(shape.types) > MAX_INSTANCE_TYPES:
-        raise ValueError(
-            f"{who}: shape must have at most {MAX_INSTANCE_TYPES} instance types, got {len(shape.types)}"
-        )
+        raise ValueError(f"{who}: shape must have at most {MAX_INSTANCE_TYPES} instance types, got {len(shape.types)}")
     counts = {each.name: each.gpus for each in shape.types}
     if len(set(counts.values())) > 1:
         raise ValueError(

@@ -6,7 +6,7 @@ import hashlib
 import json
 from typing import TYPE_CHECKING
 
-from constructs import Construct, IDependable
+from constructs import Construct
 
 from gpu_constructs.cluster_ref import AnyCluster, refuse_unless_cluster, refuse_unless_kubectl
 from gpu_constructs.delivery import apply_chart
@@ -59,8 +59,8 @@ class GpuSmokeTest(Construct):
         refuse_unless_kubectl(who, cluster)
         refuse_unless_image(who, "image", image)
         refuse_unless_object_name(who, "namespace", namespace)
-        if not isinstance(pool, IDependable) or not hasattr(pool, "shape"):
-            raise TypeError(f"{who}: pool must be a pool of GPU nodes, got {pool!r}")
+        if not isinstance(pool, Construct) or not hasattr(pool, "shape"):
+            raise TypeError(f"{who}: pool must be a construct with name and shape, got {pool!r}")
 
         chart = smoke_test_chart(pool=pool, image=image, namespace=namespace)
         self.resource = apply_chart(self, "Resource", cluster=cluster, chart=chart)

@@ -1,0 +1,81 @@
+"""GPU pools on a VPC and an EKS cluster that somebody else owns: import both, add one construct at a time."""
+
+from __future__ import annotations
+
+import aws_cdk as cdk
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_eks_v2 as eks
+from aws_cdk import aws_iam as iam
+from constructs import Construct
+
+from gpu_constructs import (
+    ClusterAutoscaler,
+    DevicePlugin,
+    Disk,
+    GpuSmokeTest,
+    ManagedNodeGroup,
+    NodeShape,
+    OnDemand,
+    Spot,
+)
+
+
+class GpuPools(cdk.Stack):
+    """Two GPU pools for a cluster that is already there."""
+
+    def __init__(self, scope: Construct, id: str, *, env: cdk.Environment) -> None:
+        super().__init__(scope, id, env=env)
+        cluster = existing_cluster(self)
+
+        DevicePlugin(self, "DevicePlugin", cluster=cluster)
+        ClusterAutoscaler(self, "ClusterAutoscaler", cluster=cluster, kubernetes_version="1.36")
+        inference = ManagedNodeGroup(
+            self,
+            "Inference",
+            cluster=cluster,
+            name="inference",
+            shape=NodeShape(instance_types=("g6.xlarge",), disk=Disk(size_gib=200)),
+            capacity=Spot(),
+            max_nodes=8,
+        )
+        ManagedNodeGroup(
+            self,
+            "Training",
+            cluster=cluster,
+            name="training",
+            shape=NodeShape(instance_types=("p5.48xlarge",)),
+            capacity=OnDemand(),
+            max_nodes=2,
+        )
+        GpuSmokeTest(self, "SmokeTest", cluster=cluster, pool=inference)
+
+
+def existing_cluster(stack: cdk.Stack) -> eks.ICluster:
+    """Import the cluster, its VPC and its kubectl provider by what its owner exports."""
+    vpc = ec2.Vpc.from_vpc_attributes(
+        stack,
+        "Vpc",
+        vpc_id="vpc-0123456789abcdef0",
+        availability_zones=["us-east-1a", "us-east-1b"],
+        private_subnet_ids=["subnet-0123456789abcdef0", "subnet-0123456789abcdef1"],
+    )
+    kubectl = eks.KubectlProvider.from_kubectl_provider_attributes(
+        stack,
+        "Kubectl",
+        service_token="arn:aws:lambda:us-east-1:111122223333:function:platform-kubectl",
+        role=iam.Role.from_role_arn(stack, "KubectlRole", "arn:aws:iam::111122223333:role/platform-kubectl"),
+    )
+    return eks.Cluster.from_cluster_attributes(
+        stack,
+        "Cluster",
+        cluster_name="platform",
+        vpc=vpc,
+        kubectl_provider=kubectl,
+        cluster_security_group_id="sg-0123456789abcdef0",
+    )
+
+
+if __name__ == "__main__":
+    app = cdk.App()
+    GpuPools(app, "GpuPools", env=cdk.Environment(account="111122223333", region="us-east-1"))
+    app.synth()

@@ -1,0 +1,91 @@
+"""GPU clusters on EKS as code.
+
+Names are loaded when they are first used, so that the values and the catalogue never load the CDK.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from gpu_constructs.autoscaling.cluster_autoscaler import ClusterAutoscaler
+    from gpu_constructs.autoscaling.karpenter import Karpenter
+    from gpu_constructs.autoscaling.karpenter_node_pool import KarpenterNodePool
+    from gpu_constructs.cluster.gpu_cluster import GpuCluster
+    from gpu_constructs.cluster.network import gpu_vpc
+    from gpu_constructs.cluster.system_nodes import SystemNodes
+    from gpu_constructs.devices.device_plugin import DevicePlugin
+    from gpu_constructs.hardware.catalogue import InstanceType, catalogue, instance_type
+    from gpu_constructs.nodes.managed_node_group import ManagedNodeGroup
+    from gpu_constructs.pools.capacity import Capacity, OnDemand, Spot
+    from gpu_constructs.pools.disk import Disk
+    from gpu_constructs.pools.node_shape import NodeShape
+    from gpu_constructs.pools.pool import Pool
+    from gpu_constructs.pools.sharing import Exclusive, Sharing
+    from gpu_constructs.pools.taint import GPU_TAINT, Taint
+    from gpu_constructs.workloads.smoke_test import GpuSmokeTest
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "GPU_TAINT",
+    "Capacity",
+    "ClusterAutoscaler",
+    "DevicePlugin",
+    "Disk",
+    "Exclusive",
+    "GpuCluster",
+    "GpuSmokeTest",
+    "InstanceType",
+    "Karpenter",
+    "KarpenterNodePool",
+    "ManagedNodeGroup",
+    "NodeShape",
+    "OnDemand",
+    "Pool",
+    "Sharing",
+    "Spot",
+    "SystemNodes",
+    "Taint",
+    "catalogue",
+    "gpu_vpc",
+    "instance_type",
+]
+
+_MODULES = {
+    "Capacity": "pools.capacity",
+    "ClusterAutoscaler": "autoscaling.cluster_autoscaler",
+    "DevicePlugin": "devices.device_plugin",
+    "Disk": "pools.disk",
+    "Exclusive": "pools.sharing",
+    "GPU_TAINT": "pools.taint",
+    "GpuCluster": "cluster.gpu_cluster",
+    "GpuSmokeTest": "workloads.smoke_test",
+    "InstanceType": "hardware.catalogue",
+    "Karpenter": "autoscaling.karpenter",
+    "KarpenterNodePool": "autoscaling.karpenter_node_pool",
+    "ManagedNodeGroup": "nodes.managed_node_group",
+    "NodeShape": "pools.node_shape",
+    "OnDemand": "pools.capacity",
+    "Pool": "pools.pool",
+    "Sharing": "pools.sharing",
+    "Spot": "pools.capacity",
+    "SystemNodes": "cluster.system_nodes",
+    "Taint": "pools.taint",
+    "catalogue": "hardware.catalogue",
+    "gpu_vpc": "cluster.network",
+    "instance_type": "hardware.catalogue",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
