@@ -1,0 +1,58 @@
+# Needs Python 3.10 or newer, make and git. Node and the cdk CLI come with requirements.txt.
+PYTHON ?= python3
+VENV ?= .venv
+STACK ?= GpuClusterStack
+BASE ?= HEAD
+ARGS ?=
+
+export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
+export CDK_DISABLE_CLI_TELEMETRY := true
+# Packages are installed uncompiled, which is four times faster, and compiled at first import.
+unexport PYTHONDONTWRITEBYTECODE
+
+.DEFAULT_GOAL := help
+.PHONY: help synth diff test check snapshots bench catalogue constraints clean
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+synth: $(VENV)/.synth ## Synthesize the stack; ARGS="-c autoscaler=karpenter" sets options
+	cdk synth $(STACK) --quiet $(ARGS)
+	@echo "Wrote cdk.out/$(STACK).template.json"
+
+diff: $(VENV)/.synth ## Show what the working tree changes against BASE=<git ref>, offline
+	python tools/diff_against.py $(BASE) --stack $(STACK) -- $(ARGS)
+
+test: $(VENV)/.dev ## Run the tests
+	pytest $(ARGS)
+
+check: $(VENV)/.dev ## Format, lint, types, imports, tests: what CI runs
+	ruff format --check .
+	ruff check .
+	mypy
+	lint-imports
+	pytest
+
+snapshots: $(VENV)/.dev ## Write the snapshots anew; read their diff before you commit
+	pytest --snapshot-update
+
+bench: $(VENV)/.synth ## Time synth against a hand-written app, and its growth with node groups
+	python benchmarks/synth.py
+
+catalogue: $(VENV)/.dev ## Write the instance catalogue anew
+	python tools/build_catalogue.py
+
+constraints: $(VENV)/.dev ## Resolve constraints.txt anew; run it with PYTHON=python3.10
+	python tools/write_constraints.py
+
+clean: ## Remove the environment and everything made
+	rm -rf $(VENV) cdk.out cdk.out.* .cache
+
+$(VENV)/.synth: requirements.txt constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	python -m pip install --quiet --disable-pip-version-check --no-compile -r requirements.txt
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.synth requirements-dev.txt
+	python -m pip install --quiet --disable-pip-version-check --no-compile -r requirements-dev.txt
+	@touch $@
