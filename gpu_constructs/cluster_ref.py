@@ -38,6 +38,16 @@ def refuse_unless_cluster(who: str, cluster: object) -> None:
         )
 
 
+def refuse_unless_role(who: str, argument: str, role: object) -> None:
+    """Refuse what is neither a role nor absent.
+
+    Raises:
+        TypeError: ``role`` is something else, for example an ARN.
+    """
+    if role is not None and not hasattr(role, "role_arn"):
+        raise TypeError(f"{who}: {argument} must be an iam.IRole, got {role!r}; import one with iam.Role.from_role_arn")
+
+
 def refuse_unless_kubectl(who: str, cluster: AnyCluster) -> None:
     """Refuse a cluster without a kubectl provider, through which manifests and charts are applied.
 
@@ -101,7 +111,7 @@ def kubernetes_version_of(cluster: AnyCluster, given: str | None, *, who: str) -
         )
     if stated and given and stated != given:
         raise ValueError(f"{who}: kubernetes_version must be the cluster's own {stated!r}, got {given!r}; leave it out")
-    version = str(stated or given)
+    version = stated or given or ""
     kubernetes_minor(version, who=who)
     return version
 

@@ -10,9 +10,9 @@ from collections.abc import Iterable
 _PINNED_IMAGE = re.compile(r"\S+(:[\w][\w.-]{0,127}|@sha256:[0-9a-f]{64})")
 
 
-def did_you_mean(value: str, known: Iterable[str]) -> str:
+def did_you_mean(value: str, known: Iterable[str], *, closeness: float = 0.6) -> str:
     """Return ``; did you mean 'x'?`` for the known word nearest to ``value``, or an empty string."""
-    nearest = difflib.get_close_matches(value, list(known), n=1, cutoff=0.6)
+    nearest = difflib.get_close_matches(value, list(known), n=1, cutoff=closeness)
     return f"; did you mean {nearest[0]!r}?" if nearest else ""
 
 

@@ -18,6 +18,7 @@ from gpu_constructs.cluster_ref import (
     name_of,
     refuse_unless_cluster,
     refuse_unless_kubectl,
+    refuse_unless_role,
     string_equals,
 )
 from gpu_constructs.delivery import install_helm_chart
@@ -57,6 +58,7 @@ class Karpenter(Construct):
         who = self.node.path
         refuse_unless_cluster(who, cluster)
         refuse_unless_kubectl(who, cluster)
+        refuse_unless_role(who, "node_role", node_role)
 
         self.cluster = cluster
         cluster_name = cluster.cluster_name

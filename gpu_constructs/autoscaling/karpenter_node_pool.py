@@ -18,6 +18,7 @@ from gpu_constructs.cluster_ref import (
     private_subnets_of,
     refuse_unless_cluster,
     refuse_unless_kubectl,
+    refuse_unless_role,
 )
 from gpu_constructs.delivery import apply_manifests
 from gpu_constructs.pools.capacity import Capacity, OnDemand, refuse_unless_capacity
@@ -137,6 +138,7 @@ def _refuse_max_gpus(who: str, shape: NodeShape, max_gpus: object) -> None:
 def _role(who: str, karpenter: object, node_role: iam.IRole | None) -> iam.IRole:
     if karpenter is not None and not isinstance(karpenter, Karpenter):
         raise TypeError(f"{who}: karpenter must be a Karpenter, got {karpenter!r}")
+    refuse_unless_role(who, "node_role", node_role)
     if node_role is not None:
         return node_role
     if karpenter is None:

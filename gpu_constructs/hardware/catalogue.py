@@ -135,4 +135,5 @@ def instance_type(name: str) -> InstanceType:
         raise ValueError(
             f"instance type {name!r} is retired: {why['reason']}; use a size of family {why['successor']!r}"
         )
-    raise ValueError(f"instance type {name!r} is unknown{did_you_mean(name, catalogue())}")
+    hint = did_you_mean(name, catalogue(), closeness=0.8) or "; EC2 sells no type of that name with NVIDIA GPUs"
+    raise ValueError(f"instance type {name!r} is unknown{hint}")

@@ -11,7 +11,13 @@ from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from gpu_constructs.cluster_ref import AnyCluster, name_of, private_subnets_of, refuse_unless_cluster
+from gpu_constructs.cluster_ref import (
+    AnyCluster,
+    name_of,
+    private_subnets_of,
+    refuse_unless_cluster,
+    refuse_unless_role,
+)
 from gpu_constructs.nodes.ami_type import nvidia_ami_type
 from gpu_constructs.nodes.launch_template import launch_template_data
 from gpu_constructs.nodes.node_role import shared_node_role
@@ -70,6 +76,7 @@ class ManagedNodeGroup(Construct):
         super().__init__(scope, id)
         who = self.node.path
         _refuse(who, cluster=cluster, name=name, shape=shape, capacity=capacity)
+        refuse_unless_role(who, "role", role)
         _refuse_sizes(who, min_nodes, max_nodes)
         chosen = private_subnets_of(cluster, subnets, who=who)
 

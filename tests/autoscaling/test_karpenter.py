@@ -1,0 +1,180 @@
+"""Karpenter is installed as its pinned version asks: charts, policies, queue, roles, order."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import aws_cdk as cdk
+import pytest
+import yaml
+from aws_cdk import aws_eks_v2 as eks
+from aws_cdk import aws_iam as iam
+from syrupy.assertion import SnapshotAssertion
+
+from gpu_constructs import Karpenter
+from gpu_constructs.autoscaling.karpenter import controller_values
+from gpu_constructs.autoscaling.karpenter_policies import KarpenterScope, karpenter_policies
+from tests.conftest import ROOT
+from tests.templates import CHART, depends_on, of_type, only, resources_of, slice_of
+
+# An AWS managed or customer managed policy holds so many characters other than white space.
+# Source: https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html
+POLICY_CHARACTERS = 6_144
+
+
+def policies(cluster_name: str = "demo") -> dict[str, Any]:
+    """The statements of every policy, with plain values for what is known at deployment."""
+    return karpenter_policies(
+        KarpenterScope(
+            cluster_name=cluster_name,
+            partition="aws",
+            region="us-east-1",
+            account="111122223333",
+            node_role_arn="arn:aws:iam::111122223333:role/nodes",
+            queue_arn="arn:aws:sqs:us-east-1:111122223333:queue",
+            string_equals=lambda _, tags: dict(tags),
+        )
+    )
+
+
+def upstream() -> dict[str, Any]:
+    """The policies of karpenter-provider-aws v1.14.1, from the research notes beside the project."""
+    notes = Path(os.environ.get("GPU_CONSTRUCTS_FACTS", ROOT.parent / "shared" / "facts")) / "autoscaling.md"
+    if not notes.exists():
+        pytest.skip("no notes on upstream's policies: set GPU_CONSTRUCTS_FACTS to the folder with autoscaling.md")
+    appendix = notes.read_text().partition("## Appendix A")[2].partition("## Appendix B")[0]
+    found = re.findall(r"### (\w+) \(.*?```json\n(.*?)```", appendix, re.DOTALL)
+    plain = {
+        "${AWS::Partition}": "aws",
+        "${AWS::Region}": "us-east-1",
+        "${AWS::AccountId}": "111122223333",
+        "${ClusterName}": "demo",
+        "${KarpenterNodeRole.Arn}": "arn:aws:iam::111122223333:role/nodes",
+        "${KarpenterInterruptionQueue.Arn}": "arn:aws:sqs:us-east-1:111122223333:queue",
+    }
+    return {name: json.loads(re.sub(r"\$\{[^}]+\}", lambda each: plain[each[0]], text)) for name, text in found}
+
+
+def test_policies_are_upstreams_statement_by_statement() -> None:
+    expected = upstream()
+
+    assert len(expected) == 6
+    assert policies() == expected
+
+
+def test_policies(snapshot_yaml: SnapshotAssertion) -> None:
+    assert policies() == snapshot_yaml
+
+
+def test_every_policy_holds_the_longest_cluster_name() -> None:
+    for name, statements in policies("c" * 100).items():
+        document = json.dumps({"Version": "2012-10-17", "Statement": statements}, separators=(",", ":"))
+        assert len(document) <= POLICY_CHARACTERS, name
+
+
+def test_construct(stack: cdk.Stack, cluster: eks.ICluster, snapshot_yaml: SnapshotAssertion) -> None:
+    Karpenter(stack, "Karpenter", cluster=cluster)
+
+    resources = slice_of(resources_of(stack), "Karpenter")
+    assert {id: each for id, each in resources.items() if each["Type"] != "AWS::IAM::ManagedPolicy"} == snapshot_yaml
+
+
+def test_crds_come_first_and_the_controller_outlives_nothing_it_needs(stack: cdk.Stack, cluster: eks.ICluster) -> None:
+    Karpenter(stack, "Karpenter", cluster=cluster)
+
+    resources = resources_of(stack)
+    charts = {each["Properties"]["Chart"]: id for id, each in of_type(resources, CHART).items()}
+    needed = depends_on(resources, charts["karpenter"])
+    assert charts["karpenter-crd"] in needed
+    assert {resources[id]["Type"] for id in needed} >= {
+        "AWS::EKS::PodIdentityAssociation",
+        "AWS::EKS::AccessEntry",
+        "AWS::IAM::ManagedPolicy",
+        "AWS::SQS::QueuePolicy",
+        "AWS::Events::Rule",
+    }
+
+
+def test_charts_are_pinned_named_and_given_less_time_than_the_lambda(stack: cdk.Stack, cluster: eks.ICluster) -> None:
+    Karpenter(stack, "Karpenter", cluster=cluster)
+
+    for chart in of_type(resources_of(stack), CHART).values():
+        properties = chart["Properties"]
+        assert properties["Version"] == "1.14.1"
+        assert properties["Release"] == properties["Chart"]
+        assert properties["Wait"] is True
+        assert int(properties["Timeout"].removesuffix("s")) < 15 * 60
+
+
+def test_queue_is_encrypted_and_takes_tls_only(stack: cdk.Stack, cluster: eks.ICluster) -> None:
+    Karpenter(stack, "Karpenter", cluster=cluster)
+
+    resources = resources_of(stack)
+    assert only(resources, "AWS::SQS::Queue")["SqsManagedSseEnabled"] is True
+    statements = only(resources, "AWS::SQS::QueuePolicy")["PolicyDocument"]["Statement"]
+    assert [each["Condition"] for each in statements if each["Effect"] == "Deny"] == [
+        {"Bool": {"aws:SecureTransport": "false"}}
+    ]
+
+
+def test_five_kinds_of_events_reach_the_queue(stack: cdk.Stack, cluster: eks.ICluster) -> None:
+    Karpenter(stack, "Karpenter", cluster=cluster)
+
+    rules = of_type(resources_of(stack), "AWS::Events::Rule").values()
+    assert sorted(each["Properties"]["EventPattern"]["detail-type"][0] for each in rules) == [
+        "AWS Health Event",
+        "EC2 Capacity Reservation Instance Interruption Warning",
+        "EC2 Instance Rebalance Recommendation",
+        "EC2 Instance State-change Notification",
+        "EC2 Spot Instance Interruption Warning",
+    ]
+
+
+def test_a_given_node_role_gets_no_second_access_entry(stack: cdk.Stack, cluster: eks.ICluster) -> None:
+    role = iam.Role.from_role_arn(stack, "Nodes", "arn:aws:iam::111122223333:role/nodes")
+
+    karpenter = Karpenter(stack, "Karpenter", cluster=cluster, node_role=role)
+
+    assert karpenter.node_role is role
+    assert of_type(resources_of(stack), "AWS::EKS::AccessEntry") == {}
+
+
+def test_conditions_take_a_name_known_only_at_deployment(stack: cdk.Stack, created_cluster: eks.Cluster) -> None:
+    Karpenter(stack, "Karpenter", cluster=created_cluster)
+
+    assert len(of_type(resources_of(stack), "Custom::AWSCDKCfnJson")) == 6
+
+
+def keys_of(values: Any, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
+    """Every key path of a values file that holds no mapping of free keys."""
+    if not isinstance(values, dict):
+        return [path]
+    return [found for key, value in values.items() for found in keys_of(value, (*path, key))]
+
+
+def test_every_chart_value_exists(chart_values: Path) -> None:
+    defaults = yaml.safe_load((chart_values / "karpenter-1.14.1.yaml").read_text())
+
+    for path in keys_of(controller_values(cluster_name="demo", queue_name="queue")):
+        known = defaults
+        for key in path:
+            if known == {}:  # free-form, such as resources
+                break
+            assert key in known, path
+            known = known[key]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"cluster": 1}, r"Test/Karpenter: cluster must be a cluster of aws_cdk.aws_eks_v2, got int"),
+        ({"node_role": "arn"}, r"Test/Karpenter: node_role must be an iam.IRole, got 'arn'"),
+    ],
+)
+def test_refuses(stack: cdk.Stack, cluster: eks.ICluster, changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        Karpenter(stack, "Karpenter", **{"cluster": cluster} | changes)

@@ -1,0 +1,169 @@
+"""KarpenterNodePool emits a NodePool and an EC2NodeClass that Karpenter accepts and launches GPU nodes from."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import aws_cdk as cdk
+import pytest
+from aws_cdk import aws_eks_v2 as eks
+from aws_cdk import aws_iam as iam
+from syrupy.assertion import SnapshotAssertion
+
+from gpu_constructs import Disk, Karpenter, KarpenterNodePool, NodeShape, Spot, catalogue
+from gpu_constructs.autoscaling.karpenter_manifests import Network, ec2_node_class, node_pool
+from gpu_constructs.pools.capacity import OnDemand
+from tests.templates import CHART, depends_on, manifest, manifests_of, of_type, resources_of
+
+NETWORK = Network(subnet_ids=["subnet-0123456789abcdef0"], security_group_ids=["sg-0123456789abcdef0"])
+L4 = NodeShape(instance_types=("g6.xlarge",))
+
+
+def pool(stack: cdk.Stack, cluster: eks.ICluster, /, **changes: Any) -> KarpenterNodePool:
+    says: dict[str, Any] = {"cluster": cluster, "name": "l4", "shape": L4, "max_gpus": 8}
+    if "karpenter" not in changes and "node_role" not in changes:
+        says["node_role"] = iam.Role.from_role_name(stack, "Nodes", "karpenter-nodes")
+    return KarpenterNodePool(stack, "Pool", **says | changes)
+
+
+def node_class(shape: NodeShape = L4, release: str = "v20260724") -> dict[str, Any]:
+    return ec2_node_class(
+        name="l4", shape=shape, ami_release=release, role_name="nodes", network=NETWORK, cluster_name="demo"
+    )
+
+
+def test_node_pool(snapshot_yaml: SnapshotAssertion) -> None:
+    assert node_pool(name="l4", shape=L4, capacity=OnDemand(), max_gpus=8) == snapshot_yaml
+
+
+def test_node_class(snapshot_yaml: SnapshotAssertion) -> None:
+    assert node_class() == snapshot_yaml
+
+
+def test_node_class_of_bottlerocket_with_a_key(snapshot_yaml: SnapshotAssertion) -> None:
+    shape = NodeShape(
+        instance_types=("g5g.xlarge",),
+        operating_system="bottlerocket",
+        disk=Disk(size_gib=300, kms_key_arn="arn:aws:kms:us-east-1:111122223333:key/a"),
+    )
+
+    assert node_class(shape, "1.66.0") == snapshot_yaml
+
+
+def test_no_running_pod_is_ever_moved() -> None:
+    spec = node_pool(name="l4", shape=L4, capacity=Spot(), max_gpus=8)["spec"]
+
+    assert spec["template"]["spec"]["expireAfter"] == "Never"
+    assert spec["disruption"]["consolidationPolicy"] == "WhenEmpty"
+    assert {"nodes": "0", "reasons": ["Drifted", "Underutilized"]} in spec["disruption"]["budgets"]
+
+
+def test_gpus_are_limited(stack: cdk.Stack, cluster: eks.ICluster) -> None:
+    pool(stack, cluster, max_gpus=1)
+
+    assert manifest(resources_of(stack), "NodePool")["spec"]["limits"] == {"nvidia.com/gpu": "1"}
+
+
+def test_one_custom_resource_each_and_the_pool_goes_first(stack: cdk.Stack, cluster: eks.ICluster) -> None:
+    karpenter = Karpenter(stack, "Karpenter", cluster=cluster)
+    pool(stack, cluster, karpenter=karpenter)
+
+    resources = resources_of(stack)
+    kinds = {id: next(manifests_of({id: resources[id]}))["kind"] for id in resources if id.startswith("Pool")}
+    by_kind = {kind: id for id, kind in kinds.items()}
+    assert set(by_kind) == {"EC2NodeClass", "NodePool"}
+    assert by_kind["EC2NodeClass"] in depends_on(resources, by_kind["NodePool"])
+    charts = set(of_type(resources, CHART))
+    assert charts <= depends_on(resources, by_kind["EC2NodeClass"])
+
+
+def test_nodes_take_karpenters_role(stack: cdk.Stack, cluster: eks.ICluster) -> None:
+    karpenter = Karpenter(stack, "Karpenter", cluster=cluster)
+    pool(stack, cluster, karpenter=karpenter)
+
+    role = stack.resolve(karpenter.node_role.role_name)["Ref"]
+    assert manifest(resources_of(stack), "EC2NodeClass")["spec"]["role"] == "${" + role + "}"
+
+
+def test_a_cluster_with_karpenter_of_its_own_needs_its_node_role(stack: cdk.Stack, cluster: eks.ICluster) -> None:
+    pool(stack, cluster)
+
+    assert manifest(resources_of(stack), "EC2NodeClass")["spec"]["role"] == "karpenter-nodes"
+
+
+COUNTED = [name for name, each in catalogue().items() if each.ec2_gpus and each.family not in ("g7", "p6e-gb200")]
+
+
+@pytest.mark.parametrize("name", COUNTED)
+@pytest.mark.parametrize("system", ["al2023", "bottlerocket"])
+def test_every_type_is_asked_for_with_its_architecture_and_disks(name: str, system: Any) -> None:
+    hardware, shape = catalogue()[name], NodeShape(instance_types=(name,), operating_system=system)
+
+    spec = node_class(shape)["spec"]
+    requirements = node_pool(name="a", shape=shape, capacity=OnDemand(), max_gpus=8)["spec"]["template"]["spec"]
+    asked = {each["key"]: each["values"] for each in requirements["requirements"]}
+    assert asked["kubernetes.io/arch"] == ["amd64" if hardware.architecture == "x86_64" else "arm64"]
+    assert asked["node.kubernetes.io/instance-type"] == [name]
+    assert ("instanceStorePolicy" in spec) == (hardware.nvme_disks > 0)
+    assert all(each["ebs"]["encrypted"] for each in spec["blockDeviceMappings"])
+    assert spec["metadataOptions"]["httpPutResponseHopLimit"] == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "message"),
+    [
+        ({"max_gpus": 0}, ValueError, r"max_gpus must be at least 1, got 0; the smallest of g6.xlarge has 1"),
+        (
+            {"shape": NodeShape(instance_types=("p5.48xlarge",)), "max_gpus": 7},
+            ValueError,
+            r"max_gpus must be at least 8, got 7; the smallest of p5.48xlarge has 8",
+        ),
+        ({"max_gpus": "8"}, TypeError, r"max_gpus must be a whole number, got '8'"),
+        (
+            {"shape": NodeShape(instance_types=("g6f.xlarge",))},
+            ValueError,
+            r"shape must have .* got g6f.xlarge; Karpenter takes a fraction",
+        ),
+        ({"shape": None}, TypeError, r"shape must be a NodeShape, got None"),
+        ({"name": "l4_pool"}, ValueError, r"name must be 1 to 63 lower-case letters"),
+        ({"capacity": "spot"}, TypeError, r"capacity must be OnDemand\(\) or Spot\(\)"),
+        ({"node_role": None}, ValueError, r"node_role must be given without karpenter, got None"),
+        ({"node_role": "nodes"}, TypeError, r"node_role must be an iam.IRole, got 'nodes'"),
+        ({"karpenter": "yes"}, TypeError, r"karpenter must be a Karpenter, got 'yes'"),
+        ({"ami_release": "v20260724-with-a-long-name"}, ValueError, r"ami_release must be 1 to 23 characters"),
+        ({"ami_release": ""}, ValueError, r"ami_release must be 1 to 23 characters such as 'v2"),
+        ({"ami_release": 1}, TypeError, r"ami_release must be a string, got 1"),
+        ({"subnets": []}, ValueError, r"subnets must name at least one subnet"),
+        ({"security_group_ids": []}, ValueError, r"security_group_ids must name at least one group"),
+    ],
+)
+def test_refuses_before_a_child_is_created(
+    stack: cdk.Stack, cluster: eks.ICluster, changes: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=f"Test/Pool: {message}"):
+        pool(stack, cluster, **changes)
+
+    assert stack.node.find_child("Pool").node.children == []
+
+
+def test_accepts_the_smallest_pool_and_the_longest_release(stack: cdk.Stack, cluster: eks.ICluster) -> None:
+    pool(stack, cluster, shape=NodeShape(instance_types=("p5.48xlarge",)), max_gpus=8, ami_release="v" * 23)
+
+    spec = manifest(resources_of(stack), "EC2NodeClass")["spec"]
+    assert len(spec["amiSelectorTerms"][0]["alias"]) == 30
+
+
+def test_refuses_a_limit_known_only_at_deployment(stack: cdk.Stack, cluster: eks.ICluster) -> None:
+    size = cdk.CfnParameter(stack, "Size", type="Number").value_as_number
+
+    with pytest.raises(ValueError, match="max_gpus must be known at synth, got a token"):
+        pool(stack, cluster, max_gpus=size)
+
+
+def test_refuses_a_cluster_imported_without_its_security_group(stack: cdk.Stack, cluster: eks.ICluster) -> None:
+    bare = eks.Cluster.from_cluster_attributes(
+        stack, "Bare", cluster_name="bare", vpc=cluster.vpc, kubectl_provider=cluster.kubectl_provider
+    )
+
+    with pytest.raises(ValueError, match="security_group_ids must be given when the cluster was imported without"):
+        pool(stack, bare)

@@ -1,0 +1,134 @@
+"""What tests share: an app with the flags that are deployed, clusters created and imported, readable snapshots."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+# Before aws_cdk is imported: CDK's own validator costs a second a process and 20 ms to 1 s a template. One test
+# of each stack and `make synth` keep it on.
+os.environ["CDK_VALIDATION"] = "false"
+
+import aws_cdk as cdk
+import pytest
+import yaml
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_eks_v2 as eks
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_lambda as lambda_
+from syrupy.assertion import SnapshotAssertion
+from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
+
+ROOT = Path(__file__).parents[1]
+FLAGS = json.loads((ROOT / "cdk.json").read_text())["context"]
+
+
+@pytest.fixture
+def stack() -> cdk.Stack:
+    """An empty stack of a known account and region."""
+    app = cdk.App(context=FLAGS, analytics_reporting=False)
+    return cdk.Stack(app, "Test", env=cdk.Environment(account="111122223333", region="us-east-1"))
+
+
+@pytest.fixture
+def vpc(stack: cdk.Stack) -> ec2.IVpc:
+    """An imported VPC with two private subnets."""
+    return ec2.Vpc.from_vpc_attributes(
+        stack,
+        "Vpc",
+        vpc_id="vpc-0123456789abcdef0",
+        availability_zones=["us-east-1a", "us-east-1b"],
+        private_subnet_ids=["subnet-0123456789abcdef0", "subnet-0123456789abcdef1"],
+        private_subnet_route_table_ids=["rtb-0123456789abcdef0", "rtb-0123456789abcdef1"],
+    )
+
+
+@pytest.fixture
+def cluster(stack: cdk.Stack, vpc: ec2.IVpc) -> eks.ICluster:
+    """An imported cluster that manifests can be applied to."""
+    provider = eks.KubectlProvider.from_kubectl_provider_attributes(
+        stack,
+        "Kubectl",
+        service_token="arn:aws:lambda:us-east-1:111122223333:function:kubectl",
+        role=iam.Role.from_role_arn(stack, "KubectlRole", "arn:aws:iam::111122223333:role/kubectl"),
+    )
+    return eks.Cluster.from_cluster_attributes(
+        stack,
+        "Cluster",
+        cluster_name="demo",
+        vpc=vpc,
+        kubectl_provider=provider,
+        cluster_security_group_id="sg-0123456789abcdef0",
+    )
+
+
+@pytest.fixture
+def created_cluster(stack: cdk.Stack) -> eks.Cluster:
+    """A cluster made with plain aws_eks_v2, without a name of its own."""
+    layer = "arn:aws:lambda:us-east-1:111122223333:layer"
+    return eks.Cluster(
+        stack,
+        "Created",
+        version=eks.KubernetesVersion.of("1.35"),
+        default_capacity_type=eks.DefaultCapacityType.NODEGROUP,
+        default_capacity=0,
+        kubectl_provider_options=eks.KubectlProviderOptions(
+            kubectl_layer=lambda_.LayerVersion.from_layer_version_arn(stack, "Layer", f"{layer}:kubectl:1"),
+            awscli_layer=lambda_.LayerVersion.from_layer_version_arn(stack, "Cli", f"{layer}:awscli:1"),
+        ),
+    )
+
+
+class _Yaml(SingleFileSnapshotExtension):
+    """One YAML file a snapshot, keys in the order they are emitted."""
+
+    _write_mode = WriteMode.TEXT
+    file_extension = "yaml"
+
+    def serialize(self, data: Any, **_: Any) -> str:
+        if isinstance(data, list):
+            return yaml.safe_dump_all(data, sort_keys=False, width=120)
+        return yaml.safe_dump(data, sort_keys=False, width=120)
+
+
+class _Text(SingleFileSnapshotExtension):
+    """One text file a snapshot."""
+
+    _write_mode = WriteMode.TEXT
+    file_extension = "txt"
+
+    def serialize(self, data: Any, **_: Any) -> str:
+        return str(data)
+
+
+@pytest.fixture
+def snapshot_yaml(snapshot: SnapshotAssertion) -> SnapshotAssertion:
+    """Compare with a YAML file; a list becomes one document each."""
+    return snapshot.use_extension(_Yaml)
+
+
+@pytest.fixture
+def snapshot_text(snapshot: SnapshotAssertion) -> SnapshotAssertion:
+    """Compare with a text file."""
+    return snapshot.use_extension(_Text)
+
+
+@pytest.fixture(scope="session")
+def crds() -> Path:
+    """Folder of the CustomResourceDefinitions of the software we emit objects for."""
+    return _folder_beside("GPU_CONSTRUCTS_CRDS", "crds")
+
+
+@pytest.fixture(scope="session")
+def chart_values() -> Path:
+    """Folder of the default values of the pinned charts."""
+    return _folder_beside("GPU_CONSTRUCTS_CHART_VALUES", "chart-values")
+
+
+def _folder_beside(variable: str, name: str) -> Path:
+    folder = Path(os.environ.get(variable, ROOT.parent / "shared" / name))
+    if not folder.is_dir():
+        pytest.skip(f"no {name}: set {variable} to a folder with the upstream files")
+    return folder

@@ -1,0 +1,120 @@
+"""DevicePlugin reaches every GPU node it should serve, and no other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import aws_cdk as cdk
+import pytest
+from aws_cdk import aws_eks_v2 as eks
+from syrupy.assertion import SnapshotAssertion
+
+from gpu_constructs import DevicePlugin, NodeShape, Taint
+from gpu_constructs.devices.device_plugin import device_plugin_chart
+from tests.templates import manifest, resources_of
+
+IMAGE = "nvcr.io/nvidia/k8s-device-plugin:v0.20.0"
+
+
+def plugin(stack: cdk.Stack, cluster: eks.ICluster, /, **changes: Any) -> DevicePlugin:
+    return DevicePlugin(stack, "Plugin", **{"cluster": cluster} | changes)
+
+
+def test_manifest(snapshot_yaml: SnapshotAssertion) -> None:
+    assert device_plugin_chart(IMAGE).to_json() == snapshot_yaml
+
+
+def selects(node_labels: dict[str, str]) -> bool:
+    """Whether the DaemonSet's affinity matches a node, by the operators it uses."""
+    [daemon_set] = device_plugin_chart(IMAGE).to_json()
+    affinity = daemon_set["spec"]["template"]["spec"]["affinity"]["nodeAffinity"]
+    [term] = affinity["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+    matches = {
+        "In": lambda key, values: node_labels.get(key) in values,
+        "NotIn": lambda key, values: node_labels.get(key) not in values,
+    }
+    return all(matches[each["operator"]](each["key"], each["values"]) for each in term["matchExpressions"])
+
+
+@pytest.mark.parametrize(
+    ("labels", "served"),
+    [
+        (NodeShape(instance_types=("g6.xlarge",)).node_labels("a"), True),
+        (NodeShape(instance_types=("p5.48xlarge",), taints=()).node_labels("a"), True),
+        (NodeShape(instance_types=("g6.xlarge",), operating_system="bottlerocket").node_labels("a"), False),
+        ({"eks.amazonaws.com/compute-type": "auto", "gpu-constructs.io/device-manager": "device-plugin"}, False),
+        ({"eks.amazonaws.com/compute-type": "auto"}, False),
+        ({"node.kubernetes.io/instance-type": "m6i.large"}, False),
+        ({"nvidia.com/gpu.present": "true"}, False),
+        ({"gpu-constructs.io/device-manager": "device-plugin"}, True),
+    ],
+)
+def test_runs_on_the_nodes_it_manages(labels: dict[str, str], served: bool) -> None:
+    assert selects(labels) is served
+
+
+def test_tolerates_every_taint() -> None:
+    [daemon_set] = device_plugin_chart(IMAGE).to_json()
+
+    # Without key and effect, "Exists" matches every taint, also the ones a pool adds.
+    assert daemon_set["spec"]["template"]["spec"]["tolerations"] == [{"operator": "Exists"}]
+    assert Taint(key="team", value="a").effect
+
+
+def test_a_second_device_manager_in_the_cluster_is_refused(stack: cdk.Stack, cluster: eks.ICluster) -> None:
+    plugin(stack, cluster)
+
+    with pytest.raises(ValueError, match=r"Test/Again: cluster must have one device manager, .*'Test/Plugin'"):
+        DevicePlugin(stack, "Again", cluster=cluster)
+
+
+def test_two_clusters_have_one_each(stack: cdk.Stack, cluster: eks.ICluster, created_cluster: eks.Cluster) -> None:
+    plugin(stack, cluster)
+    DevicePlugin(stack, "Other", cluster=created_cluster)
+
+    assert str(resources_of(stack)).count("k8s-device-plugin") == 2
+
+
+def test_the_image_is_as_given(stack: cdk.Stack, cluster: eks.ICluster) -> None:
+    plugin(stack, cluster, image="registry.example.com/plugin@sha256:" + "a" * 64)
+
+    [container] = manifest(resources_of(stack), "DaemonSet")["spec"]["template"]["spec"]["containers"]
+    assert container["image"].startswith("registry.example.com/")
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "message"),
+    [
+        (
+            {"image": "nvcr.io/nvidia/k8s-device-plugin"},
+            ValueError,
+            r"must end in a tag other than 'latest' or a digest",
+        ),
+        ({"image": "plugin:latest"}, ValueError, r"must end in a tag other than 'latest'"),
+        ({"image": 20}, TypeError, r"image must be a string, got 20"),
+        (
+            {"image": "nvcr.io/nvidia/k8s-device-plugin:v0.19.2"},
+            ValueError,
+            r"take the EFA devices.*use 'nvcr.io.*v0.20.0'",
+        ),
+        ({"cluster": "demo"}, TypeError, r"Test/Plugin: cluster must be a cluster of aws_cdk.aws_eks_v2, got str"),
+    ],
+)
+def test_refuses(
+    stack: cdk.Stack, cluster: eks.ICluster, changes: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        plugin(stack, cluster, **changes)
+
+    assert stack.node.find_child("Plugin").node.children == []
+
+
+def test_the_release_that_gave_efa_back_is_accepted(stack: cdk.Stack, cluster: eks.ICluster) -> None:
+    plugin(stack, cluster, image="nvcr.io/nvidia/k8s-device-plugin:v0.19.3")
+
+
+def test_refuses_a_cluster_nothing_can_be_applied_to(stack: cdk.Stack) -> None:
+    bare = eks.Cluster.from_cluster_attributes(stack, "Bare", cluster_name="bare")
+
+    with pytest.raises(ValueError, match=r"Test/Plugin: cluster must have a kubectl provider, got 'Test/Bare' without"):
+        plugin(stack, bare)

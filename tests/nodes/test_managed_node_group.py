@@ -1,0 +1,249 @@
+"""ManagedNodeGroup is right for every NVIDIA type EC2 sells, on both operating systems."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import aws_cdk as cdk
+import pytest
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_eks_v2 as eks
+from aws_cdk import aws_iam as iam
+from aws_cdk.assertions import Annotations, Match
+from syrupy.assertion import SnapshotAssertion
+
+from gpu_constructs import ManagedNodeGroup, NodeShape, Spot, catalogue
+from tests.templates import of_type, only, resources_of, slice_of
+
+GROUP, TEMPLATE = "AWS::EKS::Nodegroup", "AWS::EC2::LaunchTemplate"
+# Types that no image of today boots with a working GPU, and the fact that says so.
+WITHOUT_IMAGE = {"g7": "driver 595", "p6e-gb200": "UltraServer"}
+IMAGES = {
+    ("al2023", "x86_64"): "AL2023_x86_64_NVIDIA",
+    ("al2023", "arm64"): "AL2023_ARM_64_NVIDIA",
+    ("bottlerocket", "x86_64"): "BOTTLEROCKET_x86_64_NVIDIA",
+    ("bottlerocket", "arm64"): "BOTTLEROCKET_ARM_64_NVIDIA",
+}
+COMBINATIONS = [(name, system) for name in catalogue() for system in ("al2023", "bottlerocket")]
+BOOTABLE = [pair for pair in COMBINATIONS if catalogue()[pair[0]].family not in WITHOUT_IMAGE]
+
+X86_WITH_ONE_GPU = [name for name, _ in BOOTABLE[::2] if catalogue()[name].gpus == 1 and "g5g" not in name]
+
+
+def group(stack: cdk.Stack, cluster: eks.ICluster, /, **changes: Any) -> ManagedNodeGroup:
+    """A valid group, with ``changes`` applied."""
+    says = {"cluster": cluster, "name": "l4", "shape": NodeShape(instance_types=("g6.xlarge",)), "max_nodes": 4}
+    return ManagedNodeGroup(stack, "Nodes", **says | changes)
+
+
+def private_subnet(stack: cdk.Stack) -> ec2.ISubnet:
+    return ec2.Subnet.from_subnet_attributes(
+        stack, "Subnet", subnet_id="subnet-0123456789abcdef7", route_table_id="rtb-0123456789abcdef7"
+    )
+
+
+def shape(name: str, system: Any = "al2023") -> NodeShape:
+    return NodeShape(instance_types=(name,), operating_system=system)
+
+
+@pytest.fixture(scope="module")
+def all_groups() -> dict[tuple[str, str], dict[str, Any]]:
+    """Group and launch template of every type on every operating system, synthesized in two stacks."""
+    found = {}
+    for system in ("al2023", "bottlerocket"):
+        stack = cdk.Stack(cdk.App(analytics_reporting=False), "All")
+        cluster = eks.Cluster.from_cluster_attributes(stack, "Cluster", cluster_name="demo")
+        subnet = private_subnet(stack)
+        for number, (name, _) in enumerate(pair for pair in BOOTABLE if pair[1] == system):
+            ManagedNodeGroup(
+                stack,
+                f"T{number}T",
+                cluster=cluster,
+                name="all",
+                shape=shape(name, system),
+                max_nodes=1,
+                subnets=[subnet],
+            )
+        resources = resources_of(stack)
+        groups = {
+            each["Properties"]["InstanceTypes"][0]: each["Properties"] for each in of_type(resources, GROUP).values()
+        }
+        for name, properties in groups.items():
+            template = resources[properties["LaunchTemplate"]["Id"]["Ref"]]["Properties"]["LaunchTemplateData"]
+            found[name, system] = {"group": properties, "template": template}
+    return found
+
+
+@pytest.mark.parametrize(("name", "system"), BOOTABLE)
+def test_every_type_boots_the_right_image_and_scales_from_zero(
+    all_groups: dict[tuple[str, str], dict[str, Any]], name: str, system: str
+) -> None:
+    made, hardware = all_groups[name, system], catalogue()[name]
+    properties, template = made["group"], made["template"]
+
+    assert properties["AmiType"] == IMAGES[system, hardware.architecture]
+    assert properties["ScalingConfig"] == {"MinSize": 0, "MaxSize": 1}
+    assert properties["Taints"] == [{"Key": "nvidia.com/gpu", "Value": "true", "Effect": "NO_SCHEDULE"}]
+    assert properties["UpdateConfig"] == {"MaxUnavailable": 1, "UpdateStrategy": "MINIMAL"}
+    assert properties["NodeRepairConfig"] == {"Enabled": True}
+    assert properties.keys().isdisjoint({"NodegroupName", "DiskSize", "RemoteAccess", "Version", "ReleaseVersion"})
+    labels = properties["Labels"]
+    assert labels["gpu-constructs.io/pool"] == "all"
+    assert labels["k8s.amazonaws.com/accelerator"].startswith("nvidia-")
+    assert ("nvidia.com/gpu.present" in labels) == (system == "al2023")
+    prefix = "k8s.io/cluster-autoscaler/node-template/resources/"
+    assert properties["Tags"][f"{prefix}nvidia.com/gpu"] == str(hardware.gpus)
+    assert int(properties["Tags"][f"{prefix}ephemeral-storage"].removesuffix("Gi")) >= 80
+    assert template["MetadataOptions"] == {
+        "HttpEndpoint": "enabled",
+        "HttpTokens": "required",
+        "HttpPutResponseHopLimit": 1,
+    }
+    disks = {each["DeviceName"]: each["Ebs"] for each in template["BlockDeviceMappings"]}
+    assert list(disks) == (["/dev/xvda"] if system == "al2023" else ["/dev/xvda", "/dev/xvdb"])
+    assert disks["/dev/xvda" if system == "al2023" else "/dev/xvdb"]["VolumeSize"] >= 100
+    assert all(disk["Encrypted"] and disk["VolumeType"] == "gp3" for disk in disks.values())
+    assert ("UserData" in template) == (hardware.nvme_disks > 0)
+    assert template.keys().isdisjoint({"ImageId", "InstanceType", "SecurityGroupIds", "IamInstanceProfile"})
+
+
+def test_all_combinations_were_tried_or_are_refused() -> None:
+    refused = [pair for pair in COMBINATIONS if pair not in BOOTABLE]
+
+    assert len(BOOTABLE) + len(refused) == 2 * len(catalogue()) == 132
+    assert len(refused) == 14
+
+
+@pytest.mark.parametrize(("name", "system"), [pair for pair in COMBINATIONS if pair not in BOOTABLE])
+def test_refuses_a_type_that_no_image_boots(name: str, system: str) -> None:
+    with pytest.raises(ValueError, match=WITHOUT_IMAGE[catalogue()[name].family]):
+        shape(name, system)
+
+
+def test_group(stack: cdk.Stack, cluster: eks.ICluster, snapshot_yaml: SnapshotAssertion) -> None:
+    group(stack, cluster)
+
+    assert slice_of(resources_of(stack), "Nodes") == snapshot_yaml
+
+
+def test_spot_group_on_bottlerocket(stack: cdk.Stack, cluster: eks.ICluster, snapshot_yaml: SnapshotAssertion) -> None:
+    group(stack, cluster, shape=shape("g5g.xlarge", "bottlerocket"), capacity=Spot(), min_nodes=1)
+
+    assert slice_of(resources_of(stack), "Nodes") == snapshot_yaml
+
+
+@pytest.mark.parametrize("system", ["al2023", "bottlerocket"])
+def test_user_data(stack: cdk.Stack, cluster: eks.ICluster, system: str, snapshot_text: SnapshotAssertion) -> None:
+    group(stack, cluster, shape=shape("g6.xlarge", system))
+
+    encoded = only(resources_of(stack), TEMPLATE)["LaunchTemplateData"]["UserData"]
+    assert base64.b64decode(encoded).decode() == snapshot_text
+
+
+def test_groups_share_one_role_that_may_run_the_cni(stack: cdk.Stack, cluster: eks.ICluster) -> None:
+    first = group(stack, cluster)
+    second = ManagedNodeGroup(stack, "More", cluster=cluster, name="more", shape=shape("p5.48xlarge"), max_nodes=1)
+
+    assert first.role is second.role
+    roles = of_type(resources_of(stack), "AWS::IAM::Role")
+    assert len(roles) == 1
+    assert "AmazonEKS_CNI_Policy" in str(roles)
+
+
+def test_a_given_role_is_used(stack: cdk.Stack, cluster: eks.ICluster) -> None:
+    role = iam.Role.from_role_arn(stack, "Role", "arn:aws:iam::111122223333:role/nodes")
+    group(stack, cluster, role=role)
+
+    resources = resources_of(stack)
+    assert only(resources, GROUP)["NodeRole"] == "arn:aws:iam::111122223333:role/nodes"
+    assert of_type(resources, "AWS::IAM::Role") == {}
+
+
+def test_a_group_is_two_resources(stack: cdk.Stack, cluster: eks.ICluster) -> None:
+    group(stack, cluster)
+
+    assert sorted(each["Type"] for each in slice_of(resources_of(stack), "Nodes").values()) == [TEMPLATE, GROUP]
+
+
+def test_subnets_are_the_vpcs_private_ones_or_given(stack: cdk.Stack, cluster: eks.ICluster) -> None:
+    group(stack, cluster, subnets=[private_subnet(stack)])
+
+    assert only(resources_of(stack), GROUP)["Subnets"] == ["subnet-0123456789abcdef7"]
+
+
+def test_sizes_known_only_at_deployment_pass(stack: cdk.Stack, cluster: eks.ICluster) -> None:
+    size = cdk.CfnParameter(stack, "Size", type="Number")
+    group(stack, cluster, max_nodes=size.value_as_number)
+
+    assert only(resources_of(stack), GROUP)["ScalingConfig"] == {"MinSize": 0, "MaxSize": {"Ref": "Size"}}
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "message"),
+    [
+        ({"cluster": "demo"}, TypeError, r"Test/Nodes: cluster must be a cluster of aws_cdk.aws_eks_v2, got str"),
+        ({"name": "L4"}, ValueError, r"Test/Nodes: name must be 1 to 63 lower-case letters.*got 'L4'"),
+        ({"shape": "g6.xlarge"}, TypeError, r"Test/Nodes: shape must be a NodeShape, got 'g6.xlarge'"),
+        ({"max_nodes": 0}, ValueError, r"max_nodes must be at least 1, got 0; delete the group to switch it off"),
+        ({"max_nodes": "4"}, TypeError, r"max_nodes must be a whole number, got '4'"),
+        ({"min_nodes": -1}, ValueError, r"min_nodes must be at least 0, got -1"),
+        ({"min_nodes": 5}, ValueError, r"max_nodes must be at least min_nodes, got 4 and 5"),
+        ({"capacity": "spot"}, TypeError, r"capacity must be OnDemand\(\) or Spot\(\), got 'spot'"),
+        ({"subnets": []}, ValueError, r"subnets must name at least one subnet"),
+        ({"subnets": ["subnet-1"]}, TypeError, r"subnets must be a list of ec2.ISubnet, got \['subnet-1'\]"),
+        ({"role": "arn:aws:iam::1:role/x"}, TypeError, r"role must be an iam.IRole, got 'arn"),
+        (
+            {"shape": NodeShape(instance_types=("g6.xlarge", "g6.12xlarge"))},
+            ValueError,
+            r"one number of GPUs, got \{'g6.xlarge': 1, 'g6.12xlarge': 4\}; .*one group per number",
+        ),
+        (
+            {"shape": NodeShape(instance_types=X86_WITH_ONE_GPU[:21])},
+            ValueError,
+            r"at most 20 instance types, got \d\d",
+        ),
+    ],
+)
+def test_refuses_before_a_child_is_created(
+    stack: cdk.Stack, cluster: eks.ICluster, changes: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        group(stack, cluster, **changes)
+
+    assert stack.node.find_child("Nodes").node.children == []
+
+
+def test_refuses_a_cluster_imported_without_its_vpc(stack: cdk.Stack) -> None:
+    bare = eks.Cluster.from_cluster_attributes(stack, "Bare", cluster_name="bare")
+
+    with pytest.raises(ValueError, match=r"Test/Nodes: subnets must be given when the cluster was imported without"):
+        group(stack, bare)
+
+
+def test_refuses_a_vpc_without_private_subnets(stack: cdk.Stack) -> None:
+    public = ec2.Vpc.from_vpc_attributes(
+        stack, "Public", vpc_id="vpc-1", availability_zones=["a"], public_subnet_ids=["subnet-0123456789abcdef0"]
+    )
+    bare = eks.Cluster.from_cluster_attributes(stack, "Bare", cluster_name="bare", vpc=public)
+
+    with pytest.raises(ValueError, match="a VPC that has none; pass the subnets"):
+        group(stack, bare)
+
+
+def test_warns_of_a_gpu_whose_last_driver_is_todays(stack: cdk.Stack, cluster: eks.ICluster) -> None:
+    group(stack, cluster, shape=shape("p3dn.24xlarge"))
+
+    Annotations.from_stack(stack).has_warning("/Test/Nodes", Match.string_like_regexp("p3dn.24xlarge: .*last one"))
+
+
+def test_warns_of_sizes_that_the_autoscaler_takes_for_one(stack: cdk.Stack, cluster: eks.ICluster) -> None:
+    group(stack, cluster, shape=NodeShape(instance_types=("g6.xlarge", "g6.2xlarge")))
+
+    Annotations.from_stack(stack).has_warning("/Test/Nodes", Match.string_like_regexp("differ in vCPU or memory"))
+
+
+def test_equal_sizes_of_two_families_are_no_reason_to_warn(stack: cdk.Stack, cluster: eks.ICluster) -> None:
+    group(stack, cluster, shape=NodeShape(instance_types=("g6.xlarge", "g5.xlarge")))
+
+    Annotations.from_stack(stack).has_no_warning("*", Match.any_value())

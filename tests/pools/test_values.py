@@ -1,0 +1,96 @@
+"""Disk, Taint, Capacity and Sharing refuse what EC2 or Kubernetes would refuse."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gpu_constructs import Disk, Exclusive, OnDemand, Spot, Taint
+from gpu_constructs.pools.capacity import refuse_unless_capacity
+from gpu_constructs.pools.kubernetes_names import refuse_unless_object_name
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"size_gib": 19}, r"disk: size_gib must be at least 20, got 19"),
+        ({"size_gib": 65_537}, r"disk: size_gib must be at most 65536, got 65537"),
+        ({"iops": 2_999}, r"disk: iops must be at least 3000, got 2999"),
+        ({"size_gib": 20, "iops": 10_001}, r"iops must be at most 10000, got 10001; 10000 is what 20 GiB of gp3"),
+        ({"iops": 80_001, "size_gib": 1_000}, r"iops must be at most 80000"),
+        ({"throughput_mib_s": 124}, r"throughput_mib_s must be at least 125"),
+        ({"throughput_mib_s": 751}, r"throughput_mib_s must be at most 750, got 751; 750 is what 3000 iops"),
+        ({"throughput_mib_s": 2_001, "iops": 80_000, "size_gib": 1_000}, r"throughput_mib_s must be at most 2000"),
+    ],
+)
+def test_refuses_a_disk(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Disk(**changes)
+
+
+@pytest.mark.parametrize(
+    "says",
+    [
+        {"size_gib": 20, "iops": 10_000},
+        {"size_gib": 65_536},
+        {"throughput_mib_s": 750},
+        {"size_gib": 1_000, "iops": 80_000, "throughput_mib_s": 2_000},
+    ],
+)
+def test_accepts_the_nearest_disk(says: dict[str, int]) -> None:
+    assert Disk(**says).size_gib >= 20
+
+
+@pytest.mark.parametrize("size", ["100", 100.0, True, None])
+def test_refuses_a_size_that_is_no_whole_number(size: Any) -> None:
+    with pytest.raises(TypeError, match="disk: size_gib must be a whole number"):
+        Disk(size_gib=size)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"value": ""}, r"taint 'a/b': value must be 1 to 63 .*got ''; write 'true'"),
+        ({"value": "x" * 64}, r"value must be 1 to 63"),
+        ({"key": "a b"}, r"taint 'a b': key must be a qualified name"),
+        ({"effect": "NoSchedul"}, r"effect must be one of NoSchedule, .*did you mean 'NoSchedule'\?"),
+    ],
+)
+def test_refuses_a_taint(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Taint(**{"key": "a/b", "value": "c"} | changes)
+
+
+def test_accepts_the_longest_taint_value() -> None:
+    assert Taint(key="a", value="x" * 63).effect == "NoSchedule"
+
+
+@pytest.mark.parametrize("capacity", [OnDemand, "spot", None])
+def test_refuses_a_capacity(capacity: object) -> None:
+    with pytest.raises(TypeError, match=r"pool: capacity must be OnDemand\(\) or Spot\(\), got"):
+        refuse_unless_capacity("pool", capacity)
+
+
+def test_capacities_are_values() -> None:
+    assert Spot() == Spot()
+    assert OnDemand() != Spot()
+
+
+def test_an_exclusive_gpu_is_one_resource() -> None:
+    assert Exclusive().resources(8) == {"nvidia.com/gpu": 8}
+
+
+@pytest.mark.parametrize("name", ["", "A", "a_b", "-a", "a-", "x" * 64])
+def test_refuses_an_object_name(name: str) -> None:
+    with pytest.raises(ValueError, match="pool: name must be 1 to 63 lower-case letters"):
+        refuse_unless_object_name("pool", "name", name)
+
+
+def test_refuses_a_name_that_is_no_string() -> None:
+    with pytest.raises(TypeError, match="pool: name must be a string, got 7"):
+        refuse_unless_object_name("pool", "name", 7)
+
+
+def test_accepts_the_longest_object_name() -> None:
+    refuse_unless_object_name("pool", "name", "x" * 63)
