@@ -15,7 +15,7 @@ from constructs import Construct
 from gpu_constructs.cluster_ref import AnyCluster, shared_scope
 from gpu_constructs.nodes.node_role import CNI_ROLE_ID
 from gpu_constructs.pod_identity import TRUST
-from gpu_constructs.refusals import did_you_mean
+from gpu_constructs.refusals import refuse_unless_one_of
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -82,13 +82,16 @@ class Addons(Construct):
         self, scope: Construct, id: str, *, cluster: AnyCluster, versions: Mapping[str, str] | None = None
     ) -> None:
         super().__init__(scope, id)
-        _refuse_versions(self.node.path, versions)
+        refuse_unless_addon_versions(self.node.path, "versions", versions)
         cluster_name, chosen = cluster.cluster_name, versions or {}
         self._resources = {
             addon.name: self._add(addon, cluster, cluster_name, chosen.get(addon.name)) for addon in ADDONS
         }
         self.vpc_cni = self._resources[VPC_CNI.name]
         self.pod_identity_agent = self._resources[POD_IDENTITY_AGENT.name]
+        for addon in ADDONS:
+            if addon.policy is not None:
+                self._resources[addon.name].node.add_dependency(self.pod_identity_agent)
 
     def wait_for(self, nodes: cdk.CfnResource) -> None:
         """Create the add-ons whose pods need nodes after ``nodes``."""
@@ -125,16 +128,20 @@ class Addons(Construct):
         return [{"roleArn": role.attr_arn, "serviceAccount": addon.service_account}]
 
 
-def _refuse_versions(who: str, versions: object) -> None:
+def refuse_unless_addon_versions(who: str, argument: str, versions: object) -> None:
+    """Refuse versions of what is no add-on of ours.
+
+    Raises:
+        TypeError: ``versions`` maps no names to versions.
+        ValueError: A name is unknown.
+    """
     if versions is None:
         return
     if not isinstance(versions, Mapping):
-        raise TypeError(f"{who}: versions must map add-on names to versions, got {versions!r}")
-    known = [addon.name for addon in ADDONS]
+        raise TypeError(f"{who}: {argument} must map add-on names to versions, got {versions!r}")
     for name, version in versions.items():
-        if name not in known:
-            raise ValueError(
-                f"{who}: versions must name one of {', '.join(known)}, got {name!r}{did_you_mean(str(name), known)}"
-            )
+        refuse_unless_one_of(who, argument, name, (addon.name for addon in ADDONS))
         if not isinstance(version, str) or not version:
-            raise TypeError(f"{who}: versions[{name!r}] must be a version such as 'v1.2.3-eksbuild.1', got {version!r}")
+            raise TypeError(
+                f"{who}: {argument}[{name!r}] must be a version such as 'v1.2.3-eksbuild.1', got {version!r}"
+            )

@@ -14,10 +14,10 @@ from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_kms as kms
 from constructs import Construct
 
-from gpu_constructs.cluster.addons import Addons
+from gpu_constructs.cluster.addons import Addons, refuse_unless_addon_versions
 from gpu_constructs.cluster.network import gpu_vpc
 from gpu_constructs.cluster.system_nodes import SystemNodeGroup, SystemNodes
-from gpu_constructs.cluster_ref import declare_foundation, private_subnets_of
+from gpu_constructs.cluster_ref import declare_foundation
 from gpu_constructs.nodes.node_role import shared_node_role
 from gpu_constructs.refusals import words
 from gpu_constructs.versions import DEFAULT_KUBERNETES, kubernetes_minor
@@ -77,10 +77,11 @@ class GpuCluster(Construct):
         minor = kubernetes_minor(kubernetes_version, who=who)
         endpoint = _endpoint(who, public_access_cidrs)
         administrators = _admins(who, admins)
-        if system_nodes is not None and not isinstance(system_nodes, SystemNodes):
-            raise TypeError(f"{who}: system_nodes must be SystemNodes(...), got {system_nodes!r}")
+        refuse_unless_addon_versions(who, "addon_versions", addon_versions)
+        _refuse_parts(who, vpc=vpc, system_nodes=system_nodes, secrets_key=secrets_key)
 
         self.vpc = vpc if vpc is not None else cast("ec2.IVpc", gpu_vpc(self, "Vpc"))
+        subnets = self.vpc.private_subnets
         key = secrets_key if secrets_key is not None else kms.Key(self, "SecretsKey", enable_key_rotation=True)
         layer = _kubectl_layer(self, minor.kubectl_layer)
         self.cluster = eks.Cluster(
@@ -89,7 +90,7 @@ class GpuCluster(Construct):
             cluster_name=name,
             version=eks.KubernetesVersion.of(kubernetes_version),
             vpc=self.vpc,
-            vpc_subnets=[ec2.SubnetSelection(subnet_type=ec2.SubnetType.PRIVATE_WITH_EGRESS)],
+            vpc_subnets=[ec2.SubnetSelection(subnets=subnets)],
             service_ipv4_cidr=SERVICE_CIDR,
             endpoint_access=endpoint,
             secrets_encryption_key=key,
@@ -112,10 +113,21 @@ class GpuCluster(Construct):
             "SystemNodes",
             cluster=self.cluster,
             nodes=system_nodes if system_nodes is not None else SystemNodes(),
-            subnets=private_subnets_of(self.cluster, None, who=who),
+            subnets=subnets,
         )
         self.addons.wait_for(self.system_nodes.resource)
         declare_foundation(self.cluster, self.addons)
+
+
+def _refuse_parts(who: str, *, vpc: ec2.IVpc | None, system_nodes: object, secrets_key: object) -> None:
+    if system_nodes is not None and not isinstance(system_nodes, SystemNodes):
+        raise TypeError(f"{who}: system_nodes must be SystemNodes(...), got {system_nodes!r}")
+    if secrets_key is not None and not hasattr(secrets_key, "key_arn"):
+        raise TypeError(f"{who}: secrets_key must be a kms.IKey, got {secrets_key!r}; import one with Key.from_key_arn")
+    if vpc is not None and not hasattr(vpc, "private_subnets"):
+        raise TypeError(f"{who}: vpc must be an ec2.IVpc, got {vpc!r}; import one with Vpc.from_lookup")
+    if vpc is not None and not vpc.private_subnets:
+        raise ValueError(f"{who}: vpc must have private subnets, got {vpc.node.path!r} without; nodes are private")
 
 
 def _cluster_name(who: str, scope: Construct, given: object) -> str:

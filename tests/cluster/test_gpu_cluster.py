@@ -1,0 +1,243 @@
+"""GpuCluster makes a cluster whose nodes are private, whose secrets are encrypted and whose access is named."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import aws_cdk as cdk
+import pytest
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
+from syrupy.assertion import SnapshotAssertion
+
+from gpu_constructs import Disk, GpuCluster, ManagedNodeGroup, NodeShape, SystemNodes, gpu_vpc
+from tests.templates import depends_on, of_type, only, resources_of, slice_of
+
+ADMIN = "arn:aws:iam::111122223333:role/Admin"
+
+
+def gpu_cluster(stack: cdk.Stack, **changes: Any) -> GpuCluster:
+    return GpuCluster(stack, "Gpu", **changes)
+
+
+def control_plane(stack: cdk.Stack) -> dict[str, Any]:
+    return only(resources_of(stack), "AWS::EKS::Cluster")
+
+
+def test_control_plane(stack: cdk.Stack, vpc: ec2.IVpc, snapshot_yaml: SnapshotAssertion) -> None:
+    gpu_cluster(stack, vpc=vpc)
+
+    assert control_plane(stack) == snapshot_yaml
+
+
+def test_addons_and_system_nodes(stack: cdk.Stack, vpc: ec2.IVpc, snapshot_yaml: SnapshotAssertion) -> None:
+    gpu_cluster(stack, vpc=vpc)
+
+    resources = resources_of(stack)
+    assert slice_of(resources, "GpuAddons") | slice_of(resources, "GpuSystemNodes") == snapshot_yaml
+
+
+def addon_ids(resources: dict[str, Any]) -> dict[str, str]:
+    return {each["Properties"]["AddonName"]: id for id, each in of_type(resources, "AWS::EKS::Addon").items()}
+
+
+def test_the_network_plugin_is_there_before_any_node(stack: cdk.Stack, vpc: ec2.IVpc) -> None:
+    gpu = gpu_cluster(stack, vpc=vpc)
+    shape = NodeShape(instance_types=("g6.xlarge",))
+    ManagedNodeGroup(stack, "Nodes", cluster=gpu.cluster, name="l4", shape=shape, max_nodes=1)
+
+    resources = resources_of(stack)
+    groups = of_type(resources, "AWS::EKS::Nodegroup")
+    assert len(groups) == 2
+    for group in groups:
+        assert addon_ids(resources)["vpc-cni"] in depends_on(resources, group)
+
+
+def test_addons_that_run_pods_wait_for_nodes(stack: cdk.Stack, vpc: ec2.IVpc) -> None:
+    gpu_cluster(stack, vpc=vpc)
+
+    resources = resources_of(stack)
+    [group] = of_type(resources, "AWS::EKS::Nodegroup")
+    waiting = {name for name, id in addon_ids(resources).items() if group in depends_on(resources, id)}
+    assert waiting == {"coredns", "aws-ebs-csi-driver", "eks-node-monitoring-agent"}
+
+
+def test_xid_errors_are_seen_on_tainted_nodes(stack: cdk.Stack, vpc: ec2.IVpc) -> None:
+    gpu_cluster(stack, vpc=vpc)
+
+    resources = resources_of(stack)
+    agent = resources[addon_ids(resources)["eks-node-monitoring-agent"]]["Properties"]
+    assert json.loads(agent["ConfigurationValues"]) == {"dcgmAgent": {"tolerations": [{"operator": "Exists"}]}}
+
+
+def test_nodes_may_not_do_what_the_network_plugin_does(stack: cdk.Stack, vpc: ec2.IVpc) -> None:
+    gpu_cluster(stack, vpc=vpc)
+
+    roles = of_type(resources_of(stack), "AWS::IAM::Role")
+    [nodes] = [each for id, each in roles.items() if "NodeRole" in id]
+    [cni] = [each for id, each in roles.items() if "CniRole" in id]
+    assert "AmazonEKS_CNI_Policy" not in str(nodes)
+    assert "AmazonEKS_CNI_Policy" in str(cni)
+
+
+@pytest.mark.parametrize(
+    ("cidrs", "expected"),
+    [
+        (None, {"EndpointPrivateAccess": True, "EndpointPublicAccess": True}),
+        ((), {"EndpointPrivateAccess": True, "EndpointPublicAccess": False}),
+        (
+            ("203.0.113.0/24",),
+            {"EndpointPrivateAccess": True, "EndpointPublicAccess": True, "PublicAccessCidrs": ["203.0.113.0/24"]},
+        ),
+    ],
+)
+def test_endpoint(stack: cdk.Stack, vpc: ec2.IVpc, cidrs: Any, expected: dict[str, Any]) -> None:
+    gpu_cluster(stack, vpc=vpc, public_access_cidrs=cidrs)
+
+    config = control_plane(stack)["ResourcesVpcConfig"]
+    assert {key: value for key, value in config.items() if "Access" in key} == expected
+
+
+def test_only_named_administrators_get_in(stack: cdk.Stack, vpc: ec2.IVpc) -> None:
+    gpu_cluster(stack, vpc=vpc, admins=(ADMIN,))
+
+    resources = resources_of(stack)
+    assert control_plane(stack)["AccessConfig"]["BootstrapClusterCreatorAdminPermissions"] is False
+    principals = [
+        str(each["Properties"]["PrincipalArn"]) for each in of_type(resources, "AWS::EKS::AccessEntry").values()
+    ]
+    assert len(principals) == 2
+    assert ADMIN in principals
+
+
+def test_name_and_version_are_literals(stack: cdk.Stack, vpc: ec2.IVpc) -> None:
+    gpu_cluster(stack, vpc=vpc, cluster_name="research", kubernetes_version="1.34")
+
+    properties = control_plane(stack)
+    assert (properties["Name"], properties["Version"]) == ("research", "1.34")
+
+
+@pytest.mark.parametrize("minor", ["1.33", "1.34", "1.35", "1.36"])
+def test_every_minor_has_its_kubectl(stack: cdk.Stack, vpc: ec2.IVpc, minor: str) -> None:
+    gpu_cluster(stack, vpc=vpc, kubernetes_version=minor)
+
+    descriptions = [
+        each["Properties"].get("Description", "")
+        for each in of_type(resources_of(stack), "AWS::Lambda::LayerVersion").values()
+    ]
+    assert any(f"kubectl {minor}" in text or f"kubectl v{minor}" in text for text in descriptions), descriptions
+
+
+def test_a_given_key_and_addon_version_are_used(stack: cdk.Stack, vpc: ec2.IVpc) -> None:
+    key = kms.Key.from_key_arn(stack, "Key", "arn:aws:kms:us-east-1:111122223333:key/a")
+    gpu_cluster(stack, vpc=vpc, secrets_key=key, addon_versions={"vpc-cni": "v1.21.1-eksbuild.1"})
+
+    resources = resources_of(stack)
+    assert of_type(resources, "AWS::KMS::Key") == {}
+    assert resources[addon_ids(resources)["vpc-cni"]]["Properties"]["AddonVersion"] == "v1.21.1-eksbuild.1"
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "message"),
+    [
+        ({"cluster_name": "-x"}, ValueError, r"cluster_name must be 1 to 100 letters.*got '-x'"),
+        ({"cluster_name": "x" * 101}, ValueError, r"cluster_name must be 1 to 100"),
+        ({"cluster_name": cdk.Aws.STACK_NAME}, ValueError, r"cluster_name must be a literal, got a token"),
+        ({"cluster_name": 7}, TypeError, r"cluster_name must be a string, got 7"),
+        ({"kubernetes_version": "1.63"}, ValueError, r"must be one of 1.33, .* got '1.63'; did you mean '1.36'\?"),
+        ({"public_access_cidrs": ("10.0.0.1/8",)}, ValueError, r"blocks such as '203.0.113.0/24', got '10.0.0.1/8'"),
+        ({"public_access_cidrs": "0.0.0.0/0"}, TypeError, r"must be a tuple of names, got '0.0.0.0/0'; write"),
+        ({"admins": ("admin",)}, ValueError, r"admins must be ARNs of IAM users or roles, got 'admin'"),
+        ({"admins": ("arn:aws:sts::111122223333:assumed-role/A/me",)}, ValueError, r"admins must be ARNs"),
+        ({"admins": (ADMIN, ADMIN)}, ValueError, r"admins must differ"),
+        ({"system_nodes": 2}, TypeError, r"system_nodes must be SystemNodes\(...\), got 2"),
+        ({"addon_versions": {"vpc_cni": "v1"}}, ValueError, r"got 'vpc_cni'; did you mean 'vpc-cni'\?"),
+        ({"addon_versions": {"vpc-cni": 1}}, TypeError, r"versions\['vpc-cni'\] must be a version"),
+        ({"addon_versions": "v1"}, TypeError, r"versions must map add-on names to versions"),
+        ({"vpc": "vpc-1"}, TypeError, r"vpc must be an ec2.IVpc, got 'vpc-1'"),
+        ({"secrets_key": "alias/x"}, TypeError, r"secrets_key must be a kms.IKey, got 'alias/x'"),
+    ],
+)
+def test_refuses_before_a_child_is_created(
+    stack: cdk.Stack, vpc: ec2.IVpc, changes: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=f"Test/Gpu: .*{message}"):
+        gpu_cluster(stack, **{"vpc": vpc} | changes)
+
+    assert stack.node.find_child("Gpu").node.children == []
+
+
+def test_accepts_the_longest_name(stack: cdk.Stack, vpc: ec2.IVpc) -> None:
+    gpu_cluster(stack, vpc=vpc, cluster_name="x" * 100)
+
+    assert len(control_plane(stack)["Name"]) == 100
+
+
+def test_refuses_a_vpc_without_private_subnets(stack: cdk.Stack) -> None:
+    public = ec2.Vpc.from_vpc_attributes(
+        stack, "Public", vpc_id="vpc-1", availability_zones=["a"], public_subnet_ids=["subnet-0123456789abcdef0"]
+    )
+
+    with pytest.raises(ValueError, match="Test/Gpu: vpc must have private subnets"):
+        gpu_cluster(stack, vpc=public)
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "message"),
+    [
+        ({"instance_types": ()}, ValueError, r"must name at least one type"),
+        ({"instance_types": "m6i.large"}, TypeError, r"write \('m6i.large',\)"),
+        ({"instance_types": ("m6i",)}, ValueError, r"EC2 names such as 'm6i.large', got 'm6i'"),
+        ({"instance_types": ("g6.xlarge",)}, ValueError, r"must have no GPU, got 'g6.xlarge'"),
+        ({"instance_types": ("m6i.large", "m7g.large")}, ValueError, r"must share one CPU architecture"),
+        ({"min_nodes": 0}, ValueError, r"min_nodes must be at least 1, got 0"),
+        ({"max_nodes": 1}, ValueError, r"max_nodes must be at least 2, got 1"),
+    ],
+)
+def test_refuses_system_nodes(changes: dict[str, Any], error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=f"system nodes: .*{message}"):
+        SystemNodes(**changes)
+
+
+def test_system_nodes_on_graviton() -> None:
+    nodes = SystemNodes(instance_types=("m7g.large", "c8gn.large"), disk=Disk(size_gib=20))
+
+    assert nodes.ami_type == "AL2023_ARM_64_STANDARD"
+
+
+def test_a_number_that_no_autoscaler_moves_is_stated() -> None:
+    assert SystemNodes(max_nodes=2).scaling == {"minSize": 2, "maxSize": 2, "desiredSize": 2}
+    assert SystemNodes(max_nodes=3).scaling == {"minSize": 2, "maxSize": 3}
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "message"),
+    [
+        ({"nat_gateways": 0}, ValueError, r"Test/Net: nat_gateways must be at least 1, got 0; nodes pull"),
+        ({"availability_zones": ["us-east-1a"]}, ValueError, r"availability_zones must name at least two zones"),
+        ({"availability_zones": "us-east-1a"}, TypeError, r"must be a tuple of names"),
+    ],
+)
+def test_refuses_a_network(stack: cdk.Stack, changes: dict[str, Any], error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        gpu_vpc(stack, "Net", **changes)
+
+
+def test_network_has_the_zones_it_is_given(stack: cdk.Stack) -> None:
+    gpu_vpc(stack, "Net", availability_zones=["us-east-1b", "us-east-1c", "us-east-1d"], nat_gateways=3)
+
+    resources = resources_of(stack)
+    zones = {each["Properties"]["AvailabilityZone"] for each in of_type(resources, "AWS::EC2::Subnet").values()}
+    assert zones == {"us-east-1b", "us-east-1c", "us-east-1d"}
+    assert len(of_type(resources, "AWS::EC2::NatGateway")) == 3
+
+
+def test_a_role_that_is_granted_access_is_the_users_business(stack: cdk.Stack, vpc: ec2.IVpc) -> None:
+    gpu = gpu_cluster(stack, vpc=vpc)
+    role = iam.Role.from_role_arn(stack, "Dev", "arn:aws:iam::111122223333:role/dev")
+
+    gpu.cluster.grant_cluster_admin("Dev", role.role_arn)
+
+    assert len(of_type(resources_of(stack), "AWS::EKS::AccessEntry")) == 2

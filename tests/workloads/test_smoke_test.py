@@ -1,0 +1,68 @@
+"""GpuSmokeTest asks one pool for one GPU the way its nodes are offered."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import aws_cdk as cdk
+import pytest
+from aws_cdk import aws_eks_v2 as eks
+from syrupy.assertion import SnapshotAssertion
+
+from gpu_constructs import GPU_TAINT, GpuSmokeTest, ManagedNodeGroup, NodeShape, Taint
+from tests.templates import MANIFEST, depends_on, manifest, of_type, resources_of
+
+
+@pytest.fixture
+def nodes(stack: cdk.Stack, cluster: eks.ICluster) -> ManagedNodeGroup:
+    """A group whose nodes have a taint of their own."""
+    shape = NodeShape(instance_types=("g6.xlarge",), taints=(GPU_TAINT, Taint(key="team", value="vision")))
+    return ManagedNodeGroup(stack, "Nodes", cluster=cluster, name="l4", shape=shape, max_nodes=1)
+
+
+def test_manifest(
+    stack: cdk.Stack, cluster: eks.ICluster, nodes: ManagedNodeGroup, snapshot_yaml: SnapshotAssertion
+) -> None:
+    GpuSmokeTest(stack, "Smoke", cluster=cluster, pool=nodes)
+
+    job = manifest(resources_of(stack), "Job")
+    job["metadata"]["labels"].pop(next(key for key in job["metadata"]["labels"] if key.startswith("aws.cdk.eks/")))
+    assert job == snapshot_yaml
+
+
+def test_job_starts_after_its_pool(stack: cdk.Stack, cluster: eks.ICluster, nodes: ManagedNodeGroup) -> None:
+    GpuSmokeTest(stack, "Smoke", cluster=cluster, pool=nodes)
+
+    resources = resources_of(stack)
+    [job] = of_type(resources, MANIFEST)
+    assert "AWS::EKS::Nodegroup" in {resources[id]["Type"] for id in depends_on(resources, job)}
+
+
+def test_another_pod_is_another_job(stack: cdk.Stack, cluster: eks.ICluster, nodes: ManagedNodeGroup) -> None:
+    GpuSmokeTest(stack, "A", cluster=cluster, pool=nodes)
+    GpuSmokeTest(stack, "B", cluster=cluster, pool=nodes, image="nvcr.io/nvidia/cuda:13.1.1-base-ubuntu22.04")
+
+    applied = str([each["Properties"]["Manifest"] for each in of_type(resources_of(stack), MANIFEST).values()])
+    names = {part[:8] for part in applied.split('"name":"gpu-smoke-test-')[1:]}
+    assert len(names) == 2
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "message"),
+    [
+        ({"pool": "l4"}, TypeError, r"Test/Smoke: pool must be a construct with name and shape, got 'l4'"),
+        ({"image": "cuda:latest"}, ValueError, r"Test/Smoke: image must end in a tag other than 'latest'"),
+        ({"namespace": "Default"}, ValueError, r"Test/Smoke: namespace must be 1 to 63"),
+        ({"cluster": None}, TypeError, r"Test/Smoke: cluster must be a cluster"),
+    ],
+)
+def test_refuses(
+    stack: cdk.Stack,
+    cluster: eks.ICluster,
+    nodes: ManagedNodeGroup,
+    changes: dict[str, Any],
+    error: type[Exception],
+    message: str,
+) -> None:
+    with pytest.raises(error, match=message):
+        GpuSmokeTest(stack, "Smoke", **{"cluster": cluster, "pool": nodes} | changes)
