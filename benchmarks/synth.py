@@ -1,0 +1,93 @@
+"""Time synth, warm and without CDK's own validator: against a hand-written app, and as node groups grow.
+
+`python benchmarks/synth.py [--runs 7]`. Runs of what is compared alternate, so that the ratio holds while the
+machine's speed drifts; only ratios are worth quoting.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+OURS, BY_HAND = "benchmarks/library_app.py", "benchmarks/handwritten_app.py"
+GROWTH = (1, 10, 50, 200)
+
+
+def main() -> None:
+    """Print both tables."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=int, default=7, help="counted runs of each command")
+    runs = parser.parse_args().runs
+    with tempfile.TemporaryDirectory(prefix="gpu-constructs-bench-") as folder:
+        against_hand(Path(folder), runs)
+        growth(Path(folder), runs)
+
+
+def against_hand(folder: Path, runs: int) -> None:
+    """Compare whole processes, in turn."""
+    commands = [(OURS, 1), (BY_HAND, 1)]
+    times = alternate(folder, commands, runs)
+    ratios = [ours / by_hand for ours, by_hand in zip(*times, strict=True)]
+    for (app, _), seconds in zip(commands, times, strict=True):
+        print(f"{app:32} median {statistics.median(seconds):5.2f} s, {resources(folder, app, 1)} resources")
+    print(f"library / by hand: median {statistics.median(ratios):.3f}, {min(ratios):.3f} to {max(ratios):.3f}\n")
+
+
+def growth(folder: Path, runs: int) -> None:
+    """Show what a node group costs, over the time of one group."""
+    commands = [(OURS, groups) for groups in GROWTH]
+    medians = [statistics.median(seconds) for seconds in alternate(folder, commands, runs)]
+    print("groups  resources  median s  ms per group beyond the first")
+    per_group = {}
+    for (app, groups), median in zip(commands, medians, strict=True):
+        per_group[groups] = (median - medians[0]) / (groups - 1) * 1000 if groups > 1 else 0.0
+        print(f"{groups:6}  {resources(folder, app, groups):9}  {median:8.2f}  {per_group[groups]:8.2f}")
+    print(f"per group at 200 / at 10: {per_group[200] / per_group[10]:.2f}")
+    print(f"whole synth per group at 200 / at 10: {medians[3] / 200 / (medians[1] / 10):.2f}")
+
+
+def alternate(folder: Path, commands: list[tuple[str, int]], runs: int) -> list[list[float]]:
+    """Return the seconds of each command's runs: A B A B ..., after one run of each that does not count."""
+    times: list[list[float]] = [[] for _ in commands]
+    for run in range(runs + 1):
+        for number, (app, groups) in enumerate(commands):
+            seconds = synthesize(folder, app, groups)
+            if run:
+                times[number].append(seconds)
+    return times
+
+
+def synthesize(folder: Path, app: str, groups: int) -> float:
+    """Run an app as a whole process and return its wall-clock seconds."""
+    environment = os.environ | {
+        "CDK_VALIDATION": "false",
+        "CDK_OUTDIR": str(output(folder, app, groups)),
+        "PYTHONPATH": str(ROOT),
+    }
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
+    start = time.perf_counter()
+    subprocess.run([sys.executable, app, str(groups)], cwd=ROOT, env=environment, check=True)
+    return time.perf_counter() - start
+
+
+def resources(folder: Path, app: str, groups: int) -> int:
+    """Return how many resources the app's template has."""
+    template = output(folder, app, groups) / "GpuClusterStack.template.json"
+    return len(json.loads(template.read_text())["Resources"])
+
+
+def output(folder: Path, app: str, groups: int) -> Path:
+    """Return the cloud assembly of a run."""
+    return folder / f"{Path(app).stem}-{groups}"
+
+
+if __name__ == "__main__":
+    main()
