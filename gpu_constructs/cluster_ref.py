@@ -1,14 +1,20 @@
-"""What a construct needs to know of a cluster that somebody else may own."""
+"""What a construct needs to know of a cluster that somebody else may own.
+
+Every question to the CDK crosses a process boundary, so each is asked once for a cluster, however many node groups ask.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import cast
+from weakref import WeakKeyDictionary
 
 import aws_cdk as cdk
 import jsii
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_eks_v2 as eks
+from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from gpu_constructs.versions import KUBERNETES, kubernetes_minor
@@ -16,29 +22,166 @@ from gpu_constructs.versions import KUBERNETES, kubernetes_minor
 # Type checkers do not see that eks.Cluster is an eks.ICluster (aws-cdk#19789).
 AnyCluster = eks.ICluster | eks.Cluster
 
-_FOUNDATION_ID = "Foundation"
+
+class PathOf:
+    """The path of a construct, asked for only when a message needs it."""
+
+    def __init__(self, construct: Construct) -> None:
+        self._construct = construct
+
+    def __str__(self) -> str:
+        return self._construct.node.path
 
 
-def as_icluster(cluster: AnyCluster) -> eks.ICluster:
-    """Return the cluster as the interface that L2 constructs ask for."""
-    return cast("eks.ICluster", cluster)
+class Shared(Construct):
+    """What exists once for a cluster in a stack. An imported cluster cannot hold children itself.
+
+    Attributes:
+        node_role: Role of the managed nodes.
+        cni_role: Role of the VPC CNI, where it has one of its own.
+        device_manager: Path of the construct that makes GPUs visible.
+        foundation: What must run before controllers do: nodes, network, DNS, credentials.
+    """
+
+    def __init__(self, scope: Construct, id: str) -> None:
+        super().__init__(scope, id)
+        self.node_role: iam.Role | None = None
+        self.cni_role: iam.CfnRole | None = None
+        self.device_manager: str | None = None
+        self.foundation: Construct | None = None
 
 
-def refuse_unless_cluster(who: str, cluster: object) -> None:
-    """Refuse what is no cluster of ``aws_eks_v2``.
+class ClusterRef:
+    """One cluster, created here or imported.
+
+    Attributes:
+        cluster: The cluster as the interface that L2 constructs ask for.
+    """
+
+    def __init__(self, cluster: eks.ICluster) -> None:
+        self.cluster = cluster
+        self._shared: dict[cdk.Stack, Shared] = {}
+
+    @cached_property
+    def name_token(self) -> str:
+        """Name as the template refers to it."""
+        return self.cluster.cluster_name
+
+    @cached_property
+    def _resource(self) -> eks.CfnCluster | None:
+        resource = self.cluster.node.default_child
+        return resource if isinstance(resource, eks.CfnCluster) else None
+
+    @cached_property
+    def name(self) -> str:
+        """Name, a literal where the template states one, else a token."""
+        stated = self._resource.name if self._resource else None
+        return stated if stated and not cdk.Token.is_unresolved(stated) else self.name_token
+
+    @cached_property
+    def stack(self) -> cdk.Stack:
+        """Stack the cluster is in, or was imported into."""
+        return cdk.Stack.of(cast("Construct", self.cluster))
+
+    @cached_property
+    def private_subnets(self) -> list[ec2.ISubnet] | None:
+        """Private subnets of its VPC; ``None`` when it was imported without."""
+        try:
+            return list(self.cluster.vpc.private_subnets)
+        except (jsii.errors.JSIIError, RuntimeError):
+            return None
+
+    @cached_property
+    def has_kubectl(self) -> bool:
+        """Whether manifests and charts can be applied to it."""
+        return self.cluster.kubectl_provider is not None
+
+    @cached_property
+    def security_group_id(self) -> str | None:
+        """Its own security group; ``None`` when it was imported without."""
+        try:
+            return self.cluster.cluster_security_group_id
+        except (jsii.errors.JSIIError, RuntimeError):
+            return None
+
+    @property
+    def foundation(self) -> list[Construct]:
+        """What a controller is created after and deleted before; empty for a cluster made elsewhere."""
+        found = self.shared(self.stack).foundation
+        return [found] if found is not None else []
+
+    def shared(self, stack: cdk.Stack) -> Shared:
+        """Return what exists once for the cluster in a stack."""
+        if stack not in self._shared:
+            id = f"{self.cluster.node.path.removeprefix(stack.node.path).strip('/').replace('/', '-')}-shared"
+            found = stack.node.try_find_child(id)
+            self._shared[stack] = cast("Shared", found) if found is not None else Shared(cast("Construct", stack), id)
+        return self._shared[stack]
+
+    def kubernetes_version(self, given: str | None, *, who: object) -> str:
+        """Return the Kubernetes minor version, from the cluster or as given for an imported one.
+
+        Raises:
+            ValueError: It is not known, is none this library supports, or differs from the cluster's own.
+        """
+        stated = self._resource.version if self._resource else None
+        if stated is None and given is None:
+            raise ValueError(
+                f"{who}: kubernetes_version must be given for an imported cluster, got None; "
+                f"one of {', '.join(KUBERNETES)}"
+            )
+        if stated and given and stated != given:
+            raise ValueError(
+                f"{who}: kubernetes_version must be the cluster's own {stated!r}, got {given!r}; leave it out"
+            )
+        version = stated or given or ""
+        kubernetes_minor(version, who=who)
+        return version
+
+    def subnets(self, given: Sequence[ec2.ISubnet] | None, *, who: object) -> list[ec2.ISubnet]:
+        """Return the subnets for nodes: as given, or the private ones of the cluster's VPC.
+
+        Raises:
+            TypeError: ``given`` is no list of subnets.
+            ValueError: There is no private subnet, or the cluster was imported without its VPC.
+        """
+        if given is not None:
+            return _given_subnets(given, who)
+        if self.private_subnets is None:
+            raise ValueError(
+                f"{who}: subnets must be given when the cluster was imported without its VPC, got None; "
+                "pass vpc to from_cluster_attributes, or subnets here"
+            )
+        if not self.private_subnets:
+            raise ValueError(
+                f"{who}: subnets must name private subnets, got a VPC that has none; pass the subnets nodes may use"
+            )
+        return self.private_subnets
+
+
+_REFS: WeakKeyDictionary[object, ClusterRef] = WeakKeyDictionary()
+
+
+def cluster_ref(who: object, cluster: AnyCluster, *, kubectl: bool = False) -> ClusterRef:
+    """Return what can be asked of a cluster; ``kubectl`` when something will be applied to it.
 
     Raises:
-        TypeError: ``cluster`` is something else, for example a cluster of ``aws_eks``.
+        TypeError: ``cluster`` is no cluster of ``aws_eks_v2``.
+        ValueError: Nothing can be applied to it, and something will be.
     """
-    module = type(cluster).__module__
-    if not hasattr(cluster, "cluster_name") or module.startswith("aws_cdk.aws_eks."):
-        raise TypeError(
-            f"{who}: cluster must be a cluster of aws_cdk.aws_eks_v2, got {type(cluster).__name__}; import others "
-            "with aws_eks_v2.Cluster.from_cluster_attributes"
+    found = _REFS.get(cluster) if hasattr(cluster, "__weakref__") else None
+    if found is None:
+        _refuse_unless_cluster(who, cluster)
+        found = _REFS[cluster] = ClusterRef(cast("eks.ICluster", cluster))
+    if kubectl and not found.has_kubectl:
+        raise ValueError(
+            f"{who}: cluster must have a kubectl provider, got {cluster.node.path!r} without one; give it "
+            "kubectl_provider_options, or kubectl_provider when importing it"
         )
+    return found
 
 
-def refuse_unless_role(who: str, argument: str, role: object) -> None:
+def refuse_unless_role(who: object, argument: str, role: object) -> None:
     """Refuse what is neither a role nor absent.
 
     Raises:
@@ -46,101 +189,6 @@ def refuse_unless_role(who: str, argument: str, role: object) -> None:
     """
     if role is not None and not hasattr(role, "role_arn"):
         raise TypeError(f"{who}: {argument} must be an iam.IRole, got {role!r}; import one with iam.Role.from_role_arn")
-
-
-def refuse_unless_kubectl(who: str, cluster: AnyCluster) -> None:
-    """Refuse a cluster without a kubectl provider, through which manifests and charts are applied.
-
-    Raises:
-        ValueError: The cluster has none.
-    """
-    if as_icluster(cluster).kubectl_provider is None:
-        raise ValueError(
-            f"{who}: cluster must have a kubectl provider, got {cluster.node.path!r} without one; give it "
-            "kubectl_provider_options, or kubectl_provider when importing it"
-        )
-
-
-def shared_scope(stack: cdk.Stack, cluster: AnyCluster) -> Construct:
-    """Return the construct of a stack that holds what exists once for a cluster, such as its node role.
-
-    An imported cluster is no construct that could hold children itself.
-    """
-    id = f"{cluster.node.path.removeprefix(stack.node.path).strip('/').replace('/', '-')}-shared"
-    found = stack.node.try_find_child(id)
-    return cast("Construct", found) if found is not None else Construct(cast("Construct", stack), id)
-
-
-class _Foundation(Construct):
-    """Marks what must run in a cluster before controllers do."""
-
-    def __init__(self, scope: Construct, *, of: Construct) -> None:
-        super().__init__(scope, _FOUNDATION_ID)
-        self.of = of
-
-
-def declare_foundation(cluster: AnyCluster, foundation: Construct) -> None:
-    """State what a controller in the cluster cannot run without: nodes, network, DNS, credentials."""
-    _Foundation(shared_scope(cdk.Stack.of(cluster), cluster), of=foundation)
-
-
-def foundation_of(cluster: AnyCluster) -> list[Construct]:
-    """Return what a controller must be created after and deleted before; empty for a cluster made elsewhere."""
-    found = shared_scope(cdk.Stack.of(cluster), cluster).node.try_find_child(_FOUNDATION_ID)
-    return [cast("_Foundation", found).of] if found is not None else []
-
-
-def name_of(cluster: AnyCluster) -> str:
-    """Return the cluster's name: a literal where the template states one, else a token."""
-    resource = cluster.node.default_child
-    stated = resource.name if isinstance(resource, eks.CfnCluster) else None
-    return stated if stated and not cdk.Token.is_unresolved(stated) else cluster.cluster_name
-
-
-def kubernetes_version_of(cluster: AnyCluster, given: str | None, *, who: str) -> str:
-    """Return the cluster's Kubernetes minor version, from the cluster or as given for an imported one.
-
-    Raises:
-        ValueError: It is not known, is none this library supports, or differs from the cluster's own.
-    """
-    resource = cluster.node.default_child
-    stated = resource.version if isinstance(resource, eks.CfnCluster) else None
-    if stated is None and given is None:
-        raise ValueError(
-            f"{who}: kubernetes_version must be given for an imported cluster, got None; one of {', '.join(KUBERNETES)}"
-        )
-    if stated and given and stated != given:
-        raise ValueError(f"{who}: kubernetes_version must be the cluster's own {stated!r}, got {given!r}; leave it out")
-    version = stated or given or ""
-    kubernetes_minor(version, who=who)
-    return version
-
-
-def private_subnets_of(cluster: AnyCluster, given: Sequence[ec2.ISubnet] | None, *, who: str) -> list[ec2.ISubnet]:
-    """Return the subnets for nodes: as given, or the private ones of the cluster's VPC.
-
-    Raises:
-        TypeError: ``given`` is no list of subnets.
-        ValueError: There is no private subnet, or the cluster was imported without its VPC.
-    """
-    if given is not None:
-        if not isinstance(given, (list, tuple)) or not all(hasattr(each, "subnet_id") for each in given):
-            raise TypeError(f"{who}: subnets must be a list of ec2.ISubnet, got {given!r}")
-        if not given:
-            raise ValueError(f"{who}: subnets must name at least one subnet, got none")
-        return list(given)
-    try:
-        found = cluster.vpc.private_subnets
-    except (jsii.errors.JSIIError, RuntimeError) as error:
-        raise ValueError(
-            f"{who}: subnets must be given when the cluster was imported without its VPC, got None; "
-            "pass vpc to from_cluster_attributes, or subnets here"
-        ) from error
-    if not found:
-        raise ValueError(
-            f"{who}: subnets must name private subnets, got a VPC that has none; pass the subnets the nodes may use"
-        )
-    return found
 
 
 def string_equals(scope: Construct, id: str, tags: Mapping[str, object]) -> object:
@@ -151,3 +199,19 @@ def string_equals(scope: Construct, id: str, tags: Mapping[str, object]) -> obje
     if any(cdk.Token.is_unresolved(key) for key in tags):
         return cdk.CfnJson(scope, id, value=dict(tags))
     return dict(tags)
+
+
+def _refuse_unless_cluster(who: object, cluster: object) -> None:
+    if not hasattr(cluster, "cluster_name") or type(cluster).__module__.startswith("aws_cdk.aws_eks."):
+        raise TypeError(
+            f"{who}: cluster must be a cluster of aws_cdk.aws_eks_v2, got {type(cluster).__name__}; import others "
+            "with aws_eks_v2.Cluster.from_cluster_attributes"
+        )
+
+
+def _given_subnets(given: object, who: object) -> list[ec2.ISubnet]:
+    if not isinstance(given, (list, tuple)) or not all(hasattr(each, "subnet_id") for each in given):
+        raise TypeError(f"{who}: subnets must be a list of ec2.ISubnet, got {given!r}")
+    if not given:
+        raise ValueError(f"{who}: subnets must name at least one subnet, got none")
+    return list(given)

@@ -12,7 +12,7 @@ import aws_cdk as cdk
 from aws_cdk import aws_eks_v2 as eks
 from constructs import Construct
 
-from gpu_constructs.cluster_ref import AnyCluster, as_icluster
+from gpu_constructs.cluster_ref import ClusterRef
 from gpu_constructs.versions import Chart
 
 if TYPE_CHECKING:
@@ -24,13 +24,13 @@ HELM_TIMEOUT_MINUTES = 12
 
 
 def apply_manifests(
-    scope: Construct, id: str, *, cluster: AnyCluster, manifests: Sequence[Mapping[str, Any]]
+    scope: Construct, id: str, *, cluster: ClusterRef, manifests: Sequence[Mapping[str, Any]]
 ) -> eks.KubernetesManifest:
     """Apply objects that live and die together. Custom resources go one to a call: kubectl never prunes them."""
-    return eks.KubernetesManifest(scope, id, cluster=as_icluster(cluster), manifest=list(manifests))
+    return eks.KubernetesManifest(scope, id, cluster=cluster.cluster, manifest=list(manifests))
 
 
-def apply_chart(scope: Construct, id: str, *, cluster: AnyCluster, chart: cdk8s.Chart) -> eks.KubernetesManifest:
+def apply_chart(scope: Construct, id: str, *, cluster: ClusterRef, chart: cdk8s.Chart) -> eks.KubernetesManifest:
     """Apply the objects of a cdk8s chart."""
     return apply_manifests(scope, id, cluster=cluster, manifests=chart.to_json())
 
@@ -39,7 +39,7 @@ def install_helm_chart(
     scope: Construct,
     id: str,
     *,
-    cluster: AnyCluster,
+    cluster: ClusterRef,
     chart: Chart,
     namespace: str,
     values: Mapping[str, Any] | None = None,
@@ -51,7 +51,7 @@ def install_helm_chart(
     return eks.HelmChart(
         scope,
         id,
-        cluster=as_icluster(cluster),
+        cluster=cluster.cluster,
         chart=chart.name,
         release=chart.name,
         repository=chart.repository,

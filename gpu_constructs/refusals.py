@@ -16,7 +16,7 @@ def did_you_mean(value: str, known: Iterable[str], *, closeness: float = 0.6) ->
     return f"; did you mean {nearest[0]!r}?" if nearest else ""
 
 
-def refuse_unless_one_of(who: str, argument: str, value: object, known: Iterable[str]) -> None:
+def refuse_unless_one_of(who: object, argument: str, value: object, known: Iterable[str]) -> None:
     """Refuse a value that is not one of the known words.
 
     Raises:
@@ -29,7 +29,7 @@ def refuse_unless_one_of(who: str, argument: str, value: object, known: Iterable
     raise ValueError(f"{who}: {argument} must be one of {', '.join(words)}, got {value!r}{hint}")
 
 
-def refuse_unless_whole_number(who: str, argument: str, value: object, *, least: int, fix: str = "") -> None:
+def refuse_unless_whole_number(who: object, argument: str, value: object, *, least: int, fix: str = "") -> None:
     """Refuse what is not a whole number of at least ``least``.
 
     Raises:
@@ -43,7 +43,7 @@ def refuse_unless_whole_number(who: str, argument: str, value: object, *, least:
         raise ValueError(f"{who}: {argument} must be at least {least}, got {value}{advice}")
 
 
-def refuse_unless_image(who: str, argument: str, image: object) -> None:
+def refuse_unless_image(who: object, argument: str, image: object) -> None:
     """Refuse a container image without tag or digest: it would change under a template that does not.
 
     Raises:
@@ -56,7 +56,7 @@ def refuse_unless_image(who: str, argument: str, image: object) -> None:
         raise ValueError(f"{who}: {argument} must end in a tag other than 'latest' or a digest, got {image!r}")
 
 
-def words(who: str, argument: str, value: object) -> tuple[str, ...]:
+def words(who: object, argument: str, value: object) -> tuple[str, ...]:
     """Return a list or tuple of words as a tuple.
 
     Raises:

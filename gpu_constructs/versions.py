@@ -130,7 +130,7 @@ AMI_RELEASES = {
 }
 
 
-def kubernetes_minor(version: str, *, who: str) -> KubernetesMinor:
+def kubernetes_minor(version: str, *, who: object) -> KubernetesMinor:
     """Return what goes with a Kubernetes minor version such as ``1.36``.
 
     Raises:

@@ -68,7 +68,7 @@ def environment_of(checkout: Path) -> Path:
     if not ready.exists():
         print(f"Installing the pins of {checkout.name} revision ...", file=sys.stderr)
         venv.create(environment, with_pip=True, clear=True)
-        install = [environment / "bin" / "python", "-m", "pip", "install", "--quiet", "--no-compile"]
+        install: list[str | Path] = [environment / "bin" / "python", "-m", "pip", "install", "--quiet", "--no-compile"]
         subprocess.run([*install, "-r", "requirements.txt"], cwd=checkout, check=True)
         ready.touch()
     return environment / "bin"

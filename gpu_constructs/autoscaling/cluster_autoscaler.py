@@ -9,14 +9,7 @@ import aws_cdk as cdk
 from constructs import Construct
 
 from gpu_constructs.autoscaling.cluster_autoscaler_manifests import NAME, NAMESPACE, cluster_autoscaler_chart
-from gpu_constructs.cluster_ref import (
-    AnyCluster,
-    kubernetes_version_of,
-    name_of,
-    refuse_unless_cluster,
-    refuse_unless_kubectl,
-    string_equals,
-)
+from gpu_constructs.cluster_ref import AnyCluster, PathOf, cluster_ref, string_equals
 from gpu_constructs.delivery import apply_chart
 from gpu_constructs.pod_identity import PodIdentity, policy_document
 from gpu_constructs.refusals import refuse_unless_image
@@ -53,15 +46,14 @@ class ClusterAutoscaler(Construct):
         scaling_tags: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(scope, id)
-        who = self.node.path
-        refuse_unless_cluster(who, cluster)
-        refuse_unless_kubectl(who, cluster)
-        version = kubernetes_version_of(cluster, kubernetes_version, who=who)
+        who = PathOf(self)
+        ref = cluster_ref(who, cluster, kubectl=True)
+        version = ref.kubernetes_version(kubernetes_version, who=who)
         chosen = kubernetes_minor(version, who=who).cluster_autoscaler.reference if image is None else image
         refuse_unless_image(who, "image", chosen)
         _refuse_unless_tags(who, scaling_tags)
 
-        stack, name = cdk.Stack.of(self), name_of(cluster)
+        stack, name = cdk.Stack.of(self), ref.name
         tags = discovery_tags(name) if scaling_tags is None else scaling_tags
         condition = string_equals(self, "ScalingTags", {f"aws:ResourceTag/{key}": tags[key] for key in tags})
         statements = autoscaler_statements(
@@ -70,13 +62,13 @@ class ClusterAutoscaler(Construct):
         self.identity = PodIdentity(
             self,
             "Identity",
-            cluster_name=cluster.cluster_name,
+            cluster_name=ref.name_token,
             namespace=NAMESPACE,
             service_account=NAME,
             policies={"ClusterAutoscaler": policy_document(statements)},
         )
         chart = cluster_autoscaler_chart(cluster_name=name, region=stack.region, image=chosen)
-        self.resource = apply_chart(self, "Resource", cluster=cluster, chart=chart)
+        self.resource = apply_chart(self, "Resource", cluster=ref, chart=chart)
         # A pod gets credentials only if the association exists when it starts; and it needs them until it is gone.
         self.resource.node.add_dependency(self.identity)
 
@@ -132,7 +124,7 @@ def autoscaler_statements(
     ]
 
 
-def _refuse_unless_tags(who: str, tags: object) -> None:
+def _refuse_unless_tags(who: object, tags: object) -> None:
     if tags is None:
         return
     if not isinstance(tags, Mapping) or not all(isinstance(word, str) for pair in tags.items() for word in pair):

@@ -12,15 +12,7 @@ from constructs import Construct
 
 from gpu_constructs.autoscaling.interruption_queue import InterruptionQueue
 from gpu_constructs.autoscaling.karpenter_policies import KarpenterScope, karpenter_policies
-from gpu_constructs.cluster_ref import (
-    AnyCluster,
-    foundation_of,
-    name_of,
-    refuse_unless_cluster,
-    refuse_unless_kubectl,
-    refuse_unless_role,
-    string_equals,
-)
+from gpu_constructs.cluster_ref import AnyCluster, ClusterRef, PathOf, cluster_ref, refuse_unless_role, string_equals
 from gpu_constructs.delivery import install_helm_chart
 from gpu_constructs.nodes.node_role import make_node_role
 from gpu_constructs.pod_identity import PodIdentity, policy_document
@@ -55,40 +47,39 @@ class Karpenter(Construct):
 
     def __init__(self, scope: Construct, id: str, *, cluster: AnyCluster, node_role: iam.IRole | None = None) -> None:
         super().__init__(scope, id)
-        who = self.node.path
-        refuse_unless_cluster(who, cluster)
-        refuse_unless_kubectl(who, cluster)
+        who = PathOf(self)
+        ref = cluster_ref(who, cluster, kubectl=True)
         refuse_unless_role(who, "node_role", node_role)
 
-        self.cluster = cluster
-        cluster_name = cluster.cluster_name
         queue = InterruptionQueue(self, "Interruptions")
-        self.node_role = node_role if node_role is not None else self._make_node_role(cluster_name)
+        self.node_role = node_role if node_role is not None else self._make_node_role(ref)
         identity = PodIdentity(
             self,
             "Identity",
-            cluster_name=cluster_name,
+            cluster_name=ref.name_token,
             namespace=NAMESPACE,
             service_account=SERVICE_ACCOUNT,
-            managed_policy_arns=self._policy_arns(name_of(cluster), queue),
+            managed_policy_arns=self._policy_arns(ref.name, queue),
         )
         # The CRDs are a release of their own: helm never upgrades those inside a chart.
-        crds = install_helm_chart(self, "Crds", cluster=cluster, chart=KARPENTER_CRDS, namespace=NAMESPACE)
+        crds = install_helm_chart(self, "Crds", cluster=ref, chart=KARPENTER_CRDS, namespace=NAMESPACE)
         self.chart = install_helm_chart(
             self,
             "Controller",
-            cluster=cluster,
+            cluster=ref,
             chart=KARPENTER,
             namespace=NAMESPACE,
-            values=controller_values(cluster_name=cluster_name, queue_name=queue.name),
+            values=controller_values(cluster_name=ref.name_token, queue_name=queue.name),
         )
         # Created after, and deleted before, what the controller cannot work without.
-        for needed in (crds, identity, queue, *self._own_access(), *foundation_of(cluster)):
+        for needed in (crds, identity, queue, *self._own_access(), *ref.foundation):
             self.chart.node.add_dependency(needed)
 
-    def _make_node_role(self, cluster_name: str) -> iam.IRole:
-        role = make_node_role(self, "NodeRole", self.cluster)
-        eks.CfnAccessEntry(self, "NodeAccess", cluster_name=cluster_name, principal_arn=role.role_arn, type="EC2_LINUX")
+    def _make_node_role(self, cluster: ClusterRef) -> iam.IRole:
+        role = make_node_role(self, "NodeRole", cluster)
+        eks.CfnAccessEntry(
+            self, "NodeAccess", cluster_name=cluster.name_token, principal_arn=role.role_arn, type="EC2_LINUX"
+        )
         return cast("iam.IRole", role)
 
     def _own_access(self) -> list[Construct]:

@@ -5,21 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import aws_cdk as cdk
-import jsii
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from gpu_constructs.autoscaling.karpenter import Karpenter
 from gpu_constructs.autoscaling.karpenter_manifests import Network, ec2_node_class, node_pool
-from gpu_constructs.cluster_ref import (
-    AnyCluster,
-    name_of,
-    private_subnets_of,
-    refuse_unless_cluster,
-    refuse_unless_kubectl,
-    refuse_unless_role,
-)
+from gpu_constructs.cluster_ref import AnyCluster, ClusterRef, PathOf, cluster_ref, refuse_unless_role
 from gpu_constructs.delivery import apply_manifests
 from gpu_constructs.pools.capacity import Capacity, OnDemand, refuse_unless_capacity
 from gpu_constructs.pools.kubernetes_names import refuse_unless_object_name
@@ -72,14 +64,15 @@ class KarpenterNodePool(Construct):
         ami_release: str | None = None,
     ) -> None:
         super().__init__(scope, id)
-        who = self.node.path
-        _refuse(who, cluster=cluster, name=name, shape=shape, capacity=capacity)
+        who = PathOf(self)
+        ref = cluster_ref(who, cluster, kubectl=True)
+        _refuse(who, name=name, shape=shape, capacity=capacity)
         _refuse_max_gpus(who, shape, max_gpus)
         role = _role(who, karpenter, node_role)
         release = _ami_release(who, shape, ami_release)
         network = Network(
-            subnet_ids=[each.subnet_id for each in private_subnets_of(cluster, subnets, who=who)],
-            security_group_ids=_security_groups(who, cluster, security_group_ids),
+            subnet_ids=[each.subnet_id for each in ref.subnets(subnets, who=who)],
+            security_group_ids=_security_groups(who, ref, security_group_ids),
         )
 
         self.name = name
@@ -87,7 +80,7 @@ class KarpenterNodePool(Construct):
         self.node_class = apply_manifests(
             self,
             "NodeClass",
-            cluster=cluster,
+            cluster=ref,
             manifests=[
                 ec2_node_class(
                     name=name,
@@ -95,14 +88,14 @@ class KarpenterNodePool(Construct):
                     ami_release=release,
                     role_name=role.role_name,
                     network=network,
-                    cluster_name=name_of(cluster),
+                    cluster_name=ref.name,
                 )
             ],
         )
         self.resource = apply_manifests(
             self,
             "Resource",
-            cluster=cluster,
+            cluster=ref,
             manifests=[node_pool(name=name, shape=shape, capacity=capacity, max_gpus=max_gpus)],
         )
         # On the way down: pool, class (which waits until the nodes are gone), controller, its permissions.
@@ -111,9 +104,7 @@ class KarpenterNodePool(Construct):
             self.node_class.node.add_dependency(karpenter.chart)
 
 
-def _refuse(who: str, *, cluster: AnyCluster, name: object, shape: object, capacity: object) -> None:
-    refuse_unless_cluster(who, cluster)
-    refuse_unless_kubectl(who, cluster)
+def _refuse(who: object, *, name: object, shape: object, capacity: object) -> None:
     refuse_unless_object_name(who, "name", name)
     if not isinstance(shape, NodeShape):
         raise TypeError(f"{who}: shape must be a NodeShape, got {shape!r}")
@@ -126,8 +117,8 @@ def _refuse(who: str, *, cluster: AnyCluster, name: object, shape: object, capac
         )
 
 
-def _refuse_max_gpus(who: str, shape: NodeShape, max_gpus: object) -> None:
-    if cdk.Token.is_unresolved(max_gpus):
+def _refuse_max_gpus(who: object, shape: NodeShape, max_gpus: object) -> None:
+    if isinstance(max_gpus, float) and cdk.Token.is_unresolved(max_gpus):
         raise ValueError(f"{who}: max_gpus must be known at synth, got a token; a NodePool limit is part of a manifest")
     least = min(each.gpus for each in shape.types)
     refuse_unless_whole_number(
@@ -135,7 +126,7 @@ def _refuse_max_gpus(who: str, shape: NodeShape, max_gpus: object) -> None:
     )
 
 
-def _role(who: str, karpenter: object, node_role: iam.IRole | None) -> iam.IRole:
+def _role(who: object, karpenter: object, node_role: iam.IRole | None) -> iam.IRole:
     if karpenter is not None and not isinstance(karpenter, Karpenter):
         raise TypeError(f"{who}: karpenter must be a Karpenter, got {karpenter!r}")
     refuse_unless_role(who, "node_role", node_role)
@@ -149,7 +140,7 @@ def _role(who: str, karpenter: object, node_role: iam.IRole | None) -> iam.IRole
     return karpenter.node_role
 
 
-def _ami_release(who: str, shape: NodeShape, given: object) -> str:
+def _ami_release(who: object, shape: NodeShape, given: object) -> str:
     release = AMI_RELEASES[shape.operating_system].version if given is None else given
     if not isinstance(release, str):
         raise TypeError(f"{who}: ami_release must be a string, got {given!r}")
@@ -162,15 +153,14 @@ def _ami_release(who: str, shape: NodeShape, given: object) -> str:
     return release
 
 
-def _security_groups(who: str, cluster: AnyCluster, given: Sequence[str] | None) -> list[str]:
+def _security_groups(who: object, cluster: ClusterRef, given: Sequence[str] | None) -> list[str]:
     if given is not None:
         if isinstance(given, str) or not given:
             raise ValueError(f"{who}: security_group_ids must name at least one group, got {given!r}")
         return list(given)
-    try:
-        return [cluster.cluster_security_group_id]
-    except (jsii.errors.JSIIError, RuntimeError) as error:
+    if cluster.security_group_id is None:
         raise ValueError(
             f"{who}: security_group_ids must be given when the cluster was imported without "
             "cluster_security_group_id, got None"
-        ) from error
+        )
+    return [cluster.security_group_id]

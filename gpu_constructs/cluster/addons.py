@@ -12,8 +12,7 @@ from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from gpu_constructs.cluster_ref import AnyCluster, shared_scope
-from gpu_constructs.nodes.node_role import CNI_ROLE_ID
+from gpu_constructs.cluster_ref import AnyCluster, ClusterRef, PathOf, cluster_ref
 from gpu_constructs.pod_identity import TRUST
 from gpu_constructs.refusals import refuse_unless_one_of
 
@@ -82,11 +81,10 @@ class Addons(Construct):
         self, scope: Construct, id: str, *, cluster: AnyCluster, versions: Mapping[str, str] | None = None
     ) -> None:
         super().__init__(scope, id)
-        refuse_unless_addon_versions(self.node.path, "versions", versions)
-        cluster_name, chosen = cluster.cluster_name, versions or {}
-        self._resources = {
-            addon.name: self._add(addon, cluster, cluster_name, chosen.get(addon.name)) for addon in ADDONS
-        }
+        who = PathOf(self)
+        ref, chosen = cluster_ref(who, cluster), versions or {}
+        refuse_unless_addon_versions(who, "versions", versions)
+        self._resources = {addon.name: self._add(addon, ref, chosen.get(addon.name)) for addon in ADDONS}
         self.vpc_cni = self._resources[VPC_CNI.name]
         self.pod_identity_agent = self._resources[POD_IDENTITY_AGENT.name]
         for addon in ADDONS:
@@ -99,12 +97,12 @@ class Addons(Construct):
             if addon.needs_nodes:
                 self._resources[addon.name].node.add_dependency(nodes)
 
-    def _add(self, addon: Addon, cluster: AnyCluster, cluster_name: str, version: str | None) -> eks.CfnAddon:
+    def _add(self, addon: Addon, cluster: ClusterRef, version: str | None) -> eks.CfnAddon:
         return eks.CfnAddon(
             self,
             addon.id,
             addon_name=addon.name,
-            cluster_name=cluster_name,
+            cluster_name=cluster.name_token,
             addon_version=version,
             configuration_values=json.dumps(addon.values) if addon.values else None,
             pod_identity_associations=self._associations(addon, cluster),
@@ -112,23 +110,22 @@ class Addons(Construct):
             resolve_conflicts="OVERWRITE",
         )
 
-    def _associations(self, addon: Addon, cluster: AnyCluster) -> list[dict[str, str]] | None:
+    def _associations(self, addon: Addon, cluster: ClusterRef) -> list[dict[str, str]] | None:
         if addon.policy is None or addon.service_account is None:
             return None
-        cni = addon is VPC_CNI
-        owner = shared_scope(cdk.Stack.of(self), cluster) if cni else cast("Construct", self)
+        shared = cluster.shared(cdk.Stack.of(self))
         role = iam.CfnRole(
-            owner,
-            CNI_ROLE_ID if cni else f"{addon.id}Role",
+            shared if addon is VPC_CNI else cast("Construct", self),
+            "CniRole" if addon is VPC_CNI else f"{addon.id}Role",
             assume_role_policy_document=TRUST,
-            managed_policy_arns=[
-                iam.ManagedPolicy.from_aws_managed_policy_name(addon.policy).managed_policy_arn,
-            ],
+            managed_policy_arns=[iam.ManagedPolicy.from_aws_managed_policy_name(addon.policy).managed_policy_arn],
         )
+        if addon is VPC_CNI:
+            shared.cni_role = role
         return [{"roleArn": role.attr_arn, "serviceAccount": addon.service_account}]
 
 
-def refuse_unless_addon_versions(who: str, argument: str, versions: object) -> None:
+def refuse_unless_addon_versions(who: object, argument: str, versions: object) -> None:
     """Refuse versions of what is no add-on of ours.
 
     Raises:

@@ -17,7 +17,7 @@ from constructs import Construct
 from gpu_constructs.cluster.addons import Addons, refuse_unless_addon_versions
 from gpu_constructs.cluster.network import gpu_vpc
 from gpu_constructs.cluster.system_nodes import SystemNodeGroup, SystemNodes
-from gpu_constructs.cluster_ref import declare_foundation
+from gpu_constructs.cluster_ref import PathOf, cluster_ref
 from gpu_constructs.nodes.node_role import shared_node_role
 from gpu_constructs.refusals import words
 from gpu_constructs.versions import DEFAULT_KUBERNETES, kubernetes_minor
@@ -72,7 +72,7 @@ class GpuCluster(Construct):
         addon_versions: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(scope, id)
-        who = self.node.path
+        who = PathOf(self)
         name = _cluster_name(who, self, cluster_name)
         minor = kubernetes_minor(kubernetes_version, who=who)
         endpoint = _endpoint(who, public_access_cidrs)
@@ -101,13 +101,13 @@ class GpuCluster(Construct):
             bootstrap_cluster_creator_admin_permissions=False,
             kubectl_provider_options=eks.KubectlProviderOptions(kubectl_layer=layer),
         )
-        cluster_name_ref = self.cluster.cluster_name
+        ref = cluster_ref(who, self.cluster)
         for arn in administrators:
-            _admit(self, f"Admin-{arn.partition(':iam::')[2]}", cluster_name=cluster_name_ref, principal_arn=arn)
+            _admit(self, f"Admin-{arn.partition(':iam::')[2]}", cluster_name=ref.name_token, principal_arn=arn)
         self.addons = Addons(self, "Addons", cluster=self.cluster, versions=addon_versions)
         # Every node group waits for its role, and the role for the network plugin: a node that comes up without
         # one stays NotReady.
-        shared_node_role(self, self.cluster).node.add_dependency(self.addons.vpc_cni)
+        shared_node_role(self, ref).node.add_dependency(self.addons.vpc_cni)
         self.system_nodes = SystemNodeGroup(
             self,
             "SystemNodes",
@@ -116,10 +116,10 @@ class GpuCluster(Construct):
             subnets=subnets,
         )
         self.addons.wait_for(self.system_nodes.resource)
-        declare_foundation(self.cluster, self.addons)
+        ref.shared(ref.stack).foundation = self.addons
 
 
-def _refuse_parts(who: str, *, vpc: ec2.IVpc | None, system_nodes: object, secrets_key: object) -> None:
+def _refuse_parts(who: object, *, vpc: ec2.IVpc | None, system_nodes: object, secrets_key: object) -> None:
     if system_nodes is not None and not isinstance(system_nodes, SystemNodes):
         raise TypeError(f"{who}: system_nodes must be SystemNodes(...), got {system_nodes!r}")
     if secrets_key is not None and not hasattr(secrets_key, "key_arn"):
@@ -130,7 +130,7 @@ def _refuse_parts(who: str, *, vpc: ec2.IVpc | None, system_nodes: object, secre
         raise ValueError(f"{who}: vpc must have private subnets, got {vpc.node.path!r} without; nodes are private")
 
 
-def _cluster_name(who: str, scope: Construct, given: object) -> str:
+def _cluster_name(who: object, scope: Construct, given: object) -> str:
     name = cdk.Stack.of(scope).stack_name if given is None else given
     if not isinstance(name, str):
         raise TypeError(f"{who}: cluster_name must be a string, got {name!r}")
@@ -144,7 +144,7 @@ def _cluster_name(who: str, scope: Construct, given: object) -> str:
     return name
 
 
-def _endpoint(who: str, cidrs: object) -> eks.EndpointAccess:
+def _endpoint(who: object, cidrs: object) -> eks.EndpointAccess:
     if cidrs is None:
         return eks.EndpointAccess.PUBLIC_AND_PRIVATE
     blocks = words(who, "public_access_cidrs", cidrs)
@@ -160,7 +160,7 @@ def _endpoint(who: str, cidrs: object) -> eks.EndpointAccess:
     return eks.EndpointAccess.PUBLIC_AND_PRIVATE.only_from(*blocks)
 
 
-def _admins(who: str, admins: object) -> tuple[str, ...]:
+def _admins(who: object, admins: object) -> tuple[str, ...]:
     arns = words(who, "admins", admins)
     for arn in arns:
         if not re.fullmatch(r"arn:[\w-]+:iam::\d{12}:(user|role)/.+", arn):

@@ -10,7 +10,7 @@ from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_eks_v2 as eks
 from constructs import Construct
 
-from gpu_constructs.cluster_ref import AnyCluster, name_of
+from gpu_constructs.cluster_ref import AnyCluster, PathOf, cluster_ref
 from gpu_constructs.hardware.catalogue import catalogue
 from gpu_constructs.nodes.launch_template import launch_template_data
 from gpu_constructs.nodes.node_role import shared_node_role
@@ -95,19 +95,20 @@ class SystemNodeGroup(Construct):
         self, scope: Construct, id: str, *, cluster: AnyCluster, nodes: SystemNodes, subnets: Sequence[ec2.ISubnet]
     ) -> None:
         super().__init__(scope, id)
+        ref = cluster_ref(PathOf(self), cluster)
         template = ec2.CfnLaunchTemplate(
             self,
             "LaunchTemplate",
             launch_template_data=launch_template_data(
-                name=f"{name_of(cluster)}-system", volumes=volumes_of("al2023", nodes.disk)
+                name=f"{ref.name}-system", volumes=volumes_of("al2023", nodes.disk)
             ),
         )
         self.resource = eks.CfnNodegroup(
             self,
             "Resource",
-            cluster_name=cluster.cluster_name,
-            node_role=shared_node_role(self, cluster).role_arn,
-            subnets=[each.subnet_id for each in subnets],
+            cluster_name=ref.name_token,
+            node_role=shared_node_role(self, ref),
+            subnets=list(subnets),
             ami_type=nodes.ami_type,
             instance_types=list(nodes.instance_types),
             launch_template={"id": template.ref, "version": template.attr_latest_version_number},

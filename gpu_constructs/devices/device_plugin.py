@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from constructs import Construct
 
-from gpu_constructs.cluster_ref import AnyCluster, refuse_unless_cluster, refuse_unless_kubectl
+from gpu_constructs.cluster_ref import AnyCluster, PathOf, cluster_ref
 from gpu_constructs.delivery import apply_chart
 from gpu_constructs.devices.device_manager import claim_device_manager
 from gpu_constructs.pools import node_labels
@@ -44,14 +44,13 @@ class DevicePlugin(Construct):
 
     def __init__(self, scope: Construct, id: str, *, cluster: AnyCluster, image: str = DEVICE_PLUGIN.reference) -> None:
         super().__init__(scope, id)
-        who = self.node.path
-        refuse_unless_cluster(who, cluster)
-        refuse_unless_kubectl(who, cluster)
+        who = PathOf(self)
+        ref = cluster_ref(who, cluster, kubectl=True)
         refuse_unless_image(who, "image", image)
         _refuse_efa_thief(who, image)
-        claim_device_manager(who, cluster)
+        claim_device_manager(who, ref)
 
-        self.resource = apply_chart(self, "Resource", cluster=cluster, chart=device_plugin_chart(image))
+        self.resource = apply_chart(self, "Resource", cluster=ref, chart=device_plugin_chart(image))
 
 
 def device_plugin_chart(image: str) -> cdk8s.Chart:
@@ -115,7 +114,7 @@ def _served_nodes() -> k8s.NodeAffinity:
     )
 
 
-def _refuse_efa_thief(who: str, image: str) -> None:
+def _refuse_efa_thief(who: object, image: str) -> None:
     tag = image.partition("@")[0].rpartition(":")[2]
     if tag in _EFA_THIEVES:
         raise ValueError(

@@ -11,13 +11,7 @@ from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from gpu_constructs.cluster_ref import (
-    AnyCluster,
-    name_of,
-    private_subnets_of,
-    refuse_unless_cluster,
-    refuse_unless_role,
-)
+from gpu_constructs.cluster_ref import AnyCluster, PathOf, cluster_ref, refuse_unless_role
 from gpu_constructs.nodes.ami_type import nvidia_ami_type
 from gpu_constructs.nodes.launch_template import launch_template_data
 from gpu_constructs.nodes.node_role import shared_node_role
@@ -74,20 +68,21 @@ class ManagedNodeGroup(Construct):
         role: iam.IRole | None = None,
     ) -> None:
         super().__init__(scope, id)
-        who = self.node.path
-        _refuse(who, cluster=cluster, name=name, shape=shape, capacity=capacity)
+        who = PathOf(self)
+        ref = cluster_ref(who, cluster)
+        _refuse(who, name=name, shape=shape, capacity=capacity)
         refuse_unless_role(who, "role", role)
         _refuse_sizes(who, min_nodes, max_nodes)
-        chosen = private_subnets_of(cluster, subnets, who=who)
+        chosen = ref.subnets(subnets, who=who)
 
         self.name = name
         self.shape = shape
-        self.role = role if role is not None else shared_node_role(self, cluster)
+        self.role = role if role is not None else shared_node_role(self, ref)
         template = ec2.CfnLaunchTemplate(
             self,
             "LaunchTemplate",
             launch_template_data=launch_template_data(
-                name=f"{name_of(cluster)}-{name}", volumes=shape.volumes, user_data=user_data(shape)
+                name=f"{ref.name}-{name}", volumes=shape.volumes, user_data=user_data(shape)
             ),
         )
         # L1 on purpose: aws_eks_v2.Nodegroup (aws-cdk-lib 2.275) takes p5 and g6f for CPU types and cannot read
@@ -95,9 +90,9 @@ class ManagedNodeGroup(Construct):
         self.resource = eks.CfnNodegroup(
             self,
             "Resource",
-            cluster_name=cluster.cluster_name,
-            node_role=self.role.role_arn,
-            subnets=[each.subnet_id for each in chosen],
+            cluster_name=ref.name_token,
+            node_role=self.role,
+            subnets=chosen,
             ami_type=nvidia_ami_type(shape.operating_system, shape.architecture),
             capacity_type=capacity.managed_capacity_type,
             instance_types=list(shape.names),
@@ -130,8 +125,7 @@ def scale_from_zero_tags(shape: NodeShape) -> dict[str, str]:
     return {f"{TEMPLATE_RESOURCE_TAG}{resource}": str(amount) for resource, amount in resources.items()}
 
 
-def _refuse(who: str, *, cluster: object, name: object, shape: object, capacity: object) -> None:
-    refuse_unless_cluster(who, cluster)
+def _refuse(who: object, *, name: object, shape: object, capacity: object) -> None:
     refuse_unless_object_name(who, "name", name)
     if not isinstance(shape, NodeShape):
         raise TypeError(f"{who}: shape must be a NodeShape, got {shape!r}")
@@ -146,15 +140,18 @@ def _refuse(who: str, *, cluster: object, name: object, shape: object, capacity:
         )
 
 
-def _refuse_sizes(who: str, min_nodes: object, max_nodes: object) -> None:
-    if not cdk.Token.is_unresolved(min_nodes):
+def _refuse_sizes(who: object, min_nodes: object, max_nodes: object) -> None:
+    # A number known only at deployment is a float in Python.
+    if not _is_token(min_nodes):
         refuse_unless_whole_number(who, "min_nodes", min_nodes, least=0)
-    if not cdk.Token.is_unresolved(max_nodes):
+    if not _is_token(max_nodes):
         refuse_unless_whole_number(who, "max_nodes", max_nodes, least=1, fix="delete the group to switch it off")
-    if cdk.Token.is_unresolved(min_nodes) or cdk.Token.is_unresolved(max_nodes):
-        return
     if isinstance(min_nodes, int) and isinstance(max_nodes, int) and max_nodes < min_nodes:
         raise ValueError(f"{who}: max_nodes must be at least min_nodes, got {max_nodes} and {min_nodes}")
+
+
+def _is_token(number: object) -> bool:
+    return isinstance(number, float) and cdk.Token.is_unresolved(number)
 
 
 def _warn(group: ManagedNodeGroup, shape: NodeShape) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from email.mime.multipart import MIMEMultipart
 from email.mime.nonmultipart import MIMENonMultipart
+from functools import cache
 from typing import Any
 
 import tomli_w
@@ -19,22 +20,24 @@ def user_data(shape: NodeShape) -> str | None:
     """Return the user data of a managed node, or ``None`` when EKS' own suffices."""
     if not shape.uses_raid0:
         return None
-    if shape.operating_system == "bottlerocket":
-        return tomli_w.dumps(_bottlerocket_raid0())
-    return _mime(_nodeadm_raid0())
+    return _bottlerocket_raid0() if shape.operating_system == "bottlerocket" else _nodeadm_raid0()
 
 
-def _nodeadm_raid0() -> dict[str, Any]:
+@cache
+def _nodeadm_raid0() -> str:
     # Without a strategy nodeadm leaves local NVMe unused.
     # Source: https://awslabs.github.io/amazon-eks-ami/nodeadm/doc/api/#localstorageoptions
-    return {
-        "apiVersion": "node.eks.aws/v1alpha1",
-        "kind": "NodeConfig",
-        "spec": {"instance": {"localStorage": {"strategy": "RAID0"}}},
-    }
+    return _mime(
+        {
+            "apiVersion": "node.eks.aws/v1alpha1",
+            "kind": "NodeConfig",
+            "spec": {"instance": {"localStorage": {"strategy": "RAID0"}}},
+        }
+    )
 
 
-def _bottlerocket_raid0() -> dict[str, Any]:
+@cache
+def _bottlerocket_raid0() -> str:
     # Bottlerocket 1.22 and newer. The bare key keeps the header free of quotes, which EKS' merger does not read.
     # Source: karpenter-provider-aws v1.14.1 pkg/providers/amifamily/bootstrap/bottlerocket.go
     directories = ["/var/lib/containerd", "/var/lib/kubelet", "/var/log/pods"]
@@ -46,7 +49,7 @@ def _bottlerocket_raid0() -> dict[str, Any]:
         "mode": "always",
         "essential": True,
     }
-    return {"settings": {"bootstrap-commands": {"000-mount-instance-storage": mount}}}
+    return tomli_w.dumps({"settings": {"bootstrap-commands": {"000-mount-instance-storage": mount}}})
 
 
 def _mime(node_config: dict[str, Any]) -> str:

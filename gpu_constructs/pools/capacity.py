@@ -26,7 +26,7 @@ Capacity = OnDemand | Spot
 CAPACITIES: dict[str, Capacity] = {each.purchase_option: each for each in (OnDemand(), Spot())}
 
 
-def refuse_unless_capacity(who: str, capacity: object) -> None:
+def refuse_unless_capacity(who: object, capacity: object) -> None:
     """Refuse what is no `Capacity`.
 
     Raises:

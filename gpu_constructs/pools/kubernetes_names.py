@@ -13,7 +13,7 @@ LABEL_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
 _DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
-def refuse_unless_object_name(who: str, argument: str, name: object) -> None:
+def refuse_unless_object_name(who: object, argument: str, name: object) -> None:
     """Refuse what cannot be both the name of an object and a label value.
 
     Raises:

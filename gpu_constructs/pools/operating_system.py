@@ -32,7 +32,7 @@ class Volume:
     size_gib: int
 
 
-def refuse_unless_operating_system(who: str, operating_system: object) -> None:
+def refuse_unless_operating_system(who: object, operating_system: object) -> None:
     """Refuse an operating system that has no NVIDIA image for current Kubernetes versions.
 
     Raises:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from constructs import Construct
 
-from gpu_constructs.cluster_ref import AnyCluster, refuse_unless_cluster, refuse_unless_kubectl
+from gpu_constructs.cluster_ref import AnyCluster, PathOf, cluster_ref
 from gpu_constructs.delivery import apply_chart
 from gpu_constructs.pools import node_labels
 from gpu_constructs.pools.kubernetes_names import refuse_unless_object_name
@@ -54,16 +54,15 @@ class GpuSmokeTest(Construct):
         namespace: str = "default",
     ) -> None:
         super().__init__(scope, id)
-        who = self.node.path
-        refuse_unless_cluster(who, cluster)
-        refuse_unless_kubectl(who, cluster)
+        who = PathOf(self)
+        ref = cluster_ref(who, cluster, kubectl=True)
         refuse_unless_image(who, "image", image)
         refuse_unless_object_name(who, "namespace", namespace)
         if not isinstance(pool, Construct) or not hasattr(pool, "shape"):
             raise TypeError(f"{who}: pool must be a construct with name and shape, got {pool!r}")
 
         chart = smoke_test_chart(pool=pool, image=image, namespace=namespace)
-        self.resource = apply_chart(self, "Resource", cluster=cluster, chart=chart)
+        self.resource = apply_chart(self, "Resource", cluster=ref, chart=chart)
         self.resource.node.add_dependency(pool)
 
 
