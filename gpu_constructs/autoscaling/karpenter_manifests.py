@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from gpu_constructs.nodes.launch_template import block_device
 from gpu_constructs.pools.capacity import Capacity
 from gpu_constructs.pools.node_labels import GPU_RESOURCE
 from gpu_constructs.pools.node_shape import NodeShape
@@ -101,15 +102,9 @@ def _in(key: str, values: Sequence[str]) -> dict[str, Any]:
 
 
 def _block_device(volume: Volume) -> dict[str, Any]:
-    disk = volume.disk
-    ebs: dict[str, Any] = {
-        "volumeSize": f"{volume.size_gib}Gi",
-        "volumeType": "gp3",
-        "iops": disk.iops,
-        "throughput": disk.throughput_mib_s,
-        "encrypted": True,
-        "deleteOnTermination": True,
-    }
-    if disk.kms_key_arn is not None:
-        ebs["kmsKeyID"] = disk.kms_key_arn
-    return {"deviceName": volume.device, "ebs": ebs}
+    """Return a launch template's volume as Karpenter spells it."""
+    mapping = block_device(volume)
+    ebs = mapping["ebs"] | {"volumeSize": f"{volume.size_gib}Gi"}
+    if "kmsKeyId" in ebs:
+        ebs["kmsKeyID"] = ebs.pop("kmsKeyId")
+    return mapping | {"ebs": ebs}
