@@ -39,7 +39,7 @@ class Shared(Construct):
     Attributes:
         node_role: Role of the managed nodes.
         cni_role: Role of the VPC CNI, where it has one of its own.
-        device_manager: Path of the construct that makes GPUs visible.
+        claims: Paths of the constructs that a cluster can have one of, by what they are.
         foundation: What must run before controllers do: nodes, network, DNS, credentials.
     """
 
@@ -47,7 +47,7 @@ class Shared(Construct):
         super().__init__(scope, id)
         self.node_role: iam.Role | None = None
         self.cni_role: iam.CfnRole | None = None
-        self.device_manager: str | None = None
+        self.claims: dict[str, str] = {}
         self.foundation: Construct | None = None
 
 
@@ -117,6 +117,19 @@ class ClusterRef:
             found = stack.node.try_find_child(id)
             self._shared[stack] = cast("Shared", found) if found is not None else Shared(cast("Construct", stack), id)
         return self._shared[stack]
+
+    def claim(self, who: object, what: str, *, why: str) -> None:
+        """Make the construct at the path ``who`` the only one of its kind in the cluster.
+
+        Raises:
+            ValueError: The cluster has one.
+        """
+        claims = self.shared(self.stack).claims
+        if what in claims:
+            raise ValueError(
+                f"{who}: cluster must have one {what}, got a second one beside {claims[what]!r}; {why}, remove one"
+            )
+        claims[what] = str(who)
 
     def kubernetes_version(self, given: str | None, *, who: object) -> str:
         """Return the Kubernetes minor version, from the cluster or as given for an imported one.

@@ -6,8 +6,8 @@ import difflib
 import re
 from collections.abc import Iterable
 
-# registry/name:tag, registry/name@sha256:digest, or both. A token counts as a name.
-_PINNED_IMAGE = re.compile(r"\S+(:[\w][\w.-]{0,127}|@sha256:[0-9a-f]{64})")
+# registry/name:tag, registry/name@sha256:digest, or both; or known at deployment only, as CDK writes a token.
+_PINNED_IMAGE = re.compile(r"\S+(:[\w][\w.-]{0,127}|@sha256:[0-9a-f]{64})|.*\$\{Token\[.*")
 
 
 def did_you_mean(value: str, known: Iterable[str], *, closeness: float = 0.6) -> str:

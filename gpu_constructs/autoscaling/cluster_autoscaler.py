@@ -52,6 +52,7 @@ class ClusterAutoscaler(Construct):
         chosen = kubernetes_minor(version, who=who).cluster_autoscaler.reference if image is None else image
         refuse_unless_image(who, "image", chosen)
         _refuse_unless_tags(who, scaling_tags)
+        ref.claim(who, "cluster autoscaler", why="both would scale the same groups")
 
         stack, name = cdk.Stack.of(self), ref.name
         tags = discovery_tags(name) if scaling_tags is None else scaling_tags

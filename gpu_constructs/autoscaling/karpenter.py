@@ -50,6 +50,7 @@ class Karpenter(Construct):
         who = PathOf(self)
         ref = cluster_ref(who, cluster, kubectl=True)
         refuse_unless_role(who, "node_role", node_role)
+        ref.claim(who, "Karpenter", why="both are the helm release 'karpenter'")
 
         queue = InterruptionQueue(self, "Interruptions")
         self.node_role = node_role if node_role is not None else self._make_node_role(ref)

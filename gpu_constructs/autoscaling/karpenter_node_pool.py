@@ -16,7 +16,7 @@ from gpu_constructs.delivery import apply_manifests
 from gpu_constructs.pools.capacity import Capacity, OnDemand, refuse_unless_capacity
 from gpu_constructs.pools.kubernetes_names import refuse_unless_object_name
 from gpu_constructs.pools.node_shape import NodeShape
-from gpu_constructs.refusals import refuse_unless_whole_number
+from gpu_constructs.refusals import refuse_unless_whole_number, words
 from gpu_constructs.versions import AMI_RELEASES
 
 # Of `alias: <family>@<release>` in an EC2NodeClass (CRD of v1.14.1).
@@ -74,6 +74,7 @@ class KarpenterNodePool(Construct):
             subnet_ids=[each.subnet_id for each in ref.subnets(subnets, who=who)],
             security_group_ids=_security_groups(who, ref, security_group_ids),
         )
+        ref.claim(who, f"NodePool named {name!r}", why="they are the same Kubernetes object")
 
         self.name = name
         self.shape = shape
@@ -155,9 +156,10 @@ def _ami_release(who: object, shape: NodeShape, given: object) -> str:
 
 def _security_groups(who: object, cluster: ClusterRef, given: Sequence[str] | None) -> list[str]:
     if given is not None:
-        if isinstance(given, str) or not given:
-            raise ValueError(f"{who}: security_group_ids must name at least one group, got {given!r}")
-        return list(given)
+        ids = words(who, "security_group_ids", given)
+        if not ids:
+            raise ValueError(f"{who}: security_group_ids must name at least one group, got none")
+        return list(ids)
     if cluster.security_group_id is None:
         raise ValueError(
             f"{who}: security_group_ids must be given when the cluster was imported without "

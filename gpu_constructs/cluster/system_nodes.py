@@ -55,6 +55,8 @@ class SystemNodes:
             raise ValueError(f"{who}: instance_types must share one CPU architecture, got {names!r}")
         refuse_unless_whole_number(who, "min_nodes", self.min_nodes, least=1, fix="CoreDNS must run somewhere")
         refuse_unless_whole_number(who, "max_nodes", self.max_nodes, least=self.min_nodes)
+        if not isinstance(self.disk, Disk):
+            raise TypeError(f"{who}: disk must be a Disk, got {self.disk!r}; write Disk(size_gib=50)")
 
     @property
     def ami_type(self) -> str:

@@ -8,7 +8,6 @@ from constructs import Construct
 
 from gpu_constructs.cluster_ref import AnyCluster, PathOf, cluster_ref
 from gpu_constructs.delivery import apply_chart
-from gpu_constructs.devices.device_manager import claim_device_manager
 from gpu_constructs.pools import node_labels
 from gpu_constructs.refusals import refuse_unless_image
 from gpu_constructs.versions import DEVICE_PLUGIN
@@ -48,7 +47,7 @@ class DevicePlugin(Construct):
         ref = cluster_ref(who, cluster, kubectl=True)
         refuse_unless_image(who, "image", image)
         _refuse_efa_thief(who, image)
-        claim_device_manager(who, ref)
+        ref.claim(who, "device manager", why="two advertise every GPU twice")
 
         self.resource = apply_chart(self, "Resource", cluster=ref, chart=device_plugin_chart(image))
 

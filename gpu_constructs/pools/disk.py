@@ -43,6 +43,8 @@ class Disk:
         refuse_unless_whole_number("disk", "size_gib", self.size_gib, least=MIN_GIB, fix="100 holds a few CUDA images")
         refuse_unless_whole_number("disk", "iops", self.iops, least=BASE_IOPS)
         refuse_unless_whole_number("disk", "throughput_mib_s", self.throughput_mib_s, least=BASE_THROUGHPUT)
+        if self.kms_key_arn is not None and not isinstance(self.kms_key_arn, str):
+            raise TypeError(f"disk: kms_key_arn must be a string, got {self.kms_key_arn!r}; of a key pass key.key_arn")
         self._refuse_above("size_gib", self.size_gib, MAX_GIB, "GiB is the largest gp3 volume")
         most_iops = min(MAX_IOPS, self.size_gib * IOPS_PER_GIB)
         self._refuse_above("iops", self.iops, most_iops, f"is what {self.size_gib} GiB of gp3 can have")

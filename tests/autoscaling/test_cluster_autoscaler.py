@@ -133,6 +133,13 @@ def test_refuses(
     assert stack.node.find_child("Autoscaler").node.children == []
 
 
+def test_refuses_a_second_autoscaler(stack: cdk.Stack, cluster: eks.ICluster) -> None:
+    autoscaler(stack, cluster)
+
+    with pytest.raises(ValueError, match=r"Test/Again: cluster must have one cluster autoscaler, .*'Test/Autoscaler'"):
+        ClusterAutoscaler(stack, "Again", cluster=cluster, kubernetes_version="1.36")
+
+
 def test_refuses_another_minor_than_the_clusters(stack: cdk.Stack, created_cluster: eks.Cluster) -> None:
     with pytest.raises(
         ValueError, match=r"kubernetes_version must be the cluster's own '1.35', got '1.36'; leave it out"

@@ -143,6 +143,13 @@ def test_a_given_node_role_gets_no_second_access_entry(stack: cdk.Stack, cluster
     assert of_type(resources_of(stack), "AWS::EKS::AccessEntry") == {}
 
 
+def test_refuses_a_second_controller(stack: cdk.Stack, cluster: eks.ICluster) -> None:
+    Karpenter(stack, "Karpenter", cluster=cluster)
+
+    with pytest.raises(ValueError, match=r"Test/Again: cluster must have one Karpenter, .* beside 'Test/Karpenter'"):
+        Karpenter(stack, "Again", cluster=cluster)
+
+
 def test_conditions_take_a_name_known_only_at_deployment(stack: cdk.Stack, created_cluster: eks.Cluster) -> None:
     Karpenter(stack, "Karpenter", cluster=created_cluster)
 

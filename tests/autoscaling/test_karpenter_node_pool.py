@@ -135,6 +135,7 @@ def test_every_type_is_asked_for_with_its_architecture_and_disks(name: str, syst
         ({"ami_release": 1}, TypeError, r"ami_release must be a string, got 1"),
         ({"subnets": []}, ValueError, r"subnets must name at least one subnet"),
         ({"security_group_ids": []}, ValueError, r"security_group_ids must name at least one group"),
+        ({"security_group_ids": "sg-1"}, TypeError, r"security_group_ids must be a tuple of names, got 'sg-1'; write"),
     ],
 )
 def test_refuses_before_a_child_is_created(
@@ -144,6 +145,24 @@ def test_refuses_before_a_child_is_created(
         pool(stack, cluster, **changes)
 
     assert stack.node.find_child("Pool").node.children == []
+
+
+def test_refuses_a_second_pool_of_the_same_name(stack: cdk.Stack, cluster: eks.ICluster) -> None:
+    made = pool(stack, cluster)
+
+    with pytest.raises(
+        ValueError, match=r"Test/Again: cluster must have one NodePool named 'l4', .* beside 'Test/Pool'"
+    ):
+        KarpenterNodePool(
+            stack,
+            "Again",
+            cluster=cluster,
+            name="l4",
+            shape=L4,
+            max_gpus=1,
+            node_role=iam.Role.from_role_name(stack, "R", "r"),
+        )
+    assert made.name == "l4"
 
 
 def test_accepts_the_smallest_pool_and_the_longest_release(stack: cdk.Stack, cluster: eks.ICluster) -> None:

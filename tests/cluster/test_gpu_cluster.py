@@ -194,6 +194,7 @@ def test_refuses_a_vpc_without_private_subnets(stack: cdk.Stack) -> None:
         ({"instance_types": ("m6i.large", "m7g.large")}, ValueError, r"must share one CPU architecture"),
         ({"min_nodes": 0}, ValueError, r"min_nodes must be at least 1, got 0"),
         ({"max_nodes": 1}, ValueError, r"max_nodes must be at least 2, got 1"),
+        ({"disk": 50}, TypeError, r"disk must be a Disk, got 50; write Disk\(size_gib=50\)"),
     ],
 )
 def test_refuses_system_nodes(changes: dict[str, Any], error: type[Exception], message: str) -> None:

@@ -109,6 +109,13 @@ def test_refuses(
     assert stack.node.find_child("Plugin").node.children == []
 
 
+def test_an_image_known_only_at_deployment_passes(stack: cdk.Stack, cluster: eks.ICluster) -> None:
+    plugin(stack, cluster, image=cdk.CfnParameter(stack, "Image").value_as_string)
+
+    [container] = manifest(resources_of(stack), "DaemonSet")["spec"]["template"]["spec"]["containers"]
+    assert container["image"] == "${Image}"
+
+
 def test_the_release_that_gave_efa_back_is_accepted(stack: cdk.Stack, cluster: eks.ICluster) -> None:
     plugin(stack, cluster, image="nvcr.io/nvidia/k8s-device-plugin:v0.19.3")
 

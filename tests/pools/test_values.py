@@ -42,6 +42,11 @@ def test_accepts_the_nearest_disk(says: dict[str, int]) -> None:
     assert Disk(**says).size_gib >= 20
 
 
+def test_refuses_a_key_that_is_no_arn() -> None:
+    with pytest.raises(TypeError, match=r"disk: kms_key_arn must be a string, got 7; of a key pass key.key_arn"):
+        Disk(kms_key_arn=7)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("size", ["100", 100.0, True, None])
 def test_refuses_a_size_that_is_no_whole_number(size: Any) -> None:
     with pytest.raises(TypeError, match="disk: size_gib must be a whole number"):
