@@ -8,16 +8,18 @@ import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
-from gpu_constructs.autoscaling.cluster_autoscaler import ClusterAutoscaler
-from gpu_constructs.autoscaling.karpenter import Karpenter
-from gpu_constructs.autoscaling.karpenter_node_pool import KarpenterNodePool
-from gpu_constructs.cluster.gpu_cluster import GpuCluster
-from gpu_constructs.cluster.network import gpu_vpc
-from gpu_constructs.cluster.system_nodes import SystemNodes
-from gpu_constructs.devices.device_plugin import DevicePlugin
-from gpu_constructs.nodes.managed_node_group import ManagedNodeGroup
-from gpu_constructs.workloads.smoke_test import GpuSmokeTest
-from stacks.options import GpuClusterOptions
+from gpu_constructs import (
+    ClusterAutoscaler,
+    DevicePlugin,
+    GpuCluster,
+    GpuSmokeTest,
+    Karpenter,
+    KarpenterNodePool,
+    ManagedNodeGroup,
+    Pool,
+    gpu_vpc,
+)
+from stacks.options import GpuClusterOptions, PoolOptions
 
 
 class GpuClusterStack(cdk.Stack):
@@ -31,9 +33,8 @@ class GpuClusterStack(cdk.Stack):
     def __init__(self, scope: Construct, id: str, *, options: GpuClusterOptions | None = None, **kwargs: Any) -> None:
         super().__init__(scope, id, **kwargs)
         says = options if options is not None else GpuClusterOptions()
-        karpenter = says.autoscaler == "karpenter"
         vpc = gpu_vpc(self, "Vpc", availability_zones=says.availability_zones, nat_gateways=says.nat_gateways)
-        self.gpu = GpuCluster(
+        gpu = GpuCluster(
             self,
             "Gpu",
             cluster_name=says.cluster_name,
@@ -41,42 +42,41 @@ class GpuClusterStack(cdk.Stack):
             vpc=cast("ec2.IVpc", vpc),
             public_access_cidrs=says.public_access_cidrs,
             admins=says.admins,
-            # Karpenter leaves node groups alone, so two system nodes stay two.
-            system_nodes=SystemNodes(instance_types=says.system_instance_types, max_nodes=2 if karpenter else 4),
+            system_nodes=says.system_nodes,
         )
-        self.device_plugin = DevicePlugin(self, "DevicePlugin", cluster=self.gpu.cluster)
-        pools = self._karpenter_pools(says) if karpenter else self._node_groups(says)
+        self.cluster = gpu.cluster
+        DevicePlugin(self, "DevicePlugin", cluster=self.cluster)
+        if says.autoscaler == "karpenter":
+            karpenter = Karpenter(self, "Karpenter", cluster=self.cluster)
+            pools = [self._node_pool(each, karpenter) for each in says.pools]
+        else:
+            ClusterAutoscaler(self, "ClusterAutoscaler", cluster=self.cluster)
+            pools = [self._node_group(each) for each in says.pools]
         if says.smoke_test:
-            GpuSmokeTest(self, "SmokeTest", cluster=self.gpu.cluster, pool=pools[0])
+            GpuSmokeTest(self, "SmokeTest", cluster=self.cluster, pool=pools[0])
+        command = f"aws eks update-kubeconfig --name {gpu.name} --region {self.region}"
+        cdk.CfnOutput(self, "KubeconfigCommand", value=command)
 
-    def _node_groups(self, says: GpuClusterOptions) -> list[ManagedNodeGroup | KarpenterNodePool]:
-        ClusterAutoscaler(self, "ClusterAutoscaler", cluster=self.gpu.cluster)
-        return [
-            ManagedNodeGroup(
-                self,
-                f"Pool-{pool.name}",
-                cluster=self.gpu.cluster,
-                name=pool.name,
-                shape=pool.shape,
-                capacity=pool.bought,
-                min_nodes=pool.min_nodes,
-                max_nodes=pool.max_nodes,
-            )
-            for pool in says.pools
-        ]
+    def _node_group(self, says: PoolOptions) -> Pool:
+        return ManagedNodeGroup(
+            self,
+            f"Pool-{says.name}",
+            cluster=self.cluster,
+            name=says.name,
+            shape=says.shape,
+            capacity=says.bought,
+            min_nodes=says.min_nodes,
+            max_nodes=says.max_nodes,
+        )
 
-    def _karpenter_pools(self, says: GpuClusterOptions) -> list[ManagedNodeGroup | KarpenterNodePool]:
-        karpenter = Karpenter(self, "Karpenter", cluster=self.gpu.cluster)
-        return [
-            KarpenterNodePool(
-                self,
-                f"Pool-{pool.name}",
-                cluster=self.gpu.cluster,
-                name=pool.name,
-                shape=pool.shape,
-                capacity=pool.bought,
-                max_gpus=pool.max_gpus,
-                karpenter=karpenter,
-            )
-            for pool in says.pools
-        ]
+    def _node_pool(self, says: PoolOptions, karpenter: Karpenter) -> Pool:
+        return KarpenterNodePool(
+            self,
+            f"Pool-{says.name}",
+            cluster=self.cluster,
+            name=says.name,
+            shape=says.shape,
+            capacity=says.bought,
+            max_gpus=says.max_gpus,
+            karpenter=karpenter,
+        )

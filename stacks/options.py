@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal, get_args
 
+from gpu_constructs.cluster.system_nodes import SystemNodes
 from gpu_constructs.pools.capacity import CAPACITIES, Capacity
 from gpu_constructs.pools.disk import Disk
 from gpu_constructs.pools.kubernetes_names import refuse_unless_object_name
@@ -123,6 +124,13 @@ class GpuClusterOptions:
                     f"pool {pool.name!r}: min_nodes must be 0 with autoscaler 'karpenter', got {pool.min_nodes}; "
                     "Karpenter launches nodes for pods that wait, and no others"
                 )
+
+    @property
+    def system_nodes(self) -> SystemNodes:
+        """The nodes without GPUs. Karpenter leaves node groups alone, so that two of them stay two."""
+        return SystemNodes(
+            instance_types=self.system_instance_types, max_nodes=2 if self.autoscaler == "karpenter" else 4
+        )
 
 
 _OPTIONS = tuple(each.name for each in fields(GpuClusterOptions) if each.init)

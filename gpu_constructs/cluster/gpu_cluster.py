@@ -51,6 +51,7 @@ class GpuCluster(Construct):
         ValueError: EKS would refuse the cluster.
 
     Attributes:
+        name: Its name.
         cluster: The cluster, for any construct that takes an ``eks.ICluster``.
         vpc: Its network.
         addons: Its add-ons.
@@ -80,6 +81,7 @@ class GpuCluster(Construct):
         refuse_unless_addon_versions(who, "addon_versions", addon_versions)
         _refuse_parts(who, vpc=vpc, system_nodes=system_nodes, secrets_key=secrets_key)
 
+        self.name = name
         self.vpc = vpc if vpc is not None else cast("ec2.IVpc", gpu_vpc(self, "Vpc"))
         subnets = self.vpc.private_subnets
         key = secrets_key if secrets_key is not None else kms.Key(self, "SecretsKey", enable_key_rotation=True)
