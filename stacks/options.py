@@ -133,7 +133,7 @@ class GpuClusterOptions:
         )
 
 
-_OPTIONS = tuple(each.name for each in fields(GpuClusterOptions) if each.init)
+_OPTIONS = tuple(each.name for each in fields(GpuClusterOptions))
 _POOL_OPTIONS = tuple(each.name for each in fields(PoolOptions))
 
 
