@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from gpu_constructs.devices.device_plugin import DevicePlugin
     from gpu_constructs.hardware.catalogue import InstanceType, catalogue, instance_type
     from gpu_constructs.nodes.managed_node_group import ManagedNodeGroup
-    from gpu_constructs.pools.capacity import Capacity, OnDemand, Spot
+    from gpu_constructs.pools.capacity import Capacity, CapacityBlock, OnDemand, Reservation, Spot
     from gpu_constructs.pools.disk import Disk
     from gpu_constructs.pools.node_shape import NodeShape
     from gpu_constructs.pools.pool import Pool
@@ -31,6 +31,7 @@ __version__ = "0.1.0"
 __all__ = [
     "GPU_TAINT",
     "Capacity",
+    "CapacityBlock",
     "ClusterAutoscaler",
     "DevicePlugin",
     "Disk",
@@ -44,6 +45,7 @@ __all__ = [
     "NodeShape",
     "OnDemand",
     "Pool",
+    "Reservation",
     "Sharing",
     "Spot",
     "SystemNodes",
@@ -55,6 +57,7 @@ __all__ = [
 
 _MODULES = {
     "Capacity": "pools.capacity",
+    "CapacityBlock": "pools.capacity",
     "ClusterAutoscaler": "autoscaling.cluster_autoscaler",
     "DevicePlugin": "devices.device_plugin",
     "Disk": "pools.disk",
@@ -69,6 +72,7 @@ _MODULES = {
     "NodeShape": "pools.node_shape",
     "OnDemand": "pools.capacity",
     "Pool": "pools.pool",
+    "Reservation": "pools.capacity",
     "Sharing": "pools.sharing",
     "Spot": "pools.capacity",
     "SystemNodes": "cluster.system_nodes",

@@ -151,15 +151,22 @@ class ClusterRef:
         kubernetes_minor(version, who=who)
         return version
 
-    def subnets(self, given: Sequence[ec2.ISubnet] | None, *, who: object) -> list[ec2.ISubnet]:
-        """Return the subnets for nodes: as given, or the private ones of the cluster's VPC.
+    def subnets(
+        self, given: Sequence[ec2.ISubnet] | None, *, who: object, zone: str | None = None
+    ) -> list[ec2.ISubnet]:
+        """Return the subnets for nodes: as given, or the private ones of the cluster's VPC; of one zone if named.
 
         Raises:
             TypeError: ``given`` is no list of subnets.
-            ValueError: There is no private subnet, or the cluster was imported without its VPC.
+            ValueError: There is no private subnet, none in the zone, or the cluster was imported without its VPC.
         """
         if given is not None:
-            return _given_subnets(given, who)
+            found = _given_subnets(given, who)
+            return found if zone is None else _in_zone(found, zone, who, unknown=True)
+        found = self._private_subnets_or_refuse(who)
+        return found if zone is None else _in_zone(found, zone, who, unknown=False)
+
+    def _private_subnets_or_refuse(self, who: object) -> list[ec2.ISubnet]:
         if self.private_subnets is None:
             raise ValueError(
                 f"{who}: subnets must be given when the cluster was imported without its VPC, got None; "
@@ -228,3 +235,23 @@ def _given_subnets(given: object, who: object) -> list[ec2.ISubnet]:
     if not given:
         raise ValueError(f"{who}: subnets must name at least one subnet, got none")
     return list(given)
+
+
+def _in_zone(subnets: list[ec2.ISubnet], zone: str, who: object, *, unknown: bool) -> list[ec2.ISubnet]:
+    """Return the subnets in a zone; those whose zone only deployment tells count when ``unknown`` is set."""
+    zones = {subnet: _zone_of(subnet) for subnet in subnets}
+    found = [subnet for subnet, where in zones.items() if where == zone or (where is None and unknown)]
+    if not found:
+        known = ", ".join(sorted({str(where) for where in zones.values() if where})) or "zones known at deployment only"
+        raise ValueError(
+            f"{who}: subnets must lie in {zone!r}, the zone of the reservation, got {known}; pass a subnet there"
+        )
+    return found
+
+
+def _zone_of(subnet: ec2.ISubnet) -> str | None:
+    try:
+        zone = subnet.availability_zone
+    except (jsii.errors.JSIIError, RuntimeError):
+        return None
+    return None if cdk.Token.is_unresolved(zone) else zone

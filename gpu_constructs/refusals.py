@@ -6,8 +6,8 @@ import difflib
 import re
 from collections.abc import Iterable
 
-# registry/name:tag, registry/name@sha256:digest, or both; or known at deployment only, as CDK writes a token.
-_PINNED_IMAGE = re.compile(r"\S+(:[\w][\w.-]{0,127}|@sha256:[0-9a-f]{64})|.*\$\{Token\[.*")
+# registry/name:tag, registry/name@sha256:digest, or both.
+_PINNED_IMAGE = re.compile(r"\S+(:[\w][\w.-]{0,127}|@sha256:[0-9a-f]{64})")
 
 
 def did_you_mean(value: str, known: Iterable[str], *, closeness: float = 0.6) -> str:
@@ -43,6 +43,11 @@ def refuse_unless_whole_number(who: object, argument: str, value: object, *, lea
         raise ValueError(f"{who}: {argument} must be at least {least}, got {value}{advice}")
 
 
+def is_token(text: str) -> bool:
+    """Whether a string is known at deployment only, as CDK writes it."""
+    return "${Token[" in text
+
+
 def refuse_unless_image(who: object, argument: str, image: object) -> None:
     """Refuse a container image without tag or digest: it would change under a template that does not.
 
@@ -52,6 +57,8 @@ def refuse_unless_image(who: object, argument: str, image: object) -> None:
     """
     if not isinstance(image, str):
         raise TypeError(f"{who}: {argument} must be a string, got {image!r}")
+    if is_token(image):
+        return
     if not _PINNED_IMAGE.fullmatch(image) or image.endswith(":latest"):
         raise ValueError(f"{who}: {argument} must end in a tag other than 'latest' or a digest, got {image!r}")
 

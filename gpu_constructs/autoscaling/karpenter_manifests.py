@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpu_constructs.nodes.launch_template import block_device
-from gpu_constructs.pools.capacity import Capacity
+from gpu_constructs.pools.capacity import Capacity, CapacityBlock, Reservation
 from gpu_constructs.pools.node_labels import GPU_RESOURCE
 from gpu_constructs.pools.node_shape import NodeShape
 from gpu_constructs.pools.operating_system import Volume
@@ -29,7 +29,14 @@ class Network:
 
 
 def ec2_node_class(
-    *, name: str, shape: NodeShape, ami_release: str, role_name: str, network: Network, cluster_name: str
+    *,
+    name: str,
+    shape: NodeShape,
+    capacity: Capacity,
+    ami_release: str,
+    role_name: str,
+    network: Network,
+    cluster_name: str,
 ) -> dict[str, Any]:
     """Return the EC2NodeClass. Its alias makes Karpenter boot GPU types from the NVIDIA image.
 
@@ -51,6 +58,9 @@ def ec2_node_class(
     }
     if shape.uses_raid0:
         spec["instanceStorePolicy"] = "RAID0"
+    if isinstance(capacity, (Reservation, CapacityBlock)):
+        # Without it Karpenter takes no reservation, however the pool's capacity type reads.
+        spec["capacityReservationSelectorTerms"] = [{"id": capacity.id}]
     return {
         "apiVersion": "karpenter.k8s.aws/v1",
         "kind": "EC2NodeClass",
@@ -64,6 +74,7 @@ def node_pool(*, name: str, shape: NodeShape, capacity: Capacity, max_gpus: int)
 
     Source: https://karpenter.sh/docs/concepts/nodepools/
     """
+    zone = capacity.availability_zone
     nodes = {
         "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": name},
         # All four, because Karpenter has no defaults for them: it would launch an arm64 spot instance.
@@ -71,7 +82,8 @@ def node_pool(*, name: str, shape: NodeShape, capacity: Capacity, max_gpus: int)
             _in("node.kubernetes.io/instance-type", shape.names),
             _in("kubernetes.io/arch", (KUBERNETES_ARCHITECTURE[shape.architecture],)),
             _in("kubernetes.io/os", ("linux",)),
-            _in("karpenter.sh/capacity-type", (capacity.purchase_option,)),
+            _in("karpenter.sh/capacity-type", (capacity.karpenter_capacity_type,)),
+            *([_in("topology.kubernetes.io/zone", (zone,))] if zone else []),
         ],
         "taints": [{"key": each.key, "value": each.value, "effect": each.effect} for each in shape.taints],
         # The default of 30 days ends a training run whatever its disruption budget says.

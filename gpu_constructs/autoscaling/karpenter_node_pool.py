@@ -13,7 +13,7 @@ from gpu_constructs.autoscaling.karpenter import Karpenter
 from gpu_constructs.autoscaling.karpenter_manifests import Network, ec2_node_class, node_pool
 from gpu_constructs.cluster_ref import AnyCluster, ClusterRef, PathOf, cluster_ref, refuse_unless_role
 from gpu_constructs.delivery import apply_manifests
-from gpu_constructs.pools.capacity import Capacity, OnDemand, refuse_unless_capacity
+from gpu_constructs.pools.capacity import Capacity, OnDemand, Reservation, refuse_unless_capacity, refuse_unless_sold
 from gpu_constructs.pools.kubernetes_names import refuse_unless_object_name
 from gpu_constructs.pools.node_shape import NodeShape
 from gpu_constructs.refusals import refuse_unless_whole_number, words
@@ -71,7 +71,7 @@ class KarpenterNodePool(Construct):
         role = _role(who, karpenter, node_role)
         release = _ami_release(who, shape, ami_release)
         network = Network(
-            subnet_ids=[each.subnet_id for each in ref.subnets(subnets, who=who)],
+            subnet_ids=[each.subnet_id for each in ref.subnets(subnets, who=who, zone=capacity.availability_zone)],
             security_group_ids=_security_groups(who, ref, security_group_ids),
         )
         ref.claim(who, f"NodePool named {name!r}", why="they are the same Kubernetes object")
@@ -86,6 +86,7 @@ class KarpenterNodePool(Construct):
                 ec2_node_class(
                     name=name,
                     shape=shape,
+                    capacity=capacity,
                     ami_release=release,
                     role_name=role.role_name,
                     network=network,
@@ -105,11 +106,20 @@ class KarpenterNodePool(Construct):
             self.node_class.node.add_dependency(karpenter.chart)
 
 
-def _refuse(who: object, *, name: object, shape: object, capacity: object) -> None:
+def _refuse(who: object, *, name: object, shape: object, capacity: Capacity) -> None:
     refuse_unless_object_name(who, "name", name)
     if not isinstance(shape, NodeShape):
         raise TypeError(f"{who}: shape must be a NodeShape, got {shape!r}")
     refuse_unless_capacity(who, capacity)
+    refuse_unless_sold(who, shape.types, capacity)
+    if isinstance(capacity, Reservation) and capacity.id is None:
+        raise ValueError(
+            f"{who}: capacity must be a Reservation with id, got a resource group; Karpenter selects by id"
+        )
+    if any(each.ultraserver_only for each in shape.types):
+        raise ValueError(
+            f"{who}: shape must not be {shape.names[0]!r}; Karpenter knows no UltraServers, use a ManagedNodeGroup"
+        )
     uncounted = [each.name for each in shape.types if each.ec2_gpus == 0]
     if uncounted:
         raise ValueError(

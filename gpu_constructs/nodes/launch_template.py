@@ -6,6 +6,7 @@ import base64
 from collections.abc import Sequence
 from typing import Any
 
+from gpu_constructs.pools.capacity import Capacity, CapacityBlock, Reservation
 from gpu_constructs.pools.operating_system import Volume
 
 # IMDSv2 only, and unreachable from pods, which get credentials by Pod Identity instead.
@@ -27,6 +28,28 @@ def launch_template_data(*, name: str, volumes: Sequence[Volume], user_data: str
     if user_data is not None:
         data["userData"] = base64.b64encode(user_data.encode()).decode()
     return data
+
+
+def reserved_capacity(capacity: Capacity, instance_type: str) -> dict[str, Any]:
+    """Return what a launch template says of reserved capacity; nothing for what is bought at the moment.
+
+    Source: https://docs.aws.amazon.com/eks/latest/userguide/capacity-blocks-mng.html
+    """
+    if isinstance(capacity, Reservation):
+        target = {
+            "capacityReservationId": capacity.id,
+            "capacityReservationResourceGroupArn": capacity.resource_group_arn,
+        }
+        named = {key: value for key, value in target.items() if value is not None}
+        return {"capacityReservationSpecification": {"capacityReservationTarget": named}}
+    if isinstance(capacity, CapacityBlock):
+        # EKS wants the type here, and then not in the node group.
+        return {
+            "instanceType": instance_type,
+            "instanceMarketOptions": {"marketType": "capacity-block"},
+            "capacityReservationSpecification": {"capacityReservationTarget": {"capacityReservationId": capacity.id}},
+        }
+    return {}
 
 
 def block_device(volume: Volume) -> dict[str, Any]:

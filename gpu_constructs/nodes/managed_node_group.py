@@ -13,10 +13,11 @@ from constructs import Construct
 
 from gpu_constructs.cluster_ref import AnyCluster, PathOf, cluster_ref, refuse_unless_role
 from gpu_constructs.nodes.ami_type import nvidia_ami_type
-from gpu_constructs.nodes.launch_template import launch_template_data
+from gpu_constructs.nodes.capacity_block_schedule import CapacityBlockSchedule
+from gpu_constructs.nodes.launch_template import launch_template_data, reserved_capacity
 from gpu_constructs.nodes.node_role import shared_node_role
 from gpu_constructs.nodes.user_data import user_data
-from gpu_constructs.pools.capacity import Capacity, OnDemand, refuse_unless_capacity
+from gpu_constructs.pools.capacity import Capacity, CapacityBlock, OnDemand, refuse_unless_capacity, refuse_unless_sold
 from gpu_constructs.pools.kubernetes_names import refuse_unless_object_name
 from gpu_constructs.pools.node_labels import TEMPLATE_RESOURCE_TAG
 from gpu_constructs.pools.node_shape import NodeShape
@@ -73,7 +74,8 @@ class ManagedNodeGroup(Construct):
         _refuse(who, name=name, shape=shape, capacity=capacity)
         refuse_unless_role(who, "role", role)
         _refuse_sizes(who, min_nodes, max_nodes)
-        chosen = ref.subnets(subnets, who=who)
+        _refuse_block_sizes(who, capacity, min_nodes, max_nodes)
+        chosen = ref.subnets(subnets, who=who, zone=capacity.availability_zone)
 
         self.name = name
         self.shape = shape
@@ -83,7 +85,8 @@ class ManagedNodeGroup(Construct):
             "LaunchTemplate",
             launch_template_data=launch_template_data(
                 name=f"{ref.name}-{name}", volumes=shape.volumes, user_data=user_data(shape)
-            ),
+            )
+            | reserved_capacity(capacity, shape.names[0]),
         )
         # L1 on purpose: aws_eks_v2.Nodegroup (aws-cdk-lib 2.275) takes p5 and g6f for CPU types and cannot read
         # "p6-b200". No name: replacing a named group fails, because the old one still holds the name.
@@ -95,7 +98,7 @@ class ManagedNodeGroup(Construct):
             subnets=chosen,
             ami_type=nvidia_ami_type(shape.operating_system, shape.architecture),
             capacity_type=capacity.managed_capacity_type,
-            instance_types=list(shape.names),
+            instance_types=None if isinstance(capacity, CapacityBlock) else list(shape.names),
             launch_template={"id": template.ref, "version": template.attr_latest_version_number},
             labels=shape.node_labels(name),
             taints=[managed_taint(taint) for taint in shape.taints],
@@ -105,6 +108,8 @@ class ManagedNodeGroup(Construct):
             update_config={"maxUnavailable": 1, "updateStrategy": "MINIMAL"},
             node_repair_config={"enabled": True},
         )
+        if isinstance(capacity, CapacityBlock):
+            CapacityBlockSchedule(self, "Schedule", group=self.resource, cluster_name=ref.name_token, block=capacity)
         _warn(self, shape)
 
 
@@ -125,11 +130,12 @@ def scale_from_zero_tags(shape: NodeShape) -> dict[str, str]:
     return {f"{TEMPLATE_RESOURCE_TAG}{resource}": str(amount) for resource, amount in resources.items()}
 
 
-def _refuse(who: object, *, name: object, shape: object, capacity: object) -> None:
+def _refuse(who: object, *, name: object, shape: object, capacity: Capacity) -> None:
     refuse_unless_object_name(who, "name", name)
     if not isinstance(shape, NodeShape):
         raise TypeError(f"{who}: shape must be a NodeShape, got {shape!r}")
     refuse_unless_capacity(who, capacity)
+    refuse_unless_sold(who, shape.types, capacity)
     if len(shape.types) > MAX_INSTANCE_TYPES:
         raise ValueError(f"{who}: shape must have at most {MAX_INSTANCE_TYPES} instance types, got {len(shape.types)}")
     counts = {each.name: each.gpus for each in shape.types}
@@ -148,6 +154,19 @@ def _refuse_sizes(who: object, min_nodes: object, max_nodes: object) -> None:
         refuse_unless_whole_number(who, "max_nodes", max_nodes, least=1, fix="delete the group to switch it off")
     if isinstance(min_nodes, int) and isinstance(max_nodes, int) and max_nodes < min_nodes:
         raise ValueError(f"{who}: max_nodes must be at least min_nodes, got {max_nodes} and {min_nodes}")
+
+
+def _refuse_block_sizes(who: object, capacity: Capacity, min_nodes: object, max_nodes: object) -> None:
+    if not isinstance(capacity, CapacityBlock):
+        return
+    if min_nodes != 0:
+        raise ValueError(
+            f"{who}: min_nodes must be 0 with a Capacity Block, got {min_nodes}; before it starts every launch fails"
+        )
+    if isinstance(max_nodes, int) and max_nodes != capacity.instances:
+        raise ValueError(
+            f"{who}: max_nodes must be the {capacity.instances} instances of the Capacity Block, got {max_nodes}"
+        )
 
 
 def _is_token(number: object) -> bool:

@@ -2,8 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
-from typing import ClassVar
+from datetime import datetime, timedelta
+from typing import ClassVar, get_args
+
+from gpu_constructs.hardware.catalogue import InstanceType
+from gpu_constructs.refusals import is_token, refuse_unless_whole_number
+
+_RESERVATION_ID = re.compile(r"cr-[0-9a-z]+")
+_GROUP_ARN = re.compile(r"arn:[\w-]+:resource-groups:[\w-]+:\d{12}:group/.+")
+# us-east-1a, or of a Local Zone us-west-2-lax-1a.
+_ZONE = re.compile(r"[a-z]{2}(-[a-z]+)+-\d(-[a-z]+-\d)?[a-z]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,6 +22,8 @@ class OnDemand:
 
     purchase_option: ClassVar[str] = "on-demand"
     managed_capacity_type: ClassVar[str] = "ON_DEMAND"
+    karpenter_capacity_type: ClassVar[str] = "on-demand"
+    availability_zone: ClassVar[None] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,9 +32,104 @@ class Spot:
 
     purchase_option: ClassVar[str] = "spot"
     managed_capacity_type: ClassVar[str] = "SPOT"
+    karpenter_capacity_type: ClassVar[str] = "spot"
+    availability_zone: ClassVar[None] = None
 
 
-Capacity = OnDemand | Spot
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Reservation:
+    """Instances of an On-Demand Capacity Reservation that is yours already.
+
+    Attributes:
+        availability_zone: Zone of the reservation, e.g. ``us-east-1a``; nodes start nowhere else.
+        id: Reservation id, ``cr-...``.
+        resource_group_arn: Resource group of reservations, instead of one id.
+
+    Raises:
+        ValueError: It names no reservation, or two.
+    """
+
+    availability_zone: str
+    id: str | None = None
+    resource_group_arn: str | None = None
+
+    purchase_option: ClassVar[str] = "on-demand"
+    managed_capacity_type: ClassVar[str] = "ON_DEMAND"
+    karpenter_capacity_type: ClassVar[str] = "reserved"
+
+    def __post_init__(self) -> None:
+        _refuse_unless_zone("reservation", self.availability_zone)
+        if (self.id is None) == (self.resource_group_arn is None):
+            raise ValueError(
+                f"reservation: it must have either id or resource_group_arn, got {self.id!r} and "
+                f"{self.resource_group_arn!r}; 'aws ec2 describe-capacity-reservations' lists yours"
+            )
+        if self.id is not None:
+            _refuse_unless_reservation_id("reservation", self.id)
+        group = self.resource_group_arn
+        if group is not None and not is_token(group) and not _GROUP_ARN.fullmatch(group):
+            raise ValueError(f"reservation: resource_group_arn must be the ARN of a resource group, got {group!r}")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CapacityBlock:
+    """A Capacity Block for ML: instances bought for a window of time.
+
+    Before the window every launch fails; EC2 begins to end the instances 30 minutes before it closes, and EKS takes
+    a managed group to zero 40 minutes before.
+    Source: https://docs.aws.amazon.com/eks/latest/userguide/capacity-blocks-mng.html
+
+    Attributes:
+        id: Reservation id of the block, ``cr-...``.
+        availability_zone: Zone of the block, e.g. ``us-east-1a``.
+        starts: When the block begins, with time zone.
+        ends: When the block ends, with time zone.
+        instances: Instances in the block.
+        drain_minutes: How long before the end the nodes are drained; more than the 40 minutes after which EKS
+            does it.
+
+    Raises:
+        TypeError: A time has no time zone.
+        ValueError: No such block can exist, or it would be over before it is drained.
+    """
+
+    id: str
+    availability_zone: str
+    starts: datetime
+    ends: datetime
+    instances: int
+    drain_minutes: int = 60
+
+    purchase_option: ClassVar[str] = "capacity-block"
+    managed_capacity_type: ClassVar[str] = "CAPACITY_BLOCK"
+    karpenter_capacity_type: ClassVar[str] = "reserved"
+
+    def __post_init__(self) -> None:
+        who = "capacity block"
+        _refuse_unless_reservation_id(who, self.id)
+        _refuse_unless_zone(who, self.availability_zone)
+        for argument, moment in (("starts", self.starts), ("ends", self.ends)):
+            if not isinstance(moment, datetime) or moment.tzinfo is None:
+                raise TypeError(
+                    f"{who}: {argument} must be a datetime with time zone, got {moment!r}; "
+                    "write datetime(2026, 12, 1, 11, 30, tzinfo=timezone.utc)"
+                )
+        refuse_unless_whole_number(who, "instances", self.instances, least=1)
+        refuse_unless_whole_number(who, "drain_minutes", self.drain_minutes, least=41)
+        if self.drained_at <= self.starts:
+            raise ValueError(
+                f"{who}: ends must be more than {self.drain_minutes} minutes after starts, got {self.starts} and "
+                f"{self.ends}"
+            )
+
+    @property
+    def drained_at(self) -> datetime:
+        """When the nodes are drained."""
+        return self.ends - timedelta(minutes=self.drain_minutes)
+
+
+Capacity = OnDemand | Spot | Reservation | CapacityBlock
+# The ones that need no arguments, by the name cdk.json uses.
 CAPACITIES: dict[str, Capacity] = {each.purchase_option: each for each in (OnDemand(), Spot())}
 
 
@@ -32,5 +139,36 @@ def refuse_unless_capacity(who: object, capacity: object) -> None:
     Raises:
         TypeError: ``capacity`` is a class, a string or something else.
     """
-    if not isinstance(capacity, (OnDemand, Spot)):
-        raise TypeError(f"{who}: capacity must be OnDemand() or Spot(), got {capacity!r}")
+    if not isinstance(capacity, get_args(Capacity)):
+        raise TypeError(
+            f"{who}: capacity must be OnDemand(), Spot(), Reservation(...) or CapacityBlock(...), got {capacity!r}"
+        )
+
+
+def refuse_unless_sold(who: object, types: tuple[InstanceType, ...], capacity: Capacity) -> None:
+    """Refuse types that EC2 does not sell that way.
+
+    Raises:
+        ValueError: A type is not sold so, or a reservation would have to hold several types.
+    """
+    for each in types:
+        if capacity.purchase_option not in each.purchase_options:
+            raise ValueError(
+                f"{who}: capacity must be one that EC2 sells {each.name!r} with, {', '.join(each.purchase_options)}, "
+                f"got {type(capacity).__name__}"
+            )
+    if isinstance(capacity, (Reservation, CapacityBlock)) and len(types) > 1:
+        names = ", ".join(each.name for each in types)
+        raise ValueError(f"{who}: shape must have the one instance type that was reserved, got {names}")
+
+
+def _refuse_unless_reservation_id(who: str, id: object) -> None:
+    if not isinstance(id, str) or not (is_token(id) or _RESERVATION_ID.fullmatch(id)):
+        raise ValueError(
+            f"{who}: id must start with 'cr-', got {id!r}; list yours with 'aws ec2 describe-capacity-reservations'"
+        )
+
+
+def _refuse_unless_zone(who: str, zone: object) -> None:
+    if not isinstance(zone, str) or not (is_token(zone) or _ZONE.fullmatch(zone)):
+        raise ValueError(f"{who}: availability_zone must be a zone name such as 'us-east-1a', got {zone!r}")

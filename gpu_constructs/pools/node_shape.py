@@ -77,6 +77,11 @@ class NodeShape:
         _refuse_mixed_architectures(self.types)
         for each in self.types:
             _refuse_without_driver(each)
+            if each.ultraserver_only and self.operating_system != "al2023":
+                raise ValueError(
+                    f"node shape: instance type {each.name!r} must run al2023, got {self.operating_system!r}; no "
+                    "Bottlerocket image boots it"
+                )
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -194,11 +199,6 @@ def _refuse_mixed_architectures(types: tuple[InstanceType, ...]) -> None:
 
 def _refuse_without_driver(each: InstanceType) -> None:
     who = f"node shape: instance type {each.name!r}"
-    if each.ultraserver_only:
-        raise ValueError(
-            f"{who} must be bought as part of an UltraServer through a Capacity Block, which this version cannot "
-            "describe yet; use 'p6-b200.48xlarge'"
-        )
     if each.driver_min and each.driver_min > DRIVER_BRANCH:
         raise ValueError(
             f"{who} must have NVIDIA driver {each.driver_min} or newer, and the EKS images for AL2023 and "

@@ -10,7 +10,7 @@ from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
 from syrupy.assertion import SnapshotAssertion
 
-from gpu_constructs import Disk, Karpenter, KarpenterNodePool, NodeShape, Spot, catalogue
+from gpu_constructs import Disk, Karpenter, KarpenterNodePool, NodeShape, Reservation, Spot, catalogue
 from gpu_constructs.autoscaling.karpenter_manifests import Network, ec2_node_class, node_pool
 from gpu_constructs.pools.capacity import OnDemand
 from tests.templates import CHART, depends_on, manifest, manifests_of, of_type, resources_of
@@ -26,10 +26,27 @@ def pool(stack: cdk.Stack, cluster: eks.ICluster, /, **changes: Any) -> Karpente
     return KarpenterNodePool(stack, "Pool", **says | changes)
 
 
-def node_class(shape: NodeShape = L4, release: str = "v20260724") -> dict[str, Any]:
+def node_class(shape: NodeShape = L4, release: str = "v20260724", capacity: Any = OnDemand()) -> dict[str, Any]:  # noqa: B008
     return ec2_node_class(
-        name="l4", shape=shape, ami_release=release, role_name="nodes", network=NETWORK, cluster_name="demo"
+        name="l4",
+        shape=shape,
+        capacity=capacity,
+        ami_release=release,
+        role_name="nodes",
+        network=NETWORK,
+        cluster_name="demo",
     )
+
+
+def test_reserved_capacity_is_asked_for_and_selected() -> None:
+    capacity = Reservation(availability_zone="us-east-1a", id="cr-0a1")
+
+    made = node_pool(name="l4", shape=L4, capacity=capacity, max_gpus=8)["spec"]["template"]["spec"]
+    asked = {each["key"]: each["values"] for each in made["requirements"]}
+    assert asked["karpenter.sh/capacity-type"] == ["reserved"]
+    assert asked["topology.kubernetes.io/zone"] == ["us-east-1a"]
+    assert node_class(capacity=capacity)["spec"]["capacityReservationSelectorTerms"] == [{"id": "cr-0a1"}]
+    assert "capacityReservationSelectorTerms" not in node_class()["spec"]
 
 
 def test_node_pool(snapshot_yaml: SnapshotAssertion) -> None:
@@ -126,7 +143,17 @@ def test_every_type_is_asked_for_with_its_architecture_and_disks(name: str, syst
         ),
         ({"shape": None}, TypeError, r"shape must be a NodeShape, got None"),
         ({"name": "l4_pool"}, ValueError, r"name must be 1 to 63 lower-case letters"),
-        ({"capacity": "spot"}, TypeError, r"capacity must be OnDemand\(\) or Spot\(\)"),
+        ({"capacity": "spot"}, TypeError, r"capacity must be OnDemand\(\), Spot\(\)"),
+        (
+            {
+                "capacity": Reservation(
+                    availability_zone="us-east-1a",
+                    resource_group_arn="arn:aws:resource-groups:us-east-1:111122223333:group/p5",
+                )
+            },
+            ValueError,
+            r"capacity must be a Reservation with id, got a resource group; Karpenter selects by id",
+        ),
         ({"node_role": None}, ValueError, r"node_role must be given without karpenter, got None"),
         ({"node_role": "nodes"}, TypeError, r"node_role must be an iam.IRole, got 'nodes'"),
         ({"karpenter": "yes"}, TypeError, r"karpenter must be a Karpenter, got 'yes'"),

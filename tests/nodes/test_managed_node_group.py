@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import aws_cdk as cdk
@@ -13,12 +14,14 @@ from aws_cdk import aws_iam as iam
 from aws_cdk.assertions import Annotations, Match
 from syrupy.assertion import SnapshotAssertion
 
-from gpu_constructs import ManagedNodeGroup, NodeShape, Spot, catalogue
+from gpu_constructs import CapacityBlock, ManagedNodeGroup, NodeShape, Reservation, Spot, catalogue
 from tests.templates import of_type, only, resources_of, slice_of
 
 GROUP, TEMPLATE = "AWS::EKS::Nodegroup", "AWS::EC2::LaunchTemplate"
 # Types that no image of today boots with a working GPU, and the fact that says so.
-WITHOUT_IMAGE = {"g7": "driver 595", "p6e-gb200": "UltraServer"}
+WITHOUT_IMAGE = {"g7": "driver 595"}
+# Sold only as part of an UltraServer, through a Capacity Block.
+ULTRASERVER = "p6e-gb200.36xlarge"
 IMAGES = {
     ("al2023", "x86_64"): "AL2023_x86_64_NVIDIA",
     ("al2023", "arm64"): "AL2023_ARM_64_NVIDIA",
@@ -26,9 +29,21 @@ IMAGES = {
     ("bottlerocket", "arm64"): "BOTTLEROCKET_ARM_64_NVIDIA",
 }
 COMBINATIONS = [(name, system) for name in catalogue() for system in ("al2023", "bottlerocket")]
-BOOTABLE = [pair for pair in COMBINATIONS if catalogue()[pair[0]].family not in WITHOUT_IMAGE]
+BOOTABLE = [
+    pair for pair in COMBINATIONS if catalogue()[pair[0]].family not in WITHOUT_IMAGE and pair[0] != ULTRASERVER
+]
 
 X86_WITH_ONE_GPU = [name for name, _ in BOOTABLE[::2] if catalogue()[name].gpus == 1 and "g5g" not in name]
+
+
+STARTS = datetime(2026, 12, 1, 11, 30, tzinfo=timezone.utc)
+BLOCK: dict[str, Any] = {
+    "id": "cr-0123456789abcdef0",
+    "availability_zone": "us-east-1b",
+    "starts": STARTS,
+    "ends": STARTS + timedelta(days=2),
+    "instances": 2,
+}
 
 
 def group(stack: cdk.Stack, cluster: eks.ICluster, /, **changes: Any) -> ManagedNodeGroup:
@@ -115,7 +130,9 @@ def test_all_combinations_were_tried_or_are_refused() -> None:
     assert len(refused) == 14
 
 
-@pytest.mark.parametrize(("name", "system"), [pair for pair in COMBINATIONS if pair not in BOOTABLE])
+@pytest.mark.parametrize(
+    ("name", "system"), [pair for pair in COMBINATIONS if catalogue()[pair[0]].family in WITHOUT_IMAGE]
+)
 def test_refuses_a_type_that_no_image_boots(name: str, system: str) -> None:
     with pytest.raises(ValueError, match=WITHOUT_IMAGE[catalogue()[name].family]):
         shape(name, system)
@@ -131,6 +148,50 @@ def test_spot_group_on_bottlerocket(stack: cdk.Stack, cluster: eks.ICluster, sna
     group(stack, cluster, shape=shape("g5g.xlarge", "bottlerocket"), capacity=Spot(), min_nodes=1)
 
     assert slice_of(resources_of(stack), "Nodes") == snapshot_yaml
+
+
+def test_capacity_block(stack: cdk.Stack, cluster: eks.ICluster, snapshot_yaml: SnapshotAssertion) -> None:
+    group(stack, cluster, shape=shape("p5.48xlarge"), capacity=CapacityBlock(**BLOCK), max_nodes=2)
+
+    assert slice_of(resources_of(stack), "Nodes") == snapshot_yaml
+
+
+def test_an_ultraserver_comes_through_a_capacity_block(stack: cdk.Stack, cluster: eks.ICluster) -> None:
+    group(stack, cluster, shape=shape(ULTRASERVER), capacity=CapacityBlock(**BLOCK), max_nodes=2)
+
+    resources = resources_of(stack)
+    assert only(resources, GROUP)["AmiType"] == "AL2023_ARM_64_NVIDIA"
+    assert only(resources, TEMPLATE)["LaunchTemplateData"]["InstanceType"] == ULTRASERVER
+
+
+@pytest.mark.parametrize(
+    ("says", "target"),
+    [
+        ({"id": "cr-0a1"}, {"CapacityReservationId": "cr-0a1"}),
+        (
+            {"resource_group_arn": "arn:aws:resource-groups:us-east-1:111122223333:group/p5"},
+            {"CapacityReservationResourceGroupArn": "arn:aws:resource-groups:us-east-1:111122223333:group/p5"},
+        ),
+    ],
+)
+def test_a_reservation_is_spent_in_its_zone(
+    stack: cdk.Stack, cluster: eks.ICluster, says: dict[str, str], target: dict[str, str]
+) -> None:
+    group(stack, cluster, capacity=Reservation(availability_zone="us-east-1b", **says))
+
+    resources = resources_of(stack)
+    data = only(resources, TEMPLATE)["LaunchTemplateData"]
+    assert data["CapacityReservationSpecification"] == {"CapacityReservationTarget": target}
+    properties = only(resources, GROUP)
+    assert properties["Subnets"] == ["subnet-0123456789abcdef1"]
+    assert properties["CapacityType"] == "ON_DEMAND"
+
+
+def test_a_subnet_whose_zone_is_unknown_is_the_users_word(stack: cdk.Stack, cluster: eks.ICluster) -> None:
+    capacity = Reservation(availability_zone="us-east-1f", id="cr-0a1")
+    group(stack, cluster, capacity=capacity, subnets=[private_subnet(stack)])
+
+    assert only(resources_of(stack), GROUP)["Subnets"] == ["subnet-0123456789abcdef7"]
 
 
 @pytest.mark.parametrize("system", ["al2023", "bottlerocket"])
@@ -189,7 +250,40 @@ def test_sizes_known_only_at_deployment_pass(stack: cdk.Stack, cluster: eks.IClu
         ({"max_nodes": "4"}, TypeError, r"max_nodes must be a whole number, got '4'"),
         ({"min_nodes": -1}, ValueError, r"min_nodes must be at least 0, got -1"),
         ({"min_nodes": 5}, ValueError, r"max_nodes must be at least min_nodes, got 4 and 5"),
-        ({"capacity": "spot"}, TypeError, r"capacity must be OnDemand\(\) or Spot\(\), got 'spot'"),
+        ({"capacity": "spot"}, TypeError, r"capacity must be OnDemand\(\), Spot\(\), .*got 'spot'"),
+        (
+            {"capacity": CapacityBlock(**BLOCK)},
+            ValueError,
+            r"capacity must be one that EC2 sells 'g6.xlarge' with, on-demand, spot, got CapacityBlock",
+        ),
+        (
+            {"capacity": CapacityBlock(**BLOCK), "shape": NodeShape(instance_types=("p5.48xlarge",)), "min_nodes": 1},
+            ValueError,
+            r"min_nodes must be 0 with a Capacity Block, got 1; before it starts every launch fails",
+        ),
+        (
+            {"capacity": CapacityBlock(**BLOCK), "shape": NodeShape(instance_types=("p5.48xlarge",))},
+            ValueError,
+            r"max_nodes must be the 2 instances of the Capacity Block, got 4",
+        ),
+        (
+            {"capacity": Reservation(availability_zone="us-east-1f", id="cr-0a1")},
+            ValueError,
+            r"subnets must lie in 'us-east-1f', the zone of the reservation, got us-east-1a, us-east-1b; pass a subnet",
+        ),
+        (
+            {
+                "capacity": Reservation(availability_zone="us-east-1a", id="cr-0a1"),
+                "shape": NodeShape(instance_types=("g6.xlarge", "g5.xlarge")),
+            },
+            ValueError,
+            r"the one instance type that was reserved, got g6.xlarge, g5.xlarge",
+        ),
+        (
+            {"shape": NodeShape(instance_types=(ULTRASERVER,))},
+            ValueError,
+            r"sells 'p6e-gb200.36xlarge' with, capacity-block, got OnDemand",
+        ),
         ({"subnets": []}, ValueError, r"subnets must name at least one subnet"),
         ({"subnets": ["subnet-1"]}, TypeError, r"subnets must be a list of ec2.ISubnet, got \['subnet-1'\]"),
         ({"role": "arn:aws:iam::1:role/x"}, TypeError, r"role must be an iam.IRole, got 'arn"),

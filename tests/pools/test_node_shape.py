@@ -37,7 +37,11 @@ def shape(**changes: Any) -> NodeShape:
             ValueError,
             r"'g7.2xlarge' must have NVIDIA driver 595 or newer.*carry 580",
         ),
-        ({"instance_types": ("p6e-gb200.36xlarge",)}, ValueError, r"UltraServer through a Capacity Block"),
+        (
+            {"instance_types": ("p6e-gb200.36xlarge",), "operating_system": "bottlerocket"},
+            ValueError,
+            r"'p6e-gb200.36xlarge' must run al2023, got 'bottlerocket'; no Bottlerocket image boots it",
+        ),
         ({"operating_system": "al2"}, ValueError, r"must be one of al2023, bottlerocket, got 'al2'; .*2025-11-26"),
         ({"operating_system": "bottlerockt"}, ValueError, r"did you mean 'bottlerocket'\?"),
         (

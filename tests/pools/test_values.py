@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
 
-from gpu_constructs import Disk, Exclusive, OnDemand, Spot, Taint
+from gpu_constructs import CapacityBlock, Disk, Exclusive, OnDemand, Reservation, Spot, Taint
 from gpu_constructs.pools.capacity import refuse_unless_capacity
 from gpu_constructs.pools.kubernetes_names import refuse_unless_object_name
 
@@ -73,8 +74,61 @@ def test_accepts_the_longest_taint_value() -> None:
 
 @pytest.mark.parametrize("capacity", [OnDemand, "spot", None])
 def test_refuses_a_capacity(capacity: object) -> None:
-    with pytest.raises(TypeError, match=r"pool: capacity must be OnDemand\(\) or Spot\(\), got"):
+    with pytest.raises(TypeError, match=r"pool: capacity must be OnDemand\(\), Spot\(\), Reservation\(...\) or .*got"):
         refuse_unless_capacity("pool", capacity)
+
+
+STARTS = datetime(2026, 12, 1, 11, 30, tzinfo=timezone.utc)
+
+
+def block(**changes: Any) -> CapacityBlock:
+    """A valid block, with ``changes`` applied."""
+    says = {"id": "cr-0a1", "availability_zone": "us-east-1a", "starts": STARTS, "ends": STARTS + timedelta(days=1)}
+    return CapacityBlock(**says | {"instances": 2} | changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "message"),
+    [
+        ({"id": "p5-jobs"}, ValueError, r"capacity block: id must start with 'cr-', got 'p5-jobs'; list yours"),
+        ({"availability_zone": "us-east-1"}, ValueError, r"availability_zone must be a zone name.*got 'us-east-1'"),
+        ({"starts": datetime(2026, 12, 1)}, TypeError, r"starts must be a datetime with time zone"),
+        ({"ends": "2026-12-01"}, TypeError, r"ends must be a datetime with time zone, got '2026-12-01'"),
+        ({"instances": 0}, ValueError, r"instances must be at least 1, got 0"),
+        ({"drain_minutes": 40}, ValueError, r"drain_minutes must be at least 41, got 40"),
+        ({"ends": STARTS + timedelta(minutes=60)}, ValueError, r"ends must be more than 60 minutes after starts"),
+    ],
+)
+def test_refuses_a_capacity_block(changes: dict[str, Any], error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        block(**changes)
+
+
+def test_accepts_the_shortest_capacity_block() -> None:
+    assert block(ends=STARTS + timedelta(minutes=42), drain_minutes=41).drained_at > STARTS
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({}, r"reservation: it must have either id or resource_group_arn, got None and None"),
+        ({"id": "cr-1", "resource_group_arn": "arn"}, r"either id or resource_group_arn, got 'cr-1' and 'arn'"),
+        ({"id": "jobs"}, r"reservation: id must start with 'cr-', got 'jobs'"),
+        ({"resource_group_arn": "jobs"}, r"resource_group_arn must be the ARN of a resource group, got 'jobs'"),
+        (
+            {"id": "cr-1", "availability_zone": "a"},
+            r"availability_zone must be a zone name such as 'us-east-1a', got 'a'",
+        ),
+    ],
+)
+def test_refuses_a_reservation(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Reservation(**{"availability_zone": "us-east-1a"} | changes)
+
+
+@pytest.mark.parametrize("zone", ["us-east-1a", "us-west-2-lax-1a", "us-gov-west-1b", "cn-north-1a"])
+def test_zones_of_every_partition_and_local_zones_are_zones(zone: str) -> None:
+    assert Reservation(availability_zone=zone, id="cr-1").availability_zone == zone
 
 
 def test_capacities_are_values() -> None:

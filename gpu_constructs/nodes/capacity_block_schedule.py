@@ -1,0 +1,74 @@
+"""When the nodes of a Capacity Block come and go."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime, timezone
+from typing import Any
+
+import aws_cdk as cdk
+from aws_cdk import aws_eks_v2 as eks
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_scheduler as scheduler
+from constructs import Construct
+
+from gpu_constructs.pools.capacity import CapacityBlock
+
+_TRUST = {
+    "Version": "2012-10-17",
+    "Statement": [{"Effect": "Allow", "Principal": {"Service": "scheduler.amazonaws.com"}, "Action": "sts:AssumeRole"}],
+}
+
+
+class CapacityBlockSchedule(Construct):
+    """Scales a node group up when its Capacity Block starts, and drains it before the block ends.
+
+    Source: https://docs.aws.amazon.com/scheduler/latest/UserGuide/managing-targets-universal.html
+
+    Args:
+        group: Managed node group that spends the block.
+        cluster_name: Name of its cluster.
+        block: The block.
+    """
+
+    def __init__(
+        self, scope: Construct, id: str, *, group: eks.CfnNodegroup, cluster_name: str, block: CapacityBlock
+    ) -> None:
+        super().__init__(scope, id)
+        stack = cdk.Stack.of(self)
+        role = iam.CfnRole(
+            self,
+            "Role",
+            assume_role_policy_document=_TRUST,
+            policies=[
+                {
+                    "policyName": "ScaleGroup",
+                    "policyDocument": {
+                        "Version": "2012-10-17",
+                        "Statement": [
+                            {"Effect": "Allow", "Action": "eks:UpdateNodegroupConfig", "Resource": group.attr_arn}
+                        ],
+                    },
+                }
+            ],
+        )
+        target = {
+            "arn": f"arn:{stack.partition}:scheduler:::aws-sdk:eks:updateNodegroupConfig",
+            "roleArn": role.attr_arn,
+        }
+        name = group.attr_nodegroup_name
+        for step, moment, nodes in (("Start", block.starts, block.instances), ("Drain", block.drained_at, 0)):
+            sizes = {"MinSize": 0, "MaxSize": block.instances, "DesiredSize": nodes}
+            asked: dict[str, Any] = {"ClusterName": cluster_name, "NodegroupName": name, "ScalingConfig": sizes}
+            scheduler.CfnSchedule(
+                self,
+                step,
+                schedule_expression=f"at({_utc(moment)})",
+                schedule_expression_timezone="UTC",
+                flexible_time_window={"mode": "OFF"},
+                target=target | {"input": json.dumps(asked)},
+            )
+
+
+def _utc(moment: datetime) -> str:
+    return moment.astimezone(timezone.utc).strftime("%Y-%m-%dT%H:%M:%S")
