@@ -8,6 +8,8 @@ from collections.abc import Iterable
 
 # registry/name:tag, registry/name@sha256:digest, or both.
 _PINNED_IMAGE = re.compile(r"\S+(:[\w][\w.-]{0,127}|@sha256:[0-9a-f]{64})")
+# us-east-1a, or of a Local Zone us-west-2-lax-1a.
+_ZONE = re.compile(r"[a-z]{2}(-[a-z]+)+-\d(-[a-z]+-\d)?[a-z]")
 
 
 def did_you_mean(value: str, known: Iterable[str], *, closeness: float = 0.6) -> str:
@@ -63,6 +65,16 @@ def refuse_unless_image(who: object, argument: str, image: object) -> None:
         raise ValueError(f"{who}: {argument} must end in a tag other than 'latest' or a digest, got {image!r}")
 
 
+def refuse_unless_zone(who: object, argument: str, zone: object) -> None:
+    """Refuse what is no name of an Availability Zone or Local Zone.
+
+    Raises:
+        ValueError: ``zone`` is none.
+    """
+    if not isinstance(zone, str) or not (is_token(zone) or _ZONE.fullmatch(zone)):
+        raise ValueError(f"{who}: {argument} must be a zone name such as 'us-east-1a', got {zone!r}")
+
+
 def words(who: object, argument: str, value: object) -> tuple[str, ...]:
     """Return a list or tuple of words as a tuple.
 
@@ -70,7 +82,7 @@ def words(who: object, argument: str, value: object) -> tuple[str, ...]:
         TypeError: ``value`` is one string, or holds something that is none.
     """
     if isinstance(value, str):
-        raise TypeError(f"{who}: {argument} must be a tuple of names, got {value!r}; write ({value!r},)")
+        raise TypeError(f"{who}: {argument} must be a list of names, got {value!r}; write [{value!r}]")
     if not isinstance(value, (list, tuple)) or not all(isinstance(word, str) for word in value):
-        raise TypeError(f"{who}: {argument} must be a tuple of names, got {value!r}")
+        raise TypeError(f"{who}: {argument} must be a list of names, got {value!r}")
     return tuple(value)

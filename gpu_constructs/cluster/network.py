@@ -8,7 +8,7 @@ from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
-from gpu_constructs.refusals import refuse_unless_whole_number, words
+from gpu_constructs.refusals import refuse_unless_whole_number, refuse_unless_zone, words
 
 _CIDR = "10.0.0.0/16"
 _ZONES_WITHOUT_NAMES = 2
@@ -37,6 +37,12 @@ def gpu_vpc(
     zones = words(who, "availability_zones", availability_zones) if availability_zones is not None else None
     if zones is not None and len(zones) < _ZONES_WITHOUT_NAMES:
         raise ValueError(f"{who}: availability_zones must name at least two zones, which EKS asks for, got {zones!r}")
+    for zone in zones or ():
+        refuse_unless_zone(who, "availability_zones", zone)
+    if zones is not None and len({zone[:-1] for zone in zones}) > 1:
+        raise ValueError(f"{who}: availability_zones must lie in one region, got {zones!r}")
+    if zones is not None and len(set(zones)) < len(zones):
+        raise ValueError(f"{who}: availability_zones must differ, got {zones!r}")
     return ec2.Vpc(
         scope,
         id,

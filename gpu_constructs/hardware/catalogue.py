@@ -135,5 +135,7 @@ def instance_type(name: str) -> InstanceType:
         raise ValueError(
             f"instance type {name!r} is retired: {why['reason']}; use a size of family {why['successor']!r}"
         )
-    hint = did_you_mean(name, catalogue(), closeness=0.8) or "; EC2 sells no type of that name with NVIDIA GPUs"
+    hint = (
+        did_you_mean(name.lower(), catalogue(), closeness=0.85) or "; EC2 sells no type of that name with NVIDIA GPUs"
+    )
     raise ValueError(f"instance type {name!r} is unknown{hint}")

@@ -8,12 +8,10 @@ from datetime import datetime, timedelta
 from typing import ClassVar, get_args
 
 from gpu_constructs.hardware.catalogue import InstanceType
-from gpu_constructs.refusals import is_token, refuse_unless_whole_number
+from gpu_constructs.refusals import is_token, refuse_unless_whole_number, refuse_unless_zone
 
 _RESERVATION_ID = re.compile(r"cr-[0-9a-z]+")
 _GROUP_ARN = re.compile(r"arn:[\w-]+:resource-groups:[\w-]+:\d{12}:group/.+")
-# us-east-1a, or of a Local Zone us-west-2-lax-1a.
-_ZONE = re.compile(r"[a-z]{2}(-[a-z]+)+-\d(-[a-z]+-\d)?[a-z]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +56,7 @@ class Reservation:
     karpenter_capacity_type: ClassVar[str] = "reserved"
 
     def __post_init__(self) -> None:
-        _refuse_unless_zone("reservation", self.availability_zone)
+        refuse_unless_zone("reservation", "availability_zone", self.availability_zone)
         if (self.id is None) == (self.resource_group_arn is None):
             raise ValueError(
                 f"reservation: it must have either id or resource_group_arn, got {self.id!r} and "
@@ -107,7 +105,7 @@ class CapacityBlock:
     def __post_init__(self) -> None:
         who = "capacity block"
         _refuse_unless_reservation_id(who, self.id)
-        _refuse_unless_zone(who, self.availability_zone)
+        refuse_unless_zone(who, "availability_zone", self.availability_zone)
         for argument, moment in (("starts", self.starts), ("ends", self.ends)):
             if not isinstance(moment, datetime) or moment.tzinfo is None:
                 raise TypeError(
@@ -167,8 +165,3 @@ def _refuse_unless_reservation_id(who: str, id: object) -> None:
         raise ValueError(
             f"{who}: id must start with 'cr-', got {id!r}; list yours with 'aws ec2 describe-capacity-reservations'"
         )
-
-
-def _refuse_unless_zone(who: str, zone: object) -> None:
-    if not isinstance(zone, str) or not (is_token(zone) or _ZONE.fullmatch(zone)):
-        raise ValueError(f"{who}: availability_zone must be a zone name such as 'us-east-1a', got {zone!r}")

@@ -162,7 +162,7 @@ def test_every_type_is_asked_for_with_its_architecture_and_disks(name: str, syst
         ({"ami_release": 1}, TypeError, r"ami_release must be a string, got 1"),
         ({"subnets": []}, ValueError, r"subnets must name at least one subnet"),
         ({"security_group_ids": []}, ValueError, r"security_group_ids must name at least one group"),
-        ({"security_group_ids": "sg-1"}, TypeError, r"security_group_ids must be a tuple of names, got 'sg-1'; write"),
+        ({"security_group_ids": "sg-1"}, TypeError, r"security_group_ids must be a list of names, got 'sg-1'; write"),
     ],
 )
 def test_refuses_before_a_child_is_created(

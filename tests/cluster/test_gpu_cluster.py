@@ -148,7 +148,7 @@ def test_a_given_key_and_addon_version_are_used(stack: cdk.Stack, vpc: ec2.IVpc)
         ({"cluster_name": 7}, TypeError, r"cluster_name must be a string, got 7"),
         ({"kubernetes_version": "1.63"}, ValueError, r"must be one of 1.33, .* got '1.63'; did you mean '1.36'\?"),
         ({"public_access_cidrs": ("10.0.0.1/8",)}, ValueError, r"blocks such as '203.0.113.0/24', got '10.0.0.1/8'"),
-        ({"public_access_cidrs": "0.0.0.0/0"}, TypeError, r"must be a tuple of names, got '0.0.0.0/0'; write"),
+        ({"public_access_cidrs": "0.0.0.0/0"}, TypeError, r"must be a list of names, got '0.0.0.0/0'; write"),
         ({"admins": ("admin",)}, ValueError, r"admins must be ARNs of IAM users or roles, got 'admin'"),
         ({"admins": ("arn:aws:sts::111122223333:assumed-role/A/me",)}, ValueError, r"admins must be ARNs"),
         ({"admins": (ADMIN, ADMIN)}, ValueError, r"admins must differ"),
@@ -188,7 +188,7 @@ def test_refuses_a_vpc_without_private_subnets(stack: cdk.Stack) -> None:
     ("changes", "error", "message"),
     [
         ({"instance_types": ()}, ValueError, r"must name at least one type"),
-        ({"instance_types": "m6i.large"}, TypeError, r"write \('m6i.large',\)"),
+        ({"instance_types": "m6i.large"}, TypeError, r"write \['m6i.large'\]"),
         ({"instance_types": ("m6i",)}, ValueError, r"EC2 names such as 'm6i.large', got 'm6i'"),
         ({"instance_types": ("g6.xlarge",)}, ValueError, r"must have no GPU, got 'g6.xlarge'"),
         ({"instance_types": ("m6i.large", "m7g.large")}, ValueError, r"must share one CPU architecture"),
@@ -218,7 +218,14 @@ def test_a_number_that_no_autoscaler_moves_is_stated() -> None:
     [
         ({"nat_gateways": 0}, ValueError, r"Test/Net: nat_gateways must be at least 1, got 0; nodes pull"),
         ({"availability_zones": ["us-east-1a"]}, ValueError, r"availability_zones must name at least two zones"),
-        ({"availability_zones": "us-east-1a"}, TypeError, r"must be a tuple of names"),
+        ({"availability_zones": ["us-east-1a", "us-east-1a"]}, ValueError, r"availability_zones must differ"),
+        (
+            {"availability_zones": ["us-east-1a", "us-west-2b"]},
+            ValueError,
+            r"availability_zones must lie in one region",
+        ),
+        ({"availability_zones": ["us-east-1a", "b"]}, ValueError, r"must be a zone name such as 'us-east-1a', got 'b'"),
+        ({"availability_zones": "us-east-1a"}, TypeError, r"must be a list of names"),
     ],
 )
 def test_refuses_a_network(stack: cdk.Stack, changes: dict[str, Any], error: type[Exception], message: str) -> None:

@@ -81,6 +81,8 @@ def test_an_unknown_price_stays_unknown() -> None:
     [
         ("g6e.xlage", r"instance type 'g6e.xlage' is unknown; did you mean 'g6e.xlarge'\?"),
         ("m6i.large", r"instance type 'm6i.large' is unknown; EC2 sells no type of that name with NVIDIA GPUs"),
+        ("G6.XLARGE", r"instance type 'G6.XLARGE' is unknown; did you mean 'g6.xlarge'\?"),
+        ("m5.large", r"instance type 'm5.large' is unknown; EC2 sells no type"),
         ("g4ad.xlarge", r"instance type 'g4ad.xlarge' is unknown"),
         ("p3.2xlarge", r"instance type 'p3.2xlarge' is retired: .*580.*; use a size of family 'p5'"),
         ("g3s.xlarge", r"instance type 'g3s.xlarge' is retired: .*M60.*; use a size of family 'g6'"),

@@ -22,9 +22,9 @@ def shape(**changes: Any) -> NodeShape:
         (
             {"instance_types": "g6.xlarge"},
             TypeError,
-            r"must be a tuple of names, got 'g6.xlarge'; write \('g6.xlarge',\)",
+            r"must be a list of names, got 'g6.xlarge'; write \['g6.xlarge'\]",
         ),
-        ({"instance_types": 7}, TypeError, r"must be a tuple of names, got 7"),
+        ({"instance_types": 7}, TypeError, r"must be a list of names, got 7"),
         ({"instance_types": ("g6.xlage",)}, ValueError, r"'g6.xlage' is unknown; did you mean 'g6.xlarge'\?"),
         ({"instance_types": ("g6.xlarge", "g6.xlarge")}, ValueError, r"instance_types must differ"),
         (

@@ -74,7 +74,7 @@ def test_keys_of_others_are_left_alone() -> None:
         (
             {"pools": [{"name": "l4", "instance_types": "g6.xlarge"}]},
             TypeError,
-            r"pool 'l4': instance_types must be a tuple",
+            r"pool 'l4': instance_types must be a list",
         ),
         (
             {"pools": [{"name": "l4", "instance_types": ["g6.xlage"]}]},
