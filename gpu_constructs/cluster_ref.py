@@ -222,10 +222,13 @@ def string_equals(scope: Construct, id: str, tags: Mapping[str, object]) -> obje
 
 
 def _refuse_unless_cluster(who: object, cluster: object) -> None:
-    if not hasattr(cluster, "cluster_name") or type(cluster).__module__.startswith("aws_cdk.aws_eks."):
+    # Only clusters of the older aws_eks have a kubectl layer of their own.
+    older = hasattr(cluster, "kubectl_layer")
+    if older or not hasattr(cluster, "cluster_name"):
+        what = "one of aws_cdk.aws_eks" if older else type(cluster).__name__
         raise TypeError(
-            f"{who}: cluster must be a cluster of aws_cdk.aws_eks_v2, got {type(cluster).__name__}; import others "
-            "with aws_eks_v2.Cluster.from_cluster_attributes"
+            f"{who}: cluster must be a cluster of aws_cdk.aws_eks_v2, got {what}; import others with "
+            "aws_eks_v2.Cluster.from_cluster_attributes"
         )
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import aws_cdk as cdk
 import pytest
 from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_eks
 from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
 from aws_cdk.assertions import Annotations, Match
@@ -313,6 +314,13 @@ def test_refuses_a_cluster_imported_without_its_vpc(stack: cdk.Stack) -> None:
 
     with pytest.raises(ValueError, match=r"Test/Nodes: subnets must be given when the cluster was imported without"):
         group(stack, bare)
+
+
+def test_refuses_a_cluster_of_the_older_module(stack: cdk.Stack) -> None:
+    older = aws_eks.Cluster.from_cluster_attributes(stack, "Older", cluster_name="older")
+
+    with pytest.raises(TypeError, match=r"Test/Nodes: cluster must be .* got one of aws_cdk.aws_eks; import others"):
+        group(stack, older)  # type: ignore[arg-type]
 
 
 def test_refuses_a_vpc_without_private_subnets(stack: cdk.Stack) -> None:
