@@ -39,8 +39,10 @@ def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("base", help="git revision to compare with")
     parser.add_argument("--stack", default="GpuClusterStack")
-    parser.add_argument("options", nargs="*", help="options of cdk synth")
-    return parser.parse_args()
+    # argparse (3.11) takes a "--" with nothing behind it for an argument.
+    given = sys.argv[1:]
+    end = given.index("--") if "--" in given else len(given)
+    return parser.parse_args(given[:end], argparse.Namespace(options=given[end + 1 :]))
 
 
 def compare(arguments: argparse.Namespace, old: Path, folder: Path) -> None:

@@ -31,10 +31,10 @@ def git(folder: Path, *arguments: str) -> str:
     ).stdout.strip()
 
 
-def diff(clone: Path, base: str) -> subprocess.CompletedProcess[str]:
+def diff(clone: Path, base: str, *options: str) -> subprocess.CompletedProcess[str]:
     environment = {key: value for key, value in os.environ.items() if not key.startswith("PYTEST_")}
     environment |= {"PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}", "NO_COLOR": "1"}
-    command = [sys.executable, "tools/diff_against.py", base]
+    command = [sys.executable, "tools/diff_against.py", base, "--", *options]
     return subprocess.run(command, cwd=clone, env=environment, check=False, capture_output=True, text=True)
 
 
@@ -43,7 +43,7 @@ def test_a_changed_option_shows_as_the_property_it_changes(clone: Path) -> None:
     settings["context"]["pools"] = [{"name": "gpu", "instance_types": ["g6.xlarge"], "max_nodes": 7}]
     (clone / "cdk.json").write_text(json.dumps(settings))
 
-    done = diff(clone, "HEAD")
+    done = diff(clone, "HEAD", "-c", "kubernetes_version=1.35")
     shown = done.stdout + done.stderr
     assert done.returncode == 0, shown
     assert "AWS::EKS::Nodegroup" in shown
