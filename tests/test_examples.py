@@ -11,36 +11,42 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
-from tests.templates import manifests_of, of_type
+from tests.templates import Resources, manifests_of, of_type
 
 EXAMPLES = sorted((ROOT / "examples").glob("*/app.py"))
 
 
-def synthesize(example: Path, output: Path) -> dict[str, dict[str, object]]:
-    """Run an example and return the resources of its only stack."""
+def synthesize(example: Path, output: Path) -> dict[str, Resources]:
+    """Run an example and return the resources of its stacks."""
     environment = os.environ | {"PYTHONPATH": str(ROOT), "CDK_OUTDIR": str(output)}
-    done = subprocess.run(
-        [sys.executable, example.name], cwd=example.parent, env=environment, capture_output=True, text=True, check=False
-    )
+    command = [sys.executable, example.name]
+    done = subprocess.run(command, cwd=example.parent, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    [template] = output.glob("*.template.json")
-    return dict(json.loads(template.read_text())["Resources"])
+    templates = {path.name.split(".")[0]: json.loads(path.read_text()) for path in output.glob("*.template.json")}
+    return {stack: template["Resources"] for stack, template in templates.items()}
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.parent.name)
-def test_example_synthesizes_gpu_groups_with_what_they_need(example: Path, tmp_path: Path) -> None:
-    resources = synthesize(example, tmp_path)
+def test_every_stack_of_an_example_has_gpu_nodes_and_their_plugin(example: Path, tmp_path: Path) -> None:
+    stacks = synthesize(example, tmp_path)
 
-    kinds = {each["kind"] for each in manifests_of(resources)}
-    assert {"DaemonSet", "Deployment"} <= kinds
-    images = {each["Properties"]["AmiType"] for each in of_type(resources, "AWS::EKS::Nodegroup").values()}
-    assert "AL2023_x86_64_NVIDIA" in images
+    for resources in stacks.values():
+        kinds = [each["kind"] for each in manifests_of(resources)]
+        images = [each["Properties"]["AmiType"] for each in of_type(resources, "AWS::EKS::Nodegroup").values()]
+        assert kinds.count("DaemonSet") == 1
+        assert "AL2023_x86_64_NVIDIA" in images or "NodePool" in kinds
 
 
 def test_pools_on_an_imported_cluster_make_no_cluster(tmp_path: Path) -> None:
-    resources = synthesize(ROOT / "examples" / "existing_cluster" / "app.py", tmp_path)
+    stacks = synthesize(ROOT / "examples" / "existing_cluster" / "app.py", tmp_path)
 
-    assert of_type(resources, "AWS::EKS::Cluster") == {}
-    assert {each["Properties"]["ClusterName"] for each in of_type(resources, "AWS::EKS::Nodegroup").values()} == {
-        "platform"
-    }
+    groups = of_type(stacks["GpuPools"], "AWS::EKS::Nodegroup").values()
+    assert of_type(stacks["GpuPools"], "AWS::EKS::Cluster") == {}
+    assert {each["Properties"]["ClusterName"] for each in groups} == {"platform"}
+
+
+def test_a_new_cluster_in_an_existing_vpc_makes_no_network(tmp_path: Path) -> None:
+    stacks = synthesize(ROOT / "examples" / "existing_cluster" / "app.py", tmp_path)
+
+    assert of_type(stacks["GpuResearch"], "AWS::EC2::VPC") == {}
+    assert len(of_type(stacks["GpuResearch"], "AWS::EKS::Cluster")) == 1

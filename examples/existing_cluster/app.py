@@ -1,4 +1,4 @@
-"""GPU pools on a VPC and an EKS cluster that somebody else owns: import both, add one construct at a time."""
+"""GPU pools on an EKS cluster that somebody else owns, and a new cluster in a VPC that somebody else owns."""
 
 from __future__ import annotations
 
@@ -12,11 +12,15 @@ from gpu_constructs import (
     ClusterAutoscaler,
     DevicePlugin,
     Disk,
+    GpuCluster,
     GpuSmokeTest,
+    Karpenter,
+    KarpenterNodePool,
     ManagedNodeGroup,
     NodeShape,
     OnDemand,
     Spot,
+    SystemNodes,
 )
 
 
@@ -25,7 +29,7 @@ class GpuPools(cdk.Stack):
 
     def __init__(self, scope: Construct, id: str, *, env: cdk.Environment) -> None:
         super().__init__(scope, id, env=env)
-        cluster = existing_cluster(self)
+        cluster = existing_cluster(self, existing_vpc(self))
 
         DevicePlugin(self, "DevicePlugin", cluster=cluster)
         ClusterAutoscaler(self, "ClusterAutoscaler", cluster=cluster, kubernetes_version="1.36")
@@ -50,15 +54,46 @@ class GpuPools(cdk.Stack):
         GpuSmokeTest(self, "SmokeTest", cluster=cluster, pool=inference)
 
 
-def existing_cluster(stack: cdk.Stack) -> eks.ICluster:
-    """Import the cluster, its VPC and its kubectl provider by what its owner exports."""
-    vpc = ec2.Vpc.from_vpc_attributes(
+class GpuResearch(cdk.Stack):
+    """A new cluster with Karpenter, in a VPC that is already there."""
+
+    def __init__(self, scope: Construct, id: str, *, env: cdk.Environment) -> None:
+        super().__init__(scope, id, env=env)
+        gpu = GpuCluster(
+            self,
+            "Gpu",
+            cluster_name="research",
+            vpc=existing_vpc(self),
+            admins=("arn:aws:iam::111122223333:role/Platform",),
+            system_nodes=SystemNodes(max_nodes=2),
+        )
+        DevicePlugin(self, "DevicePlugin", cluster=gpu.cluster)
+        karpenter = Karpenter(self, "Karpenter", cluster=gpu.cluster)
+        KarpenterNodePool(
+            self,
+            "Notebooks",
+            cluster=gpu.cluster,
+            karpenter=karpenter,
+            name="notebooks",
+            shape=NodeShape(instance_types=("g6.xlarge", "g6.2xlarge", "g5.xlarge")),
+            max_gpus=16,
+        )
+
+
+def existing_vpc(stack: cdk.Stack) -> ec2.IVpc:
+    """Import the VPC by what its owner exports."""
+    return ec2.Vpc.from_vpc_attributes(
         stack,
         "Vpc",
         vpc_id="vpc-0123456789abcdef0",
         availability_zones=["us-east-1a", "us-east-1b"],
         private_subnet_ids=["subnet-0123456789abcdef0", "subnet-0123456789abcdef1"],
+        private_subnet_route_table_ids=["rtb-0123456789abcdef0", "rtb-0123456789abcdef1"],
     )
+
+
+def existing_cluster(stack: cdk.Stack, vpc: ec2.IVpc) -> eks.ICluster:
+    """Import the cluster and its kubectl provider by what its owner exports."""
     kubectl = eks.KubectlProvider.from_kubectl_provider_attributes(
         stack,
         "Kubectl",
@@ -77,5 +112,7 @@ def existing_cluster(stack: cdk.Stack) -> eks.ICluster:
 
 if __name__ == "__main__":
     app = cdk.App()
-    GpuPools(app, "GpuPools", env=cdk.Environment(account="111122223333", region="us-east-1"))
+    env = cdk.Environment(account="111122223333", region="us-east-1")
+    GpuPools(app, "GpuPools", env=env)
+    GpuResearch(app, "GpuResearch", env=env)
     app.synth()
