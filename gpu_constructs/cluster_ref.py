@@ -242,7 +242,7 @@ def _given_subnets(given: object, who: object) -> list[ec2.ISubnet]:
 
 def _in_zone(subnets: list[ec2.ISubnet], zone: str, who: object, *, unknown: bool) -> list[ec2.ISubnet]:
     """Return the subnets in a zone; those whose zone only deployment tells count when ``unknown`` is set."""
-    zones = {subnet: _zone_of(subnet) for subnet in subnets}
+    zones = {subnet: zone_of(subnet) for subnet in subnets}
     found = [subnet for subnet, where in zones.items() if where == zone or (where is None and unknown)]
     if not found:
         known = ", ".join(sorted({str(where) for where in zones.values() if where})) or "zones known at deployment only"
@@ -252,7 +252,8 @@ def _in_zone(subnets: list[ec2.ISubnet], zone: str, who: object, *, unknown: boo
     return found
 
 
-def _zone_of(subnet: ec2.ISubnet) -> str | None:
+def zone_of(subnet: ec2.ISubnet) -> str | None:
+    """Return the zone of a subnet, or ``None`` where only deployment tells."""
     try:
         zone = subnet.availability_zone
     except (jsii.errors.JSIIError, RuntimeError):

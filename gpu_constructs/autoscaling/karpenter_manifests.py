@@ -58,6 +58,13 @@ def ec2_node_class(
     }
     if shape.uses_raid0:
         spec["instanceStorePolicy"] = "RAID0"
+    if shape.efa:
+        spec["networkInterfaces"] = [
+            {"networkCardIndex": each.card, "deviceIndex": each.device, "interfaceType": each.kind}
+            for each in shape.types[0].efa_interfaces
+        ]
+    if shape.placement_group is not None:
+        spec["placementGroupSelector"] = {"name": shape.placement_group}
     if isinstance(capacity, (Reservation, CapacityBlock)):
         # Without it Karpenter takes no reservation, however the pool's capacity type reads.
         spec["capacityReservationSelectorTerms"] = [{"id": capacity.id}]

@@ -13,6 +13,7 @@ from gpu_constructs.autoscaling.karpenter import Karpenter
 from gpu_constructs.autoscaling.karpenter_manifests import Network, ec2_node_class, node_pool
 from gpu_constructs.cluster_ref import AnyCluster, ClusterRef, PathOf, cluster_ref, refuse_unless_role
 from gpu_constructs.delivery import apply_manifests
+from gpu_constructs.nodes.zones import refuse_unless_one_zone
 from gpu_constructs.pools.capacity import Capacity, OnDemand, Reservation, refuse_unless_capacity, refuse_unless_sold
 from gpu_constructs.pools.kubernetes_names import refuse_unless_object_name
 from gpu_constructs.pools.node_shape import NodeShape
@@ -70,8 +71,10 @@ class KarpenterNodePool(Construct):
         _refuse_max_gpus(who, shape, max_gpus)
         role = _role(who, karpenter, node_role)
         release = _ami_release(who, shape, ami_release)
+        chosen = ref.subnets(subnets, who=who, zone=capacity.availability_zone)
+        refuse_unless_one_zone(who, shape, chosen)
         network = Network(
-            subnet_ids=[each.subnet_id for each in ref.subnets(subnets, who=who, zone=capacity.availability_zone)],
+            subnet_ids=[each.subnet_id for each in chosen],
             security_group_ids=_security_groups(who, ref, security_group_ids),
         )
         ref.claim(who, f"NodePool named {name!r}", why="they are the same Kubernetes object")

@@ -31,6 +31,21 @@ class NetworkCard:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Interface:
+    """A network interface of a node.
+
+    Attributes:
+        card: Index of its network card.
+        device: Device index on the card.
+        kind: ``interface`` with IP addresses, or ``efa-only`` without.
+    """
+
+    card: int
+    device: int
+    kind: Literal["interface", "efa-only"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class InstanceType:
     """A row of the catalogue. ``None`` means that no source states the figure.
 
@@ -88,6 +103,19 @@ class InstanceType:
     def family(self) -> str:
         """EC2 family, e.g. ``g6``."""
         return self.name.split(".")[0]
+
+    @property
+    def efa_interfaces(self) -> tuple[Interface, ...]:
+        """The interfaces of a node with every EFA: one with addresses on card 0, ``efa-only`` wherever a card takes it.
+
+        Source: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-acc-inst-types.html (2026-08)
+        """
+        efa = tuple(
+            Interface(card=card.index, device=1 if card.index == 0 else 0, kind="efa-only")
+            for card in self.network_cards
+            if "efa-only" in card.types
+        )
+        return (Interface(card=0, device=0, kind="interface"), *efa)
 
     @property
     def nvme_gb(self) -> int:

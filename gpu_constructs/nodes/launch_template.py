@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from gpu_constructs.pools.capacity import Capacity, CapacityBlock, Reservation
+from gpu_constructs.pools.node_shape import NodeShape
 from gpu_constructs.pools.operating_system import Volume
 
 # IMDSv2 only, and unreachable from pods, which get credentials by Pod Identity instead.
@@ -50,6 +51,37 @@ def reserved_capacity(capacity: Capacity, instance_type: str) -> dict[str, Any]:
             "capacityReservationSpecification": {"capacityReservationTarget": {"capacityReservationId": capacity.id}},
         }
     return {}
+
+
+def network(who: object, shape: NodeShape, security_group_id: str | None) -> dict[str, Any]:
+    """Return interfaces and placement; nothing where EKS' own will do.
+
+    With interfaces of its own a launch template has to name the security group too. The cluster's allows all traffic
+    among its members both ways, as EFA needs, on every supported Kubernetes version.
+
+    Raises:
+        ValueError: The cluster was imported without its security group.
+    """
+    data: dict[str, Any] = {}
+    if shape.placement_group is not None:
+        data["placement"] = {"groupName": shape.placement_group}
+    if shape.efa:
+        if security_group_id is None:
+            raise ValueError(
+                f"{who}: shape must be without efa when the cluster was imported without cluster_security_group_id, "
+                "got efa=True; pass the id to from_cluster_attributes"
+            )
+        data["networkInterfaces"] = [
+            {
+                "networkCardIndex": each.card,
+                "deviceIndex": each.device,
+                "interfaceType": each.kind,
+                "groups": [security_group_id],
+                "deleteOnTermination": True,
+            }
+            for each in shape.types[0].efa_interfaces
+        ]
+    return data
 
 
 def block_device(volume: Volume) -> dict[str, Any]:

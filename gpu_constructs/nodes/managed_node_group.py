@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
@@ -14,9 +13,10 @@ from constructs import Construct
 from gpu_constructs.cluster_ref import AnyCluster, PathOf, cluster_ref, refuse_unless_role
 from gpu_constructs.nodes.ami_type import nvidia_ami_type
 from gpu_constructs.nodes.capacity_block_schedule import CapacityBlockSchedule
-from gpu_constructs.nodes.launch_template import launch_template_data, reserved_capacity
+from gpu_constructs.nodes.launch_template import launch_template_data, network, reserved_capacity
 from gpu_constructs.nodes.node_role import shared_node_role
 from gpu_constructs.nodes.user_data import user_data
+from gpu_constructs.nodes.zones import refuse_unless_one_zone
 from gpu_constructs.pools.capacity import Capacity, CapacityBlock, OnDemand, refuse_unless_capacity, refuse_unless_sold
 from gpu_constructs.pools.kubernetes_names import refuse_unless_object_name
 from gpu_constructs.pools.node_labels import TEMPLATE_RESOURCE_TAG
@@ -76,6 +76,7 @@ class ManagedNodeGroup(Construct):
         _refuse_sizes(who, min_nodes, max_nodes)
         _refuse_block_sizes(who, capacity, min_nodes, max_nodes)
         chosen = ref.subnets(subnets, who=who, zone=capacity.availability_zone)
+        refuse_unless_one_zone(who, shape, chosen)
 
         self.name = name
         self.shape = shape
@@ -86,7 +87,8 @@ class ManagedNodeGroup(Construct):
             launch_template_data=launch_template_data(
                 name=f"{ref.name}-{name}", volumes=shape.volumes, user_data=user_data(shape)
             )
-            | reserved_capacity(capacity, shape.names[0]),
+            | reserved_capacity(capacity, shape.names[0])
+            | network(who, shape, ref.security_group_id if shape.efa else None),
         )
         # L1 on purpose: aws_eks_v2.Nodegroup (aws-cdk-lib 2.275) takes p5 and g6f for CPU types and cannot read
         # "p6-b200". No name: replacing a named group fails, because the old one still holds the name.
@@ -121,13 +123,11 @@ def managed_taint(taint: Taint) -> dict[str, str]:
 def scale_from_zero_tags(shape: NodeShape) -> dict[str, str]:
     """Return the group's own tags, which cluster autoscaler reads through DescribeNodegroup while it has no node.
 
-    It takes labels and taints from the group itself, vCPU and memory from EC2. It cannot know the disk, nor GPUs
-    that EC2 counts as 0 (g6f, gr6f).
+    It takes labels and taints from the group itself, vCPU and memory from EC2. It cannot know the disk, EFA, huge
+    pages, nor GPUs that EC2 counts as 0 (g6f, gr6f).
     Source: kubernetes/autoscaler cluster-autoscaler-1.36.1 cloudprovider/aws/aws_manager.go, aws_wrapper.go
     """
-    resources: dict[str, Any] = shape.sharing.resources(shape.types[0].gpus)
-    resources |= {"ephemeral-storage": f"{shape.ephemeral_storage_gib}Gi"}
-    return {f"{TEMPLATE_RESOURCE_TAG}{resource}": str(amount) for resource, amount in resources.items()}
+    return {f"{TEMPLATE_RESOURCE_TAG}{resource}": amount for resource, amount in shape.resources().items()}
 
 
 def _refuse(who: object, *, name: object, shape: object, capacity: Capacity) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import tomli_w
 import yaml
 
-from gpu_constructs.pools.node_shape import NodeShape
+from gpu_constructs.pools.node_shape import EFA_HUGEPAGES, NodeShape
 
 # Fixed, because a random boundary would roll every node at each synth.
 _BOUNDARY = "//gpu-constructs//"
@@ -18,9 +18,30 @@ _BOUNDARY = "//gpu-constructs//"
 
 def user_data(shape: NodeShape) -> str | None:
     """Return the user data of a managed node, or ``None`` when EKS' own suffices."""
-    if not shape.uses_raid0:
-        return None
-    return _bottlerocket_raid0() if shape.operating_system == "bottlerocket" else _nodeadm_raid0()
+    if shape.operating_system == "bottlerocket":
+        settings = (_BOTTLEROCKET_RAID0 if shape.uses_raid0 else {}) | (_BOTTLEROCKET_HUGEPAGES if shape.efa else {})
+        return tomli_w.dumps({"settings": settings}) if settings else None
+    return _nodeadm_raid0() if shape.uses_raid0 else None
+
+
+# Bottlerocket 1.22 and newer. The bare key keeps the header free of quotes, which EKS' merger does not read.
+# Source: karpenter-provider-aws v1.14.1 pkg/providers/amifamily/bootstrap/bottlerocket.go
+_BOTTLEROCKET_RAID0: dict[str, Any] = {
+    "bootstrap-commands": {
+        "000-mount-instance-storage": {
+            "commands": [
+                ["apiclient", "ephemeral-storage", "init"],
+                [
+                    *("apiclient", "ephemeral-storage", "bind", "--dirs"),
+                    *("/var/lib/containerd", "/var/lib/kubelet", "/var/log/pods"),
+                ],
+            ],
+            "mode": "always",
+            "essential": True,
+        }
+    }
+}
+_BOTTLEROCKET_HUGEPAGES: dict[str, Any] = {"kernel": {"sysctl": {"vm.nr_hugepages": str(EFA_HUGEPAGES)}}}
 
 
 @cache
@@ -34,22 +55,6 @@ def _nodeadm_raid0() -> str:
             "spec": {"instance": {"localStorage": {"strategy": "RAID0"}}},
         }
     )
-
-
-@cache
-def _bottlerocket_raid0() -> str:
-    # Bottlerocket 1.22 and newer. The bare key keeps the header free of quotes, which EKS' merger does not read.
-    # Source: karpenter-provider-aws v1.14.1 pkg/providers/amifamily/bootstrap/bottlerocket.go
-    directories = ["/var/lib/containerd", "/var/lib/kubelet", "/var/log/pods"]
-    mount = {
-        "commands": [
-            ["apiclient", "ephemeral-storage", "init"],
-            ["apiclient", "ephemeral-storage", "bind", "--dirs", *directories],
-        ],
-        "mode": "always",
-        "essential": True,
-    }
-    return tomli_w.dumps({"settings": {"bootstrap-commands": {"000-mount-instance-storage": mount}}})
 
 
 def _mime(node_config: dict[str, Any]) -> str:

@@ -8,6 +8,10 @@ GPU_RESOURCE = "nvidia.com/gpu"
 POOL = "gpu-constructs.io/pool"
 DEVICE_MANAGER = "gpu-constructs.io/device-manager"
 
+# Only on nodes with EFA interfaces; EFA's device plugin selects by it.
+EFA = "gpu-constructs.io/efa"
+EFA_RESOURCE = "vpc.amazonaws.com/efa"
+
 # NVIDIA's charts select nodes by it. nodeadm sets it itself only for Kubernetes 1.35 and newer.
 GPU_PRESENT = "nvidia.com/gpu.present"
 

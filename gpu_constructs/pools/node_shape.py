@@ -35,6 +35,10 @@ _KUBE_RESERVED_GIB = 1
 _EVICTION_FRACTION = 0.1
 _GIB_PER_GB = 1e9 / 2**30
 
+# 2-MiB pages that AL2023's EFA driver sets aside; Bottlerocket is told to.
+# Source: https://docs.aws.amazon.com/eks/latest/userguide/node-efa.html
+EFA_HUGEPAGES = 5_128
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NodeShape:
@@ -47,6 +51,10 @@ class NodeShape:
         disk: Volume for images and pods.
         raid0: Join the local NVMe disks into one array and keep images, logs and emptyDirs on it. Types without
             local NVMe ignore it.
+        efa: Attach every EFA interface of the type, for traffic between nodes that bypasses the kernel. Takes one
+            instance type and one zone; pods reach the interfaces through `EfaDevicePlugin`.
+        placement_group: Name of a placement group of strategy ``cluster``, which EC2 fills in one rack. It makes
+            capacity harder to get, and a reservation has a place of its own.
         sharing: How pods share a GPU.
         labels: Node labels beside the ones every GPU node gets.
         taints: Taints of the nodes.
@@ -60,6 +68,8 @@ class NodeShape:
     operating_system: OperatingSystem = "al2023"
     disk: Disk = field(default_factory=Disk)
     raid0: bool = True
+    efa: bool = False
+    placement_group: str | None = None
     sharing: Sharing = field(default_factory=Exclusive)
     labels: Mapping[str, str] = field(default_factory=dict)
     taints: Sequence[Taint] = (GPU_TAINT,)
@@ -74,6 +84,9 @@ class NodeShape:
         _refuse_wrong_type("disk", self.disk, Disk, "Disk(size_gib=200)")
         _refuse_wrong_type("sharing", self.sharing, Exclusive, "Exclusive()")
         _refuse_wrong_type("raid0", self.raid0, bool, "True")
+        _refuse_wrong_type("efa", self.efa, bool, "True")
+        if self.placement_group is not None:
+            _refuse_wrong_type("placement_group", self.placement_group, str, "the group's name")
         _refuse_mixed_architectures(self.types)
         for each in self.types:
             _refuse_without_driver(each)
@@ -82,6 +95,9 @@ class NodeShape:
                     f"node shape: instance type {each.name!r} must run al2023, got {self.operating_system!r}; no "
                     "Bottlerocket image boots it"
                 )
+
+        if self.efa:
+            _refuse_without_efa(self.types)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -134,7 +150,18 @@ class NodeShape:
         }
         # Never on Bottlerocket: NVIDIA's charts would start a second device plugin there.
         present = {node_labels.GPU_PRESENT: "true"} if self.device_manager == "device-plugin" else {}
-        return ours | present | dict(self.labels)
+        efa = {node_labels.EFA: "true"} if self.efa else {}
+        return ours | present | efa | dict(self.labels)
+
+    def resources(self) -> dict[str, str]:
+        """Return what a node offers that EC2 does not report, by resource name: the least of all types."""
+        gpus = self.sharing.resources(min(each.gpus for each in self.types))
+        found = {resource: str(amount) for resource, amount in gpus.items()}
+        found["ephemeral-storage"] = f"{self.ephemeral_storage_gib}Gi"
+        if self.efa:
+            found[node_labels.EFA_RESOURCE] = str(self.types[0].max_efa)
+            found["hugepages-2Mi"] = f"{EFA_HUGEPAGES * 2}Mi"
+        return found
 
 
 def _types(names: object) -> tuple[InstanceType, ...]:
@@ -187,6 +214,19 @@ def _taints(taints: object) -> tuple[Taint, ...]:
 def _refuse_wrong_type(argument: str, value: object, expected: type, example: str) -> None:
     if not isinstance(value, expected):
         raise TypeError(f"node shape: {argument} must be a {expected.__name__}, got {value!r}; write {example}")
+
+
+def _refuse_without_efa(types: tuple[InstanceType, ...]) -> None:
+    names = ", ".join(each.name for each in types)
+    if len(types) > 1:
+        raise ValueError(f"node shape: efa must have one instance type, got {names}; each has its own network cards")
+    [each] = types
+    if each.max_efa is None:
+        raise ValueError(
+            f"node shape: efa must be False for {names!r}, because no source states its interfaces, got True"
+        )
+    if each.max_efa == 0:
+        raise ValueError(f"node shape: efa must be False for {names!r}, which takes no EFA interface, got True")
 
 
 def _refuse_mixed_architectures(types: tuple[InstanceType, ...]) -> None:
