@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from gpu_constructs.cluster.network import gpu_vpc
     from gpu_constructs.cluster.system_nodes import SystemNodes
     from gpu_constructs.devices.device_plugin import DevicePlugin
+    from gpu_constructs.devices.efa_device_plugin import EfaDevicePlugin
     from gpu_constructs.hardware.catalogue import InstanceType, catalogue, instance_type
     from gpu_constructs.nodes.managed_node_group import ManagedNodeGroup
     from gpu_constructs.pools.capacity import Capacity, CapacityBlock, OnDemand, Reservation, Spot
@@ -35,6 +36,7 @@ __all__ = [
     "ClusterAutoscaler",
     "DevicePlugin",
     "Disk",
+    "EfaDevicePlugin",
     "Exclusive",
     "GpuCluster",
     "GpuSmokeTest",
@@ -61,6 +63,7 @@ _MODULES = {
     "ClusterAutoscaler": "autoscaling.cluster_autoscaler",
     "DevicePlugin": "devices.device_plugin",
     "Disk": "pools.disk",
+    "EfaDevicePlugin": "devices.efa_device_plugin",
     "Exclusive": "pools.sharing",
     "GPU_TAINT": "pools.taint",
     "GpuCluster": "cluster.gpu_cluster",

@@ -119,6 +119,14 @@ KARPENTER = Chart(
     as_of="2026-08-20",
 )
 
+EFA_DEVICE_PLUGIN = Chart(
+    version="v0.5.30",
+    name="aws-efa-k8s-device-plugin",
+    repository="https://aws.github.io/eks-charts",
+    source="https://github.com/aws/eks-charts/tree/master/stable/aws-efa-k8s-device-plugin",
+    as_of="2026-08-03",
+)
+
 # NVIDIA driver branch of the EKS images for AL2023 and Bottlerocket, every supported Kubernetes minor.
 DRIVER_BRANCH = 580
 # What an EC2NodeClass names in `alias: <family>@<version>`. A pinned release keeps nodes until the pin moves.

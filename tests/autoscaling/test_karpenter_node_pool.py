@@ -67,6 +67,16 @@ def test_node_class_of_bottlerocket_with_a_key(snapshot_yaml: SnapshotAssertion)
     assert node_class(shape, "1.66.0") == snapshot_yaml
 
 
+def test_efa_interfaces_are_the_ones_of_a_launch_template() -> None:
+    efa = NodeShape(instance_types=("p5en.48xlarge",), efa=True, placement_group="rack")
+
+    spec = node_class(efa)["spec"]
+    kinds = [each["interfaceType"] for each in spec["networkInterfaces"]]
+    assert (kinds.count("interface"), kinds.count("efa-only")) == (1, 16)
+    assert spec["placementGroupSelector"] == {"name": "rack"}
+    assert "networkInterfaces" not in node_class()["spec"]
+
+
 def test_no_running_pod_is_ever_moved() -> None:
     spec = node_pool(name="l4", shape=L4, capacity=Spot(), max_gpus=8)["spec"]
 
@@ -160,6 +170,11 @@ def test_every_type_is_asked_for_with_its_architecture_and_disks(name: str, syst
         ({"ami_release": "v20260724-with-a-long-name"}, ValueError, r"ami_release must be 1 to 23 characters"),
         ({"ami_release": ""}, ValueError, r"ami_release must be 1 to 23 characters such as 'v2"),
         ({"ami_release": 1}, TypeError, r"ami_release must be a string, got 1"),
+        (
+            {"shape": NodeShape(instance_types=("p5.48xlarge",), efa=True), "max_gpus": 8},
+            ValueError,
+            r"subnets must lie in one zone with efa, got us-east-1a, us-east-1b",
+        ),
         ({"subnets": []}, ValueError, r"subnets must name at least one subnet"),
         ({"security_group_ids": []}, ValueError, r"security_group_ids must name at least one group"),
         ({"security_group_ids": "sg-1"}, TypeError, r"security_group_ids must be a list of names, got 'sg-1'; write"),

@@ -71,6 +71,18 @@ def test_card_0_of_p6_b300_takes_no_efa() -> None:
     assert [card.index for card in cards if "efa-only" in card.types] == list(range(1, 17))
 
 
+@pytest.mark.parametrize("name", [name for name, each in catalogue().items() if each.max_efa is not None])
+def test_a_node_has_every_efa_interface_that_ec2_allows(name: str) -> None:
+    hardware = instance_type(name)
+
+    kinds = [each.kind for each in hardware.efa_interfaces]
+    assert kinds.count("interface") == 1
+    assert kinds.count("efa-only") == hardware.max_efa
+    places = [(each.card, each.device) for each in hardware.efa_interfaces]
+    assert places[0] == (0, 0)
+    assert len(set(places)) == len(places)
+
+
 def test_an_unknown_price_stays_unknown() -> None:
     assert instance_type("g6.xlarge").usd_per_hour == 0.8048
     assert instance_type("p6-b300.48xlarge").usd_per_hour is None

@@ -8,6 +8,7 @@ from typing import Any
 
 import aws_cdk as cdk
 import pytest
+import tomli
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_eks
 from aws_cdk import aws_eks_v2 as eks
@@ -157,6 +158,44 @@ def test_capacity_block(stack: cdk.Stack, cluster: eks.ICluster, snapshot_yaml: 
     assert slice_of(resources_of(stack), "Nodes") == snapshot_yaml
 
 
+def one_zone(stack: cdk.Stack) -> dict[str, Any]:
+    return {"subnets": [private_subnet(stack)], "max_nodes": 2}
+
+
+def test_efa_group_in_a_placement_group(
+    stack: cdk.Stack, cluster: eks.ICluster, snapshot_yaml: SnapshotAssertion
+) -> None:
+    efa = NodeShape(instance_types=("p6-b300.48xlarge",), efa=True, placement_group="rack")
+    group(stack, cluster, shape=efa, **one_zone(stack))
+
+    data = only(resources_of(stack), TEMPLATE)["LaunchTemplateData"]
+    assert {key: data[key] for key in ("NetworkInterfaces", "Placement")} == snapshot_yaml
+
+
+def test_efa_on_bottlerocket_sets_huge_pages_aside(stack: cdk.Stack, cluster: eks.ICluster) -> None:
+    efa = NodeShape(instance_types=("p5.48xlarge",), efa=True, operating_system="bottlerocket")
+    group(stack, cluster, shape=efa, **one_zone(stack))
+
+    encoded = only(resources_of(stack), TEMPLATE)["LaunchTemplateData"]["UserData"]
+    settings = tomli.loads(base64.b64decode(encoded).decode())["settings"]
+    assert settings["kernel"]["sysctl"] == {"vm.nr_hugepages": "5128"}
+    assert "bootstrap-commands" in settings
+
+
+def test_a_reservation_gives_efa_its_zone(stack: cdk.Stack, cluster: eks.ICluster) -> None:
+    efa = NodeShape(instance_types=("p5.48xlarge",), efa=True)
+    group(stack, cluster, shape=efa, capacity=Reservation(availability_zone="us-east-1a", id="cr-0a1"))
+
+    assert only(resources_of(stack), GROUP)["Subnets"] == ["subnet-0123456789abcdef0"]
+
+
+def test_refuses_efa_without_the_clusters_security_group(stack: cdk.Stack, vpc: ec2.IVpc) -> None:
+    bare = eks.Cluster.from_cluster_attributes(stack, "Bare", cluster_name="bare", vpc=vpc)
+
+    with pytest.raises(ValueError, match="imported without cluster_security_group_id, got efa=True"):
+        group(stack, bare, shape=NodeShape(instance_types=("p5.48xlarge",), efa=True), **one_zone(stack))
+
+
 def test_an_ultraserver_comes_through_a_capacity_block(stack: cdk.Stack, cluster: eks.ICluster) -> None:
     group(stack, cluster, shape=shape(ULTRASERVER), capacity=CapacityBlock(**BLOCK), max_nodes=2)
 
@@ -279,6 +318,11 @@ def test_sizes_known_only_at_deployment_pass(stack: cdk.Stack, cluster: eks.IClu
             },
             ValueError,
             r"the one instance type that was reserved, got g6.xlarge, g5.xlarge",
+        ),
+        (
+            {"shape": NodeShape(instance_types=("p5.48xlarge",), efa=True)},
+            ValueError,
+            r"subnets must lie in one zone with efa, got us-east-1a, us-east-1b; pass one subnet",
         ),
         (
             {"shape": NodeShape(instance_types=(ULTRASERVER,))},

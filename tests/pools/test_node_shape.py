@@ -57,6 +57,19 @@ def shape(**changes: Any) -> NodeShape:
         ({"labels": [("team", "a")]}, TypeError, r"labels must map keys to values"),
         ({"taints": ({"key": "a"},)}, TypeError, r"taints must be a tuple of Taint"),
         ({"taints": (GPU_TAINT, GPU_TAINT)}, ValueError, r"taints must differ in key or effect"),
+        ({"efa": True}, ValueError, r"efa must be False for 'g6.xlarge', which takes no EFA interface, got True"),
+        (
+            {"efa": True, "instance_types": ("p6e-gb200.36xlarge",)},
+            ValueError,
+            r"because no source states its interfaces",
+        ),
+        (
+            {"efa": True, "instance_types": ("p5.48xlarge", "p5e.48xlarge")},
+            ValueError,
+            r"efa must have one instance type, got p5.48xlarge, p5e.48xlarge; each has its own network cards",
+        ),
+        ({"efa": "yes"}, TypeError, r"efa must be a bool"),
+        ({"placement_group": 1}, TypeError, r"placement_group must be a str"),
         ({"disk": 100}, TypeError, r"disk must be a Disk, got 100; write Disk\(size_gib=200\)"),
         ({"sharing": "none"}, TypeError, r"sharing must be a Exclusive"),
         ({"raid0": "yes"}, TypeError, r"raid0 must be a bool"),
@@ -99,6 +112,15 @@ def test_labels_on_bottlerocket_keep_every_second_plugin_away() -> None:
 
     assert labels["gpu-constructs.io/device-manager"] == "bottlerocket"
     assert "nvidia.com/gpu.present" not in labels
+
+
+def test_nodes_with_efa_say_so_to_plugin_and_autoscaler() -> None:
+    made = shape(instance_types=("p5.48xlarge",), efa=True)
+
+    assert made.node_labels("h100")["gpu-constructs.io/efa"] == "true"
+    assert made.resources()["vpc.amazonaws.com/efa"] == "32"
+    assert made.resources()["hugepages-2Mi"] == "10256Mi"
+    assert shape(instance_types=("p5.48xlarge",)).resources().keys() == {"nvidia.com/gpu", "ephemeral-storage"}
 
 
 def test_different_gpus_share_a_label_that_says_so() -> None:

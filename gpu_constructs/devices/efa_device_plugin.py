@@ -1,0 +1,63 @@
+"""EFA's device plugin: tells kubelet how many EFA interfaces a node has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from constructs import Construct
+
+from gpu_constructs.cluster_ref import AnyCluster, PathOf, cluster_ref
+from gpu_constructs.delivery import install_helm_chart
+from gpu_constructs.pools import node_labels
+from gpu_constructs.versions import EFA_DEVICE_PLUGIN
+
+NAMESPACE = "kube-system"
+
+
+class EfaDevicePlugin(Construct):
+    """The plugin on every node of a pool with ``NodeShape(efa=True)``, whatever its taints.
+
+    A pod gets interfaces by the limit ``vpc.amazonaws.com/efa``, and on node groups also needs ``hugepages-2Mi``.
+    Karpenter knows no huge pages: a pod that asks for them never gets a node from it.
+
+    The chart's own tolerations keep it off GPU nodes, and its list of instance types ages; both are replaced.
+    Source: https://docs.aws.amazon.com/eks/latest/userguide/device-management-efa.html
+
+    Args:
+        cluster: Cluster to install into; needs a kubectl provider.
+        image_repository: Repository of the image. Default: the chart's, in us-west-2 of the partition ``aws``.
+
+    Raises:
+        TypeError: An argument has the wrong type.
+        ValueError: The cluster has the plugin or no kubectl provider.
+    """
+
+    def __init__(self, scope: Construct, id: str, *, cluster: AnyCluster, image_repository: str | None = None) -> None:
+        super().__init__(scope, id)
+        who = PathOf(self)
+        ref = cluster_ref(who, cluster, kubectl=True)
+        if image_repository is not None and not isinstance(image_repository, str):
+            raise TypeError(f"{who}: image_repository must be a string, got {image_repository!r}")
+        ref.claim(who, "EFA device plugin", why="two advertise every interface twice")
+
+        self.resource = install_helm_chart(
+            self,
+            "Resource",
+            cluster=ref,
+            chart=EFA_DEVICE_PLUGIN,
+            namespace=NAMESPACE,
+            values=efa_plugin_values(image_repository),
+        )
+
+
+def efa_plugin_values(image_repository: str | None = None) -> Mapping[str, Any]:
+    """Return the values of the plugin's chart.
+
+    Source: aws/eks-charts stable/aws-efa-k8s-device-plugin 0.5.30 values.yaml, templates/daemonset.yaml
+    """
+    image = {"image": {"repository": image_repository}} if image_repository is not None else {}
+    return image | {
+        "supportedInstanceLabels": {"keys": [node_labels.EFA], "values": ["true"]},
+        "tolerations": [{"operator": "Exists"}],
+    }
