@@ -9,6 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from gpu_constructs.autoscaling.auto_mode_node_pool import AutoModeNodePool
     from gpu_constructs.autoscaling.cluster_autoscaler import ClusterAutoscaler
     from gpu_constructs.autoscaling.karpenter import Karpenter
     from gpu_constructs.autoscaling.karpenter_node_pool import KarpenterNodePool
@@ -31,6 +32,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "GPU_TAINT",
+    "AutoModeNodePool",
     "Capacity",
     "CapacityBlock",
     "ClusterAutoscaler",
@@ -58,6 +60,7 @@ __all__ = [
 ]
 
 _MODULES = {
+    "AutoModeNodePool": "autoscaling.auto_mode_node_pool",
     "Capacity": "pools.capacity",
     "CapacityBlock": "pools.capacity",
     "ClusterAutoscaler": "autoscaling.cluster_autoscaler",

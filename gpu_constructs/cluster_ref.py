@@ -38,6 +38,7 @@ class Shared(Construct):
 
     Attributes:
         node_role: Role of the managed nodes.
+        auto_mode_role: Role of the nodes of Auto Mode pools.
         cni_role: Role of the VPC CNI, where it has one of its own.
         claims: Paths of the constructs that a cluster can have one of, by what they are.
         foundation: What must run before controllers do: nodes, network, DNS, credentials.
@@ -46,6 +47,7 @@ class Shared(Construct):
     def __init__(self, scope: Construct, id: str) -> None:
         super().__init__(scope, id)
         self.node_role: iam.Role | None = None
+        self.auto_mode_role: iam.Role | None = None
         self.cni_role: iam.CfnRole | None = None
         self.claims: dict[str, str] = {}
         self.foundation: Construct | None = None
@@ -95,6 +97,13 @@ class ClusterRef:
     def has_kubectl(self) -> bool:
         """Whether manifests and charts can be applied to it."""
         return self.cluster.kubectl_provider is not None
+
+    @cached_property
+    def auto_mode(self) -> bool | None:
+        """Whether it is in EKS Auto Mode; ``None`` for an imported cluster."""
+        if self._resource is None:
+            return None
+        return bool(getattr(self._resource.compute_config, "enabled", False))
 
     @cached_property
     def security_group_id(self) -> str | None:

@@ -13,6 +13,15 @@ from gpu_constructs.pools.node_shape import NodeShape
 from gpu_constructs.pools.operating_system import Volume
 
 KUBERNETES_ARCHITECTURE = {"x86_64": "amd64", "arm64": "arm64"}
+# No running pod is ever moved. A new image reaches a node when it has become empty.
+ONLY_EMPTY_NODES: dict[str, Any] = {
+    "consolidationPolicy": "WhenEmpty",
+    "consolidateAfter": "10m",
+    "budgets": [
+        {"nodes": "100%", "reasons": ["Empty"]},
+        {"nodes": "0", "reasons": ["Drifted", "Underutilized"]},
+    ],
+}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -81,18 +90,14 @@ def node_pool(*, name: str, shape: NodeShape, capacity: Capacity, max_gpus: int)
 
     Source: https://karpenter.sh/docs/concepts/nodepools/
     """
-    zone = capacity.availability_zone
     nodes = {
         "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": name},
-        # All four, because Karpenter has no defaults for them: it would launch an arm64 spot instance.
+        # All of them, because Karpenter has no defaults: it would launch an arm64 spot instance.
         "requirements": [
-            _in("node.kubernetes.io/instance-type", shape.names),
-            _in("kubernetes.io/arch", (KUBERNETES_ARCHITECTURE[shape.architecture],)),
+            *node_requirements(shape, capacity),
             _in("kubernetes.io/os", ("linux",)),
-            _in("karpenter.sh/capacity-type", (capacity.karpenter_capacity_type,)),
-            *([_in("topology.kubernetes.io/zone", (zone,))] if zone else []),
         ],
-        "taints": [{"key": each.key, "value": each.value, "effect": each.effect} for each in shape.taints],
+        "taints": node_taints(shape),
         # The default of 30 days ends a training run whatever its disruption budget says.
         "expireAfter": "Never",
     }
@@ -103,17 +108,25 @@ def node_pool(*, name: str, shape: NodeShape, capacity: Capacity, max_gpus: int)
         "spec": {
             "template": {"metadata": {"labels": shape.node_labels(name)}, "spec": nodes},
             "limits": {GPU_RESOURCE: str(max_gpus)},
-            "disruption": {
-                "consolidationPolicy": "WhenEmpty",
-                "consolidateAfter": "10m",
-                # A new image reaches a node when it has become empty.
-                "budgets": [
-                    {"nodes": "100%", "reasons": ["Empty"]},
-                    {"nodes": "0", "reasons": ["Drifted", "Underutilized"]},
-                ],
-            },
+            "disruption": ONLY_EMPTY_NODES,
         },
     }
+
+
+def node_requirements(shape: NodeShape, capacity: Capacity) -> list[dict[str, Any]]:
+    """Return what an instance must be."""
+    zone = capacity.availability_zone
+    return [
+        _in("node.kubernetes.io/instance-type", shape.names),
+        _in("kubernetes.io/arch", (KUBERNETES_ARCHITECTURE[shape.architecture],)),
+        _in("karpenter.sh/capacity-type", (capacity.karpenter_capacity_type,)),
+        *([_in("topology.kubernetes.io/zone", (zone,))] if zone else []),
+    ]
+
+
+def node_taints(shape: NodeShape) -> list[dict[str, str]]:
+    """Return the taints of a node as Kubernetes spells them."""
+    return [{"key": each.key, "value": each.value, "effect": each.effect} for each in shape.taints]
 
 
 def _in(key: str, values: Sequence[str]) -> dict[str, Any]:

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from gpu_constructs.autoscaling.karpenter import Karpenter
 from gpu_constructs.autoscaling.karpenter_manifests import Network, ec2_node_class, node_pool
-from gpu_constructs.cluster_ref import AnyCluster, ClusterRef, PathOf, cluster_ref, refuse_unless_role
+from gpu_constructs.autoscaling.pool_arguments import (
+    refuse_unless_launchable,
+    refuse_unless_max_gpus,
+    security_groups,
+)
+from gpu_constructs.cluster_ref import AnyCluster, PathOf, cluster_ref, refuse_unless_role
 from gpu_constructs.delivery import apply_manifests
 from gpu_constructs.nodes.zones import refuse_unless_one_zone
-from gpu_constructs.pools.capacity import Capacity, OnDemand, Reservation, refuse_unless_capacity, refuse_unless_sold
-from gpu_constructs.pools.kubernetes_names import refuse_unless_object_name
+from gpu_constructs.pools.capacity import Capacity, OnDemand
 from gpu_constructs.pools.node_shape import NodeShape
-from gpu_constructs.refusals import refuse_unless_whole_number, words
 from gpu_constructs.versions import AMI_RELEASES
 
 # Of `alias: <family>@<release>` in an EC2NodeClass (CRD of v1.14.1).
@@ -67,15 +69,15 @@ class KarpenterNodePool(Construct):
         super().__init__(scope, id)
         who = PathOf(self)
         ref = cluster_ref(who, cluster, kubectl=True)
-        _refuse(who, name=name, shape=shape, capacity=capacity)
-        _refuse_max_gpus(who, shape, max_gpus)
+        refuse_unless_launchable(who, name=name, shape=shape, capacity=capacity)
+        refuse_unless_max_gpus(who, shape, max_gpus)
         role = _role(who, karpenter, node_role)
         release = _ami_release(who, shape, ami_release)
         chosen = ref.subnets(subnets, who=who, zone=capacity.availability_zone)
         refuse_unless_one_zone(who, shape, chosen)
         network = Network(
             subnet_ids=[each.subnet_id for each in chosen],
-            security_group_ids=_security_groups(who, ref, security_group_ids),
+            security_group_ids=security_groups(who, ref, security_group_ids),
         )
         ref.claim(who, f"NodePool named {name!r}", why="they are the same Kubernetes object")
 
@@ -109,37 +111,6 @@ class KarpenterNodePool(Construct):
             self.node_class.node.add_dependency(karpenter.chart)
 
 
-def _refuse(who: object, *, name: object, shape: object, capacity: Capacity) -> None:
-    refuse_unless_object_name(who, "name", name)
-    if not isinstance(shape, NodeShape):
-        raise TypeError(f"{who}: shape must be a NodeShape, got {shape!r}")
-    refuse_unless_capacity(who, capacity)
-    refuse_unless_sold(who, shape.types, capacity)
-    if isinstance(capacity, Reservation) and capacity.id is None:
-        raise ValueError(
-            f"{who}: capacity must be a Reservation with id, got a resource group; Karpenter selects by id"
-        )
-    if any(each.ultraserver_only for each in shape.types):
-        raise ValueError(
-            f"{who}: shape must not be {shape.names[0]!r}; Karpenter knows no UltraServers, use a ManagedNodeGroup"
-        )
-    uncounted = [each.name for each in shape.types if each.ec2_gpus == 0]
-    if uncounted:
-        raise ValueError(
-            f"{who}: shape must have instance types whose GPUs EC2 counts, got {', '.join(uncounted)}; Karpenter "
-            "takes a fraction of a GPU for none and never launches it, use a ManagedNodeGroup"
-        )
-
-
-def _refuse_max_gpus(who: object, shape: NodeShape, max_gpus: object) -> None:
-    if isinstance(max_gpus, float) and cdk.Token.is_unresolved(max_gpus):
-        raise ValueError(f"{who}: max_gpus must be known at synth, got a token; a NodePool limit is part of a manifest")
-    least = min(each.gpus for each in shape.types)
-    refuse_unless_whole_number(
-        who, "max_gpus", max_gpus, least=least, fix=f"the smallest of {', '.join(shape.names)} has {least}"
-    )
-
-
 def _role(who: object, karpenter: object, node_role: iam.IRole | None) -> iam.IRole:
     if karpenter is not None and not isinstance(karpenter, Karpenter):
         raise TypeError(f"{who}: karpenter must be a Karpenter, got {karpenter!r}")
@@ -165,17 +136,3 @@ def _ami_release(who: object, shape: NodeShape, given: object) -> str:
             f"{AMI_RELEASES[shape.operating_system].version!r}, got {release!r}"
         )
     return release
-
-
-def _security_groups(who: object, cluster: ClusterRef, given: Sequence[str] | None) -> list[str]:
-    if given is not None:
-        ids = words(who, "security_group_ids", given)
-        if not ids:
-            raise ValueError(f"{who}: security_group_ids must name at least one group, got none")
-        return list(ids)
-    if cluster.security_group_id is None:
-        raise ValueError(
-            f"{who}: security_group_ids must be given when the cluster was imported without "
-            "cluster_security_group_id, got None"
-        )
-    return [cluster.security_group_id]

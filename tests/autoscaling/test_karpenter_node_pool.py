@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import aws_cdk as cdk
+import jsonschema
 import pytest
 from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
@@ -13,6 +15,7 @@ from syrupy.assertion import SnapshotAssertion
 from gpu_constructs import Disk, Karpenter, KarpenterNodePool, NodeShape, Reservation, Spot, catalogue
 from gpu_constructs.autoscaling.karpenter_manifests import Network, ec2_node_class, node_pool
 from gpu_constructs.pools.capacity import OnDemand
+from tests.schemas import strict_schema
 from tests.templates import CHART, depends_on, manifest, manifests_of, of_type, resources_of
 
 NETWORK = Network(subnet_ids=["subnet-0123456789abcdef0"], security_group_ids=["sg-0123456789abcdef0"])
@@ -75,6 +78,20 @@ def test_efa_interfaces_are_the_ones_of_a_launch_template() -> None:
     assert (kinds.count("interface"), kinds.count("efa-only")) == (1, 16)
     assert spec["placementGroupSelector"] == {"name": "rack"}
     assert "networkInterfaces" not in node_class()["spec"]
+
+
+EFA = NodeShape(instance_types=("p5en.48xlarge",), efa=True, placement_group="rack", labels={"team": "a"})
+RESERVED = Reservation(availability_zone="us-east-1a", id="cr-0a1")
+
+
+@pytest.mark.parametrize("shape", [L4, EFA, NodeShape(instance_types=("g5g.xlarge",), operating_system="bottlerocket")])
+@pytest.mark.parametrize("capacity", [OnDemand(), Spot(), RESERVED])
+def test_objects_are_valid_for_karpenters_definitions(shape: NodeShape, capacity: Any, crds: Path) -> None:
+    for emitted in (
+        node_class(shape, capacity=capacity),
+        node_pool(name="a", shape=shape, capacity=capacity, max_gpus=8),
+    ):
+        jsonschema.validate(emitted | {"metadata": {}}, strict_schema(crds, emitted))
 
 
 def test_no_running_pod_is_ever_moved() -> None:

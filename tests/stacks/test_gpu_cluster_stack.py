@@ -22,6 +22,7 @@ from syrupy.assertion import SnapshotAssertion
 from stacks.gpu_cluster_stack import GpuClusterStack
 from stacks.options import GpuClusterOptions, PoolOptions
 from tests.conftest import FLAGS
+from tests.schemas import strict_schema
 from tests.templates import CHART, MANIFEST, depends_on, manifests_of, of_type, only
 
 MODES = ("cluster-autoscaler", "karpenter")
@@ -157,32 +158,6 @@ def deployed(manifest: dict[str, Any]) -> dict[str, Any]:
     """The object with well-formed ids for what is known at deployment only."""
     text = re.sub(r"\$\{\w*Subnet\w*\}", "subnet-0123456789abcdef0", json.dumps(manifest))
     return dict(json.loads(re.sub(r"\$\{\w*\.ClusterSecurityGroupId\}", "sg-0123456789abcdef0", text)))
-
-
-def strict_schema(crds: Path, manifest: dict[str, Any]) -> dict[str, Any]:
-    """The schema of a custom resource that, as an API server does, knows no field beside the stated ones."""
-    group, _, version = manifest["apiVersion"].partition("/")
-    [path] = [
-        each
-        for each in crds.glob(f"{group}_*.yaml")
-        if yaml.safe_load(each.read_text())["spec"]["names"]["kind"] == manifest["kind"]
-    ]
-    versions = yaml.safe_load(path.read_text())["spec"]["versions"]
-    [schema] = [each["schema"]["openAPIV3Schema"] for each in versions if each["name"] == version]
-    return close(schema | {"properties": schema["properties"] | {"status": {}}})
-
-
-def close(schema: Any) -> Any:
-    if isinstance(schema, list):
-        return [close(each) for each in schema]
-    if not isinstance(schema, dict):
-        return schema
-    closed = {key: close(value) for key, value in schema.items()}
-    if isinstance(schema.get("properties"), dict) and "additionalProperties" not in schema and schema["properties"]:
-        closed["additionalProperties"] = False
-    if schema.get("x-kubernetes-int-or-string"):
-        closed.pop("type", None)
-    return closed
 
 
 def test_a_typo_in_a_custom_resource_would_be_found(templates: dict[str, dict[str, Any]], crds: Path) -> None:

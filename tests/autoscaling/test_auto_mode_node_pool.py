@@ -1,0 +1,134 @@
+"""AutoModeNodePool emits what EKS Auto Mode understands, with the access its nodes need."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import aws_cdk as cdk
+import jsonschema
+import pytest
+from aws_cdk import aws_eks_v2 as eks
+from aws_cdk import aws_iam as iam
+from syrupy.assertion import SnapshotAssertion
+
+from gpu_constructs import AutoModeNodePool, CapacityBlock, NodeShape, Reservation, Spot
+from gpu_constructs.autoscaling.auto_mode_manifests import node_class, node_pool
+from gpu_constructs.autoscaling.karpenter_manifests import Network
+from gpu_constructs.pools.capacity import OnDemand
+from tests.schemas import strict_schema
+from tests.templates import depends_on, manifest, manifests_of, of_type, only, resources_of
+
+NETWORK = Network(subnet_ids=["subnet-0123456789abcdef0"], security_group_ids=["sg-0123456789abcdef0"])
+L4 = NodeShape(instance_types=("g6.xlarge",), operating_system="bottlerocket")
+
+
+def pool(stack: cdk.Stack, cluster: eks.ICluster, /, **changes: Any) -> AutoModeNodePool:
+    return AutoModeNodePool(stack, "Pool", **{"cluster": cluster, "name": "l4", "shape": L4, "max_gpus": 8} | changes)
+
+
+def test_node_pool(snapshot_yaml: SnapshotAssertion) -> None:
+    assert node_pool(name="l4", shape=L4, capacity=OnDemand(), max_gpus=8) == snapshot_yaml
+
+
+def test_node_class(snapshot_yaml: SnapshotAssertion) -> None:
+    capacity = Reservation(availability_zone="us-east-1a", id="cr-0a1")
+
+    assert node_class(name="l4", shape=L4, capacity=capacity, role_name="nodes", network=NETWORK) == snapshot_yaml
+
+
+def test_node_pool_is_valid_for_its_definition(crds: Path) -> None:
+    emitted = node_pool(name="l4", shape=L4, capacity=Spot(), max_gpus=8)
+
+    jsonschema.validate(emitted | {"metadata": {}}, strict_schema(crds, emitted))
+
+
+def test_no_label_or_requirement_of_karpenter_or_a_device_plugin() -> None:
+    text = str(node_pool(name="l4", shape=L4, capacity=OnDemand(), max_gpus=8))
+
+    assert "karpenter.k8s.aws" not in text
+    assert "kubernetes.io/os" not in text
+    assert "nvidia.com/gpu.present" not in text
+    assert "device-plugin" not in text
+
+
+def test_nodes_have_access_while_there_are_nodes(stack: cdk.Stack, cluster: eks.ICluster) -> None:
+    pool(stack, cluster)
+
+    resources = resources_of(stack)
+    entry = only(resources, "AWS::EKS::AccessEntry")
+    assert entry["Type"] == "EC2"
+    assert "AmazonEKSAutoNodePolicy" in str(entry["AccessPolicies"])
+    by_kind = {next(manifests_of({id: resources[id]}))["kind"]: id for id in resources if id.startswith("Pool")}
+    needed = depends_on(resources, by_kind["NodePool"])
+    assert by_kind["NodeClass"] in needed
+    assert set(of_type(resources, "AWS::EKS::AccessEntry")) <= needed
+
+
+def test_pools_share_one_role_and_entry(stack: cdk.Stack, cluster: eks.ICluster) -> None:
+    first = pool(stack, cluster)
+    second = AutoModeNodePool(stack, "More", cluster=cluster, name="more", shape=L4, max_gpus=1)
+
+    assert first.node_role is second.node_role
+    assert len(of_type(resources_of(stack), "AWS::EKS::AccessEntry")) == 1
+
+
+def test_a_given_role_brings_its_own_entry(stack: cdk.Stack, cluster: eks.ICluster) -> None:
+    pool(stack, cluster, node_role=iam.Role.from_role_name(stack, "Nodes", "auto-nodes"))
+
+    resources = resources_of(stack)
+    assert of_type(resources, "AWS::EKS::AccessEntry") == {}
+    assert manifest(resources, "NodeClass")["spec"]["role"] == "auto-nodes"
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "message"),
+    [
+        ({"name": "default"}, ValueError, r"name must not be 'default'"),
+        (
+            {"shape": NodeShape(instance_types=("g6.xlarge",))},
+            ValueError,
+            r"shape must have operating_system='bottlerocket', which Auto Mode's image is, got 'al2023'",
+        ),
+        (
+            {"shape": NodeShape(instance_types=("g6.xlarge",), operating_system="bottlerocket", placement_group="a")},
+            ValueError,
+            r"shape must be without placement_group, got 'a'; Auto Mode has none",
+        ),
+        (
+            {"shape": NodeShape(instance_types=("g6.xlarge",), operating_system="bottlerocket", raid0=False)},
+            ValueError,
+            r"shape must have raid0=True, got False; Auto Mode always joins the local disks",
+        ),
+        ({"max_gpus": 0}, ValueError, r"max_gpus must be at least 1, got 0"),
+        ({"shape": "g6.xlarge"}, TypeError, r"shape must be a NodeShape"),
+        ({"node_role": "nodes"}, TypeError, r"node_role must be an iam.IRole, got 'nodes'"),
+        ({"capacity": CapacityBlock}, TypeError, r"capacity must be OnDemand\(\), Spot\(\)"),
+    ],
+)
+def test_refuses_before_a_child_is_created(
+    stack: cdk.Stack, cluster: eks.ICluster, changes: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=f"Test/Pool: {message}"):
+        pool(stack, cluster, **changes)
+
+    assert stack.node.find_child("Pool").node.children == []
+
+
+def test_refuses_a_cluster_that_is_not_in_auto_mode(stack: cdk.Stack, created_cluster: eks.Cluster) -> None:
+    with pytest.raises(ValueError, match="Test/Pool: cluster must be in EKS Auto Mode, got one with node groups"):
+        AutoModeNodePool(stack, "Pool", cluster=created_cluster, name="l4", shape=L4, max_gpus=1)
+
+
+def test_accepts_a_cluster_in_auto_mode(stack: cdk.Stack, cluster: eks.ICluster) -> None:
+    auto = eks.Cluster(stack, "Auto", version=eks.KubernetesVersion.of("1.36"))
+
+    with pytest.raises(ValueError, match="must have a kubectl provider"):
+        AutoModeNodePool(stack, "Without", cluster=auto, name="l4", shape=L4, max_gpus=1)
+    attributes = {"cluster_name": auto.cluster_name, "vpc": cluster.vpc, "kubectl_provider": cluster.kubectl_provider}
+    imported = eks.Cluster.from_cluster_attributes(
+        stack, "AutoImported", **attributes, cluster_security_group_id=auto.cluster_security_group_id
+    )
+    AutoModeNodePool(stack, "Pool", cluster=imported, name="l4", shape=L4, max_gpus=1)
+
+    assert manifest(resources_of(stack), "NodePool")["metadata"]["name"] == "l4"
