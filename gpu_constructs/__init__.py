@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from gpu_constructs.devices.device_plugin import DevicePlugin
     from gpu_constructs.devices.efa_device_plugin import EfaDevicePlugin
     from gpu_constructs.hardware.catalogue import InstanceType, catalogue, instance_type
+    from gpu_constructs.nodes.bootstrap import Bootstrap
     from gpu_constructs.nodes.managed_node_group import ManagedNodeGroup
+    from gpu_constructs.nodes.self_managed_node_group import SelfManagedNodeGroup
     from gpu_constructs.pools.capacity import Capacity, CapacityBlock, OnDemand, Reservation, Spot
     from gpu_constructs.pools.disk import Disk
     from gpu_constructs.pools.node_shape import NodeShape
@@ -33,6 +35,7 @@ __version__ = "0.1.0"
 __all__ = [
     "GPU_TAINT",
     "AutoModeNodePool",
+    "Bootstrap",
     "Capacity",
     "CapacityBlock",
     "ClusterAutoscaler",
@@ -50,6 +53,7 @@ __all__ = [
     "OnDemand",
     "Pool",
     "Reservation",
+    "SelfManagedNodeGroup",
     "Sharing",
     "Spot",
     "SystemNodes",
@@ -61,6 +65,7 @@ __all__ = [
 
 _MODULES = {
     "AutoModeNodePool": "autoscaling.auto_mode_node_pool",
+    "Bootstrap": "nodes.bootstrap",
     "Capacity": "pools.capacity",
     "CapacityBlock": "pools.capacity",
     "ClusterAutoscaler": "autoscaling.cluster_autoscaler",
@@ -79,6 +84,7 @@ _MODULES = {
     "OnDemand": "pools.capacity",
     "Pool": "pools.pool",
     "Reservation": "pools.capacity",
+    "SelfManagedNodeGroup": "nodes.self_managed_node_group",
     "Sharing": "pools.sharing",
     "Spot": "pools.capacity",
     "SystemNodes": "cluster.system_nodes",

@@ -39,7 +39,8 @@ class Shared(Construct):
     Attributes:
         node_role: Role of the managed nodes.
         auto_mode_role: Role of the nodes of Auto Mode pools.
-        cni_role: Role of the VPC CNI, where it has one of its own.
+        self_managed: Instance profile of self-managed nodes.
+        vpc_cni: The VPC CNI as an add-on with a role of its own.
         claims: Paths of the constructs that a cluster can have one of, by what they are.
         foundation: What must run before controllers do: nodes, network, DNS, credentials.
     """
@@ -48,7 +49,8 @@ class Shared(Construct):
         super().__init__(scope, id)
         self.node_role: iam.Role | None = None
         self.auto_mode_role: iam.Role | None = None
-        self.cni_role: iam.CfnRole | None = None
+        self.self_managed: iam.CfnInstanceProfile | None = None
+        self.vpc_cni: eks.CfnAddon | None = None
         self.claims: dict[str, str] = {}
         self.foundation: Construct | None = None
 
@@ -108,8 +110,27 @@ class ClusterRef:
     @cached_property
     def security_group_id(self) -> str | None:
         """Its own security group; ``None`` when it was imported without."""
+        return self._attribute("cluster_security_group_id")
+
+    @cached_property
+    def endpoint(self) -> str | None:
+        """URL of its API server; ``None`` when it was imported without."""
+        return self._attribute("cluster_endpoint")
+
+    @cached_property
+    def certificate_authority(self) -> str | None:
+        """Certificate of its API server, base64; ``None`` when it was imported without."""
+        return self._attribute("cluster_certificate_authority_data")
+
+    @cached_property
+    def service_cidr(self) -> str | None:
+        """IPv4 block of its services, where the template states one: CloudFormation cannot read it."""
+        config = self._resource.kubernetes_network_config if self._resource else None
+        return getattr(config, "service_ipv4_cidr", None)
+
+    def _attribute(self, name: str) -> str | None:
         try:
-            return self.cluster.cluster_security_group_id
+            return cast("str", getattr(self.cluster, name))
         except (jsii.errors.JSIIError, RuntimeError):
             return None
 

@@ -86,6 +86,7 @@ class Addons(Construct):
         refuse_unless_addon_versions(who, "versions", versions)
         self._resources = {addon.name: self._add(addon, ref, chosen.get(addon.name)) for addon in ADDONS}
         self.vpc_cni = self._resources[VPC_CNI.name]
+        ref.shared(cdk.Stack.of(self)).vpc_cni = self.vpc_cni
         self.pod_identity_agent = self._resources[POD_IDENTITY_AGENT.name]
         for addon in ADDONS:
             if addon.policy is not None:
@@ -120,8 +121,6 @@ class Addons(Construct):
             assume_role_policy_document=TRUST,
             managed_policy_arns=[iam.ManagedPolicy.from_aws_managed_policy_name(addon.policy).managed_policy_arn],
         )
-        if addon is VPC_CNI:
-            shared.cni_role = role
         return [{"roleArn": role.attr_arn, "serviceAccount": addon.service_account}]
 
 

@@ -18,7 +18,6 @@ from gpu_constructs.cluster.addons import Addons, refuse_unless_addon_versions
 from gpu_constructs.cluster.network import gpu_vpc
 from gpu_constructs.cluster.system_nodes import SystemNodeGroup, SystemNodes
 from gpu_constructs.cluster_ref import PathOf, cluster_ref
-from gpu_constructs.nodes.node_role import shared_node_role
 from gpu_constructs.refusals import words
 from gpu_constructs.versions import DEFAULT_KUBERNETES, kubernetes_minor
 
@@ -107,9 +106,6 @@ class GpuCluster(Construct):
         for arn in administrators:
             _admit(self, f"Admin-{arn.partition(':iam::')[2]}", cluster_name=ref.name_token, principal_arn=arn)
         self.addons = Addons(self, "Addons", cluster=self.cluster, versions=addon_versions)
-        # Every node group waits for its role, and the role for the network plugin: a node that comes up without
-        # one stays NotReady.
-        shared_node_role(self, ref).node.add_dependency(self.addons.vpc_cni)
         self.system_nodes = SystemNodeGroup(
             self,
             "SystemNodes",

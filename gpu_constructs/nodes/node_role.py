@@ -25,12 +25,16 @@ def shared_node_role(scope: Construct, cluster: ClusterRef) -> iam.Role:
 
 def make_node_role(scope: Construct, id: str, cluster: ClusterRef) -> iam.Role:
     """Make a role that the nodes of a cluster take."""
+    vpc_cni = cluster.shared(cluster.stack).vpc_cni
     # The CNI of a cluster we did not make may take its permissions from the nodes.
-    cni_has_role = cluster.shared(cluster.stack).cni_role is not None
-    policies = _POLICIES if cni_has_role else (*_POLICIES, _CNI_POLICY)
-    return iam.Role(
+    policies = _POLICIES if vpc_cni is not None else (*_POLICIES, _CNI_POLICY)
+    role = iam.Role(
         scope,
         id,
         assumed_by=cast("iam.IPrincipal", iam.ServicePrincipal("ec2.amazonaws.com")),
         managed_policies=[iam.ManagedPolicy.from_aws_managed_policy_name(policy) for policy in policies],
     )
+    if vpc_cni is not None:
+        # Nodes wait for their role, and the role for the network plugin: a node that comes up without stays NotReady.
+        role.node.add_dependency(vpc_cni)
+    return role

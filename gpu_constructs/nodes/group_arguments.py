@@ -1,0 +1,90 @@
+"""What every kind of node group asks of its arguments."""
+
+from __future__ import annotations
+
+import aws_cdk as cdk
+from constructs import Construct
+
+from gpu_constructs.pools.capacity import Capacity, CapacityBlock, refuse_unless_capacity, refuse_unless_sold
+from gpu_constructs.pools.kubernetes_names import refuse_unless_object_name
+from gpu_constructs.pools.node_shape import NodeShape
+from gpu_constructs.refusals import refuse_unless_whole_number
+
+# Source: https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateNodegroup.html (instanceTypes)
+MAX_INSTANCE_TYPES = 20
+
+
+def refuse_unless_group(who: object, *, name: object, shape: object, capacity: Capacity) -> None:
+    """Refuse a group that EC2 does not sell, or whose nodes cluster autoscaler would misjudge.
+
+    Raises:
+        TypeError: ``name``, ``shape`` or ``capacity`` is something else.
+        ValueError: No such group can exist.
+    """
+    refuse_unless_object_name(who, "name", name)
+    if not isinstance(shape, NodeShape):
+        raise TypeError(f"{who}: shape must be a NodeShape, got {shape!r}")
+    refuse_unless_capacity(who, capacity)
+    refuse_unless_sold(who, shape.types, capacity)
+    if len(shape.types) > MAX_INSTANCE_TYPES:
+        raise ValueError(f"{who}: shape must have at most {MAX_INSTANCE_TYPES} instance types, got {len(shape.types)}")
+    counts = {each.name: each.gpus for each in shape.types}
+    if len(set(counts.values())) > 1:
+        raise ValueError(
+            f"{who}: shape must have instance types with one number of GPUs, got {counts}; cluster autoscaler takes "
+            "the first type for all of them, make one group per number"
+        )
+
+
+def refuse_unless_sizes(who: object, min_nodes: object, max_nodes: object) -> None:
+    """Refuse sizes no group can have.
+
+    Raises:
+        TypeError: One is no whole number.
+        ValueError: They contradict each other, or the group could never have a node.
+    """
+    # A number known only at deployment is a float in Python.
+    if not _is_token(min_nodes):
+        refuse_unless_whole_number(who, "min_nodes", min_nodes, least=0)
+    if not _is_token(max_nodes):
+        refuse_unless_whole_number(who, "max_nodes", max_nodes, least=1, fix="delete the group to switch it off")
+    if isinstance(min_nodes, int) and isinstance(max_nodes, int) and max_nodes < min_nodes:
+        raise ValueError(f"{who}: max_nodes must be at least min_nodes, got {max_nodes} and {min_nodes}")
+
+
+def refuse_unless_block_sizes(who: object, capacity: Capacity, min_nodes: object, max_nodes: object) -> None:
+    """Refuse other sizes than those of the Capacity Block that the group spends.
+
+    Raises:
+        ValueError: They differ.
+    """
+    if not isinstance(capacity, CapacityBlock):
+        return
+    if min_nodes != 0:
+        raise ValueError(
+            f"{who}: min_nodes must be 0 with a Capacity Block, got {min_nodes}; before it starts every launch fails"
+        )
+    if isinstance(max_nodes, int) and max_nodes != capacity.instances:
+        raise ValueError(
+            f"{who}: max_nodes must be the {capacity.instances} instances of the Capacity Block, got {max_nodes}"
+        )
+
+
+def _is_token(number: object) -> bool:
+    return isinstance(number, float) and cdk.Token.is_unresolved(number)
+
+
+def warn_of_types(group: Construct, shape: NodeShape) -> None:
+    """Warn of types that tomorrow's image may drop, and of sizes that cluster autoscaler takes for one."""
+    if shape.ageing:
+        cdk.Annotations.of(group).add_warning_v2(
+            "gpu-constructs:lastDriverBranch",
+            f"{', '.join(shape.ageing)}: the NVIDIA driver branch of today's EKS images is the last one for this GPU",
+        )
+    sizes = {(each.vcpus, each.memory_mib) for each in shape.types}
+    if len(sizes) > 1:
+        cdk.Annotations.of(group).add_warning_v2(
+            "gpu-constructs:mixedSizes",
+            f"{', '.join(shape.names)} differ in vCPU or memory: cluster autoscaler takes {shape.names[0]} for all of "
+            "them, and a pod that fits only that one can stay Pending on another",
+        )

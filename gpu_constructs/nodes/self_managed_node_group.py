@@ -1,0 +1,191 @@
+"""A node group of your own: an Auto Scaling group whose nodes join the cluster by themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timezone
+from typing import Any
+
+import aws_cdk as cdk
+from aws_cdk import aws_autoscaling as autoscaling
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_eks_v2 as eks
+from aws_cdk import aws_iam as iam
+from constructs import Construct
+
+from gpu_constructs.cluster_ref import AnyCluster, ClusterRef, PathOf, cluster_ref
+from gpu_constructs.nodes.bootstrap import Bootstrap, membership
+from gpu_constructs.nodes.group_arguments import (
+    refuse_unless_block_sizes,
+    refuse_unless_group,
+    refuse_unless_sizes,
+    warn_of_types,
+)
+from gpu_constructs.nodes.launch_template import launch_template_data, network, reserved_capacity
+from gpu_constructs.nodes.node_role import make_node_role
+from gpu_constructs.nodes.user_data import joining_user_data
+from gpu_constructs.nodes.zones import refuse_unless_one_zone
+from gpu_constructs.pools.capacity import Capacity, CapacityBlock, OnDemand, Reservation, Spot
+from gpu_constructs.pools.node_shape import NodeShape
+
+_TEMPLATE_TAG = "k8s.io/cluster-autoscaler/node-template"
+
+
+class SelfManagedNodeGroup(Construct):
+    """GPU nodes in an Auto Scaling group that CloudFormation owns.
+
+    For what managed groups do not offer: your own Auto Scaling settings, several types on spot with your own
+    allocation. The group carries every tag from which cluster autoscaler scales it up from zero. EKS neither updates
+    nor repairs the nodes, and nothing drains one that EC2 takes back: run aws-node-termination-handler for that.
+
+    Source: https://docs.aws.amazon.com/eks/latest/userguide/launch-node-ami.html
+
+    Args:
+        cluster: Cluster the nodes join; created here, or imported with endpoint and certificate authority.
+        name: Value of the nodes' label ``gpu-constructs.io/pool``.
+        shape: What every node looks like.
+        max_nodes: Most nodes the group may have.
+        min_nodes: Nodes that always run.
+        capacity: How the instances are bought.
+        subnets: Where nodes may start. Cluster autoscaler takes the first one's zone for all of them, so pods that
+            are bound to a zone want one group a zone. Default: the private subnets of the cluster's VPC.
+        bootstrap: What an imported cluster does not tell. Default: all from the cluster.
+
+    Raises:
+        TypeError: An argument has the wrong type.
+        ValueError: The nodes could not join, or the autoscaler would misjudge them.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        cluster: AnyCluster,
+        name: str,
+        shape: NodeShape,
+        max_nodes: int,
+        min_nodes: int = 0,
+        capacity: Capacity = OnDemand(),  # noqa: B008 - frozen value
+        subnets: Sequence[ec2.ISubnet] | None = None,
+        bootstrap: Bootstrap = Bootstrap(),  # noqa: B008 - frozen value
+    ) -> None:
+        super().__init__(scope, id)
+        who = PathOf(self)
+        ref = cluster_ref(who, cluster)
+        refuse_unless_group(who, name=name, shape=shape, capacity=capacity)
+        refuse_unless_sizes(who, min_nodes, max_nodes)
+        refuse_unless_block_sizes(who, capacity, min_nodes, max_nodes)
+        if not isinstance(bootstrap, Bootstrap):
+            raise TypeError(f"{who}: bootstrap must be a Bootstrap, got {bootstrap!r}")
+        joins = membership(
+            ref, bootstrap, operating_system=shape.operating_system, architecture=shape.architecture, who=who
+        )
+        chosen = ref.subnets(subnets, who=who, zone=capacity.availability_zone)
+        refuse_unless_one_zone(who, shape, chosen)
+        groups = _security_groups(who, ref)
+
+        self.name = name
+        self.shape = shape
+        data = (
+            launch_template_data(name=f"{ref.name}-{name}", volumes=shape.volumes)
+            | reserved_capacity(capacity, shape.names[0])
+            | network(who, shape, ref.security_group_id if shape.efa else None)
+            | ({} if shape.efa else {"securityGroupIds": groups})
+            | {
+                "imageId": f"{{{{resolve:ssm:{joins.image_parameter}}}}}",
+                "instanceType": shape.names[0],
+                "iamInstanceProfile": {"arn": _shared_profile(self, ref).attr_arn},
+                "userData": cdk.Fn.base64(joining_user_data(shape, name, joins)),
+            }
+        )
+        template = ec2.CfnLaunchTemplate(self, "LaunchTemplate", launch_template_data=data)
+        version = {"launchTemplateId": template.ref, "version": template.attr_latest_version_number}
+        self.resource = autoscaling.CfnAutoScalingGroup(
+            self,
+            "Resource",
+            min_size=str(min_nodes),
+            max_size=str(max_nodes),
+            vpc_zone_identifier=[each.subnet_id for each in chosen],
+            capacity_rebalance=True if isinstance(capacity, Spot) else None,
+            tags=group_tags(ref.name, name, shape),
+            **instances(shape, capacity, version),
+        )
+        if isinstance(capacity, CapacityBlock):
+            self._schedule(capacity)
+        warn_of_types(self, shape)
+
+    def _schedule(self, block: CapacityBlock) -> None:
+        """Scale up when the block starts, and to zero before it ends."""
+        for step, moment, nodes in (("Start", block.starts, block.instances), ("Drain", block.drained_at, 0)):
+            autoscaling.CfnScheduledAction(
+                self,
+                step,
+                auto_scaling_group_name=self.resource.ref,
+                start_time=moment.astimezone(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
+                desired_capacity=nodes,
+                min_size=0,
+                max_size=block.instances,
+            )
+
+
+def instances(shape: NodeShape, capacity: Capacity, version: dict[str, Any]) -> dict[str, Any]:
+    """Return how the group picks instances: one type from the template, or several in the order of the shape."""
+    if isinstance(capacity, (Reservation, CapacityBlock)) or (len(shape.types) == 1 and not isinstance(capacity, Spot)):
+        return {"launch_template": version}
+    spot = isinstance(capacity, Spot)
+    return {
+        "mixed_instances_policy": {
+            "launchTemplate": {
+                "launchTemplateSpecification": version,
+                "overrides": [{"instanceType": name} for name in shape.names],
+            },
+            "instancesDistribution": {
+                "onDemandPercentageAboveBaseCapacity": 0 if spot else 100,
+                "onDemandAllocationStrategy": "prioritized",
+                "spotAllocationStrategy": "price-capacity-optimized",
+            },
+        }
+    }
+
+
+def group_tags(cluster_name: str, pool: str, shape: NodeShape) -> list[dict[str, Any]]:
+    """Return the tags by which nodes belong to the cluster and cluster autoscaler knows an empty group.
+
+    Source: kubernetes/autoscaler cluster-autoscaler-1.36.1 cluster-autoscaler/cloudprovider/aws/README.md
+    """
+    told = {
+        "k8s.io/cluster-autoscaler/enabled": "true",
+        f"k8s.io/cluster-autoscaler/{cluster_name}": "owned",
+        **{f"{_TEMPLATE_TAG}/label/{key}": value for key, value in shape.node_labels(pool).items()},
+        # Without the effect cluster autoscaler ignores the tag.
+        **{f"{_TEMPLATE_TAG}/taint/{taint.key}": f"{taint.value}:{taint.effect}" for taint in shape.taints},
+        **{f"{_TEMPLATE_TAG}/resources/{key}": value for key, value in shape.resources().items()},
+    }
+    owned = {"key": f"kubernetes.io/cluster/{cluster_name}", "value": "owned", "propagateAtLaunch": True}
+    return [owned, *({"key": key, "value": value, "propagateAtLaunch": False} for key, value in told.items())]
+
+
+def _security_groups(who: object, cluster: ClusterRef) -> list[str]:
+    if cluster.security_group_id is None:
+        raise ValueError(
+            f"{who}: cluster must be imported with cluster_security_group_id, got none; the nodes talk to the control "
+            "plane through it"
+        )
+    return [cluster.security_group_id]
+
+
+def _shared_profile(scope: Construct, cluster: ClusterRef) -> iam.CfnInstanceProfile:
+    """Return the profile of self-managed nodes, made once in each stack with its role and access entry.
+
+    A role of their own: EKS makes the access entry of a role that a managed group uses, and then a second one fails.
+    """
+    shared = cluster.shared(cdk.Stack.of(scope))
+    if shared.self_managed is None:
+        role = make_node_role(shared, "SelfManagedNodeRole", cluster)
+        arn = role.role_arn
+        eks.CfnAccessEntry(
+            shared, "SelfManagedAccess", cluster_name=cluster.name_token, principal_arn=arn, type="EC2_LINUX"
+        )
+        shared.self_managed = iam.CfnInstanceProfile(shared, "SelfManagedProfile", roles=[role.role_name])
+    return shared.self_managed

@@ -1,0 +1,252 @@
+"""SelfManagedNodeGroup makes nodes that join by themselves, and tells the autoscaler all about an empty group."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime, timedelta, timezone
+from email import message_from_string
+from typing import Any
+
+import aws_cdk as cdk
+import pytest
+import tomli
+import yaml
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_eks_v2 as eks
+from syrupy.assertion import SnapshotAssertion
+
+from gpu_constructs import (
+    Bootstrap,
+    CapacityBlock,
+    GpuCluster,
+    ManagedNodeGroup,
+    NodeShape,
+    Reservation,
+    SelfManagedNodeGroup,
+    Spot,
+    catalogue,
+)
+from gpu_constructs.nodes.bootstrap import Membership, image_parameter
+from gpu_constructs.nodes.user_data import joining_user_data
+from tests.templates import depends_on, of_type, only, resources_of, slice_of, text_of
+
+ASG, TEMPLATE = "AWS::AutoScaling::AutoScalingGroup", "AWS::EC2::LaunchTemplate"
+MEMBERSHIP = Membership(
+    name="demo",
+    endpoint="https://0123456789ABCDEF.gr7.us-east-1.eks.amazonaws.com",
+    certificate_authority="Y2VydGlmaWNhdGU=",
+    service_cidr="172.20.0.0/16",
+    image_parameter="/image",
+)
+SAYS = Bootstrap(kubernetes_version="1.36", service_cidr="10.100.0.0/16")
+TAINT = "k8s.io/cluster-autoscaler/node-template/taint/nvidia.com/gpu"
+
+
+@pytest.fixture
+def joinable(stack: cdk.Stack, vpc: ec2.IVpc) -> eks.ICluster:
+    """An imported cluster with everything a node joins by."""
+    return eks.Cluster.from_cluster_attributes(
+        stack,
+        "Joinable",
+        cluster_name="demo",
+        vpc=vpc,
+        cluster_endpoint=MEMBERSHIP.endpoint,
+        cluster_certificate_authority_data=MEMBERSHIP.certificate_authority,
+        cluster_security_group_id="sg-0123456789abcdef0",
+    )
+
+
+def group(stack: cdk.Stack, cluster: eks.ICluster, /, **changes: Any) -> SelfManagedNodeGroup:
+    says = {"cluster": cluster, "name": "l4", "shape": NodeShape(instance_types=("g6.xlarge",)), "max_nodes": 4}
+    return SelfManagedNodeGroup(stack, "Nodes", **says | {"bootstrap": SAYS} | changes)
+
+
+def tags_of(stack: cdk.Stack) -> dict[str, str]:
+    return {text_of(each["Key"]): each["Value"] for each in only(resources_of(stack), ASG)["Tags"]}
+
+
+def test_group(stack: cdk.Stack, joinable: eks.ICluster, snapshot_yaml: SnapshotAssertion) -> None:
+    group(stack, joinable)
+
+    assert slice_of(resources_of(stack), "Nodes") == snapshot_yaml
+
+
+def test_spot_group_of_two_types_on_bottlerocket(
+    stack: cdk.Stack, joinable: eks.ICluster, snapshot_yaml: SnapshotAssertion
+) -> None:
+    shape = NodeShape(instance_types=("g6.xlarge", "g5.xlarge"), operating_system="bottlerocket")
+    group(stack, joinable, shape=shape, capacity=Spot())
+
+    assert slice_of(resources_of(stack), "Nodes") == snapshot_yaml
+
+
+@pytest.mark.parametrize("name", [name for name, each in catalogue().items() if each.family not in ("g7", "p6e-gb200")])
+def test_nodeadm_reads_how_to_join(name: str) -> None:
+    shape = NodeShape(instance_types=(name,))
+
+    [part] = message_from_string(joining_user_data(shape, "all", MEMBERSHIP)).get_payload()
+    assert part.get_content_type() == "application/node.eks.aws"
+    config = yaml.safe_load(part.get_payload())
+    assert config["spec"]["cluster"] == {
+        "name": "demo",
+        "apiServerEndpoint": MEMBERSHIP.endpoint,
+        "certificateAuthority": MEMBERSHIP.certificate_authority,
+        "cidr": "172.20.0.0/16",
+    }
+    labels, taints = config["spec"]["kubelet"]["flags"]
+    assert dict(pair.split("=") for pair in labels.removeprefix("--node-labels=").split(",")) == shape.node_labels(
+        "all"
+    )
+    assert taints == "--register-with-taints=nvidia.com/gpu=true:NoSchedule"
+    assert ("instance" in config["spec"]) == (catalogue()[name].nvme_disks > 0)
+
+
+def test_bottlerocket_reads_how_to_join() -> None:
+    shape = NodeShape(instance_types=("g6.xlarge",), operating_system="bottlerocket")
+
+    settings = tomli.loads(joining_user_data(shape, "all", MEMBERSHIP))["settings"]
+    kubernetes = settings["kubernetes"]
+    assert kubernetes["cluster-name"] == "demo"
+    assert kubernetes["api-server"] == MEMBERSHIP.endpoint
+    assert kubernetes["cluster-certificate"] == MEMBERSHIP.certificate_authority
+    assert kubernetes["cluster-dns-ip"] == "172.20.0.10"
+    assert kubernetes["node-labels"] == shape.node_labels("all")
+    assert kubernetes["node-taints"] == {"nvidia.com/gpu": ["true:NoSchedule"]}
+    assert "bootstrap-commands" in settings
+
+
+def test_a_node_without_taints_registers_none() -> None:
+    text = joining_user_data(NodeShape(instance_types=("g5g.xlarge",), taints=()), "all", MEMBERSHIP)
+
+    assert "--register-with-taints" not in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "parameter"),
+    [
+        (
+            ("al2023", "x86_64", "1.36", "v20260724"),
+            "/aws/service/eks/optimized-ami/1.36/amazon-linux-2023/x86_64/nvidia/"
+            "amazon-eks-node-al2023-x86_64-nvidia-1.36-v20260724/image_id",
+        ),
+        (
+            ("bottlerocket", "arm64", "1.34", "1.66.0"),
+            "/aws/service/bottlerocket/aws-k8s-1.34-nvidia/arm64/1.66.0/image_id",
+        ),
+    ],
+)
+def test_image_is_a_pinned_release(arguments: tuple[str, str, str, str], parameter: str) -> None:
+    assert image_parameter(*arguments) == parameter
+
+
+def test_tags_tell_the_autoscaler_what_an_empty_group_offers(stack: cdk.Stack, joinable: eks.ICluster) -> None:
+    group(stack, joinable, shape=NodeShape(instance_types=("g6f.xlarge",)))
+
+    tags = tags_of(stack)
+    prefix = "k8s.io/cluster-autoscaler"
+    assert (tags[f"{prefix}/enabled"], tags[f"{prefix}/demo"]) == ("true", "owned")
+    assert tags[TAINT] == "true:NoSchedule"
+    assert tags[f"{prefix}/node-template/resources/nvidia.com/gpu"] == "1"
+    assert tags[f"{prefix}/node-template/label/k8s.amazonaws.com/accelerator"] == "nvidia-l4"
+    assert tags["kubernetes.io/cluster/demo"] == "owned"
+
+
+def test_a_created_cluster_tells_everything(stack: cdk.Stack, vpc: ec2.IVpc) -> None:
+    gpu = GpuCluster(stack, "Gpu", vpc=vpc)
+    SelfManagedNodeGroup(
+        stack, "Nodes", cluster=gpu.cluster, name="l4", shape=NodeShape(instance_types=("g6.xlarge",)), max_nodes=1
+    )
+
+    resources = resources_of(stack)
+    data = next(each for id, each in of_type(resources, TEMPLATE).items() if id.startswith("Nodes"))
+    text = json.dumps(data["Properties"]["LaunchTemplateData"])
+    assert "172.20.0.0/16" in text
+    assert "CertificateAuthorityData" in text
+    assert "/1.36/amazon-linux-2023/" in text
+    [asg] = of_type(resources, ASG)
+    cni = next(id for id, each in resources.items() if each["Properties"].get("AddonName") == "vpc-cni")
+    assert cni in depends_on(resources, asg)
+
+
+def test_groups_share_one_profile_role_and_entry_beside_managed_groups(
+    stack: cdk.Stack, joinable: eks.ICluster
+) -> None:
+    shape = NodeShape(instance_types=("g6.xlarge",))
+    group(stack, joinable)
+    SelfManagedNodeGroup(stack, "More", cluster=joinable, name="b", shape=shape, max_nodes=1, bootstrap=SAYS)
+    managed = ManagedNodeGroup(stack, "Managed", cluster=joinable, name="c", shape=shape, max_nodes=1)
+
+    resources = resources_of(stack)
+    assert len(of_type(resources, "AWS::IAM::InstanceProfile")) == 1
+    entry = only(resources, "AWS::EKS::AccessEntry")
+    assert entry["Type"] == "EC2_LINUX"
+    assert entry["PrincipalArn"] != stack.resolve(managed.role.role_arn)
+
+
+def test_a_capacity_block_is_scheduled(stack: cdk.Stack, joinable: eks.ICluster) -> None:
+    starts = datetime(2026, 12, 1, 11, 30, tzinfo=timezone.utc)
+    block = CapacityBlock(
+        id="cr-0a1", availability_zone="us-east-1a", starts=starts, ends=starts + timedelta(days=1), instances=2
+    )
+    group(stack, joinable, shape=NodeShape(instance_types=("p5.48xlarge",)), capacity=block, max_nodes=2)
+
+    resources = resources_of(stack)
+    actions = [each["Properties"] for each in of_type(resources, "AWS::AutoScaling::ScheduledAction").values()]
+    assert [(each["StartTime"], each["DesiredCapacity"]) for each in actions] == [
+        ("2026-12-01T11:30:00Z", 2),
+        ("2026-12-02T10:30:00Z", 0),
+    ]
+    data = only(resources, TEMPLATE)["LaunchTemplateData"]
+    assert data["InstanceMarketOptions"] == {"MarketType": "capacity-block"}
+    assert only(resources, ASG)["VPCZoneIdentifier"] == ["subnet-0123456789abcdef0"]
+
+
+def test_a_reservation_takes_the_launch_template_alone(stack: cdk.Stack, joinable: eks.ICluster) -> None:
+    group(stack, joinable, capacity=Reservation(availability_zone="us-east-1a", id="cr-0a1"))
+
+    assert "MixedInstancesPolicy" not in only(resources_of(stack), ASG)
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "message"),
+    [
+        ({"bootstrap": Bootstrap()}, ValueError, r"kubernetes_version must be given for an imported cluster"),
+        (
+            {"bootstrap": Bootstrap(kubernetes_version="1.36")},
+            ValueError,
+            r"bootstrap must have service_cidr when the cluster states none, got None; 'aws eks describe-cluster'",
+        ),
+        ({"bootstrap": "1.36"}, TypeError, r"bootstrap must be a Bootstrap, got '1.36'"),
+        ({"max_nodes": 0}, ValueError, r"max_nodes must be at least 1, got 0"),
+        ({"shape": None}, TypeError, r"shape must be a NodeShape, got None"),
+        ({"cluster": "demo"}, TypeError, r"cluster must be a cluster of aws_cdk.aws_eks_v2, got str"),
+    ],
+)
+def test_refuses_before_a_child_is_created(
+    stack: cdk.Stack, joinable: eks.ICluster, changes: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=f"Test/Nodes: {message}"):
+        group(stack, joinable, **changes)
+
+    assert stack.node.find_child("Nodes").node.children == []
+
+
+@pytest.mark.parametrize(
+    "missing", ["cluster_endpoint", "cluster_certificate_authority_data", "cluster_security_group_id"]
+)
+def test_refuses_a_cluster_imported_without_what_a_node_joins_by(stack: cdk.Stack, vpc: ec2.IVpc, missing: str) -> None:
+    attributes = {
+        "cluster_endpoint": MEMBERSHIP.endpoint,
+        "cluster_certificate_authority_data": MEMBERSHIP.certificate_authority,
+        "cluster_security_group_id": "sg-0123456789abcdef0",
+    }
+    attributes.pop(missing)
+    bare = eks.Cluster.from_cluster_attributes(stack, "Bare", cluster_name="bare", vpc=vpc, **attributes)
+
+    with pytest.raises(ValueError, match=f"cluster must be imported with .*{missing}"):
+        group(stack, bare)
+
+
+def test_refuses_a_service_block_that_is_none() -> None:
+    with pytest.raises(ValueError, match="bootstrap: service_cidr must be an IPv4 block such as"):
+        Bootstrap(service_cidr="172.20.0.1/16")
