@@ -184,8 +184,10 @@ def _shared_profile(scope: Construct, cluster: ClusterRef) -> iam.CfnInstancePro
     if shared.self_managed is None:
         role = make_node_role(shared, "SelfManagedNodeRole", cluster)
         arn = role.role_arn
-        eks.CfnAccessEntry(
+        entry = eks.CfnAccessEntry(
             shared, "SelfManagedAccess", cluster_name=cluster.name_token, principal_arn=arn, type="EC2_LINUX"
         )
         shared.self_managed = iam.CfnInstanceProfile(shared, "SelfManagedProfile", roles=[role.role_name])
+        # Nodes start after they are let in, and are gone before they are locked out.
+        shared.self_managed.node.add_dependency(entry)
     return shared.self_managed

@@ -1,0 +1,196 @@
+"""Every instance type in every kind of pool, on every system, bought in every way: emitted right or refused."""
+
+from __future__ import annotations
+
+import collections
+import json
+from collections.abc import Iterator
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import aws_cdk as cdk
+import jsonschema
+import pytest
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_eks_v2 as eks
+from aws_cdk import aws_iam as iam
+from syrupy.assertion import SnapshotAssertion
+
+from gpu_constructs import (
+    AutoModeNodePool,
+    Bootstrap,
+    CapacityBlock,
+    KarpenterNodePool,
+    ManagedNodeGroup,
+    NodeShape,
+    OnDemand,
+    Reservation,
+    SelfManagedNodeGroup,
+    Spot,
+    catalogue,
+)
+from tests.conftest import ROOT
+from tests.linting import CDKS_OWN, cfn_lint
+from tests.schemas import strict_schema
+from tests.templates import manifests_of
+
+STARTS = datetime(2026, 12, 1, 11, 30, tzinfo=timezone.utc)
+ZONE = "us-east-1a"
+CAPACITIES = {
+    "on-demand": OnDemand(),
+    "spot": Spot(),
+    "reservation": Reservation(availability_zone=ZONE, id="cr-0123456789abcdef0"),
+    "capacity block": CapacityBlock(
+        id="cr-0123456789abcdef0", availability_zone=ZONE, starts=STARTS, ends=STARTS + timedelta(days=1), instances=2
+    ),
+}
+SYSTEMS = ("al2023", "bottlerocket")
+KINDS = ("managed", "self-managed", "karpenter", "auto mode")
+# The fact each refusal names, by words of its message; a refusal of any other kind is a defect.
+FACTS = {
+    "driver 595": "no image carries its driver",
+    "EC2 sells": "EC2 does not sell it so",
+    "whose GPUs EC2 counts": "Karpenter cannot count a fraction of a GPU",
+    "knows no UltraServers": "Karpenter knows no UltraServers",
+    "no Bottlerocket image boots it": "no Bottlerocket image boots it",
+    "which Auto Mode's image is": "Auto Mode runs its own Bottlerocket",
+}
+
+
+class Matrix:
+    """All combinations, tried once: a stack for each kind, system and way of buying."""
+
+    def __init__(self, folder: Path) -> None:
+        self.emitted: dict[tuple[str, str, str], int] = collections.Counter()
+        self.refused: dict[str, int] = collections.Counter()
+        self.unexplained: list[str] = []
+        # No limit on resources: a stack here holds more groups than anybody would deploy at once.
+        context = {"@aws-cdk/core:stackResourceLimit": 0}
+        app = cdk.App(context=context, outdir=str(folder), analytics_reporting=False)
+        for kind, system, bought in self.places():
+            stack = cdk.Stack(app, f"{kind}-{system}-{bought}".replace(" ", "-"))
+            cluster, role = cluster_of(stack), iam.Role.from_role_name(stack, "Nodes", "nodes")
+            for number, name in enumerate(catalogue()):
+                self.attempt(stack, f"P{number}P", kind, system, bought, name, cluster, role)
+        app.synth()
+        written = sorted(folder.glob("*.template.json"))
+        self.templates = [path for path in written if "Resources" in json.loads(path.read_text())]
+
+    @staticmethod
+    def places() -> Iterator[tuple[str, str, str]]:
+        """Every kind, system and way of buying."""
+        return ((kind, system, bought) for kind in KINDS for system in SYSTEMS for bought in CAPACITIES)
+
+    def attempt(
+        self, stack: cdk.Stack, id: str, kind: str, system: Any, bought: str, name: str, cluster: Any, role: Any
+    ) -> None:
+        """Make one pool, or note why not."""
+        try:
+            shape = NodeShape(instance_types=(name,), operating_system=system)
+            make(stack, id, kind, shape, CAPACITIES[bought], cluster, role)
+        except ValueError as error:
+            facts = [fact for words, fact in FACTS.items() if words in str(error)]
+            self.refused[facts[0] if facts else "unexplained"] += 1
+            self.unexplained += [] if facts else [f"{kind} {system} {bought} {name}: {error}"]
+        else:
+            self.emitted[kind, system, bought] += 1
+
+
+def make(stack: cdk.Stack, id: str, kind: str, shape: NodeShape, capacity: Any, cluster: Any, role: Any) -> None:
+    """Make one pool of a kind."""
+    name = f"pool-{id.lower()}"
+    if kind == "managed":
+        ManagedNodeGroup(stack, id, cluster=cluster, name=name, shape=shape, capacity=capacity, max_nodes=2)
+    elif kind == "self-managed":
+        says = Bootstrap(kubernetes_version="1.36", service_cidr="172.20.0.0/16")
+        SelfManagedNodeGroup(
+            stack, id, cluster=cluster, name=name, shape=shape, capacity=capacity, max_nodes=2, bootstrap=says
+        )
+    elif kind == "karpenter":
+        KarpenterNodePool(
+            stack, id, cluster=cluster, name=name, shape=shape, capacity=capacity, max_gpus=16, node_role=role
+        )
+    else:
+        AutoModeNodePool(
+            stack, id, cluster=cluster, name=name, shape=shape, capacity=capacity, max_gpus=16, node_role=role
+        )
+
+
+def cluster_of(stack: cdk.Stack) -> eks.ICluster:
+    """Import a cluster with all that any pool asks for."""
+    vpc = ec2.Vpc.from_vpc_attributes(
+        stack,
+        "Vpc",
+        vpc_id="vpc-0123456789abcdef0",
+        availability_zones=[ZONE],
+        private_subnet_ids=["subnet-0123456789abcdef0"],
+        private_subnet_route_table_ids=["rtb-0123456789abcdef0"],
+    )
+    provider = eks.KubectlProvider.from_kubectl_provider_attributes(
+        stack,
+        "Kubectl",
+        service_token="arn:aws:lambda:us-east-1:111122223333:function:kubectl",
+        role=iam.Role.from_role_arn(stack, "KubectlRole", "arn:aws:iam::111122223333:role/kubectl"),
+    )
+    return eks.Cluster.from_cluster_attributes(
+        stack,
+        "Cluster",
+        cluster_name="demo",
+        vpc=vpc,
+        kubectl_provider=provider,
+        cluster_security_group_id="sg-0123456789abcdef0",
+        cluster_endpoint="https://0123456789ABCDEF.gr7.us-east-1.eks.amazonaws.com",
+        cluster_certificate_authority_data="Y2VydGlmaWNhdGU=",
+    )
+
+
+@pytest.fixture(scope="module")
+def matrix(tmp_path_factory: pytest.TempPathFactory) -> Matrix:
+    """All combinations, tried once."""
+    return Matrix(tmp_path_factory.mktemp("matrix"))
+
+
+def test_every_refusal_names_a_fact(matrix: Matrix) -> None:
+    assert matrix.unexplained == []
+
+
+def test_what_is_emitted_and_refused(matrix: Matrix, snapshot_yaml: SnapshotAssertion) -> None:
+    emitted, refused = sum(matrix.emitted.values()), sum(matrix.refused.values())
+
+    assert emitted + refused == len(catalogue()) * len(KINDS) * len(SYSTEMS) * len(CAPACITIES)
+    assert {
+        "tried": emitted + refused,
+        "emitted": emitted,
+        "refused": refused,
+        "emitted by kind, system and capacity": {", ".join(place): count for place, count in matrix.emitted.items()},
+        "refused because": dict(sorted(matrix.refused.items())),
+    } == snapshot_yaml
+
+
+def test_custom_resources_are_valid_for_their_definitions(matrix: Matrix, crds: Path) -> None:
+    schemas: dict[str, Any] = {}
+    checked = 0
+    for template in matrix.templates:
+        for each in manifests_of(json.loads(template.read_text())["Resources"]):
+            # EKS publishes no definition of Auto Mode's NodeClass.
+            if each["apiVersion"].startswith("eks.amazonaws.com/"):
+                continue
+            if each["kind"] not in schemas:
+                schemas[each["kind"]] = jsonschema.Draft7Validator(strict_schema(crds, each))
+            schemas[each["kind"]].validate(each | {"metadata": {}})
+            checked += 1
+    assert checked > 800
+
+
+def test_cfn_lint_finds_nothing(matrix: Matrix) -> None:
+    # E3010 counts resources, of which a stack here has more than CloudFormation takes. E3628 knows the types that
+    # have a price in us-east-1, and so neither p5e nor p6e-gb200; ours are held against botocore.
+    assert cfn_lint(matrix.templates, ignore=(*CDKS_OWN, "E3010", "E3628")) == []
+
+
+def test_readme_says_the_numbers(matrix: Matrix) -> None:
+    emitted, refused = sum(matrix.emitted.values()), sum(matrix.refused.values())
+    readme = " ".join((ROOT / "README.md").read_text().split())
+
+    assert f"of {emitted + refused:,} combinations {emitted:,} are emitted" in readme
