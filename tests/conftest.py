@@ -16,10 +16,11 @@ import pytest
 import yaml
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_eks_v2 as eks
-from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from syrupy.assertion import SnapshotAssertion
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
+
+from tests.clusters import imported_cluster, imported_vpc
 
 ROOT = Path(__file__).parents[1]
 FLAGS = json.loads((ROOT / "cdk.json").read_text())["context"]
@@ -35,33 +36,13 @@ def stack() -> cdk.Stack:
 @pytest.fixture
 def vpc(stack: cdk.Stack) -> ec2.IVpc:
     """An imported VPC with two private subnets."""
-    return ec2.Vpc.from_vpc_attributes(
-        stack,
-        "Vpc",
-        vpc_id="vpc-0123456789abcdef0",
-        availability_zones=["us-east-1a", "us-east-1b"],
-        private_subnet_ids=["subnet-0123456789abcdef0", "subnet-0123456789abcdef1"],
-        private_subnet_route_table_ids=["rtb-0123456789abcdef0", "rtb-0123456789abcdef1"],
-    )
+    return imported_vpc(stack)
 
 
 @pytest.fixture
 def cluster(stack: cdk.Stack, vpc: ec2.IVpc) -> eks.ICluster:
     """An imported cluster that manifests can be applied to."""
-    provider = eks.KubectlProvider.from_kubectl_provider_attributes(
-        stack,
-        "Kubectl",
-        service_token="arn:aws:lambda:us-east-1:111122223333:function:kubectl",
-        role=iam.Role.from_role_arn(stack, "KubectlRole", "arn:aws:iam::111122223333:role/kubectl"),
-    )
-    return eks.Cluster.from_cluster_attributes(
-        stack,
-        "Cluster",
-        cluster_name="demo",
-        vpc=vpc,
-        kubectl_provider=provider,
-        cluster_security_group_id="sg-0123456789abcdef0",
-    )
+    return imported_cluster(stack, vpc)
 
 
 @pytest.fixture

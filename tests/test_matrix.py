@@ -12,7 +12,6 @@ from typing import Any
 import aws_cdk as cdk
 import jsonschema
 import pytest
-from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
 from syrupy.assertion import SnapshotAssertion
@@ -30,6 +29,7 @@ from gpu_constructs import (
     Spot,
     catalogue,
 )
+from tests.clusters import CERTIFICATE, ENDPOINT, imported_cluster, imported_vpc
 from tests.conftest import ROOT
 from tests.linting import CDKS_OWN, cfn_lint
 from tests.schemas import strict_schema
@@ -70,7 +70,7 @@ class Matrix:
         app = cdk.App(context=context, outdir=str(folder), analytics_reporting=False)
         for kind, system, bought in self.places():
             stack = cdk.Stack(app, f"{kind}-{system}-{bought}".replace(" ", "-"))
-            cluster, role = cluster_of(stack), iam.Role.from_role_name(stack, "Nodes", "nodes")
+            cluster, role = joinable_cluster(stack), iam.Role.from_role_name(stack, "Nodes", "nodes")
             for number, name in enumerate(catalogue()):
                 self.attempt(stack, f"P{number}P", kind, system, bought, name, cluster, role)
         app.synth()
@@ -97,6 +97,16 @@ class Matrix:
             self.emitted[kind, system, bought] += 1
 
 
+def joinable_cluster(stack: cdk.Stack) -> eks.ICluster:
+    """Import a cluster with all that any pool asks for."""
+    return imported_cluster(
+        stack,
+        imported_vpc(stack, (ZONE,)),
+        cluster_endpoint=ENDPOINT,
+        cluster_certificate_authority_data=CERTIFICATE,
+    )
+
+
 def make(stack: cdk.Stack, id: str, kind: str, shape: NodeShape, capacity: Any, cluster: Any, role: Any) -> None:
     """Make one pool of a kind."""
     name = f"pool-{id.lower()}"
@@ -115,34 +125,6 @@ def make(stack: cdk.Stack, id: str, kind: str, shape: NodeShape, capacity: Any, 
         AutoModeNodePool(
             stack, id, cluster=cluster, name=name, shape=shape, capacity=capacity, max_gpus=16, node_role=role
         )
-
-
-def cluster_of(stack: cdk.Stack) -> eks.ICluster:
-    """Import a cluster with all that any pool asks for."""
-    vpc = ec2.Vpc.from_vpc_attributes(
-        stack,
-        "Vpc",
-        vpc_id="vpc-0123456789abcdef0",
-        availability_zones=[ZONE],
-        private_subnet_ids=["subnet-0123456789abcdef0"],
-        private_subnet_route_table_ids=["rtb-0123456789abcdef0"],
-    )
-    provider = eks.KubectlProvider.from_kubectl_provider_attributes(
-        stack,
-        "Kubectl",
-        service_token="arn:aws:lambda:us-east-1:111122223333:function:kubectl",
-        role=iam.Role.from_role_arn(stack, "KubectlRole", "arn:aws:iam::111122223333:role/kubectl"),
-    )
-    return eks.Cluster.from_cluster_attributes(
-        stack,
-        "Cluster",
-        cluster_name="demo",
-        vpc=vpc,
-        kubectl_provider=provider,
-        cluster_security_group_id="sg-0123456789abcdef0",
-        cluster_endpoint="https://0123456789ABCDEF.gr7.us-east-1.eks.amazonaws.com",
-        cluster_certificate_authority_data="Y2VydGlmaWNhdGU=",
-    )
 
 
 @pytest.fixture(scope="module")

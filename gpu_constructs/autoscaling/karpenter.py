@@ -38,7 +38,7 @@ class Karpenter(Construct):
 
     Raises:
         TypeError: An argument has the wrong type.
-        ValueError: The cluster has no kubectl provider.
+        ValueError: The cluster has no kubectl provider, has Karpenter, or is in Auto Mode.
 
     Attributes:
         node_role: Role of the nodes.
@@ -50,6 +50,11 @@ class Karpenter(Construct):
         who = PathOf(self)
         ref = cluster_ref(who, cluster, kubectl=True)
         refuse_unless_role(who, "node_role", node_role)
+        if ref.auto_mode:
+            raise ValueError(
+                f"{who}: cluster must not be in EKS Auto Mode, which runs a Karpenter of its own, got one that is; use "
+                "AutoModeNodePool"
+            )
         ref.claim(who, "Karpenter", why="both are the helm release 'karpenter'")
 
         queue = InterruptionQueue(self, "Interruptions")

@@ -13,9 +13,10 @@ import pytest
 import yaml
 from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_lambda as lambda_
 from syrupy.assertion import SnapshotAssertion
 
-from gpu_constructs import Karpenter
+from gpu_constructs import AutoModeNodePool, Karpenter, NodeShape
 from gpu_constructs.autoscaling.karpenter import controller_values
 from gpu_constructs.autoscaling.karpenter_policies import KarpenterScope, karpenter_policies
 from tests.conftest import ROOT
@@ -148,6 +149,23 @@ def test_refuses_a_second_controller(stack: cdk.Stack, cluster: eks.ICluster) ->
 
     with pytest.raises(ValueError, match=r"Test/Again: cluster must have one Karpenter, .* beside 'Test/Karpenter'"):
         Karpenter(stack, "Again", cluster=cluster)
+
+
+def test_refuses_a_cluster_in_auto_mode(stack: cdk.Stack) -> None:
+    layer = lambda_.LayerVersion.from_layer_version_arn(
+        stack, "Layer", "arn:aws:lambda:us-east-1:111122223333:layer:kubectl:1"
+    )
+    auto = eks.Cluster(
+        stack,
+        "Auto",
+        version=eks.KubernetesVersion.of("1.36"),
+        kubectl_provider_options=eks.KubectlProviderOptions(kubectl_layer=layer),
+    )
+
+    with pytest.raises(ValueError, match="Test/Karpenter: cluster must not be in EKS Auto Mode"):
+        Karpenter(stack, "Karpenter", cluster=auto)
+    shape = NodeShape(instance_types=("g6.xlarge",), operating_system="bottlerocket")
+    assert AutoModeNodePool(stack, "Pool", cluster=auto, name="l4", shape=shape, max_gpus=1).name == "l4"
 
 
 def test_conditions_take_a_name_known_only_at_deployment(stack: cdk.Stack, created_cluster: eks.Cluster) -> None:

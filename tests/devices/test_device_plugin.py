@@ -119,6 +119,8 @@ def test_an_image_known_only_at_deployment_passes(stack: cdk.Stack, cluster: eks
 def test_the_release_that_gave_efa_back_is_accepted(stack: cdk.Stack, cluster: eks.ICluster) -> None:
     plugin(stack, cluster, image="nvcr.io/nvidia/k8s-device-plugin:v0.19.3")
 
+    assert "k8s-device-plugin:v0.19.3" in str(manifest(resources_of(stack), "DaemonSet"))
+
 
 def test_refuses_a_cluster_nothing_can_be_applied_to(stack: cdk.Stack) -> None:
     bare = eks.Cluster.from_cluster_attributes(stack, "Bare", cluster_name="bare")

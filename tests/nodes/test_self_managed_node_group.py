@@ -28,13 +28,14 @@ from gpu_constructs import (
 )
 from gpu_constructs.nodes.bootstrap import Membership, image_parameter
 from gpu_constructs.nodes.user_data import joining_user_data
+from tests.clusters import CERTIFICATE, ENDPOINT, imported_cluster
 from tests.templates import depends_on, of_type, only, resources_of, slice_of, text_of
 
 ASG, TEMPLATE = "AWS::AutoScaling::AutoScalingGroup", "AWS::EC2::LaunchTemplate"
 MEMBERSHIP = Membership(
     name="demo",
-    endpoint="https://0123456789ABCDEF.gr7.us-east-1.eks.amazonaws.com",
-    certificate_authority="Y2VydGlmaWNhdGU=",
+    endpoint=ENDPOINT,
+    certificate_authority=CERTIFICATE,
     service_cidr="172.20.0.0/16",
     image_parameter="/image",
 )
@@ -45,15 +46,7 @@ TAINT = "k8s.io/cluster-autoscaler/node-template/taint/nvidia.com/gpu"
 @pytest.fixture
 def joinable(stack: cdk.Stack, vpc: ec2.IVpc) -> eks.ICluster:
     """An imported cluster with everything a node joins by."""
-    return eks.Cluster.from_cluster_attributes(
-        stack,
-        "Joinable",
-        cluster_name="demo",
-        vpc=vpc,
-        cluster_endpoint=MEMBERSHIP.endpoint,
-        cluster_certificate_authority_data=MEMBERSHIP.certificate_authority,
-        cluster_security_group_id="sg-0123456789abcdef0",
-    )
+    return imported_cluster(stack, vpc, cluster_endpoint=ENDPOINT, cluster_certificate_authority_data=CERTIFICATE)
 
 
 def group(stack: cdk.Stack, cluster: eks.ICluster, /, **changes: Any) -> SelfManagedNodeGroup:

@@ -152,4 +152,4 @@ def test_refuses_a_name_that_is_no_string() -> None:
 
 
 def test_accepts_the_longest_object_name() -> None:
-    refuse_unless_object_name("pool", "name", "x" * 63)
+    assert refuse_unless_object_name("pool", "name", "x" * 63) is None  # type: ignore[func-returns-value]

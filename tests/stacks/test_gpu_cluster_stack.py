@@ -149,6 +149,14 @@ def test_core_objects_are_valid_kubernetes(resources: dict[str, Any], minor: str
         kubernetes_validate.validate(each, minor, strict=True)
 
 
+def test_a_typo_in_a_core_object_would_be_found(resources: dict[str, Any]) -> None:
+    [daemon_set] = [each for each in manifests_of(resources) if each["kind"] == "DaemonSet"]
+    daemon_set["spec"]["template"]["spec"]["priorityClas"] = "system-node-critical"
+
+    with pytest.raises(kubernetes_validate.ValidationError, match="priorityClas"):
+        kubernetes_validate.validate(daemon_set, "1.36", strict=True)
+
+
 def test_custom_resources_are_valid_for_their_definitions(templates: dict[str, dict[str, Any]], crds: Path) -> None:
     custom = [each for each in manifests_of(templates["karpenter"]["Resources"]) if each["apiVersion"] not in CORE]
 
