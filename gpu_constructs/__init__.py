@@ -19,13 +19,20 @@ if TYPE_CHECKING:
     from gpu_constructs.devices.device_plugin import DevicePlugin
     from gpu_constructs.devices.efa_device_plugin import EfaDevicePlugin
     from gpu_constructs.hardware.catalogue import InstanceType, catalogue, instance_type
+    from gpu_constructs.hardware.search import find_instance_types
     from gpu_constructs.nodes.bootstrap import Bootstrap
     from gpu_constructs.nodes.managed_node_group import ManagedNodeGroup
+    from gpu_constructs.nodes.node_termination_handler import NodeTerminationHandler
     from gpu_constructs.nodes.self_managed_node_group import SelfManagedNodeGroup
     from gpu_constructs.pools.capacity import Capacity, CapacityBlock, OnDemand, Reservation, Spot
+    from gpu_constructs.pools.custom_image import CustomImage
     from gpu_constructs.pools.disk import Disk
+    from gpu_constructs.pools.disruption import Budget, Disruption
+    from gpu_constructs.pools.kubelet import Kubelet
+    from gpu_constructs.pools.node_repair import NodeRepair, RepairOverride
     from gpu_constructs.pools.node_shape import NodeShape
     from gpu_constructs.pools.pool import Pool
+    from gpu_constructs.pools.scaling_options import ScalingOptions
     from gpu_constructs.pools.sharing import Exclusive, Sharing
     from gpu_constructs.pools.taint import GPU_TAINT, Taint
     from gpu_constructs.workloads.smoke_test import GpuSmokeTest
@@ -36,11 +43,14 @@ __all__ = [
     "GPU_TAINT",
     "AutoModeNodePool",
     "Bootstrap",
+    "Budget",
     "Capacity",
     "CapacityBlock",
     "ClusterAutoscaler",
+    "CustomImage",
     "DevicePlugin",
     "Disk",
+    "Disruption",
     "EfaDevicePlugin",
     "Exclusive",
     "GpuCluster",
@@ -48,17 +58,23 @@ __all__ = [
     "InstanceType",
     "Karpenter",
     "KarpenterNodePool",
+    "Kubelet",
     "ManagedNodeGroup",
+    "NodeRepair",
     "NodeShape",
+    "NodeTerminationHandler",
     "OnDemand",
     "Pool",
+    "RepairOverride",
     "Reservation",
+    "ScalingOptions",
     "SelfManagedNodeGroup",
     "Sharing",
     "Spot",
     "SystemNodes",
     "Taint",
     "catalogue",
+    "find_instance_types",
     "gpu_vpc",
     "instance_type",
 ]
@@ -66,11 +82,14 @@ __all__ = [
 _MODULES = {
     "AutoModeNodePool": "autoscaling.auto_mode_node_pool",
     "Bootstrap": "nodes.bootstrap",
+    "Budget": "pools.disruption",
     "Capacity": "pools.capacity",
     "CapacityBlock": "pools.capacity",
     "ClusterAutoscaler": "autoscaling.cluster_autoscaler",
+    "CustomImage": "pools.custom_image",
     "DevicePlugin": "devices.device_plugin",
     "Disk": "pools.disk",
+    "Disruption": "pools.disruption",
     "EfaDevicePlugin": "devices.efa_device_plugin",
     "Exclusive": "pools.sharing",
     "GPU_TAINT": "pools.taint",
@@ -79,17 +98,23 @@ _MODULES = {
     "InstanceType": "hardware.catalogue",
     "Karpenter": "autoscaling.karpenter",
     "KarpenterNodePool": "autoscaling.karpenter_node_pool",
+    "Kubelet": "pools.kubelet",
     "ManagedNodeGroup": "nodes.managed_node_group",
+    "NodeRepair": "pools.node_repair",
     "NodeShape": "pools.node_shape",
+    "NodeTerminationHandler": "nodes.node_termination_handler",
     "OnDemand": "pools.capacity",
     "Pool": "pools.pool",
+    "RepairOverride": "pools.node_repair",
     "Reservation": "pools.capacity",
+    "ScalingOptions": "pools.scaling_options",
     "SelfManagedNodeGroup": "nodes.self_managed_node_group",
     "Sharing": "pools.sharing",
     "Spot": "pools.capacity",
     "SystemNodes": "cluster.system_nodes",
     "Taint": "pools.taint",
     "catalogue": "hardware.catalogue",
+    "find_instance_types": "hardware.search",
     "gpu_vpc": "cluster.network",
     "instance_type": "hardware.catalogue",
 }

@@ -161,13 +161,19 @@ class ClusterRef:
             )
         claims[what] = str(who)
 
+    @cached_property
+    def stated_version(self) -> str | None:
+        """Kubernetes minor version that the template states; ``None`` for an imported cluster."""
+        stated = self._resource.version if self._resource else None
+        return stated if stated and not cdk.Token.is_unresolved(stated) else None
+
     def kubernetes_version(self, given: str | None, *, who: object) -> str:
         """Return the Kubernetes minor version, from the cluster or as given for an imported one.
 
         Raises:
             ValueError: It is not known, is none this library supports, or differs from the cluster's own.
         """
-        stated = self._resource.version if self._resource else None
+        stated = self.stated_version
         if stated is None and given is None:
             raise ValueError(
                 f"{who}: kubernetes_version must be given for an imported cluster, got None; "
@@ -256,10 +262,10 @@ def _refuse_unless_cluster(who: object, cluster: object) -> None:
     older = hasattr(cluster, "kubectl_layer")
     if older or not hasattr(cluster, "cluster_name"):
         what = "one of aws_cdk.aws_eks" if older else type(cluster).__name__
-        raise TypeError(
-            f"{who}: cluster must be a cluster of aws_cdk.aws_eks_v2, got {what}; import others with "
-            "aws_eks_v2.Cluster.from_cluster_attributes"
-        )
+        fix = "import others with aws_eks_v2.Cluster.from_cluster_attributes"
+        if not older and hasattr(cluster, "cluster"):
+            fix = "pass its attribute 'cluster'"
+        raise TypeError(f"{who}: cluster must be a cluster of aws_cdk.aws_eks_v2, got {what}; {fix}")
 
 
 def _given_subnets(given: object, who: object) -> list[ec2.ISubnet]:

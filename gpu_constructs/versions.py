@@ -58,10 +58,12 @@ class KubernetesMinor:
     Attributes:
         kubectl_layer: Module of the Lambda layer with kubectl and helm; its package is in requirements.txt.
         cluster_autoscaler: Image of cluster autoscaler; its minor must equal the cluster's.
+        al2023: Release of the AL2023 images, as managed node groups name it.
     """
 
     kubectl_layer: str
     cluster_autoscaler: Image
+    al2023: Pin
 
 
 def _autoscaler(version: str) -> Image:
@@ -73,19 +75,35 @@ def _autoscaler(version: str) -> Image:
     )
 
 
+_AL2023_DATE = "20260714"
+_AL2023_SOURCE = "https://github.com/awslabs/amazon-eks-ami/blob/v20260724/CHANGELOG.md"
+
+
+def _al2023(patch: str) -> Pin:
+    return Pin(version=f"{patch}-{_AL2023_DATE}", source=_AL2023_SOURCE, as_of="2026-07-23")
+
+
 DEFAULT_KUBERNETES = "1.36"
 KUBERNETES = {
     "1.33": KubernetesMinor(
-        kubectl_layer="aws_cdk.lambda_layer_kubectl_v33", cluster_autoscaler=_autoscaler("v1.33.6")
+        kubectl_layer="aws_cdk.lambda_layer_kubectl_v33",
+        cluster_autoscaler=_autoscaler("v1.33.6"),
+        al2023=_al2023("1.33.13"),
     ),
     "1.34": KubernetesMinor(
-        kubectl_layer="aws_cdk.lambda_layer_kubectl_v34", cluster_autoscaler=_autoscaler("v1.34.5")
+        kubectl_layer="aws_cdk.lambda_layer_kubectl_v34",
+        cluster_autoscaler=_autoscaler("v1.34.5"),
+        al2023=_al2023("1.34.9"),
     ),
     "1.35": KubernetesMinor(
-        kubectl_layer="aws_cdk.lambda_layer_kubectl_v35", cluster_autoscaler=_autoscaler("v1.35.2")
+        kubectl_layer="aws_cdk.lambda_layer_kubectl_v35",
+        cluster_autoscaler=_autoscaler("v1.35.2"),
+        al2023=_al2023("1.35.6"),
     ),
     "1.36": KubernetesMinor(
-        kubectl_layer="aws_cdk.lambda_layer_kubectl_v36", cluster_autoscaler=_autoscaler("v1.36.1")
+        kubectl_layer="aws_cdk.lambda_layer_kubectl_v36",
+        cluster_autoscaler=_autoscaler("v1.36.1"),
+        al2023=_al2023("1.36.2"),
     ),
 }
 
@@ -127,11 +145,19 @@ EFA_DEVICE_PLUGIN = Chart(
     as_of="2026-08-03",
 )
 
+NODE_TERMINATION_HANDLER = Chart(
+    version="0.27.6",
+    name="aws-node-termination-handler",
+    repository="oci://public.ecr.aws/aws-ec2/helm/aws-node-termination-handler",
+    source="https://github.com/aws/aws-node-termination-handler/releases/tag/v1.25.6",
+    as_of="2026-04-02",
+)
+
 # NVIDIA driver branch of the EKS images for AL2023 and Bottlerocket, every supported Kubernetes minor.
 DRIVER_BRANCH = 580
 # What an EC2NodeClass names in `alias: <family>@<version>`. A pinned release keeps nodes until the pin moves.
 AMI_RELEASES = {
-    "al2023": Pin(version="v20260724", source="https://github.com/awslabs/amazon-eks-ami/releases", as_of="2026-07-24"),
+    "al2023": Pin(version=f"v{_AL2023_DATE}", source=_AL2023_SOURCE, as_of="2026-07-23"),
     "bottlerocket": Pin(
         version="1.66.0", source="https://github.com/bottlerocket-os/bottlerocket/pull/4946", as_of="2026-09-19"
     ),

@@ -44,7 +44,7 @@ class GpuClusterStack(cdk.Stack):
             admins=says.admins,
             system_nodes=says.system_nodes,
         )
-        self.cluster = gpu.cluster
+        self.cluster, self.first_deployment = gpu.cluster, says.first_deployment
         DevicePlugin(self, "DevicePlugin", cluster=self.cluster)
         if says.autoscaler == "karpenter":
             karpenter = Karpenter(self, "Karpenter", cluster=self.cluster)
@@ -67,6 +67,7 @@ class GpuClusterStack(cdk.Stack):
             capacity=says.bought,
             min_nodes=says.min_nodes,
             max_nodes=says.max_nodes,
+            initial_nodes=says.min_nodes if self.first_deployment else None,
         )
 
     def _node_pool(self, says: PoolOptions, karpenter: Karpenter) -> Pool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, get_args
 
 from gpu_constructs.cluster.system_nodes import SystemNodes
@@ -93,6 +93,7 @@ class GpuClusterOptions:
             Default: everybody who has credentials.
         admins: ARNs of IAM users or roles that administer the cluster.
         smoke_test: Run nvidia-smi on the first pool after each change of it.
+        first_deployment: The node groups do not exist yet: state the size that each starts with.
 
     Raises:
         TypeError: A value has the wrong type.
@@ -109,6 +110,7 @@ class GpuClusterOptions:
     public_access_cidrs: Sequence[str] | None = None
     admins: Sequence[str] = ()
     smoke_test: bool = False
+    first_deployment: bool = False
 
     def __post_init__(self) -> None:
         refuse_unless_one_of("context", "autoscaler", self.autoscaler, get_args(Autoscaler))
@@ -128,23 +130,28 @@ class GpuClusterOptions:
     @property
     def system_nodes(self) -> SystemNodes:
         """The nodes without GPUs. Karpenter leaves node groups alone, so that two of them stay two."""
-        return SystemNodes(
-            instance_types=self.system_instance_types, max_nodes=2 if self.autoscaler == "karpenter" else 4
+        smallest = SystemNodes(instance_types=self.system_instance_types)
+        return replace(
+            smallest,
+            max_nodes=smallest.min_nodes if self.autoscaler == "karpenter" else smallest.max_nodes,
+            initial_nodes=smallest.min_nodes if self.first_deployment else None,
         )
 
 
 _OPTIONS = tuple(each.name for each in fields(GpuClusterOptions))
+# Keys that the cdk CLI keeps in cdk.context.json.
+_OF_THE_CLI = ("acknowledged-issue-numbers", "cli-telemetry")
 _POOL_OPTIONS = tuple(each.name for each in fields(PoolOptions))
 
 
 def options_from_context(context: Mapping[str, Any]) -> GpuClusterOptions:
-    """Read options from CDK context. Keys of CDK itself and of others, which contain ``:`` or ``/``, are left alone.
+    """Read options from CDK context. Keys of CDK and of others, which contain ``:`` or ``/``, are left alone.
 
     Raises:
         TypeError: A value has the wrong type.
         ValueError: A key or value is unknown.
     """
-    ours = {key: value for key, value in context.items() if ":" not in key and "/" not in key}
+    ours = {key: each for key, each in context.items() if not (":" in key or "/" in key or key in _OF_THE_CLI)}
     _refuse_unknown("context", ours, _OPTIONS)
     return GpuClusterOptions(**{key: _READ.get(key, _as_is)(key, value) for key, value in ours.items()})
 
@@ -167,7 +174,11 @@ def _json(key: str, value: Any) -> Any:
     try:
         return json.loads(value)
     except json.JSONDecodeError as error:
-        raise ValueError(f"context: {key} must be JSON on the command line, got {value!r}; {error}") from error
+        example = _EXAMPLES.get(key, "true")
+        raise ValueError(f"context: {key} must be JSON such as {example}, got {value!r}; {error}") from error
+
+
+_EXAMPLES = {"nat_gateways": "2", "pools": '[{"name": "l4", "instance_types": ["g6.xlarge"]}]'}
 
 
 def _list(key: str, value: Any) -> Any:
@@ -214,4 +225,5 @@ _READ: dict[str, Callable[[str, Any], Any]] = {
     "public_access_cidrs": _list,
     "admins": _list,
     "smoke_test": _boolean,
+    "first_deployment": _boolean,
 }

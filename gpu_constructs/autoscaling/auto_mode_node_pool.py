@@ -12,16 +12,19 @@ from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from gpu_constructs.autoscaling import auto_mode_manifests as manifests
-from gpu_constructs.autoscaling.karpenter_manifests import Network
-from gpu_constructs.autoscaling.pool_arguments import (
+from gpu_constructs.autoscaling.karpenter_node_pool import default_disruption
+from gpu_constructs.autoscaling.node_pool_spec import (
+    Network,
+    NodePoolSpec,
+    capacities_of,
     refuse_unless_launchable,
-    refuse_unless_max_gpus,
     security_groups,
 )
 from gpu_constructs.cluster_ref import AnyCluster, ClusterRef, PathOf, cluster_ref, refuse_unless_role
 from gpu_constructs.delivery import apply_manifests
 from gpu_constructs.nodes.zones import refuse_unless_one_zone
 from gpu_constructs.pools.capacity import Capacity, OnDemand
+from gpu_constructs.pools.disruption import Disruption
 from gpu_constructs.pools.node_shape import NodeShape
 
 # Source: https://docs.aws.amazon.com/eks/latest/userguide/auto-create-node-role.html
@@ -39,8 +42,13 @@ class AutoModeNodePool(Construct):
         cluster: Cluster in Auto Mode; needs a kubectl provider.
         name: Name of both objects, and value of the nodes' label ``gpu-constructs.io/pool``.
         shape: What every node looks like, with ``operating_system="bottlerocket"``, which Auto Mode's image is.
-        max_gpus: Most GPUs alive in the pool, in whole devices.
-        capacity: How the instances are bought.
+        max_gpus: Most GPUs alive in the pool, in whole devices. Default: none, for a static pool.
+        replicas: Nodes of a static pool, which are there with or without pods. Default: the nodes follow the pods.
+        spare_nodes: Nodes that a static pool may have above ``replicas`` while one is replaced.
+        capacity: How the instances are bought; of several ways Auto Mode takes reserved instances first, then spot,
+            then on-demand.
+        weight: Preference among pools that fit a pod, 1 to 100, higher first. Default: none.
+        disruption: When nodes are removed or replaced. Default: by the shape's purpose; without one, as for training.
         node_role: Role of the nodes, with an access entry of type EC2. Default: one role and entry shared by the Auto
             Mode pools of the cluster.
         subnets: Where nodes may start. Default: the private subnets of the cluster's VPC.
@@ -59,8 +67,12 @@ class AutoModeNodePool(Construct):
         cluster: AnyCluster,
         name: str,
         shape: NodeShape,
-        max_gpus: int,
-        capacity: Capacity = OnDemand(),  # noqa: B008 - frozen value
+        max_gpus: int | None = None,
+        replicas: int | None = None,
+        spare_nodes: int = 1,
+        capacity: Capacity | Sequence[Capacity] = OnDemand(),  # noqa: B008 - frozen value
+        weight: int | None = None,
+        disruption: Disruption | None = None,
         node_role: iam.IRole | None = None,
         subnets: Sequence[ec2.ISubnet] | None = None,
         security_group_ids: Sequence[str] | None = None,
@@ -68,11 +80,20 @@ class AutoModeNodePool(Construct):
         super().__init__(scope, id)
         who = PathOf(self)
         ref = cluster_ref(who, cluster, kubectl=True)
-        refuse_unless_launchable(who, name=name, shape=shape, capacity=capacity)
-        refuse_unless_max_gpus(who, shape, max_gpus)
+        spec = NodePoolSpec(
+            name=name,
+            shape=shape,
+            capacities=capacities_of(who, capacity),
+            max_gpus=max_gpus,
+            replicas=replicas,
+            spare_nodes=spare_nodes,
+            weight=weight,
+            disruption=disruption if disruption is not None else default_disruption(shape),
+        )
+        refuse_unless_launchable(who, spec)
         _refuse_what_auto_mode_cannot(who, ref, name, shape)
         refuse_unless_role(who, "node_role", node_role)
-        chosen = ref.subnets(subnets, who=who, zone=capacity.availability_zone)
+        chosen = spec.subnets(ref, subnets, who=who)
         refuse_unless_one_zone(who, shape, chosen)
         network = Network(
             subnet_ids=[each.subnet_id for each in chosen],
@@ -84,16 +105,9 @@ class AutoModeNodePool(Construct):
         self.shape = shape
         self.node_role = node_role if node_role is not None else _shared_role(self, ref)
         role_name = self.node_role.role_name
-        self.node_class = apply_manifests(
-            self,
-            "NodeClass",
-            cluster=ref,
-            manifests=[
-                manifests.node_class(name=name, shape=shape, capacity=capacity, role_name=role_name, network=network)
-            ],
-        )
-        pool = manifests.node_pool(name=name, shape=shape, capacity=capacity, max_gpus=max_gpus)
-        self.resource = apply_manifests(self, "Resource", cluster=ref, manifests=[pool])
+        made = manifests.node_class(spec=spec, role_name=role_name, network=network)
+        self.node_class = apply_manifests(self, "NodeClass", cluster=ref, manifests=[made])
+        self.resource = apply_manifests(self, "Resource", cluster=ref, manifests=[manifests.node_pool(spec)])
         # On the way down: pool, class (which waits until the nodes are gone), access of the nodes.
         self.resource.node.add_dependency(self.node_class)
         if node_role is None:
@@ -114,6 +128,16 @@ def _refuse_what_auto_mode_cannot(who: object, cluster: ClusterRef, name: str, s
         raise ValueError(
             f"{who}: shape must be without placement_group, got {shape.placement_group!r}; Auto Mode has none"
         )
+    uncounted = [each.name for each in shape.types if each.ec2_gpus == 0]
+    if uncounted:
+        raise ValueError(
+            f"{who}: shape must have instance types whose GPUs EC2 counts, got {', '.join(uncounted)}; Auto Mode takes "
+            "a fraction of a GPU for none and never launches it, use a KarpenterNodePool or a ManagedNodeGroup"
+        )
+    own = {"image": shape.image, "kubelet": shape.kubelet.config() | shape.kubelet.pulls(), "tags": dict(shape.tags)}
+    for argument, value in (own | {"soci": shape.soci, "disk.snapshot_id": shape.disk.snapshot_id}).items():
+        if value:
+            raise ValueError(f"{who}: shape must be without {argument}, got {value!r}; Auto Mode's nodes take none")
     if not shape.raid0:
         raise ValueError(f"{who}: shape must have raid0=True, got False; Auto Mode always joins the local disks")
 

@@ -3,23 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import aws_cdk as cdk
+import jsii
 from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from gpu_constructs.autoscaling.interruption_queue import InterruptionQueue
 from gpu_constructs.autoscaling.karpenter_policies import KarpenterScope, karpenter_policies
 from gpu_constructs.cluster_ref import AnyCluster, ClusterRef, PathOf, cluster_ref, refuse_unless_role, string_equals
 from gpu_constructs.delivery import install_helm_chart
+from gpu_constructs.nodes.interruption_queue import InterruptionQueue, event
 from gpu_constructs.nodes.node_role import make_node_role
 from gpu_constructs.pod_identity import PodIdentity, policy_document
 from gpu_constructs.versions import KARPENTER, KARPENTER_CRDS
 
+FeatureGate = Literal["nodeRepair", "nodeOverlay", "reservedCapacity", "staticCapacity"]
 NAMESPACE = "kube-system"
 SERVICE_ACCOUNT = "karpenter"
+# Source: cloudformation.yaml of karpenter-provider-aws v1.14.1 (see karpenter_policies.py).
+INTERRUPTIONS = {
+    "ScheduledChange": event("aws.health", "AWS Health Event"),
+    "SpotInterruption": event("aws.ec2", "EC2 Spot Instance Interruption Warning"),
+    "Rebalance": event("aws.ec2", "EC2 Instance Rebalance Recommendation"),
+    "InstanceStateChange": event("aws.ec2", "EC2 Instance State-change Notification"),
+    "CapacityReservationInterruption": event("aws.ec2", "EC2 Capacity Reservation Instance Interruption Warning"),
+}
 
 
 class Karpenter(Construct):
@@ -35,6 +45,8 @@ class Karpenter(Construct):
         cluster: Cluster to install into; needs a kubectl provider. Not one in EKS Auto Mode, which runs its own.
         node_role: Role of the nodes that Karpenter launches, with an access entry of its own.
             Default: a new role and access entry.
+        node_repair: Replace nodes that the node monitoring agent finds broken, also under running pods; alpha in the
+            pinned version. It needs the add-on ``eks-node-monitoring-agent``.
 
     Raises:
         TypeError: An argument has the wrong type.
@@ -45,7 +57,15 @@ class Karpenter(Construct):
         chart: The controller's release; what uses it depends on it.
     """
 
-    def __init__(self, scope: Construct, id: str, *, cluster: AnyCluster, node_role: iam.IRole | None = None) -> None:
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        cluster: AnyCluster,
+        node_role: iam.IRole | None = None,
+        node_repair: bool = False,
+    ) -> None:
         super().__init__(scope, id)
         who = PathOf(self)
         ref = cluster_ref(who, cluster, kubectl=True)
@@ -57,7 +77,10 @@ class Karpenter(Construct):
             )
         ref.claim(who, "Karpenter", why="both are the helm release 'karpenter'")
 
-        queue = InterruptionQueue(self, "Interruptions")
+        self._gates: dict[FeatureGate, bool] = {"nodeRepair": True} if node_repair else {}
+        queue = InterruptionQueue(
+            self, "Interruptions", rules=INTERRUPTIONS, target_id="KarpenterInterruptionQueueTarget"
+        )
         self.node_role = node_role if node_role is not None else self._make_node_role(ref)
         identity = PodIdentity(
             self,
@@ -75,11 +98,17 @@ class Karpenter(Construct):
             cluster=ref,
             chart=KARPENTER,
             namespace=NAMESPACE,
-            values=controller_values(cluster_name=ref.name_token, queue_name=queue.name),
+            values=controller_values(
+                cluster_name=ref.name_token, queue_name=queue.name, gates=cdk.Lazy.any(_Gates(self._gates))
+            ),
         )
         # Created after, and deleted before, what the controller cannot work without.
         for needed in (crds, identity, queue, *self._own_access(), *ref.foundation):
             self.chart.node.add_dependency(needed)
+
+    def enable(self, *gates: FeatureGate) -> None:
+        """Switch on feature gates of the controller, as pools do that need them."""
+        self._gates |= dict.fromkeys(gates, True)
 
     def _make_node_role(self, cluster: ClusterRef) -> iam.IRole:
         role = make_node_role(self, "NodeRole", cluster)
@@ -109,14 +138,25 @@ class Karpenter(Construct):
         ]
 
 
-def controller_values(*, cluster_name: str, queue_name: str) -> Mapping[str, Any]:
+@jsii.implements(cdk.IStableAnyProducer)
+class _Gates:
+    """The feature gates of the controller, known when every pool has been defined."""
+
+    def __init__(self, gates: Mapping[FeatureGate, bool]) -> None:
+        self._gates = gates
+
+    def produce(self) -> Any:
+        return dict(sorted(self._gates.items()))
+
+
+def controller_values(*, cluster_name: str, queue_name: str, gates: Any) -> Mapping[str, Any]:
     """Return the values of the controller's chart.
 
     Source: karpenter-provider-aws v1.14.1 charts/karpenter/values.yaml
     """
     return {
         "serviceAccount": {"name": SERVICE_ACCOUNT},
-        "settings": {"clusterName": cluster_name, "interruptionQueue": queue_name},
+        "settings": {"clusterName": cluster_name, "interruptionQueue": queue_name, "featureGates": gates},
         # The chart sets none, and the kubelet evicts a pod without requests first.
         "controller": {
             "resources": {

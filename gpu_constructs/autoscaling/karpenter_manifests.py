@@ -1,59 +1,30 @@
-"""NodePool and EC2NodeClass: what Karpenter may launch, and how it launches it."""
+"""NodePool, EC2NodeClass and NodeOverlay: what Karpenter may launch, how, and what it cannot know by itself."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from gpu_constructs.autoscaling.node_pool_spec import Network, NodePoolSpec, is_in, node_taints
 from gpu_constructs.nodes.launch_template import block_device
-from gpu_constructs.pools.capacity import Capacity, CapacityBlock, Reservation
+from gpu_constructs.nodes.user_data import node_class_user_data
 from gpu_constructs.pools.node_labels import GPU_RESOURCE
 from gpu_constructs.pools.node_shape import NodeShape
 from gpu_constructs.pools.operating_system import Volume
 
-KUBERNETES_ARCHITECTURE = {"x86_64": "amd64", "arm64": "arm64"}
-# No running pod is ever moved. A new image reaches a node when it has become empty.
-ONLY_EMPTY_NODES: dict[str, Any] = {
-    "consolidationPolicy": "WhenEmpty",
-    "consolidateAfter": "10m",
-    "budgets": [
-        {"nodes": "100%", "reasons": ["Empty"]},
-        {"nodes": "0", "reasons": ["Drifted", "Underutilized"]},
-    ],
-}
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Network:
-    """Where Karpenter starts nodes.
-
-    Attributes:
-        subnet_ids: Ids of the subnets.
-        security_group_ids: Ids of the nodes' security groups.
-    """
-
-    subnet_ids: Sequence[str]
-    security_group_ids: Sequence[str]
+_AMI_FAMILY = {"al2023": "AL2023", "bottlerocket": "Bottlerocket"}
 
 
 def ec2_node_class(
-    *,
-    name: str,
-    shape: NodeShape,
-    capacity: Capacity,
-    ami_release: str,
-    role_name: str,
-    network: Network,
-    cluster_name: str,
+    *, spec: NodePoolSpec, ami_release: str, role_name: str, network: Network, cluster_name: str
 ) -> dict[str, Any]:
     """Return the EC2NodeClass. Its alias makes Karpenter boot GPU types from the NVIDIA image.
 
     Source: https://karpenter.sh/docs/concepts/nodeclasses/
     """
-    spec: dict[str, Any] = {
+    shape = spec.shape
+    found: dict[str, Any] = {
         "role": role_name,
-        "amiSelectorTerms": [{"alias": f"{shape.operating_system}@{ami_release}"}],
+        **_image(shape, ami_release),
         "subnetSelectorTerms": [{"id": id} for id in network.subnet_ids],
         "securityGroupSelectorTerms": [{"id": id} for id in network.security_group_ids],
         "blockDeviceMappings": [_block_device(volume) for volume in shape.volumes],
@@ -63,80 +34,93 @@ def ec2_node_class(
             "httpPutResponseHopLimit": 1,
             "httpTokens": "required",
         },
-        "tags": {"Name": f"{cluster_name}-{name}"},
+        "tags": {"Name": f"{cluster_name}-{spec.name}"} | dict(shape.tags),
     }
     if shape.uses_raid0:
-        spec["instanceStorePolicy"] = "RAID0"
+        found["instanceStorePolicy"] = "RAID0"
+    if kubelet := shape.kubelet.config():
+        found["kubelet"] = kubelet
+    if user_data := node_class_user_data(shape):
+        found["userData"] = user_data
     if shape.efa:
-        spec["networkInterfaces"] = [
+        found["networkInterfaces"] = [
             {"networkCardIndex": each.card, "deviceIndex": each.device, "interfaceType": each.kind}
             for each in shape.types[0].efa_interfaces
         ]
     if shape.placement_group is not None:
-        spec["placementGroupSelector"] = {"name": shape.placement_group}
-    if isinstance(capacity, (Reservation, CapacityBlock)):
-        # Without it Karpenter takes no reservation, however the pool's capacity type reads.
-        spec["capacityReservationSelectorTerms"] = [{"id": capacity.id}]
+        found["placementGroupSelector"] = {"name": shape.placement_group}
+    if spec.reservations:
+        found["capacityReservationSelectorTerms"] = spec.reservations
     return {
         "apiVersion": "karpenter.k8s.aws/v1",
         "kind": "EC2NodeClass",
-        "metadata": {"name": name},
-        "spec": spec,
+        "metadata": {"name": spec.name},
+        "spec": found,
     }
 
 
-def node_pool(*, name: str, shape: NodeShape, capacity: Capacity, max_gpus: int) -> dict[str, Any]:
-    """Return the NodePool. Only empty nodes are removed or replaced: no running pod is ever moved.
+def node_pool(spec: NodePoolSpec) -> dict[str, Any]:
+    """Return the NodePool.
 
     Source: https://karpenter.sh/docs/concepts/nodepools/
     """
     nodes = {
-        "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": name},
-        # All of them, because Karpenter has no defaults: it would launch an arm64 spot instance.
-        "requirements": [
-            *node_requirements(shape, capacity),
-            _in("kubernetes.io/os", ("linux",)),
-        ],
-        "taints": node_taints(shape),
-        # The default of 30 days ends a training run whatever its disruption budget says.
-        "expireAfter": "Never",
+        "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": spec.name},
+        "requirements": [*spec.requirements(), is_in("kubernetes.io/os", ("linux",))],
+        "taints": node_taints(spec.shape),
+        **spec.disruption.node_lifetime(),
     }
     return {
         "apiVersion": "karpenter.sh/v1",
         "kind": "NodePool",
-        "metadata": {"name": name},
+        "metadata": {"name": spec.name},
         "spec": {
-            "template": {"metadata": {"labels": shape.node_labels(name)}, "spec": nodes},
-            "limits": {GPU_RESOURCE: str(max_gpus)},
-            "disruption": ONLY_EMPTY_NODES,
+            "template": {"metadata": {"labels": spec.shape.node_labels(spec.name)}, "spec": nodes},
+            **spec.size(),
+            "disruption": spec.disruption.to_manifest(),
         },
     }
 
 
-def node_requirements(shape: NodeShape, capacity: Capacity) -> list[dict[str, Any]]:
-    """Return what an instance must be."""
-    zone = capacity.availability_zone
+def node_overlays(spec: NodePoolSpec) -> list[dict[str, Any]]:
+    """Return what Karpenter must be told of types whose GPUs EC2 counts otherwise than their nodes do.
+
+    EC2 counts a fraction of a GPU (g6f, gr6f) as none, so that Karpenter never launches such a node for a pod.
+    Source: https://karpenter.sh/docs/concepts/nodeoverlays/
+    """
+    by_capacity: dict[tuple[tuple[str, int], ...], list[str]] = {}
+    for each in spec.shape.types:
+        offered = spec.shape.sharing.resources(each.gpus)
+        if offered != {GPU_RESOURCE: each.ec2_gpus}:
+            by_capacity.setdefault(tuple(offered.items()), []).append(each.name)
     return [
-        _in("node.kubernetes.io/instance-type", shape.names),
-        _in("kubernetes.io/arch", (KUBERNETES_ARCHITECTURE[shape.architecture],)),
-        _in("karpenter.sh/capacity-type", (capacity.karpenter_capacity_type,)),
-        *([_in("topology.kubernetes.io/zone", (zone,))] if zone else []),
+        {
+            "apiVersion": "karpenter.sh/v1alpha1",
+            "kind": "NodeOverlay",
+            "metadata": {"name": spec.name if number == 0 else f"{spec.name}-{number + 1}"},
+            "spec": {
+                "requirements": [
+                    is_in("karpenter.sh/nodepool", (spec.name,)),
+                    is_in("node.kubernetes.io/instance-type", names),
+                ],
+                "capacity": {resource: str(amount) for resource, amount in capacity},
+            },
+        }
+        for number, (capacity, names) in enumerate(by_capacity.items())
     ]
 
 
-def node_taints(shape: NodeShape) -> list[dict[str, str]]:
-    """Return the taints of a node as Kubernetes spells them."""
-    return [{"key": each.key, "value": each.value, "effect": each.effect} for each in shape.taints]
-
-
-def _in(key: str, values: Sequence[str]) -> dict[str, Any]:
-    return {"key": key, "operator": "In", "values": list(values)}
+def _image(shape: NodeShape, ami_release: str) -> dict[str, Any]:
+    if shape.image is None:
+        return {"amiSelectorTerms": [{"alias": f"{shape.operating_system}@{ami_release}"}]}
+    return {"amiFamily": _AMI_FAMILY[shape.operating_system], "amiSelectorTerms": [{"id": shape.image.id}]}
 
 
 def _block_device(volume: Volume) -> dict[str, Any]:
     """Return a launch template's volume as Karpenter spells it."""
     mapping = block_device(volume)
     ebs = mapping["ebs"] | {"volumeSize": f"{volume.size_gib}Gi"}
-    if "kmsKeyId" in ebs:
-        ebs["kmsKeyID"] = ebs.pop("kmsKeyId")
+    for ec2s, karpenters in (("kmsKeyId", "kmsKeyID"), ("snapshotId", "snapshotID")):
+        if ec2s in ebs:
+            ebs[karpenters] = ebs.pop(ec2s)
     return mapping | {"ebs": ebs}

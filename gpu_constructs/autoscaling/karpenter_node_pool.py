@@ -4,21 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from gpu_constructs.autoscaling.karpenter import Karpenter
-from gpu_constructs.autoscaling.karpenter_manifests import Network, ec2_node_class, node_pool
-from gpu_constructs.autoscaling.pool_arguments import (
+from gpu_constructs.autoscaling.karpenter import FeatureGate, Karpenter
+from gpu_constructs.autoscaling.karpenter_manifests import ec2_node_class, node_overlays, node_pool
+from gpu_constructs.autoscaling.node_pool_spec import (
+    Network,
+    NodePoolSpec,
+    capacities_of,
     refuse_unless_launchable,
-    refuse_unless_max_gpus,
     security_groups,
 )
 from gpu_constructs.cluster_ref import AnyCluster, PathOf, cluster_ref, refuse_unless_role
 from gpu_constructs.delivery import apply_manifests
 from gpu_constructs.nodes.zones import refuse_unless_one_zone
 from gpu_constructs.pools.capacity import Capacity, OnDemand
+from gpu_constructs.pools.disruption import Disruption
 from gpu_constructs.pools.node_shape import NodeShape
 from gpu_constructs.versions import AMI_RELEASES
 
@@ -29,20 +33,29 @@ _MAX_ALIAS = 30
 class KarpenterNodePool(Construct):
     """A NodePool and its EC2NodeClass for GPU nodes, up to a number of GPUs.
 
-    The nodes boot a pinned image, are removed when they have been empty for ten minutes, and are never taken from a
-    running pod. When the pool is deleted, its nodes are drained and gone before Karpenter is.
+    The nodes boot a pinned image. Where EC2 counts other GPUs than the nodes advertise, a NodeOverlay tells Karpenter.
+    When the pool is deleted, its nodes are drained and gone before Karpenter is.
 
     Args:
         cluster: Cluster the nodes join; needs a kubectl provider.
-        name: Name of both objects, and value of the nodes' label ``gpu-constructs.io/pool``.
+        name: Name of the objects, and value of the nodes' label ``gpu-constructs.io/pool``.
         shape: What every node looks like.
         max_gpus: Most GPUs alive in the pool, in whole devices. Karpenter has no such limit of its own.
-        capacity: How the instances are bought.
+            Default: none, for a static pool.
+        replicas: Nodes of a static pool, which are there with or without pods. Default: the nodes follow the pods.
+        spare_nodes: Nodes that a static pool may have above ``replicas`` while one is replaced; 0 where the capacity
+            is fixed.
+        capacity: How the instances are bought; of several ways Karpenter takes reserved instances first, then spot,
+            then on-demand.
+        weight: Preference among pools that fit a pod, 1 to 100, higher first. Default: none.
+        max_vcpus: Most virtual CPUs alive in the pool. Default: as many as the GPUs come with.
+        max_memory_gib: Most memory alive in the pool, in GiB. Default: as much as the GPUs come with.
+        disruption: When nodes are removed or replaced. Default: by the shape's purpose; without one, as for training.
         karpenter: Controller of this app. Leave it out where the cluster runs Karpenter already.
         node_role: Role of the nodes, with an access entry. Default: the role of ``karpenter``.
         subnets: Where nodes may start. Default: the private subnets of the cluster's VPC.
         security_group_ids: Security groups of the nodes. Default: the cluster's own security group.
-        ami_release: Image release, ``v20260724`` for AL2023 or ``1.66.0`` for Bottlerocket; ``latest`` replaces
+        ami_release: Image release, ``v20260714`` for AL2023 or ``1.66.0`` for Bottlerocket; ``latest`` replaces
             empty nodes at every release. Default: the release pinned in `gpu_constructs.versions`.
 
     Raises:
@@ -58,8 +71,14 @@ class KarpenterNodePool(Construct):
         cluster: AnyCluster,
         name: str,
         shape: NodeShape,
-        max_gpus: int,
-        capacity: Capacity = OnDemand(),  # noqa: B008 - frozen value
+        max_gpus: int | None = None,
+        replicas: int | None = None,
+        spare_nodes: int = 1,
+        capacity: Capacity | Sequence[Capacity] = OnDemand(),  # noqa: B008 - frozen value
+        weight: int | None = None,
+        max_vcpus: int | None = None,
+        max_memory_gib: int | None = None,
+        disruption: Disruption | None = None,
         karpenter: Karpenter | None = None,
         node_role: iam.IRole | None = None,
         subnets: Sequence[ec2.ISubnet] | None = None,
@@ -69,11 +88,23 @@ class KarpenterNodePool(Construct):
         super().__init__(scope, id)
         who = PathOf(self)
         ref = cluster_ref(who, cluster, kubectl=True)
-        refuse_unless_launchable(who, name=name, shape=shape, capacity=capacity)
-        refuse_unless_max_gpus(who, shape, max_gpus)
+        spec = NodePoolSpec(
+            name=name,
+            shape=shape,
+            capacities=capacities_of(who, capacity),
+            max_gpus=max_gpus,
+            replicas=replicas,
+            spare_nodes=spare_nodes,
+            weight=weight,
+            max_vcpus=max_vcpus,
+            max_memory_gib=max_memory_gib,
+            disruption=disruption if disruption is not None else default_disruption(shape),
+        )
+        refuse_unless_launchable(who, spec)
+        _refuse_lost_settings(who, shape)
         role = _role(who, karpenter, node_role)
         release = _ami_release(who, shape, ami_release)
-        chosen = ref.subnets(subnets, who=who, zone=capacity.availability_zone)
+        chosen = spec.subnets(ref, subnets, who=who)
         refuse_unless_one_zone(who, shape, chosen)
         network = Network(
             subnet_ids=[each.subnet_id for each in chosen],
@@ -83,32 +114,54 @@ class KarpenterNodePool(Construct):
 
         self.name = name
         self.shape = shape
-        self.node_class = apply_manifests(
-            self,
-            "NodeClass",
-            cluster=ref,
-            manifests=[
-                ec2_node_class(
-                    name=name,
-                    shape=shape,
-                    capacity=capacity,
-                    ami_release=release,
-                    role_name=role.role_name,
-                    network=network,
-                    cluster_name=ref.name,
-                )
-            ],
+        overlays = node_overlays(spec)
+        self._need(karpenter, spec, overlays=bool(overlays))
+        made = ec2_node_class(
+            spec=spec, ami_release=release, role_name=role.role_name, network=network, cluster_name=ref.name
         )
-        self.resource = apply_manifests(
-            self,
-            "Resource",
-            cluster=ref,
-            manifests=[node_pool(name=name, shape=shape, capacity=capacity, max_gpus=max_gpus)],
-        )
+        self.node_class = apply_manifests(self, "NodeClass", cluster=ref, manifests=[made])
+        self.resource = apply_manifests(self, "Resource", cluster=ref, manifests=[node_pool(spec)])
         # On the way down: pool, class (which waits until the nodes are gone), controller, its permissions.
         self.resource.node.add_dependency(self.node_class)
+        before = [self.node_class]
+        for number, overlay in enumerate(overlays):
+            before.append(apply_manifests(self, f"Overlay{number + 1}", cluster=ref, manifests=[overlay]))
+            self.resource.node.add_dependency(before[-1])
         if karpenter is not None:
-            self.node_class.node.add_dependency(karpenter.chart)
+            for each in before:
+                each.node.add_dependency(karpenter.chart)
+
+    def _need(self, karpenter: Karpenter | None, spec: NodePoolSpec, *, overlays: bool) -> None:
+        """Switch on what the pool needs of the controller, or say so where it is somebody else's."""
+        needed: dict[FeatureGate, bool] = {
+            "staticCapacity": spec.replicas is not None,
+            "nodeOverlay": overlays,
+            "reservedCapacity": bool(spec.reservations),
+        }
+        gates = [gate for gate, wanted in needed.items() if wanted]
+        if karpenter is not None:
+            karpenter.enable(*gates)
+        elif gates:
+            cdk.Annotations.of(self).add_warning_v2(
+                "gpu-constructs:featureGates",
+                f"the cluster's Karpenter must run with the feature gates {', '.join(gates)}, or this pool launches no "
+                "node; pass karpenter to have them switched on",
+            )
+
+
+def default_disruption(shape: object) -> Disruption:
+    """Return the profile for what runs on the nodes; without a word on that, the one that never moves a pod."""
+    inference = isinstance(shape, NodeShape) and shape.purpose == "inference"
+    return Disruption.inference() if inference else Disruption.training()
+
+
+def _refuse_lost_settings(who: object, shape: NodeShape) -> None:
+    # Source: karpenter-provider-aws v1.14.1 pkg/providers/amifamily/bootstrap/bottlerocketsettings.go
+    if shape.operating_system == "bottlerocket" and shape.kubelet.parallel_image_pulls is not None:
+        raise ValueError(
+            f"{who}: shape must leave kubelet.parallel_image_pulls out on bottlerocket, got "
+            f"{shape.kubelet.parallel_image_pulls}; Karpenter drops that setting"
+        )
 
 
 def _role(who: object, karpenter: object, node_role: iam.IRole | None) -> iam.IRole:
@@ -126,6 +179,8 @@ def _role(who: object, karpenter: object, node_role: iam.IRole | None) -> iam.IR
 
 
 def _ami_release(who: object, shape: NodeShape, given: object) -> str:
+    if shape.image is not None and given is not None:
+        raise ValueError(f"{who}: ami_release must be left out where the shape has an image of its own, got {given!r}")
     release = AMI_RELEASES[shape.operating_system].version if given is None else given
     if not isinstance(release, str):
         raise TypeError(f"{who}: ami_release must be a string, got {given!r}")

@@ -23,6 +23,8 @@ from gpu_constructs.versions import DEFAULT_KUBERNETES, kubernetes_minor
 
 # Source: https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateCluster.html (name)
 _CLUSTER_NAME = re.compile(r"[0-9A-Za-z][-0-9A-Za-z_]{0,99}")
+# Source: https://docs.aws.amazon.com/eks/latest/userguide/network-reqs.html
+MIN_ZONES = 2
 # Explicit, because EKS picks one of two and CloudFormation cannot read which.
 SERVICE_CIDR = "172.20.0.0/16"
 _ADMIN_POLICY = "AmazonEKSClusterAdminPolicy"
@@ -126,6 +128,11 @@ def _refuse_parts(who: object, *, vpc: ec2.IVpc | None, system_nodes: object, se
         raise TypeError(f"{who}: vpc must be an ec2.IVpc, got {vpc!r}; import one with Vpc.from_lookup")
     if vpc is not None and not vpc.private_subnets:
         raise ValueError(f"{who}: vpc must have private subnets, got {vpc.node.path!r} without; nodes are private")
+    if vpc is not None and len(vpc.private_subnets) < MIN_ZONES:
+        raise ValueError(
+            f"{who}: vpc must have private subnets in at least {MIN_ZONES} zones, which EKS asks for, got "
+            f"{vpc.node.path!r} with one"
+        )
 
 
 def _cluster_name(who: object, scope: Construct, given: object) -> str:
@@ -163,8 +170,8 @@ def _admins(who: object, admins: object) -> tuple[str, ...]:
     for arn in arns:
         if not re.fullmatch(r"arn:[\w-]+:iam::\d{12}:(user|role)/.+", arn):
             raise ValueError(
-                f"{who}: admins must be ARNs of IAM users or roles, got {arn!r}; 'aws sts get-caller-identity' shows "
-                "yours, and of an assumed role the access entry takes the role's ARN"
+                f"{who}: admins must be literal ARNs of IAM users or roles, got {arn!r}; 'aws sts get-caller-identity' "
+                "shows yours, and of an assumed role the access entry takes the role's ARN"
             )
     if len(set(arns)) < len(arns):
         raise ValueError(f"{who}: admins must differ, got {arns!r}")

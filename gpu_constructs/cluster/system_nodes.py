@@ -12,7 +12,10 @@ from constructs import Construct
 
 from gpu_constructs.cluster_ref import AnyCluster, PathOf, cluster_ref
 from gpu_constructs.hardware.catalogue import catalogue
+from gpu_constructs.nodes.ami_type import pinned_release
+from gpu_constructs.nodes.group_arguments import refuse_unless_initial_nodes
 from gpu_constructs.nodes.launch_template import launch_template_data
+from gpu_constructs.nodes.managed_node_group import scaling_config
 from gpu_constructs.nodes.node_role import shared_node_role
 from gpu_constructs.pools.disk import Disk
 from gpu_constructs.pools.operating_system import volumes_of
@@ -31,6 +34,8 @@ class SystemNodes:
         instance_types: EC2 names without a GPU, first choice first, of one CPU architecture.
         min_nodes: Least nodes. Two, in two zones, is what Karpenter's controller needs.
         max_nodes: Most nodes. Where it equals ``min_nodes`` no autoscaler moves the number.
+        initial_nodes: Nodes at the first deployment, see `ManagedNodeGroup`. Default: no desired size in the
+            template, but for a group whose number never moves.
         disk: Volume of a node.
 
     Raises:
@@ -41,6 +46,7 @@ class SystemNodes:
     instance_types: Sequence[str] = ("m6i.large",)
     min_nodes: int = 2
     max_nodes: int = 4
+    initial_nodes: int | None = None
     disk: Disk = field(default_factory=lambda: Disk(size_gib=50))
 
     def __post_init__(self) -> None:
@@ -55,6 +61,7 @@ class SystemNodes:
             raise ValueError(f"{who}: instance_types must share one CPU architecture, got {names!r}")
         refuse_unless_whole_number(who, "min_nodes", self.min_nodes, least=1, fix="CoreDNS must run somewhere")
         refuse_unless_whole_number(who, "max_nodes", self.max_nodes, least=self.min_nodes)
+        refuse_unless_initial_nodes(who, self.initial_nodes, self.min_nodes, self.max_nodes)
         if not isinstance(self.disk, Disk):
             raise TypeError(f"{who}: disk must be a Disk, got {self.disk!r}; write Disk(size_gib=50)")
 
@@ -65,9 +72,9 @@ class SystemNodes:
 
     @property
     def scaling(self) -> dict[str, int]:
-        """Sizes of the node group; the desired one only where no autoscaler can move it."""
-        fixed = {"desiredSize": self.min_nodes} if self.min_nodes == self.max_nodes else {}
-        return {"minSize": self.min_nodes, "maxSize": self.max_nodes} | fixed
+        """Sizes of the node group."""
+        never_moves = self.min_nodes == self.max_nodes
+        return scaling_config(self.min_nodes, self.max_nodes, self.min_nodes if never_moves else self.initial_nodes)
 
 
 def is_graviton(instance_type: str) -> bool:
@@ -98,6 +105,7 @@ class SystemNodeGroup(Construct):
     ) -> None:
         super().__init__(scope, id)
         ref = cluster_ref(PathOf(self), cluster)
+        release = pinned_release(PathOf(self), ref, "al2023", None)
         template = ec2.CfnLaunchTemplate(
             self,
             "LaunchTemplate",
@@ -112,6 +120,8 @@ class SystemNodeGroup(Construct):
             node_role=shared_node_role(self, ref),
             subnets=list(subnets),
             ami_type=nodes.ami_type,
+            version=release.kubernetes_version,
+            release_version=release.ami_release,
             instance_types=list(nodes.instance_types),
             launch_template={"id": template.ref, "version": template.attr_latest_version_number},
             scaling_config=nodes.scaling,

@@ -18,7 +18,7 @@ class Bootstrap:
         kubernetes_version: Minor version, e.g. ``1.36``. Default: the cluster's, where it is created here.
         service_cidr: IPv4 block of its services, e.g. ``172.20.0.0/16``; ``aws eks describe-cluster`` shows it as
             ``kubernetesNetworkConfig.serviceIpv4Cidr``. Default: the cluster's, where it is created here with one.
-        ami_release: Image release, ``v20260724`` for AL2023 or ``1.66.0`` for Bottlerocket.
+        ami_release: Image release, ``v20260714`` for AL2023 or ``1.66.0`` for Bottlerocket.
             Default: the release pinned in `gpu_constructs.versions`.
 
     Raises:

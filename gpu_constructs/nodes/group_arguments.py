@@ -5,9 +5,18 @@ from __future__ import annotations
 import aws_cdk as cdk
 from constructs import Construct
 
-from gpu_constructs.pools.capacity import Capacity, CapacityBlock, refuse_unless_capacity, refuse_unless_sold
+from gpu_constructs.nodes.bootstrap import Bootstrap
+from gpu_constructs.pools.capacity import (
+    Capacity,
+    CapacityBlock,
+    refuse_spot_for_training,
+    refuse_unless_capacity,
+    refuse_unless_sold,
+)
 from gpu_constructs.pools.kubernetes_names import refuse_unless_object_name
+from gpu_constructs.pools.node_repair import NodeRepair
 from gpu_constructs.pools.node_shape import NodeShape
+from gpu_constructs.pools.scaling_options import ScalingOptions
 from gpu_constructs.refusals import refuse_unless_whole_number
 
 # Source: https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateNodegroup.html (instanceTypes)
@@ -25,7 +34,8 @@ def refuse_unless_group(who: object, *, name: object, shape: object, capacity: C
     if not isinstance(shape, NodeShape):
         raise TypeError(f"{who}: shape must be a NodeShape, got {shape!r}")
     refuse_unless_capacity(who, capacity)
-    refuse_unless_sold(who, shape.types, capacity)
+    refuse_unless_sold(who, shape.types, (capacity,))
+    refuse_spot_for_training(who, shape.purpose, capacity)
     if len(shape.types) > MAX_INSTANCE_TYPES:
         raise ValueError(f"{who}: shape must have at most {MAX_INSTANCE_TYPES} instance types, got {len(shape.types)}")
     counts = {each.name: each.gpus for each in shape.types}
@@ -52,6 +62,21 @@ def refuse_unless_sizes(who: object, min_nodes: object, max_nodes: object) -> No
         raise ValueError(f"{who}: max_nodes must be at least min_nodes, got {max_nodes} and {min_nodes}")
 
 
+def refuse_unless_initial_nodes(who: object, initial_nodes: object, min_nodes: object, max_nodes: object) -> None:
+    """Refuse a first size outside the limits.
+
+    Raises:
+        TypeError: ``initial_nodes`` is no whole number.
+        ValueError: It is below ``min_nodes`` or above ``max_nodes``.
+    """
+    if initial_nodes is None or _is_token(initial_nodes):
+        return
+    least = min_nodes if isinstance(min_nodes, int) else 0
+    refuse_unless_whole_number(who, "initial_nodes", initial_nodes, least=least, fix="the group never has fewer")
+    if isinstance(max_nodes, int) and isinstance(initial_nodes, int) and initial_nodes > max_nodes:
+        raise ValueError(f"{who}: initial_nodes must be at most max_nodes, got {initial_nodes} and {max_nodes}")
+
+
 def refuse_unless_block_sizes(who: object, capacity: Capacity, min_nodes: object, max_nodes: object) -> None:
     """Refuse other sizes than those of the Capacity Block that the group spends.
 
@@ -68,6 +93,23 @@ def refuse_unless_block_sizes(who: object, capacity: Capacity, min_nodes: object
         raise ValueError(
             f"{who}: max_nodes must be the {capacity.instances} instances of the Capacity Block, got {max_nodes}"
         )
+
+
+def refuse_unless_values(
+    who: object, *, bootstrap: object, repair: object = None, scaling_options: object = None
+) -> None:
+    """Refuse what is not the value that an argument of a group takes.
+
+    Raises:
+        TypeError: One is something else.
+    """
+    for argument, value, expected, optional in (
+        ("bootstrap", bootstrap, Bootstrap, False),
+        ("repair", repair, NodeRepair, True),
+        ("scaling_options", scaling_options, ScalingOptions, True),
+    ):
+        if not isinstance(value, expected) and not (optional and value is None):
+            raise TypeError(f"{who}: {argument} must be a {expected.__name__}, got {value!r}")
 
 
 def _is_token(number: object) -> bool:

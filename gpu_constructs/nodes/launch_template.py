@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from gpu_constructs.pools.capacity import Capacity, CapacityBlock, Reservation
@@ -13,18 +14,22 @@ from gpu_constructs.pools.operating_system import Volume
 # IMDSv2 only, and unreachable from pods, which get credentials by Pod Identity instead.
 METADATA_OPTIONS = {"httpEndpoint": "enabled", "httpTokens": "required", "httpPutResponseHopLimit": 1}
 
+_NO_TAGS: Mapping[str, str] = MappingProxyType({})
 
-def launch_template_data(*, name: str, volumes: Sequence[Volume], user_data: str | None = None) -> dict[str, Any]:
+
+def launch_template_data(
+    *, name: str, volumes: Sequence[Volume], user_data: str | None = None, tags: Mapping[str, str] = _NO_TAGS
+) -> dict[str, Any]:
     """Return ``LaunchTemplateData`` for a managed node group.
 
     It names no subnet, security group, instance profile or image: EKS adds those, and refuses some of them.
     Source: https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html
     """
-    tags = [{"key": "Name", "value": name}]
+    all_tags = [{"key": key, "value": value} for key, value in ({"Name": name} | dict(tags)).items()]
     data: dict[str, Any] = {
         "blockDeviceMappings": [block_device(volume) for volume in volumes],
         "metadataOptions": METADATA_OPTIONS,
-        "tagSpecifications": [{"resourceType": kind, "tags": tags} for kind in ("instance", "volume")],
+        "tagSpecifications": [{"resourceType": kind, "tags": all_tags} for kind in ("instance", "volume")],
     }
     if user_data is not None:
         data["userData"] = base64.b64encode(user_data.encode()).decode()
@@ -95,6 +100,10 @@ def block_device(volume: Volume) -> dict[str, Any]:
         "encrypted": True,
         "deleteOnTermination": True,
     }
-    if disk.kms_key_arn is not None:
-        ebs["kmsKeyId"] = disk.kms_key_arn
+    optional = {
+        "kmsKeyId": disk.kms_key_arn,
+        "snapshotId": disk.snapshot_id,
+        "volumeInitializationRate": disk.initialization_mib_s,
+    }
+    ebs |= {key: value for key, value in optional.items() if value is not None}
     return {"deviceName": volume.device, "ebs": ebs}

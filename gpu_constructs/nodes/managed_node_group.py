@@ -2,29 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
+import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from gpu_constructs.cluster_ref import AnyCluster, PathOf, cluster_ref, refuse_unless_role
-from gpu_constructs.nodes.ami_type import nvidia_ami_type
+from gpu_constructs.cluster_ref import AnyCluster, ClusterRef, PathOf, cluster_ref, refuse_unless_role
+from gpu_constructs.nodes.ami_type import Release, nvidia_ami_type, pinned_release
+from gpu_constructs.nodes.bootstrap import Bootstrap, membership
 from gpu_constructs.nodes.capacity_block_schedule import CapacityBlockSchedule
 from gpu_constructs.nodes.group_arguments import (
     refuse_unless_block_sizes,
     refuse_unless_group,
+    refuse_unless_initial_nodes,
     refuse_unless_sizes,
+    refuse_unless_values,
     warn_of_types,
 )
 from gpu_constructs.nodes.launch_template import launch_template_data, network, reserved_capacity
+from gpu_constructs.nodes.managed_group_tags import ManagedGroupTags
 from gpu_constructs.nodes.node_role import shared_node_role
-from gpu_constructs.nodes.user_data import user_data
+from gpu_constructs.nodes.user_data import joining_user_data, user_data
 from gpu_constructs.nodes.zones import refuse_unless_one_zone
 from gpu_constructs.pools.capacity import Capacity, CapacityBlock, OnDemand
 from gpu_constructs.pools.node_labels import TEMPLATE_RESOURCE_TAG
+from gpu_constructs.pools.node_repair import NodeRepair
 from gpu_constructs.pools.node_shape import NodeShape
+from gpu_constructs.pools.scaling_options import ScalingOptions
 from gpu_constructs.pools.taint import Taint
 
 _MANAGED_EFFECT = {
@@ -37,8 +45,7 @@ _MANAGED_EFFECT = {
 class ManagedNodeGroup(Construct):
     """GPU nodes that EKS creates, joins to the cluster, updates and repairs.
 
-    The group carries everything cluster autoscaler must know to scale it up from zero. Its desired size is never
-    in the template: from the first scale-up on it belongs to the autoscaler.
+    The group carries everything cluster autoscaler must know to scale it up from zero.
 
     Args:
         cluster: Cluster the nodes join; created here or imported.
@@ -46,9 +53,20 @@ class ManagedNodeGroup(Construct):
         shape: What every node looks like.
         max_nodes: Most nodes the group may have.
         min_nodes: Nodes that always run.
+        initial_nodes: Nodes the group starts with. EKS asks for a desired size beside the others when a group is
+            created: give it for the first deployment and leave it out of every later one, which would reset what
+            the autoscaler has set. Default: no desired size in the template.
         capacity: How the instances are bought.
         subnets: Where nodes may start. Default: the private subnets of the cluster's VPC.
         role: Role of the nodes. Default: one role shared by the node groups of the cluster.
+        ami_release: Release of the image as EKS names it, ``1.36.2-20260714`` for AL2023 or ``1.34.0-18d04e52`` for
+            Bottlerocket; ``latest`` takes EKS' newest whenever the launch template changes. Default: for AL2023 in a
+            cluster made here, the release pinned in `gpu_constructs.versions`; else as with ``latest``.
+        bootstrap: What a node with an image of its own must be told of an imported cluster. Default: all from the
+            cluster.
+        repair: When EKS reboots or replaces a broken node.
+        scaling_options: What cluster autoscaler does otherwise for this group. It takes a Lambda function that tags
+            the group's Auto Scaling group. Default: as the autoscaler's flags say.
 
     Raises:
         TypeError: An argument has the wrong type.
@@ -65,9 +83,14 @@ class ManagedNodeGroup(Construct):
         shape: NodeShape,
         max_nodes: int,
         min_nodes: int = 0,
+        initial_nodes: int | None = None,
         capacity: Capacity = OnDemand(),  # noqa: B008 - frozen value
         subnets: Sequence[ec2.ISubnet] | None = None,
         role: iam.IRole | None = None,
+        ami_release: str | None = None,
+        bootstrap: Bootstrap = Bootstrap(),  # noqa: B008 - frozen value
+        repair: NodeRepair = NodeRepair(),  # noqa: B008 - frozen value
+        scaling_options: ScalingOptions | None = None,
     ) -> None:
         super().__init__(scope, id)
         who = PathOf(self)
@@ -75,9 +98,12 @@ class ManagedNodeGroup(Construct):
         refuse_unless_group(who, name=name, shape=shape, capacity=capacity)
         refuse_unless_role(who, "role", role)
         refuse_unless_sizes(who, min_nodes, max_nodes)
+        refuse_unless_initial_nodes(who, initial_nodes, min_nodes, max_nodes)
         refuse_unless_block_sizes(who, capacity, min_nodes, max_nodes)
+        refuse_unless_values(who, bootstrap=bootstrap, repair=repair, scaling_options=scaling_options)
         chosen = ref.subnets(subnets, who=who, zone=capacity.availability_zone)
         refuse_unless_one_zone(who, shape, chosen)
+        boots = _image(who, ref, shape, name, ami_release, bootstrap)
 
         self.name = name
         self.shape = shape
@@ -86,8 +112,9 @@ class ManagedNodeGroup(Construct):
             self,
             "LaunchTemplate",
             launch_template_data=launch_template_data(
-                name=f"{ref.name}-{name}", volumes=shape.volumes, user_data=user_data(shape)
+                name=f"{ref.name}-{name}", volumes=shape.volumes, user_data=boots.user_data, tags=shape.tags
             )
+            | dict(boots.template)
             | reserved_capacity(capacity, shape.names[0])
             | network(who, shape, ref.security_group_id if shape.efa else None),
         )
@@ -99,21 +126,69 @@ class ManagedNodeGroup(Construct):
             cluster_name=ref.name_token,
             node_role=self.role,
             subnets=chosen,
-            ami_type=nvidia_ami_type(shape.operating_system, shape.architecture),
+            ami_type=boots.ami_type,
+            version=boots.release.kubernetes_version,
+            release_version=boots.release.ami_release,
             capacity_type=capacity.managed_capacity_type,
             instance_types=None if isinstance(capacity, CapacityBlock) else list(shape.names),
             launch_template={"id": template.ref, "version": template.attr_latest_version_number},
             labels=shape.node_labels(name),
             taints=[managed_taint(taint) for taint in shape.taints],
             tags=scale_from_zero_tags(shape),
-            scaling_config={"minSize": min_nodes, "maxSize": max_nodes},
+            scaling_config=scaling_config(min_nodes, max_nodes, initial_nodes),
             # MINIMAL terminates before it launches: an update needs no spare GPU, which is what there never is.
             update_config={"maxUnavailable": 1, "updateStrategy": "MINIMAL"},
-            node_repair_config={"enabled": True},
+            node_repair_config=repair.to_properties(),
         )
+        if scaling_options is not None:
+            tags = scaling_options.tags()
+            ManagedGroupTags(self, "Tags", group=self.resource, cluster_name=ref.name_token, tags=tags)
         if isinstance(capacity, CapacityBlock):
             CapacityBlockSchedule(self, "Schedule", group=self.resource, cluster_name=ref.name_token, block=capacity)
         warn_of_types(self, shape)
+
+
+_EKS_CHOOSES = Release()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Image:
+    """Which image a group boots, in the words of group, launch template and user data."""
+
+    ami_type: str | None = None
+    release: Release = _EKS_CHOOSES
+    template: Mapping[str, str] = field(default_factory=dict)
+    user_data: str | None = None
+
+
+def _image(
+    who: object, cluster: ClusterRef, shape: NodeShape, name: str, ami_release: object, bootstrap: Bootstrap
+) -> _Image:
+    if shape.image is not None:
+        if ami_release is not None:
+            raise ValueError(
+                f"{who}: ami_release must be left out where the shape has an image of its own, got {ami_release!r}"
+            )
+        joins = membership(
+            cluster, bootstrap, operating_system=shape.operating_system, architecture=shape.architecture, who=who
+        )
+        # EKS merges nothing into the user data of an image of yours, and taints its nodes late.
+        told = cdk.Fn.base64(joining_user_data(shape, name, joins))
+        return _Image(template={"imageId": shape.image.id, "userData": told})
+    return _Image(
+        ami_type=nvidia_ami_type(shape.operating_system, shape.architecture),
+        release=pinned_release(who, cluster, shape.operating_system, ami_release),
+        user_data=user_data(shape),
+    )
+
+
+def scaling_config(min_nodes: int, max_nodes: int, initial_nodes: int | None) -> dict[str, int]:
+    """Return the sizes of a group; without a desired one as soon as it belongs to an autoscaler.
+
+    Source: https://docs.aws.amazon.com/eks/latest/APIReference/API_NodegroupScalingConfig.html
+    """
+    desired = {"desiredSize": initial_nodes} if initial_nodes is not None else {}
+    return {"minSize": min_nodes, "maxSize": max_nodes} | desired
 
 
 def managed_taint(taint: Taint) -> dict[str, str]:

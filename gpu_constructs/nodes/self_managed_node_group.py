@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timezone
-from typing import Any
+from typing import Any, Literal
 
 import aws_cdk as cdk
 from aws_cdk import aws_autoscaling as autoscaling
@@ -19,15 +19,24 @@ from gpu_constructs.nodes.group_arguments import (
     refuse_unless_block_sizes,
     refuse_unless_group,
     refuse_unless_sizes,
+    refuse_unless_values,
     warn_of_types,
 )
 from gpu_constructs.nodes.launch_template import launch_template_data, network, reserved_capacity
 from gpu_constructs.nodes.node_role import make_node_role
+from gpu_constructs.nodes.node_termination_handler import DRAIN_SECONDS, MANAGED_TAG, NodeTerminationHandler
 from gpu_constructs.nodes.user_data import joining_user_data
 from gpu_constructs.nodes.zones import refuse_unless_one_zone
 from gpu_constructs.pools.capacity import Capacity, CapacityBlock, OnDemand, Reservation, Spot
 from gpu_constructs.pools.node_shape import NodeShape
+from gpu_constructs.pools.scaling_options import ScalingOptions
 
+_DRAIN = {
+    "lifecycleHookName": "drain",
+    "lifecycleTransition": "autoscaling:EC2_INSTANCE_TERMINATING",
+    "heartbeatTimeout": DRAIN_SECONDS,
+    "defaultResult": "CONTINUE",
+}
 _TEMPLATE_TAG = "k8s.io/cluster-autoscaler/node-template"
 
 
@@ -35,8 +44,9 @@ class SelfManagedNodeGroup(Construct):
     """GPU nodes in an Auto Scaling group that CloudFormation owns.
 
     For what managed groups do not offer: your own Auto Scaling settings, several types on spot with your own
-    allocation. The group carries every tag from which cluster autoscaler scales it up from zero. EKS neither updates
-    nor repairs the nodes, and nothing drains one that EC2 takes back: run aws-node-termination-handler for that.
+    allocation. The group carries every tag from which cluster autoscaler scales it up from zero. With a termination
+    handler each node is drained before it goes. EKS neither updates nor repairs the nodes: a new image or setting
+    reaches a node when it is replaced.
 
     Source: https://docs.aws.amazon.com/eks/latest/userguide/launch-node-ami.html
 
@@ -50,6 +60,10 @@ class SelfManagedNodeGroup(Construct):
         subnets: Where nodes may start. Cluster autoscaler takes the first one's zone for all of them, so pods that
             are bound to a zone want one group a zone. Default: the private subnets of the cluster's VPC.
         bootstrap: What an imported cluster does not tell. Default: all from the cluster.
+        termination_handler: What drains the nodes: a `NodeTerminationHandler` of this app, or ``installed`` where the
+            cluster runs aws-node-termination-handler in queue mode already. Spot asks for it.
+            Default: nothing drains them.
+        scaling_options: What cluster autoscaler does otherwise for this group. Default: as its flags say.
 
     Raises:
         TypeError: An argument has the wrong type.
@@ -69,6 +83,8 @@ class SelfManagedNodeGroup(Construct):
         capacity: Capacity = OnDemand(),  # noqa: B008 - frozen value
         subnets: Sequence[ec2.ISubnet] | None = None,
         bootstrap: Bootstrap = Bootstrap(),  # noqa: B008 - frozen value
+        termination_handler: NodeTerminationHandler | Literal["installed"] | None = None,
+        scaling_options: ScalingOptions | None = None,
     ) -> None:
         super().__init__(scope, id)
         who = PathOf(self)
@@ -76,8 +92,8 @@ class SelfManagedNodeGroup(Construct):
         refuse_unless_group(who, name=name, shape=shape, capacity=capacity)
         refuse_unless_sizes(who, min_nodes, max_nodes)
         refuse_unless_block_sizes(who, capacity, min_nodes, max_nodes)
-        if not isinstance(bootstrap, Bootstrap):
-            raise TypeError(f"{who}: bootstrap must be a Bootstrap, got {bootstrap!r}")
+        refuse_unless_values(who, bootstrap=bootstrap, scaling_options=scaling_options)
+        refuse_unless_handled(who, capacity, termination_handler)
         joins = membership(
             ref, bootstrap, operating_system=shape.operating_system, architecture=shape.architecture, who=who
         )
@@ -88,12 +104,12 @@ class SelfManagedNodeGroup(Construct):
         self.name = name
         self.shape = shape
         data = (
-            launch_template_data(name=f"{ref.name}-{name}", volumes=shape.volumes)
+            launch_template_data(name=f"{ref.name}-{name}", volumes=shape.volumes, tags=shape.tags)
             | reserved_capacity(capacity, shape.names[0])
             | network(who, shape, ref.security_group_id if shape.efa else None)
             | ({} if shape.efa else {"securityGroupIds": groups})
             | {
-                "imageId": f"{{{{resolve:ssm:{joins.image_parameter}}}}}",
+                "imageId": shape.image.id if shape.image else f"{{{{resolve:ssm:{joins.image_parameter}}}}}",
                 "instanceType": shape.names[0],
                 "iamInstanceProfile": {"arn": _shared_profile(self, ref).attr_arn},
                 "userData": cdk.Fn.base64(joining_user_data(shape, name, joins)),
@@ -108,9 +124,14 @@ class SelfManagedNodeGroup(Construct):
             max_size=str(max_nodes),
             vpc_zone_identifier=[each.subnet_id for each in chosen],
             capacity_rebalance=True if isinstance(capacity, Spot) else None,
-            tags=group_tags(ref.name, name, shape),
+            tags=group_tags(ref.name, name, shape, drained=termination_handler is not None, options=scaling_options),
+            # A hook inside the group is there before its first instance.
+            lifecycle_hook_specification_list=[_DRAIN] if termination_handler is not None else None,
             **instances(shape, capacity, version),
         )
+        if isinstance(termination_handler, NodeTerminationHandler):
+            # On the way down the nodes are drained, and then the handler goes.
+            self.resource.node.add_dependency(termination_handler.chart)
         if isinstance(capacity, CapacityBlock):
             self._schedule(capacity)
         warn_of_types(self, shape)
@@ -149,7 +170,30 @@ def instances(shape: NodeShape, capacity: Capacity, version: dict[str, Any]) -> 
     }
 
 
-def group_tags(cluster_name: str, pool: str, shape: NodeShape) -> list[dict[str, Any]]:
+def refuse_unless_handled(who: object, capacity: Capacity, handler: object) -> None:
+    """Refuse spot nodes that nothing drains.
+
+    Raises:
+        TypeError: ``handler`` is something else.
+        ValueError: The nodes are spot and there is no handler.
+    """
+    if handler is not None and handler != "installed" and not isinstance(handler, NodeTerminationHandler):
+        raise TypeError(f"{who}: termination_handler must be a NodeTerminationHandler or 'installed', got {handler!r}")
+    if handler is None and isinstance(capacity, Spot):
+        raise ValueError(
+            f"{who}: termination_handler must be given with Spot(), got None; EC2 takes a node back with two minutes' "
+            "notice and nothing would drain it"
+        )
+
+
+def group_tags(
+    cluster_name: str,
+    pool: str,
+    shape: NodeShape,
+    *,
+    drained: bool = False,
+    options: ScalingOptions | None = None,
+) -> list[dict[str, Any]]:
     """Return the tags by which nodes belong to the cluster and cluster autoscaler knows an empty group.
 
     Source: kubernetes/autoscaler cluster-autoscaler-1.36.1 cluster-autoscaler/cloudprovider/aws/README.md
@@ -161,9 +205,11 @@ def group_tags(cluster_name: str, pool: str, shape: NodeShape) -> list[dict[str,
         # Without the effect cluster autoscaler ignores the tag.
         **{f"{_TEMPLATE_TAG}/taint/{taint.key}": f"{taint.value}:{taint.effect}" for taint in shape.taints},
         **{f"{_TEMPLATE_TAG}/resources/{key}": value for key, value in shape.resources().items()},
+        **(options.tags() if options is not None else {}),
     }
-    owned = {"key": f"kubernetes.io/cluster/{cluster_name}", "value": "owned", "propagateAtLaunch": True}
-    return [owned, *({"key": key, "value": value, "propagateAtLaunch": False} for key, value in told.items())]
+    on_nodes = {f"kubernetes.io/cluster/{cluster_name}": "owned"} | ({MANAGED_TAG: "true"} if drained else {})
+    launched = [{"key": key, "value": value, "propagateAtLaunch": True} for key, value in on_nodes.items()]
+    return [*launched, *({"key": key, "value": value, "propagateAtLaunch": False} for key, value in told.items())]
 
 
 def _security_groups(who: object, cluster: ClusterRef) -> list[str]:

@@ -1,7 +1,11 @@
-"""What a node is told at boot, beside what EKS tells it. EKS merges this into its own user data."""
+"""What a node is told at boot: a NodeConfig for nodeadm on AL2023, TOML settings on Bottlerocket.
+
+Sources: https://awslabs.github.io/amazon-eks-ami/nodeadm/doc/api/, https://bottlerocket.dev/en/os/latest/api/settings/
+"""
 
 from __future__ import annotations
 
+import json
 from email.mime.multipart import MIMEMultipart
 from email.mime.nonmultipart import MIMENonMultipart
 from functools import cache
@@ -15,24 +19,31 @@ from gpu_constructs.pools.node_shape import EFA_HUGEPAGES, NodeShape
 
 # Fixed, because a random boundary would roll every node at each synth.
 _BOUNDARY = "//gpu-constructs//"
+_ON_LOCAL_DISKS = ("/var/lib/containerd", "/var/lib/kubelet", "/var/log/pods")
+# Source: bottlerocket-os/bottlerocket-core-kit packages/soci-snapshotter/ephemeral-storage.conf
+_SOCI_DIRECTORY = "/var/lib/soci-snapshotter"
 
 
 def user_data(shape: NodeShape) -> str | None:
-    """Return the user data of a managed node, or ``None`` when EKS' own suffices."""
+    """Return the user data of a managed node, which EKS merges into its own, or ``None`` when EKS' own suffices."""
     if shape.operating_system == "bottlerocket":
-        settings = _bottlerocket_settings(shape)
-        return tomli_w.dumps({"settings": settings}) if settings else None
-    return _nodeadm_raid0() if shape.uses_raid0 else None
+        return _toml(_bottlerocket_disks(shape) | _bottlerocket_pulls(shape), _bottlerocket_kubelet(shape))
+    return _node_config(_nodeadm_disks(shape) | _nodeadm_pulls(shape) | _nodeadm_kubelet(shape))
+
+
+def node_class_user_data(shape: NodeShape) -> str | None:
+    """Return what an EC2NodeClass has no field for, which Karpenter merges into its own, or ``None``."""
+    if shape.operating_system == "bottlerocket":
+        return _toml(_bottlerocket_pulls(shape) | _bottlerocket_huge_pages(shape), {})
+    pulls = shape.kubelet.pulls()
+    return _node_config(_nodeadm_pulls(shape) | ({"kubelet": {"config": pulls}} if pulls else {}))
 
 
 def joining_user_data(shape: NodeShape, pool: str, cluster: Membership) -> str:
-    """Return the user data of a node that EKS does not manage: how to join, and as what.
-
-    Sources: https://awslabs.github.io/amazon-eks-ami/nodeadm/doc/api/, https://bottlerocket.dev/en/os/latest/api/settings/kubernetes/
-    """
+    """Return the user data of a node that EKS does not manage: how to join, and as what."""
     labels = shape.node_labels(pool)
     if shape.operating_system == "bottlerocket":
-        kubernetes = {
+        joins = {
             "cluster-name": cluster.name,
             "api-server": cluster.endpoint,
             "cluster-certificate": cluster.certificate_authority,
@@ -40,7 +51,8 @@ def joining_user_data(shape: NodeShape, pool: str, cluster: Membership) -> str:
             "node-labels": labels,
             "node-taints": {taint.key: [f"{taint.value}:{taint.effect}"] for taint in shape.taints},
         }
-        return tomli_w.dumps({"settings": _bottlerocket_settings(shape) | {"kubernetes": kubernetes}})
+        settings = _bottlerocket_disks(shape) | _bottlerocket_pulls(shape)
+        return _toml(settings, joins | _bottlerocket_kubelet(shape)) or ""
     taints = ",".join(f"{taint.key}={taint.value}:{taint.effect}" for taint in shape.taints)
     flags = [f"--node-labels={','.join(f'{key}={value}' for key, value in labels.items())}"]
     spec: dict[str, Any] = {
@@ -52,49 +64,100 @@ def joining_user_data(shape: NodeShape, pool: str, cluster: Membership) -> str:
         },
         "kubelet": {"flags": flags + ([f"--register-with-taints={taints}"] if taints else [])},
     }
-    return _node_config(spec | (_NODEADM_RAID0 if shape.uses_raid0 else {}))
+    spec["kubelet"] |= _nodeadm_kubelet(shape).get("kubelet", {})
+    return _node_config(spec | _nodeadm_disks(shape) | _nodeadm_pulls(shape)) or ""
 
 
-def _bottlerocket_settings(shape: NodeShape) -> dict[str, Any]:
-    return (_BOTTLEROCKET_RAID0 if shape.uses_raid0 else {}) | (_BOTTLEROCKET_HUGEPAGES if shape.efa else {})
+def _nodeadm_disks(shape: NodeShape) -> dict[str, Any]:
+    # Without a strategy nodeadm leaves local NVMe unused.
+    return {"instance": {"localStorage": {"strategy": "RAID0"}}} if shape.uses_raid0 else {}
 
 
-# Bottlerocket 1.22 and newer. The bare key keeps the header free of quotes, which EKS' merger does not read.
-# Source: karpenter-provider-aws v1.14.1 pkg/providers/amifamily/bootstrap/bottlerocket.go
-_BOTTLEROCKET_RAID0: dict[str, Any] = {
-    "bootstrap-commands": {
-        "000-mount-instance-storage": {
-            "commands": [
-                ["apiclient", "ephemeral-storage", "init"],
-                [
-                    *("apiclient", "ephemeral-storage", "bind", "--dirs"),
-                    *("/var/lib/containerd", "/var/lib/kubelet", "/var/log/pods"),
-                ],
-            ],
-            "mode": "always",
-            "essential": True,
+def _nodeadm_pulls(shape: NodeShape) -> dict[str, Any]:
+    return {"featureGates": {"FastImagePull": True}} if shape.soci else {}
+
+
+def _nodeadm_kubelet(shape: NodeShape) -> dict[str, Any]:
+    config = shape.kubelet.config() | shape.kubelet.pulls()
+    return {"kubelet": {"config": config}} if config else {}
+
+
+def _bottlerocket_disks(shape: NodeShape) -> dict[str, Any]:
+    return (_bottlerocket_raid0(shape) if shape.uses_raid0 else {}) | _bottlerocket_huge_pages(shape)
+
+
+def _bottlerocket_huge_pages(shape: NodeShape) -> dict[str, Any]:
+    return {"kernel": {"sysctl": {"vm.nr_hugepages": str(EFA_HUGEPAGES)}}} if shape.efa else {}
+
+
+def _bottlerocket_pulls(shape: NodeShape) -> dict[str, Any]:
+    # Bottlerocket 1.44 and newer.
+    # Source: https://bottlerocket.dev/en/os/1.64.x/api/settings/container-runtime-plugins/
+    return {"container-runtime": {"snapshotter": "soci"}, **_SOCI_PLUGIN} if shape.soci else {}
+
+
+def _bottlerocket_kubelet(shape: NodeShape) -> dict[str, Any]:
+    kubelet = shape.kubelet
+    found: dict[str, Any] = {}
+    if kubelet.max_pods is not None:
+        found["max-pods"] = kubelet.max_pods
+    if kubelet.kube_reserved:
+        found["kube-reserved"] = dict(kubelet.kube_reserved)
+    if kubelet.system_reserved:
+        found["system-reserved"] = dict(kubelet.system_reserved)
+    if kubelet.parallel_image_pulls is not None:
+        # Bottlerocket 1.51 and newer.
+        found["max-parallel-image-pulls"] = kubelet.parallel_image_pulls
+    return found
+
+
+# The streams are what nodeadm gives an image on AL2023; Bottlerocket's own default is 3 downloads and 1 unpack.
+# Source: awslabs/amazon-eks-ami v20260724 nodeadm/internal/containerd/
+_SOCI_PLUGIN: dict[str, Any] = {
+    "container-runtime-plugins": {
+        "soci-snapshotter": {
+            "pull-mode": "parallel-pull-unpack",
+            "parallel-pull-unpack": {
+                "max-concurrent-downloads-per-image": 20,
+                "concurrent-download-chunk-size": "16mb",
+                "max-concurrent-unpacks-per-image": 12,
+                "discard-unpacked-layers": True,
+            },
         }
-    }
+    },
 }
-_BOTTLEROCKET_HUGEPAGES: dict[str, Any] = {"kernel": {"sysctl": {"vm.nr_hugepages": str(EFA_HUGEPAGES)}}}
 
 
-# Without a strategy nodeadm leaves local NVMe unused.
-_NODEADM_RAID0: dict[str, Any] = {"instance": {"localStorage": {"strategy": "RAID0"}}}
+def _bottlerocket_raid0(shape: NodeShape) -> dict[str, Any]:
+    # Bottlerocket 1.22 and newer. The bare key keeps the header free of quotes, which EKS' merger does not read.
+    # Source: karpenter-provider-aws v1.14.1 pkg/providers/amifamily/bootstrap/bottlerocket.go
+    bind = ["apiclient", "ephemeral-storage", "bind", "--dirs", *_ON_LOCAL_DISKS]
+    mount = {
+        "commands": [
+            ["apiclient", "ephemeral-storage", "init"],
+            [*bind, _SOCI_DIRECTORY] if shape.soci else bind,
+        ],
+        "mode": "always",
+        "essential": True,
+    }
+    return {"bootstrap-commands": {"000-mount-instance-storage": mount}}
+
+
+def _toml(settings: dict[str, Any], kubernetes: dict[str, Any]) -> str | None:
+    found = settings | ({"kubernetes": kubernetes} if kubernetes else {})
+    return tomli_w.dumps({"settings": found}) if found else None
+
+
+def _node_config(spec: dict[str, Any]) -> str | None:
+    return (
+        _mime(json.dumps({"apiVersion": "node.eks.aws/v1alpha1", "kind": "NodeConfig", "spec": spec})) if spec else None
+    )
 
 
 @cache
-def _nodeadm_raid0() -> str:
-    return _node_config(_NODEADM_RAID0)
-
-
-def _node_config(spec: dict[str, Any]) -> str:
-    return _mime({"apiVersion": "node.eks.aws/v1alpha1", "kind": "NodeConfig", "spec": spec})
-
-
-def _mime(node_config: dict[str, Any]) -> str:
+def _mime(node_config: str) -> str:
     part = MIMENonMultipart("application", "node.eks.aws")
     del part["MIME-Version"]
-    part.set_payload(yaml.safe_dump(node_config, sort_keys=False))
+    part.set_payload(yaml.safe_dump(json.loads(node_config), sort_keys=False))
     document = MIMEMultipart("mixed", boundary=_BOUNDARY, _subparts=[part])
     return document.as_string()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import ClassVar, get_args
@@ -24,9 +25,16 @@ class OnDemand:
     availability_zone: ClassVar[None] = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Spot:
-    """Spare instances at a discount, which EC2 takes back with two minutes' notice."""
+    """Spare instances at a discount, which EC2 takes back with two minutes' notice.
+
+    Attributes:
+        checkpointed: Runs on these nodes save checkpoints, so that losing a node costs minutes and not the run. Pools
+            for training take spot only with it.
+    """
+
+    checkpointed: bool = False
 
     purchase_option: ClassVar[str] = "spot"
     managed_capacity_type: ClassVar[str] = "SPOT"
@@ -143,20 +151,38 @@ def refuse_unless_capacity(who: object, capacity: object) -> None:
         )
 
 
-def refuse_unless_sold(who: object, types: tuple[InstanceType, ...], capacity: Capacity) -> None:
-    """Refuse types that EC2 does not sell that way.
+def refuse_spot_for_training(who: object, purpose: str | None, capacity: Capacity) -> None:
+    """Refuse spot for runs that would be lost with a node.
 
     Raises:
-        ValueError: A type is not sold so, or a reservation would have to hold several types.
+        ValueError: The pool is for training, and nobody said that its runs save checkpoints.
     """
+    if purpose == "training" and isinstance(capacity, Spot) and not capacity.checkpointed:
+        raise ValueError(
+            f"{who}: capacity must not be Spot() where the shape's purpose is 'training', got it; a node that EC2 "
+            "takes back ends the run, write Spot(checkpointed=True) if it goes on from a checkpoint"
+        )
+
+
+def refuse_unless_sold(who: object, types: tuple[InstanceType, ...], capacities: Sequence[Capacity]) -> None:
+    """Refuse a type that EC2 sells in none of the ways, and a way that serves none of the types.
+
+    Raises:
+        ValueError: A type is not sold so, or one reservation would have to hold several types.
+    """
+    asked = {each.purchase_option for each in capacities}
+    kinds = ", ".join(type(each).__name__ for each in capacities)
     for each in types:
-        if capacity.purchase_option not in each.purchase_options:
+        if asked.isdisjoint(each.purchase_options):
             raise ValueError(
                 f"{who}: capacity must be one that EC2 sells {each.name!r} with, {', '.join(each.purchase_options)}, "
-                f"got {type(capacity).__name__}"
+                f"got {kinds}"
             )
-    if isinstance(capacity, (Reservation, CapacityBlock)) and len(types) > 1:
-        names = ", ".join(each.name for each in types)
+    for capacity in capacities:
+        if not any(capacity.purchase_option in each.purchase_options for each in types):
+            raise ValueError(f"{who}: capacity must serve one of the instance types, got {type(capacity).__name__}")
+    names = ", ".join(each.name for each in types)
+    if len(capacities) == 1 and isinstance(capacities[0], (Reservation, CapacityBlock)) and len(types) > 1:
         raise ValueError(f"{who}: shape must have the one instance type that was reserved, got {names}")
 
 

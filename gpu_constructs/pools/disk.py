@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from gpu_constructs.refusals import refuse_unless_whole_number
@@ -13,6 +14,9 @@ BASE_THROUGHPUT, MAX_THROUGHPUT = 125, 2_000
 IOPS_PER_GIB = 500
 MIB_PER_SECOND_PER_IOPS = 0.25
 MAX_GIB = 65_536
+# Source: https://docs.aws.amazon.com/ebs/latest/userguide/initalize-volume.html
+MAX_INITIALIZATION = 300
+_SNAPSHOT = re.compile(r"snap-[0-9a-f]{8,17}")
 # The EKS images' own size; EC2 refuses a volume smaller than its snapshot.
 MIN_GIB = 20
 
@@ -29,6 +33,10 @@ class Disk:
         throughput_mib_s: Throughput, in MiB/s.
         kms_key_arn: Customer-managed key; its policy must let the Auto Scaling service-linked role use it.
             Default: the account's key for EBS.
+        snapshot_id: Snapshot of a data volume that holds images already, ``snap-...``; for Bottlerocket, whose data
+            volume is apart from the image's. Default: an empty volume.
+        initialization_mib_s: Rate at which the snapshot is loaded, in MiB/s, which costs by the GiB; without it the
+            first read of a block is slow.
 
     Raises:
         ValueError: EC2 would refuse the volume.
@@ -38,6 +46,8 @@ class Disk:
     iops: int = BASE_IOPS
     throughput_mib_s: int = BASE_THROUGHPUT
     kms_key_arn: str | None = None
+    snapshot_id: str | None = None
+    initialization_mib_s: int | None = None
 
     def __post_init__(self) -> None:
         refuse_unless_whole_number("disk", "size_gib", self.size_gib, least=MIN_GIB, fix="100 holds a few CUDA images")
@@ -45,6 +55,17 @@ class Disk:
         refuse_unless_whole_number("disk", "throughput_mib_s", self.throughput_mib_s, least=BASE_THROUGHPUT)
         if self.kms_key_arn is not None and not isinstance(self.kms_key_arn, str):
             raise TypeError(f"disk: kms_key_arn must be a string, got {self.kms_key_arn!r}; of a key pass key.key_arn")
+        if self.snapshot_id is not None and not _SNAPSHOT.fullmatch(str(self.snapshot_id)):
+            raise ValueError(
+                f"disk: snapshot_id must be an id such as 'snap-0123456789abcdef0', got {self.snapshot_id!r}"
+            )
+        if self.initialization_mib_s is not None:
+            refuse_unless_whole_number("disk", "initialization_mib_s", self.initialization_mib_s, least=100)
+            self._refuse_above(
+                "initialization_mib_s", self.initialization_mib_s, MAX_INITIALIZATION, "MiB/s is EBS' most"
+            )
+            if self.snapshot_id is None:
+                raise ValueError("disk: initialization_mib_s must go with a snapshot_id, got None; nothing is loaded")
         self._refuse_above("size_gib", self.size_gib, MAX_GIB, "GiB is the largest gp3 volume")
         most_iops = min(MAX_IOPS, self.size_gib * IOPS_PER_GIB)
         self._refuse_above("iops", self.iops, most_iops, f"is what {self.size_gib} GiB of gp3 can have")

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import Literal, get_args
 
 from gpu_constructs.hardware.catalogue import Architecture, InstanceType, instance_type
 from gpu_constructs.pools import node_labels
+from gpu_constructs.pools.custom_image import CustomImage
 from gpu_constructs.pools.disk import Disk
-from gpu_constructs.pools.kubernetes_names import LABEL_VALUE, QUALIFIED_NAME
+from gpu_constructs.pools.kubelet import Kubelet
 from gpu_constructs.pools.operating_system import (
     DeviceManager,
     OperatingSystem,
@@ -20,20 +22,22 @@ from gpu_constructs.pools.operating_system import (
 )
 from gpu_constructs.pools.sharing import Exclusive, Sharing
 from gpu_constructs.pools.taint import GPU_TAINT, Taint
-from gpu_constructs.refusals import words
+from gpu_constructs.pools.user_labels import checked_labels, checked_tags
+from gpu_constructs.refusals import refuse_unless_one_of, words
 from gpu_constructs.versions import DRIVER_BRANCH
-
-# Label prefixes that kubelet may not set on its own node, that EKS or Karpenter own, or that are ours.
-# Source: https://kubernetes.io/docs/reference/access-authn-authz/admission-controllers/#noderestriction
-_FOREIGN_DOMAINS = ("kubernetes.io", "k8s.io", "eks.amazonaws.com", "karpenter.sh", "karpenter.k8s.aws")
-_KUBELET_MAY = ("kubelet.kubernetes.io/", "node.kubernetes.io/")
-_OUR_DOMAIN = "gpu-constructs.io"
 
 # kubelet keeps 1 GiB for itself and evicts when less than a tenth is free.
 # Source: karpenter-provider-aws v1.14.1 pkg/providers/instancetype/types.go
 _KUBE_RESERVED_GIB = 1
 _EVICTION_FRACTION = 0.1
 _GIB_PER_GB = 1e9 / 2**30
+
+# What soci's parallel unpacking writes, and the least it runs on.
+# Source: awslabs/amazon-eks-ami v20260724 nodeadm/doc/examples.md, nodeadm/internal/containerd/config.go
+SOCI_MIB_S = 600
+SOCI_VCPUS = 4
+
+Purpose = Literal["training", "inference"]
 
 # 2-MiB pages that AL2023's EFA driver sets aside; Bottlerocket is told to.
 # Source: https://docs.aws.amazon.com/eks/latest/userguide/node-efa.html
@@ -56,8 +60,16 @@ class NodeShape:
         placement_group: Name of a placement group of strategy ``cluster``, which EC2 fills in one rack. It makes
             capacity harder to get, and a reservation has a place of its own.
         sharing: How pods share a GPU.
+        kubelet: Settings of kubelet.
+        soci: Pull and unpack an image in parallel streams. Where images lie on EBS it takes a volume of at least
+            600 MiB/s.
+        image: Image of your own. Default: EKS' NVIDIA image for the operating system.
+        purpose: What runs on the nodes, ``training`` or ``inference``: it chooses how Karpenter may replace them,
+            and a pool for training takes spot only from those who say that its runs save checkpoints.
+            Default: nothing is known of it.
         labels: Node labels beside the ones every GPU node gets.
         taints: Taints of the nodes.
+        tags: Tags of instances and volumes.
 
     Raises:
         TypeError: An argument has the wrong type.
@@ -71,33 +83,73 @@ class NodeShape:
     efa: bool = False
     placement_group: str | None = None
     sharing: Sharing = field(default_factory=Exclusive)
+    kubelet: Kubelet = field(default_factory=Kubelet)
+    soci: bool = False
+    image: CustomImage | None = None
+    purpose: Purpose | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
     taints: Sequence[Taint] = (GPU_TAINT,)
+    tags: Mapping[str, str] = field(default_factory=dict)
     types: tuple[InstanceType, ...] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         refuse_unless_operating_system("node shape", self.operating_system)
         object.__setattr__(self, "types", _types(self.instance_types))
         object.__setattr__(self, "instance_types", tuple(each.name for each in self.types))
-        object.__setattr__(self, "labels", MappingProxyType(_labels(self.labels)))
+        object.__setattr__(self, "labels", MappingProxyType(checked_labels(self.labels)))
+        object.__setattr__(self, "tags", MappingProxyType(checked_tags(self.tags)))
         object.__setattr__(self, "taints", _taints(self.taints))
         _refuse_wrong_type("disk", self.disk, Disk, "Disk(size_gib=200)")
         _refuse_wrong_type("sharing", self.sharing, Exclusive, "Exclusive()")
+        _refuse_wrong_type("kubelet", self.kubelet, Kubelet, "Kubelet(max_pods=50)")
+        _refuse_wrong_type("soci", self.soci, bool, "True")
         _refuse_wrong_type("raid0", self.raid0, bool, "True")
         _refuse_wrong_type("efa", self.efa, bool, "True")
         if self.placement_group is not None:
             _refuse_wrong_type("placement_group", self.placement_group, str, "the group's name")
+        if self.image is not None:
+            _refuse_wrong_type("image", self.image, CustomImage, "CustomImage(id='ami-...', driver_branch=595)")
+        if self.purpose is not None:
+            refuse_unless_one_of("node shape", "purpose", self.purpose, get_args(Purpose))
         _refuse_mixed_architectures(self.types)
         for each in self.types:
-            _refuse_without_driver(each)
+            _refuse_without_driver(each, self.image)
             if each.ultraserver_only and self.operating_system != "al2023":
                 raise ValueError(
                     f"node shape: instance type {each.name!r} must run al2023, got {self.operating_system!r}; no "
                     "Bottlerocket image boots it"
                 )
-
         if self.efa:
             _refuse_without_efa(self.types)
+        self._refuse_slow_soci()
+        self._refuse_lost_snapshot()
+
+    def _refuse_slow_soci(self) -> None:
+        small = [each.name for each in self.types if (each.vcpus or SOCI_VCPUS) < SOCI_VCPUS]
+        if self.soci and small:
+            raise ValueError(
+                f"node shape: soci must be False for {', '.join(small)}, got True; with less than {SOCI_VCPUS} vCPUs "
+                "the image ignores it"
+            )
+        if self.soci and not self.uses_raid0 and self.disk.throughput_mib_s < SOCI_MIB_S:
+            raise ValueError(
+                f"node shape: disk must have throughput_mib_s of at least {SOCI_MIB_S} with soci, got "
+                f"{self.disk.throughput_mib_s}; write Disk(iops=16000, throughput_mib_s=1000)"
+            )
+
+    def _refuse_lost_snapshot(self) -> None:
+        if self.disk.snapshot_id is None:
+            return
+        if self.operating_system != "bottlerocket":
+            raise ValueError(
+                "node shape: disk must be without snapshot_id on al2023, whose images lie on the AMI's own volume, "
+                f"got {self.disk.snapshot_id!r}; use bottlerocket, or bake them into an image of your own"
+            )
+        if self.uses_raid0:
+            raise ValueError(
+                "node shape: disk must be without snapshot_id where images lie on local NVMe, got "
+                f"{self.disk.snapshot_id!r}; write raid0=False"
+            )
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -158,15 +210,25 @@ class NodeShape:
         gpus = self.sharing.resources(min(each.gpus for each in self.types))
         found = {resource: str(amount) for resource, amount in gpus.items()}
         found["ephemeral-storage"] = f"{self.ephemeral_storage_gib}Gi"
+        if self.kubelet.max_pods is not None:
+            found["pods"] = str(self.kubelet.max_pods)
         if self.efa:
             found[node_labels.EFA_RESOURCE] = str(self.types[0].max_efa)
             found["hugepages-2Mi"] = f"{EFA_HUGEPAGES * 2}Mi"
         return found
 
 
+def _type(named: object) -> InstanceType:
+    if isinstance(named, InstanceType):
+        return named
+    if not isinstance(named, str):
+        raise TypeError(f"node shape: instance_types must hold EC2 names such as 'g6.xlarge', got {named!r}")
+    return instance_type(named)
+
+
 def _types(names: object) -> tuple[InstanceType, ...]:
     if isinstance(names, (list, tuple)):
-        found = tuple(each if isinstance(each, InstanceType) else instance_type(str(each)) for each in names)
+        found = tuple(_type(each) for each in names)
     else:
         found = tuple(instance_type(name) for name in words("node shape", "instance_types", names))
     if not found:
@@ -174,32 +236,6 @@ def _types(names: object) -> tuple[InstanceType, ...]:
     if len({each.name for each in found}) < len(found):
         raise ValueError(f"node shape: instance_types must differ, got {tuple(each.name for each in found)!r}")
     return found
-
-
-def _labels(labels: object) -> dict[str, str]:
-    if not isinstance(labels, Mapping):
-        raise TypeError(f"node shape: labels must map keys to values, got {labels!r}")
-    for key, value in labels.items():
-        if not isinstance(key, str) or not QUALIFIED_NAME.fullmatch(key):
-            raise ValueError(f"node shape: labels must have qualified names as keys, got {key!r}")
-        if not isinstance(value, str) or not LABEL_VALUE.fullmatch(value):
-            raise ValueError(
-                f"node shape: label {key!r} must be at most 63 letters, digits, '-', '_' or '.', got {value!r}"
-            )
-        _refuse_foreign_label(key)
-    return dict(labels)
-
-
-def _refuse_foreign_label(key: str) -> None:
-    if key in (node_labels.GPU_PRESENT, node_labels.ACCELERATOR) or key.startswith(f"{_OUR_DOMAIN}/"):
-        raise ValueError(f"node shape: labels must not set {key!r}; every GPU node gets it by itself")
-    domain = key.rpartition("/")[0]
-    foreign = any(domain == each or domain.endswith(f".{each}") for each in _FOREIGN_DOMAINS)
-    if foreign and not key.startswith(_KUBELET_MAY):
-        raise ValueError(
-            f"node shape: labels must not set {key!r}, because a node may not label itself under {domain!r}; "
-            "use a domain of your own"
-        )
 
 
 def _taints(taints: object) -> tuple[Taint, ...]:
@@ -237,14 +273,14 @@ def _refuse_mixed_architectures(types: tuple[InstanceType, ...]) -> None:
         )
 
 
-def _refuse_without_driver(each: InstanceType) -> None:
+def _refuse_without_driver(each: InstanceType, image: CustomImage | None) -> None:
     who = f"node shape: instance type {each.name!r}"
-    if each.driver_min and each.driver_min > DRIVER_BRANCH:
+    branch = DRIVER_BRANCH if image is None else image.driver_branch
+    carrier = "the EKS images for AL2023 and Bottlerocket carry" if image is None else "the custom image carries"
+    if each.driver_min and each.driver_min > branch:
         raise ValueError(
-            f"{who} must have NVIDIA driver {each.driver_min} or newer, and the EKS images for AL2023 and "
-            f"Bottlerocket carry {DRIVER_BRANCH}; its GPUs would stay invisible, use family 'g7e' or 'g6e'"
+            f"{who} must have NVIDIA driver {each.driver_min} or newer, and {carrier} {branch}; its GPUs would stay "
+            "invisible, use family 'g7e' or 'g6e', or an image=CustomImage(...) of your own"
         )
-    if each.driver_max and each.driver_max < DRIVER_BRANCH:
-        raise ValueError(
-            f"{who} must have NVIDIA driver {each.driver_max} or older, and the EKS images carry {DRIVER_BRANCH}"
-        )
+    if each.driver_max and each.driver_max < branch:
+        raise ValueError(f"{who} must have NVIDIA driver {each.driver_max} or older, and {carrier} {branch}")

@@ -52,7 +52,7 @@ def device_manager_of(operating_system: OperatingSystem) -> DeviceManager:
 
 
 def volumes_of(operating_system: OperatingSystem, disk: Disk) -> tuple[Volume, ...]:
-    """Return the volumes of a node: one on AL2023, OS and data on Bottlerocket."""
+    """Return the volumes of a node: one on AL2023; OS, and data with the disk's snapshot, on Bottlerocket."""
     if operating_system == "al2023":
         return (Volume(device="/dev/xvda", disk=disk, size_gib=disk.size_gib),)
     system = Disk(kms_key_arn=disk.kms_key_arn)

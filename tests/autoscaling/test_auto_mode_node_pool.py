@@ -12,9 +12,9 @@ from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
 from syrupy.assertion import SnapshotAssertion
 
-from gpu_constructs import AutoModeNodePool, CapacityBlock, NodeShape, Reservation, Spot
+from gpu_constructs import AutoModeNodePool, CapacityBlock, Disruption, NodeShape, Reservation, Spot
 from gpu_constructs.autoscaling.auto_mode_manifests import node_class, node_pool
-from gpu_constructs.autoscaling.karpenter_manifests import Network
+from gpu_constructs.autoscaling.node_pool_spec import Network, NodePoolSpec
 from gpu_constructs.pools.capacity import OnDemand
 from tests.schemas import strict_schema
 from tests.templates import depends_on, manifest, manifests_of, of_type, only, resources_of
@@ -23,28 +23,34 @@ NETWORK = Network(subnet_ids=["subnet-0123456789abcdef0"], security_group_ids=["
 L4 = NodeShape(instance_types=("g6.xlarge",), operating_system="bottlerocket")
 
 
+def spec(*capacities: Any, **changes: Any) -> NodePoolSpec:
+    """A valid pool, with ``changes`` applied."""
+    says = {"name": "l4", "shape": L4, "max_gpus": 8, "disruption": Disruption.training()}
+    return NodePoolSpec(capacities=capacities or (OnDemand(),), **says | changes)
+
+
 def pool(stack: cdk.Stack, cluster: eks.ICluster, /, **changes: Any) -> AutoModeNodePool:
     return AutoModeNodePool(stack, "Pool", **{"cluster": cluster, "name": "l4", "shape": L4, "max_gpus": 8} | changes)
 
 
 def test_node_pool(snapshot_yaml: SnapshotAssertion) -> None:
-    assert node_pool(name="l4", shape=L4, capacity=OnDemand(), max_gpus=8) == snapshot_yaml
+    assert node_pool(spec()) == snapshot_yaml
 
 
 def test_node_class(snapshot_yaml: SnapshotAssertion) -> None:
     capacity = Reservation(availability_zone="us-east-1a", id="cr-0a1")
 
-    assert node_class(name="l4", shape=L4, capacity=capacity, role_name="nodes", network=NETWORK) == snapshot_yaml
+    assert node_class(spec=spec(capacity), role_name="nodes", network=NETWORK) == snapshot_yaml
 
 
 def test_node_pool_is_valid_for_its_definition(crds: Path) -> None:
-    emitted = node_pool(name="l4", shape=L4, capacity=Spot(), max_gpus=8)
+    emitted = node_pool(spec(Spot()))
 
     jsonschema.validate(emitted | {"metadata": {}}, strict_schema(crds, emitted))
 
 
 def test_no_label_or_requirement_of_karpenter_or_a_device_plugin() -> None:
-    text = str(node_pool(name="l4", shape=L4, capacity=OnDemand(), max_gpus=8))
+    text = str(node_pool(spec()))
 
     assert "karpenter.k8s.aws" not in text
     assert "kubernetes.io/os" not in text

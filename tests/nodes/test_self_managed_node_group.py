@@ -68,7 +68,7 @@ def test_spot_group_of_two_types_on_bottlerocket(
     stack: cdk.Stack, joinable: eks.ICluster, snapshot_yaml: SnapshotAssertion
 ) -> None:
     shape = NodeShape(instance_types=("g6.xlarge", "g5.xlarge"), operating_system="bottlerocket")
-    group(stack, joinable, shape=shape, capacity=Spot())
+    group(stack, joinable, shape=shape, capacity=Spot(), termination_handler="installed")
 
     assert slice_of(resources_of(stack), "Nodes") == snapshot_yaml
 

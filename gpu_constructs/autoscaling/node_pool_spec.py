@@ -1,0 +1,240 @@
+"""What a NodePool may launch and keep, for Karpenter and for the Karpenter inside Auto Mode."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import aws_cdk as cdk
+from aws_cdk import aws_ec2 as ec2
+
+from gpu_constructs.cluster_ref import ClusterRef
+from gpu_constructs.pools import node_labels
+from gpu_constructs.pools.capacity import (
+    Capacity,
+    CapacityBlock,
+    Reservation,
+    refuse_spot_for_training,
+    refuse_unless_capacity,
+    refuse_unless_sold,
+)
+from gpu_constructs.pools.disruption import Disruption
+from gpu_constructs.pools.kubernetes_names import refuse_unless_object_name
+from gpu_constructs.pools.node_shape import NodeShape
+from gpu_constructs.refusals import refuse_unless_whole_number, words
+
+KUBERNETES_ARCHITECTURE = {"x86_64": "amd64", "arm64": "arm64"}
+_MAX_WEIGHT = 100
+_MIB_PER_GIB = 1024
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Network:
+    """Where nodes start.
+
+    Attributes:
+        subnet_ids: Ids of the subnets.
+        security_group_ids: Ids of the nodes' security groups.
+    """
+
+    subnet_ids: Sequence[str]
+    security_group_ids: Sequence[str]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NodePoolSpec:
+    """A pool, complete and checked.
+
+    Attributes:
+        name: Name of the objects.
+        shape: What every node looks like.
+        capacities: How instances may be bought; Karpenter takes reserved ones first, then spot, then on-demand.
+        max_gpus: Most GPUs alive; ``None`` for a static pool.
+        replicas: Nodes of a static pool; ``None`` for one that follows the pods.
+        spare_nodes: Nodes above ``replicas`` that may be there while one is replaced.
+        weight: Preference among pools that fit a pod, higher first.
+        max_vcpus: Most virtual CPUs alive.
+        max_memory_gib: Most memory alive, in GiB.
+        disruption: When nodes are removed or replaced.
+    """
+
+    name: str
+    shape: NodeShape
+    capacities: tuple[Capacity, ...]
+    max_gpus: int | None = None
+    replicas: int | None = None
+    spare_nodes: int = 1
+    weight: int | None = None
+    max_vcpus: int | None = None
+    max_memory_gib: int | None = None
+    disruption: Disruption
+
+    @property
+    def zone(self) -> str | None:
+        """The one zone of its nodes, where all capacity is reserved there."""
+        zones = {each.availability_zone for each in self.capacities}
+        return zones.pop() if len(zones) == 1 else None
+
+    @property
+    def reservations(self) -> list[dict[str, str]]:
+        """Selector terms of the reservations; without them none is taken, however the capacity type reads."""
+        return [
+            {"id": each.id}
+            for each in self.capacities
+            if isinstance(each, (Reservation, CapacityBlock)) and each.id is not None
+        ]
+
+    def requirements(self) -> list[dict[str, Any]]:
+        """Return what an instance must be. All of it, because Karpenter's own choice would be arm64 and spot."""
+        bought = list(dict.fromkeys(each.karpenter_capacity_type for each in self.capacities))
+        return [
+            is_in("node.kubernetes.io/instance-type", self.shape.names),
+            is_in("kubernetes.io/arch", (KUBERNETES_ARCHITECTURE[self.shape.architecture],)),
+            is_in("karpenter.sh/capacity-type", bought),
+            *([is_in("topology.kubernetes.io/zone", (self.zone,))] if self.zone else []),
+        ]
+
+    def size(self) -> dict[str, Any]:
+        """Return how large the pool may become, and its rank among pools."""
+        if self.replicas is not None:
+            return {"replicas": self.replicas, "limits": {"nodes": str(self.replicas + self.spare_nodes)}}
+        limits = {node_labels.GPU_RESOURCE: str(self.max_gpus)}
+        if self.max_vcpus is not None:
+            limits["cpu"] = str(self.max_vcpus)
+        if self.max_memory_gib is not None:
+            limits["memory"] = f"{self.max_memory_gib}Gi"
+        return {"limits": limits} | ({"weight": self.weight} if self.weight is not None else {})
+
+    def subnets(self, cluster: ClusterRef, given: Sequence[ec2.ISubnet] | None, *, who: object) -> list[ec2.ISubnet]:
+        """Return the subnets of the nodes; each reservation has to find its zone among them.
+
+        Raises:
+            ValueError: There is none, or none in the zone of a reservation.
+        """
+        for zone in {each.availability_zone for each in self.capacities} - {None, self.zone}:
+            cluster.subnets(given, who=who, zone=zone)
+        return cluster.subnets(given, who=who, zone=self.zone)
+
+
+def is_in(key: str, values: Sequence[str]) -> dict[str, Any]:
+    """Return a requirement that a label has one of some values."""
+    return {"key": key, "operator": "In", "values": list(values)}
+
+
+def node_taints(shape: NodeShape) -> list[dict[str, str]]:
+    """Return the taints of a node as Kubernetes spells them."""
+    return [{"key": each.key, "value": each.value, "effect": each.effect} for each in shape.taints]
+
+
+def capacities_of(who: object, capacity: object) -> tuple[Capacity, ...]:
+    """Return one or several ways of buying as a tuple.
+
+    Raises:
+        TypeError: One is no `Capacity`.
+        ValueError: There is none, or one twice.
+    """
+    several = isinstance(capacity, (list, tuple))
+    found: tuple[Capacity, ...] = tuple(capacity) if isinstance(capacity, (list, tuple)) else (capacity,)  # type: ignore[assignment]
+    for each in found:
+        refuse_unless_capacity(who, each)
+    if several and not found:
+        raise ValueError(f"{who}: capacity must name at least one way of buying, got none")
+    if len(set(found)) < len(found):
+        raise ValueError(f"{who}: capacity must differ, got {found!r}")
+    return found
+
+
+def refuse_unless_launchable(who: object, spec: NodePoolSpec) -> None:
+    """Refuse a pool that Karpenter, or the Karpenter inside Auto Mode, could never launch a node for.
+
+    Raises:
+        TypeError: An argument has the wrong type.
+        ValueError: EC2 does not sell the nodes so, or the limits leave room for none.
+    """
+    refuse_unless_object_name(who, "name", spec.name)
+    if not isinstance(spec.shape, NodeShape):
+        raise TypeError(f"{who}: shape must be a NodeShape, got {spec.shape!r}")
+    if not isinstance(spec.disruption, Disruption):
+        raise TypeError(f"{who}: disruption must be a Disruption, got {spec.disruption!r}")
+    refuse_unless_sold(who, spec.shape.types, spec.capacities)
+    for each in spec.capacities:
+        refuse_spot_for_training(who, spec.shape.purpose, each)
+        if isinstance(each, Reservation) and each.id is None:
+            raise ValueError(
+                f"{who}: capacity must be a Reservation with id, got a resource group; Karpenter selects by id"
+            )
+    if any(each.ultraserver_only for each in spec.shape.types):
+        raise ValueError(
+            f"{who}: shape must not be {spec.shape.names[0]!r}; Karpenter knows no UltraServers, use a ManagedNodeGroup"
+        )
+    _refuse_unless_sized(who, spec)
+
+
+def _refuse_unless_sized(who: object, spec: NodePoolSpec) -> None:
+    if (spec.max_gpus is None) == (spec.replicas is None):
+        raise ValueError(
+            f"{who}: either max_gpus or replicas must be given, got {spec.max_gpus} and {spec.replicas}; max_gpus for "
+            "a pool that follows the pods, replicas for a static one"
+        )
+    if spec.replicas is not None:
+        refuse_unless_whole_number(who, "replicas", spec.replicas, least=0)
+        refuse_unless_whole_number(who, "spare_nodes", spec.spare_nodes, least=0)
+        for argument in ("weight", "max_vcpus", "max_memory_gib"):
+            if getattr(spec, argument) is not None:
+                raise ValueError(
+                    f"{who}: {argument} must be left out with replicas, got {getattr(spec, argument)}; the API server "
+                    "takes a static pool's number of nodes and nothing else"
+                )
+        return
+    _refuse_unless_max_gpus(who, spec)
+    if spec.weight is not None:
+        refuse_unless_whole_number(who, "weight", spec.weight, least=1)
+        if spec.weight > _MAX_WEIGHT:
+            raise ValueError(f"{who}: weight must be at most {_MAX_WEIGHT}, got {spec.weight}")
+    _refuse_limits_that_bind_first(who, spec)
+
+
+def _refuse_unless_max_gpus(who: object, spec: NodePoolSpec) -> None:
+    if isinstance(spec.max_gpus, float) and cdk.Token.is_unresolved(spec.max_gpus):
+        raise ValueError(f"{who}: max_gpus must be known at synth, got a token; a NodePool limit is part of a manifest")
+    least = min(each.gpus for each in spec.shape.types)
+    names = ", ".join(spec.shape.names)
+    refuse_unless_whole_number(who, "max_gpus", spec.max_gpus, least=least, fix=f"the smallest of {names} has {least}")
+
+
+def _refuse_limits_that_bind_first(who: object, spec: NodePoolSpec) -> None:
+    """Refuse limits on vCPUs and memory under which the last GPUs could never be launched."""
+    gpus = spec.max_gpus or 0
+    for argument, given, needed in (
+        ("max_vcpus", spec.max_vcpus, [(each.vcpus or 0) * (gpus // each.gpus) for each in spec.shape.types]),
+        (
+            "max_memory_gib",
+            spec.max_memory_gib,
+            [(each.memory_mib or 0) * (gpus // each.gpus) // _MIB_PER_GIB for each in spec.shape.types],
+        ),
+    ):
+        if given is not None:
+            refuse_unless_whole_number(
+                who, argument, given, least=max(needed), fix=f"{gpus} GPUs of the pool come with so much"
+            )
+
+
+def security_groups(who: object, cluster: ClusterRef, given: Sequence[str] | None) -> list[str]:
+    """Return the ids of the nodes' security groups: as given, or the cluster's own.
+
+    Raises:
+        TypeError: ``given`` is no list of ids.
+        ValueError: It is empty, or the cluster was imported without its group.
+    """
+    if given is not None:
+        ids = words(who, "security_group_ids", given)
+        if not ids:
+            raise ValueError(f"{who}: security_group_ids must name at least one group, got none")
+        return list(ids)
+    if cluster.security_group_id is None:
+        raise ValueError(
+            f"{who}: security_group_ids must be given when the cluster was imported without "
+            "cluster_security_group_id, got None"
+        )
+    return [cluster.security_group_id]

@@ -1,0 +1,126 @@
+"""Drains self-managed nodes before EC2 or Auto Scaling takes them away."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import aws_cdk as cdk
+from constructs import Construct
+
+from gpu_constructs.cluster_ref import AnyCluster, PathOf, cluster_ref, string_equals
+from gpu_constructs.delivery import install_helm_chart
+from gpu_constructs.nodes.interruption_queue import InterruptionQueue, event
+from gpu_constructs.pod_identity import PodIdentity, policy_document
+from gpu_constructs.pools import node_labels
+from gpu_constructs.versions import NODE_TERMINATION_HANDLER
+
+NAMESPACE = "kube-system"
+SERVICE_ACCOUNT = "aws-node-termination-handler"
+# On every instance that it may drain.
+MANAGED_TAG = "aws-node-termination-handler/managed"
+# How long a terminated instance is held for the drain: a pod gets 120 seconds from the handler.
+DRAIN_SECONDS = 300
+
+# No rebalance recommendations: each would end a run that EC2 perhaps never interrupts. Auto Scaling replaces such an
+# instance itself, and its termination comes here.
+# Source: aws/aws-node-termination-handler v1.25.6 README.md
+_RULES = {
+    "Terminating": event("aws.autoscaling", "EC2 Instance-terminate Lifecycle Action"),
+    "SpotInterruption": event("aws.ec2", "EC2 Spot Instance Interruption Warning"),
+    "InstanceStateChange": event("aws.ec2", "EC2 Instance State-change Notification"),
+    "ScheduledChange": event("aws.health", "AWS Health Event", service=["EC2"], eventTypeCategory=["scheduledChange"]),
+}
+
+
+class NodeTerminationHandler(Construct):
+    """aws-node-termination-handler, which drains the nodes of every `SelfManagedNodeGroup` of the cluster.
+
+    It learns from a queue that an instance is about to be scaled in, interrupted or retired, drains its node and then
+    lets it go. Managed node groups and Karpenter do so by themselves and need none. The cluster needs the add-on
+    ``eks-pod-identity-agent``.
+
+    Source: https://github.com/aws/aws-node-termination-handler/tree/v1.25.6
+
+    Args:
+        cluster: Cluster to install into; needs a kubectl provider.
+
+    Raises:
+        TypeError: ``cluster`` is no cluster of ``aws_eks_v2``.
+        ValueError: The cluster has no kubectl provider, or has one already.
+    """
+
+    def __init__(self, scope: Construct, id: str, *, cluster: AnyCluster) -> None:
+        super().__init__(scope, id)
+        who = PathOf(self)
+        ref = cluster_ref(who, cluster, kubectl=True)
+        ref.claim(who, "node termination handler", why="both are the helm release 'aws-node-termination-handler'")
+        queue = InterruptionQueue(self, "Events", rules=_RULES, target_id="NodeTerminationHandlerQueue")
+        stack = cdk.Stack.of(self)
+        owned = string_equals(self, "OwnedGroups", {f"aws:ResourceTag/kubernetes.io/cluster/{ref.name}": "owned"})
+        identity = PodIdentity(
+            self,
+            "Identity",
+            cluster_name=ref.name_token,
+            namespace=NAMESPACE,
+            service_account=SERVICE_ACCOUNT,
+            policies={
+                "Drain": policy_document(
+                    _statements(
+                        queue_arn=queue.arn,
+                        groups=f"arn:{stack.partition}:autoscaling:{stack.region}:{stack.account}:autoScalingGroup:*",
+                        owned=owned,
+                    )
+                )
+            },
+        )
+        self.chart = install_helm_chart(
+            self,
+            "Resource",
+            cluster=ref,
+            chart=NODE_TERMINATION_HANDLER,
+            namespace=NAMESPACE,
+            values=handler_values(queue_url=queue.url, region=stack.region),
+        )
+        for needed in (identity, queue, *ref.foundation):
+            self.chart.node.add_dependency(needed)
+
+
+def handler_values(*, queue_url: str, region: str) -> Mapping[str, Any]:
+    """Return the values of the chart.
+
+    Source: aws/aws-node-termination-handler v1.25.6 config/helm/aws-node-termination-handler/values.yaml
+    """
+    not_on_gpu_nodes = {"matchExpressions": [{"key": node_labels.POOL, "operator": "DoesNotExist"}]}
+    return {
+        "enableSqsTerminationDraining": True,
+        "queueURL": queue_url,
+        "awsRegion": region,
+        "managedTag": MANAGED_TAG,
+        "serviceAccount": {"name": SERVICE_ACCOUNT},
+        "affinity": {
+            "nodeAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [not_on_gpu_nodes]}
+            }
+        },
+        "resources": {"requests": {"cpu": "50m", "memory": "128Mi"}, "limits": {"memory": "128Mi"}},
+    }
+
+
+def _statements(*, queue_arn: str, groups: str, owned: object) -> list[dict[str, Any]]:
+    return [
+        {
+            "Sid": "LetGo",
+            "Effect": "Allow",
+            "Action": "autoscaling:CompleteLifecycleAction",
+            "Resource": f"{groups}:autoScalingGroupName/*",
+            "Condition": {"StringEquals": owned},
+        },
+        {"Sid": "Find", "Effect": "Allow", "Action": "ec2:DescribeInstances", "Resource": "*"},
+        {
+            "Sid": "Listen",
+            "Effect": "Allow",
+            "Action": ["sqs:DeleteMessage", "sqs:ReceiveMessage"],
+            "Resource": queue_arn,
+        },
+    ]

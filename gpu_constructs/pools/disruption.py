@@ -1,0 +1,140 @@
+"""When Karpenter, or the Karpenter inside Auto Mode, may take a node away."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from gpu_constructs.refusals import refuse_unless_one_of, refuse_unless_whole_number, words
+
+Consolidation = Literal["WhenEmpty", "WhenEmptyOrUnderutilized", "Balanced"]
+Reason = Literal["Empty", "Underutilized", "Drifted"]
+
+# Patterns and limits of the NodePool CRD of v1.14.1.
+_NODES = re.compile(r"(100|[0-9]{1,2})%|[0-9]+")
+_CRON = re.compile(r"@(annually|yearly|monthly|weekly|daily|midnight|hourly)|\S+( \S+){4}")
+_MAX_BUDGETS = 50
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Budget:
+    """How many nodes of a pool may go at once, always or in a window of time.
+
+    Attributes:
+        nodes: A number of nodes, ``"0"``, or a share, ``"10%"``.
+        reasons: What it counts for. Default: every reason.
+        schedule: Cron line, in UTC, of when it begins. Default: it always holds.
+        minutes: How long it holds from then on, in minutes; goes with ``schedule``.
+
+    Raises:
+        TypeError: An argument has the wrong type.
+        ValueError: Karpenter would refuse it.
+    """
+
+    nodes: str
+    reasons: Sequence[Reason] = ()
+    schedule: str | None = None
+    minutes: int | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.nodes, str) or not _NODES.fullmatch(self.nodes):
+            raise ValueError(f"budget: nodes must be a number or a share such as '0' or '10%', got {self.nodes!r}")
+        object.__setattr__(self, "reasons", words("budget", "reasons", self.reasons))
+        for reason in self.reasons:
+            refuse_unless_one_of("budget", "reasons", reason, get_args(Reason))
+        if (self.schedule is None) != (self.minutes is None):
+            raise ValueError(f"budget: schedule and minutes must go together, got {self.schedule!r} and {self.minutes}")
+        if self.minutes is not None:
+            refuse_unless_whole_number("budget", "minutes", self.minutes, least=1)
+        if self.schedule is not None and not (isinstance(self.schedule, str) and _CRON.fullmatch(self.schedule)):
+            raise ValueError(f"budget: schedule must be a cron line such as '0 8 * * 1-5', got {self.schedule!r}")
+
+    def to_manifest(self) -> dict[str, Any]:
+        """Return it as a NodePool spells it."""
+        found: dict[str, Any] = {"nodes": self.nodes}
+        if self.reasons:
+            found["reasons"] = list(self.reasons)
+        if self.schedule is not None:
+            found |= {"schedule": self.schedule, "duration": f"{self.minutes}m"}
+        return found
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Disruption:
+    """When nodes are removed or replaced.
+
+    Attributes:
+        consolidation: ``WhenEmpty`` removes empty nodes only; ``WhenEmptyOrUnderutilized`` also moves pods together,
+            and ``Balanced`` does where it saves more than it disturbs.
+        consolidate_after_minutes: How long nothing may have happened on the node before. Default: ``None``, never.
+        budgets: How many nodes may go at once.
+        expire_after_hours: Age at which a node is drained, whatever the budgets say. Default: ``None``, never.
+        termination_grace_minutes: How long a drained node may take before its pods are deleted all the same, also
+            those that must not be disrupted. Default: ``None``, as long as it takes.
+
+    Raises:
+        TypeError: An argument has the wrong type.
+        ValueError: Karpenter would refuse it.
+    """
+
+    consolidation: Consolidation
+    consolidate_after_minutes: int | None = None
+    budgets: Sequence[Budget] = ()
+    expire_after_hours: int | None = None
+    termination_grace_minutes: int | None = None
+
+    def __post_init__(self) -> None:
+        who = "disruption"
+        refuse_unless_one_of(who, "consolidation", self.consolidation, get_args(Consolidation))
+        if not isinstance(self.budgets, (list, tuple)) or not all(isinstance(each, Budget) for each in self.budgets):
+            raise TypeError(f"{who}: budgets must be a tuple of Budget, got {self.budgets!r}")
+        if len(self.budgets) > _MAX_BUDGETS:
+            raise ValueError(f"{who}: budgets must be at most {_MAX_BUDGETS}, got {len(self.budgets)}")
+        object.__setattr__(self, "budgets", tuple(self.budgets))
+        for argument, least in (
+            ("consolidate_after_minutes", 0),
+            ("expire_after_hours", 1),
+            ("termination_grace_minutes", 1),
+        ):
+            if getattr(self, argument) is not None:
+                refuse_unless_whole_number(who, argument, getattr(self, argument), least=least)
+
+    @classmethod
+    def training(cls) -> Disruption:
+        """Return the profile for runs that must not be interrupted: a node goes when it has been empty for a while."""
+        stays = Budget(nodes="0", reasons=("Drifted", "Underutilized"))
+        return cls(
+            consolidation="WhenEmpty",
+            consolidate_after_minutes=10,
+            budgets=(Budget(nodes="100%", reasons=("Empty",)), stays),
+        )
+
+    @classmethod
+    def inference(cls) -> Disruption:
+        """Return the profile for replicas that may move one by one: pods are packed, a new image reaches the nodes."""
+        few = Budget(nodes="10%", reasons=("Drifted", "Underutilized"))
+        return cls(
+            consolidation="WhenEmptyOrUnderutilized",
+            # A model takes minutes to load, and traffic dips for minutes.
+            consolidate_after_minutes=30,
+            budgets=(Budget(nodes="100%", reasons=("Empty",)), few),
+        )
+
+    def to_manifest(self) -> dict[str, Any]:
+        """Return ``spec.disruption`` of a NodePool."""
+        after = self.consolidate_after_minutes
+        return {
+            "consolidationPolicy": self.consolidation,
+            "consolidateAfter": "Never" if after is None else f"{after}m",
+            **({"budgets": [each.to_manifest() for each in self.budgets]} if self.budgets else {}),
+        }
+
+    def node_lifetime(self, *, longest_hours: int | None = None) -> dict[str, str]:
+        """Return what a NodePool says of its nodes' end; at most ``longest_hours`` where something else ends them."""
+        hours = [each for each in (self.expire_after_hours, longest_hours) if each is not None]
+        found = {"expireAfter": f"{min(hours)}h" if hours else "Never"}
+        if self.termination_grace_minutes is not None:
+            found["terminationGracePeriod"] = f"{self.termination_grace_minutes}m"
+        return found

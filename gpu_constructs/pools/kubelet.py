@@ -1,0 +1,74 @@
+"""What kubelet of a node keeps for itself, and how many pods and pulls it takes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from gpu_constructs.refusals import refuse_unless_one_of, refuse_unless_whole_number
+
+# Source: https://kubernetes.io/docs/tasks/administer-cluster/reserve-compute-resources/
+_RESERVABLE = ("cpu", "memory", "ephemeral-storage", "pid")
+_QUANTITY = re.compile(r"\d+(\.\d+)?(m|[kKMGT]i?)?")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Kubelet:
+    """Settings of kubelet; what is left out is the image's own choice.
+
+    Attributes:
+        max_pods: Most pods of a node. Default: as many as its network interfaces have addresses for, at most 110, or
+            250 with 30 vCPUs or more.
+        kube_reserved: What Kubernetes' own daemons keep, e.g. ``{"cpu": "200m", "memory": "2Gi"}``.
+        system_reserved: What the system's daemons keep, likewise.
+        parallel_image_pulls: Most images pulled at once. Default: no limit.
+
+    Raises:
+        TypeError: An argument has the wrong type.
+        ValueError: kubelet would refuse the setting.
+    """
+
+    max_pods: int | None = None
+    kube_reserved: Mapping[str, str] = field(default_factory=dict)
+    system_reserved: Mapping[str, str] = field(default_factory=dict)
+    parallel_image_pulls: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.max_pods is not None:
+            refuse_unless_whole_number("kubelet", "max_pods", self.max_pods, least=1)
+        if self.parallel_image_pulls is not None:
+            refuse_unless_whole_number("kubelet", "parallel_image_pulls", self.parallel_image_pulls, least=1)
+        for argument in ("kube_reserved", "system_reserved"):
+            object.__setattr__(self, argument, MappingProxyType(_reserved(argument, getattr(self, argument))))
+
+    def config(self) -> dict[str, object]:
+        """Return the fields of a ``KubeletConfiguration`` that every kind of pool can set."""
+        found: dict[str, object] = {}
+        if self.max_pods is not None:
+            found["maxPods"] = self.max_pods
+        if self.kube_reserved:
+            found["kubeReserved"] = dict(self.kube_reserved)
+        if self.system_reserved:
+            found["systemReserved"] = dict(self.system_reserved)
+        return found
+
+    def pulls(self) -> dict[str, object]:
+        """Return the fields about image pulls, which an EC2NodeClass does not have. EKS' images pull in parallel.
+
+        Source: https://kubernetes.io/docs/reference/config-api/kubelet-config.v1beta1/
+        """
+        if self.parallel_image_pulls is None:
+            return {}
+        return {"maxParallelImagePulls": self.parallel_image_pulls}
+
+
+def _reserved(argument: str, given: object) -> dict[str, str]:
+    if not isinstance(given, Mapping):
+        raise TypeError(f"kubelet: {argument} must map resources to quantities, got {given!r}")
+    for resource, quantity in given.items():
+        refuse_unless_one_of("kubelet", argument, resource, _RESERVABLE)
+        if not isinstance(quantity, str) or not _QUANTITY.fullmatch(quantity):
+            raise ValueError(f"kubelet: {argument}[{resource!r}] must be a quantity such as '2Gi', got {quantity!r}")
+    return dict(given)

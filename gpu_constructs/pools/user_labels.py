@@ -1,0 +1,72 @@
+"""Labels and tags that a user gives to nodes, and which of them others own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from gpu_constructs.pools import node_labels
+from gpu_constructs.pools.kubernetes_names import LABEL_VALUE, QUALIFIED_NAME
+
+# Label prefixes that kubelet may not set on its own node, that EKS or Karpenter own, or that are ours.
+# Source: https://kubernetes.io/docs/reference/access-authn-authz/admission-controllers/#noderestriction
+_FOREIGN_DOMAINS = ("kubernetes.io", "k8s.io", "eks.amazonaws.com", "karpenter.sh", "karpenter.k8s.aws")
+_KUBELET_MAY = ("kubelet.kubernetes.io/", "node.kubernetes.io/")
+_OUR_DOMAIN = "gpu-constructs.io"
+
+# Source: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/Using_Tags.html, EC2NodeClass CRD of Karpenter v1.14.1
+_MAX_TAGS, _MAX_KEY, _MAX_VALUE = 40, 128, 256
+_FOREIGN_TAGS = ("aws:", "eks:", "kubernetes.io/cluster", "karpenter.sh/", "karpenter.k8s.aws/")
+
+
+def checked_labels(labels: object) -> dict[str, str]:
+    """Return node labels as a dict.
+
+    Raises:
+        TypeError: ``labels`` is no mapping.
+        ValueError: A node cannot have such a label, or does not give it to itself.
+    """
+    if not isinstance(labels, Mapping):
+        raise TypeError(f"node shape: labels must map keys to values, got {labels!r}")
+    for key, value in labels.items():
+        if not isinstance(key, str) or not QUALIFIED_NAME.fullmatch(key):
+            raise ValueError(f"node shape: labels must have qualified names as keys, got {key!r}")
+        if not isinstance(value, str) or not LABEL_VALUE.fullmatch(value):
+            raise ValueError(
+                f"node shape: label {key!r} must be at most 63 letters, digits, '-', '_' or '.', got {value!r}"
+            )
+        _refuse_foreign_label(key)
+    return dict(labels)
+
+
+def _refuse_foreign_label(key: str) -> None:
+    if key in (node_labels.GPU_PRESENT, node_labels.ACCELERATOR) or key.startswith(f"{_OUR_DOMAIN}/"):
+        raise ValueError(f"node shape: labels must not set {key!r}; every GPU node gets it by itself")
+    domain = key.rpartition("/")[0]
+    foreign = any(domain == each or domain.endswith(f".{each}") for each in _FOREIGN_DOMAINS)
+    if foreign and not key.startswith(_KUBELET_MAY):
+        raise ValueError(
+            f"node shape: labels must not set {key!r}, because a node may not label itself under {domain!r}; "
+            "use a domain of your own"
+        )
+
+
+def checked_tags(tags: object) -> dict[str, str]:
+    """Return tags of instances and volumes as a dict.
+
+    Raises:
+        TypeError: ``tags`` is no mapping of strings.
+        ValueError: EC2 would refuse a tag, or somebody else owns it.
+    """
+    if not isinstance(tags, Mapping) or not all(isinstance(word, str) for pair in tags.items() for word in pair):
+        raise TypeError(f"node shape: tags must map keys to values, got {tags!r}")
+    if len(tags) > _MAX_TAGS:
+        raise ValueError(f"node shape: tags must be at most {_MAX_TAGS}, got {len(tags)}; others tag the nodes too")
+    for key, value in tags.items():
+        if not 0 < len(key) <= _MAX_KEY or len(value) > _MAX_VALUE:
+            raise ValueError(
+                f"node shape: tag {key!r} must have 1 to {_MAX_KEY} characters and a value of at most {_MAX_VALUE}, "
+                f"got {value!r}"
+            )
+        if key == "Name" or key.lower().startswith(_FOREIGN_TAGS):
+            raise ValueError(f"node shape: tags must not set {key!r}, which belongs to AWS, Karpenter or this library")
+    return dict(tags)

@@ -1,0 +1,79 @@
+"""Golden user data: what nodeadm, Bottlerocket, EKS' merger and Karpenter's are given."""
+
+from __future__ import annotations
+
+import email
+from typing import Any
+
+import pytest
+import tomli
+import yaml
+from syrupy.assertion import SnapshotAssertion
+
+from gpu_constructs import Disk, Kubelet, NodeShape
+from gpu_constructs.nodes.bootstrap import Membership
+from gpu_constructs.nodes.user_data import joining_user_data, node_class_user_data, user_data
+
+MEMBERSHIP = Membership(
+    name="demo",
+    endpoint="https://0123456789ABCDEF.gr7.us-east-1.eks.amazonaws.com",
+    certificate_authority="Y2VydGlmaWNhdGU=",
+    service_cidr="172.20.0.0/16",
+    image_parameter="/image",
+)
+
+
+def everything(system: Any) -> NodeShape:
+    """Nodes with every setting that user data carries."""
+    return NodeShape(
+        instance_types=("p5.48xlarge",),
+        operating_system=system,
+        efa=True,
+        soci=True,
+        disk=Disk(size_gib=200, iops=16_000, throughput_mib_s=1_000),
+        kubelet=Kubelet(
+            max_pods=100,
+            kube_reserved={"cpu": "500m", "memory": "4Gi"},
+            system_reserved={"memory": "1Gi"},
+            parallel_image_pulls=8,
+        ),
+        labels={"team": "research"},
+    )
+
+
+@pytest.mark.parametrize("system", ["al2023", "bottlerocket"])
+def test_a_managed_node(system: str, snapshot_text: SnapshotAssertion) -> None:
+    assert user_data(everything(system)) == snapshot_text
+
+
+@pytest.mark.parametrize("system", ["al2023", "bottlerocket"])
+def test_a_node_that_joins_by_itself(system: str, snapshot_text: SnapshotAssertion) -> None:
+    assert joining_user_data(everything(system), "research", MEMBERSHIP) == snapshot_text
+
+
+@pytest.mark.parametrize("system", ["al2023", "bottlerocket"])
+def test_a_node_of_karpenter(system: str, snapshot_text: SnapshotAssertion) -> None:
+    assert node_class_user_data(everything(system)) == snapshot_text
+
+
+def test_karpenter_is_told_only_what_its_node_class_cannot_say() -> None:
+    [part] = email.message_from_string(node_class_user_data(everything("al2023")) or "").get_payload()
+
+    assert yaml.safe_load(part.get_payload())["spec"] == {
+        "featureGates": {"FastImagePull": True},
+        "kubelet": {"config": {"maxParallelImagePulls": 8}},
+    }
+
+
+@pytest.mark.parametrize("render", [user_data, node_class_user_data])
+def test_eks_and_karpenters_mergers_read_the_toml(render: Any) -> None:
+    text = render(everything("bottlerocket"))
+
+    assert "settings" in tomli.loads(text)
+    # EKS' merger refuses a table header with quotes in it.
+    assert [line for line in text.splitlines() if line.startswith("[") and '"' in line] == []
+
+
+def test_user_data_fits_into_what_ec2_takes() -> None:
+    for system in ("al2023", "bottlerocket"):
+        assert len(joining_user_data(everything(system), "research", MEMBERSHIP)) < 16_384
