@@ -13,8 +13,10 @@ if TYPE_CHECKING:
     from gpu_constructs.autoscaling.cluster_autoscaler import ClusterAutoscaler
     from gpu_constructs.autoscaling.karpenter import Karpenter
     from gpu_constructs.autoscaling.karpenter_node_pool import KarpenterNodePool
+    from gpu_constructs.cluster.auto_mode import AutoMode
     from gpu_constructs.cluster.gpu_cluster import GpuCluster
     from gpu_constructs.cluster.network import gpu_vpc
+    from gpu_constructs.cluster.private_endpoints import PrivateEndpoints
     from gpu_constructs.cluster.system_nodes import SystemNodes
     from gpu_constructs.devices.device_plugin import DevicePlugin
     from gpu_constructs.devices.efa_device_plugin import EfaDevicePlugin
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
     from gpu_constructs.nodes.managed_node_group import ManagedNodeGroup
     from gpu_constructs.nodes.node_termination_handler import NodeTerminationHandler
     from gpu_constructs.nodes.self_managed_node_group import SelfManagedNodeGroup
+    from gpu_constructs.nodes.volume_key import grant_volume_key
+    from gpu_constructs.nodes.zonal_node_groups import ZonalNodeGroups
     from gpu_constructs.pools.capacity import Capacity, CapacityBlock, OnDemand, Reservation, Spot
     from gpu_constructs.pools.custom_image import CustomImage
     from gpu_constructs.pools.disk import Disk
@@ -41,6 +45,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "GPU_TAINT",
+    "AutoMode",
     "AutoModeNodePool",
     "Bootstrap",
     "Budget",
@@ -65,6 +70,7 @@ __all__ = [
     "NodeTerminationHandler",
     "OnDemand",
     "Pool",
+    "PrivateEndpoints",
     "RepairOverride",
     "Reservation",
     "ScalingOptions",
@@ -73,13 +79,16 @@ __all__ = [
     "Spot",
     "SystemNodes",
     "Taint",
+    "ZonalNodeGroups",
     "catalogue",
     "find_instance_types",
     "gpu_vpc",
+    "grant_volume_key",
     "instance_type",
 ]
 
 _MODULES = {
+    "AutoMode": "cluster.auto_mode",
     "AutoModeNodePool": "autoscaling.auto_mode_node_pool",
     "Bootstrap": "nodes.bootstrap",
     "Budget": "pools.disruption",
@@ -106,6 +115,7 @@ _MODULES = {
     "OnDemand": "pools.capacity",
     "Pool": "pools.pool",
     "RepairOverride": "pools.node_repair",
+    "PrivateEndpoints": "cluster.private_endpoints",
     "Reservation": "pools.capacity",
     "ScalingOptions": "pools.scaling_options",
     "SelfManagedNodeGroup": "nodes.self_managed_node_group",
@@ -114,8 +124,10 @@ _MODULES = {
     "SystemNodes": "cluster.system_nodes",
     "Taint": "pools.taint",
     "catalogue": "hardware.catalogue",
+    "ZonalNodeGroups": "nodes.zonal_node_groups",
     "find_instance_types": "hardware.search",
     "gpu_vpc": "cluster.network",
+    "grant_volume_key": "nodes.volume_key",
     "instance_type": "hardware.catalogue",
 }
 

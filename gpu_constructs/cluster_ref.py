@@ -89,9 +89,9 @@ class ClusterRef:
 
     @cached_property
     def private_subnets(self) -> list[ec2.ISubnet] | None:
-        """Private subnets of its VPC; ``None`` when it was imported without."""
+        """Subnets of its VPC for nodes; ``None`` when it was imported without."""
         try:
-            return list(self.cluster.vpc.private_subnets)
+            return node_subnets(self.cluster.vpc)
         except (jsii.errors.JSIIError, RuntimeError):
             return None
 
@@ -124,9 +124,17 @@ class ClusterRef:
 
     @cached_property
     def service_cidr(self) -> str | None:
-        """IPv4 block of its services, where the template states one: CloudFormation cannot read it."""
+        """Address block of its services; of IPv4 where the template states one, which CloudFormation cannot read."""
+        if self._resource is not None and self.ip_family == "ipv6":
+            return self._resource.attr_kubernetes_network_config_service_ipv6_cidr
         config = self._resource.kubernetes_network_config if self._resource else None
         return getattr(config, "service_ipv4_cidr", None)
+
+    @cached_property
+    def ip_family(self) -> str | None:
+        """``ipv4`` or ``ipv6``; ``None`` where the template does not state it."""
+        config = self._resource.kubernetes_network_config if self._resource else None
+        return getattr(config, "ip_family", None)
 
     def _attribute(self, name: str) -> str | None:
         try:
@@ -210,11 +218,13 @@ class ClusterRef:
             )
         if not self.private_subnets:
             raise ValueError(
-                f"{who}: subnets must name private subnets, got a VPC that has none; pass the subnets nodes may use"
+                f"{who}: subnets must name private or isolated subnets, got a VPC that has none; pass the subnets "
+                "nodes may use"
             )
         return self.private_subnets
 
 
+_BLOCKS: WeakKeyDictionary[ec2.ISubnet, str | None] = WeakKeyDictionary()
 _REFS: WeakKeyDictionary[object, ClusterRef] = WeakKeyDictionary()
 
 
@@ -235,6 +245,11 @@ def cluster_ref(who: object, cluster: AnyCluster, *, kubectl: bool = False) -> C
             "kubectl_provider_options, or kubectl_provider when importing it"
         )
     return found
+
+
+def node_subnets(vpc: ec2.IVpc) -> list[ec2.ISubnet]:
+    """Return the subnets of a VPC that nodes start in: the private ones, else the isolated ones."""
+    return list(vpc.private_subnets) or list(vpc.isolated_subnets)
 
 
 def refuse_unless_role(who: object, argument: str, role: object) -> None:
@@ -286,6 +301,21 @@ def _in_zone(subnets: list[ec2.ISubnet], zone: str, who: object, *, unknown: boo
             f"{who}: subnets must lie in {zone!r}, the zone of the reservation, got {known}; pass a subnet there"
         )
     return found
+
+
+def ipv4_block_of(subnet: ec2.ISubnet) -> str | None:
+    """Return the address block of a subnet, or ``None`` where only deployment tells."""
+    if subnet not in _BLOCKS:
+        _BLOCKS[subnet] = _ipv4_block_of(subnet)
+    return _BLOCKS[subnet]
+
+
+def _ipv4_block_of(subnet: ec2.ISubnet) -> str | None:
+    try:
+        block = subnet.ipv4_cidr_block
+    except (jsii.errors.JSIIError, RuntimeError):
+        return None
+    return None if cdk.Token.is_unresolved(block) else block
 
 
 def zone_of(subnet: ec2.ISubnet) -> str | None:

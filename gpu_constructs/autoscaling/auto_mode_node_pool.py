@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
 
 import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
@@ -22,13 +21,13 @@ from gpu_constructs.autoscaling.node_pool_spec import (
 )
 from gpu_constructs.cluster_ref import AnyCluster, ClusterRef, PathOf, cluster_ref, refuse_unless_role
 from gpu_constructs.delivery import apply_manifests
+from gpu_constructs.nodes.addresses import check_addresses
+from gpu_constructs.nodes.node_role import make_auto_mode_role
 from gpu_constructs.nodes.zones import refuse_unless_one_zone
 from gpu_constructs.pools.capacity import Capacity, OnDemand
 from gpu_constructs.pools.disruption import Disruption
 from gpu_constructs.pools.node_shape import NodeShape
 
-# Source: https://docs.aws.amazon.com/eks/latest/userguide/auto-create-node-role.html
-_NODE_POLICIES = ("AmazonEKSWorkerNodeMinimalPolicy", "AmazonEC2ContainerRegistryPullOnly")
 _ACCESS_POLICY = "AmazonEKSAutoNodePolicy"
 
 
@@ -95,6 +94,7 @@ class AutoModeNodePool(Construct):
         refuse_unless_role(who, "node_role", node_role)
         chosen = spec.subnets(ref, subnets, who=who)
         refuse_unless_one_zone(who, shape, chosen)
+        check_addresses(self, who=who, cluster=ref, shape=shape, subnets=chosen, max_nodes=spec.max_nodes)
         network = Network(
             subnet_ids=[each.subnet_id for each in chosen],
             security_group_ids=security_groups(who, ref, security_group_ids),
@@ -151,12 +151,7 @@ def _shared_role(scope: Construct, cluster: ClusterRef) -> iam.Role:
 
 
 def _make_role(scope: Construct, cluster: ClusterRef) -> iam.Role:
-    role = iam.Role(
-        scope,
-        "AutoModeNodeRole",
-        assumed_by=cast("iam.IPrincipal", iam.ServicePrincipal("ec2.amazonaws.com")),
-        managed_policies=[iam.ManagedPolicy.from_aws_managed_policy_name(policy) for policy in _NODE_POLICIES],
-    )
+    role = make_auto_mode_role(scope, "AutoModeNodeRole")
     partition = cdk.Stack.of(scope).partition
     eks.CfnAccessEntry(
         role,

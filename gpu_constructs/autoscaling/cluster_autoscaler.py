@@ -2,18 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
 
 import aws_cdk as cdk
 from constructs import Construct
 
-from gpu_constructs.autoscaling.cluster_autoscaler_manifests import NAME, NAMESPACE, cluster_autoscaler_chart
+from gpu_constructs.autoscaling.cluster_autoscaler_manifests import (
+    EVERY_OTHER_GROUP,
+    NAME,
+    NAMESPACE,
+    cluster_autoscaler_chart,
+    flags,
+    priorities_text,
+)
 from gpu_constructs.cluster_ref import AnyCluster, PathOf, cluster_ref, string_equals
 from gpu_constructs.delivery import apply_chart
 from gpu_constructs.pod_identity import PodIdentity, policy_document
-from gpu_constructs.refusals import refuse_unless_image
+from gpu_constructs.refusals import refuse_unless_image, refuse_unless_whole_number
 from gpu_constructs.versions import kubernetes_minor
+
+_WITHOUT_DRA = ("1.33",)
+_DRA_BY_FLAG = ("1.34",)
+
+
+class RankedGroup(Protocol):
+    """A node group that priorities can name."""
+
+    @property
+    def auto_scaling_group_pattern(self) -> str:
+        """Regular expression of the name of its Auto Scaling group."""
 
 
 class ClusterAutoscaler(Construct):
@@ -29,6 +48,13 @@ class ClusterAutoscaler(Construct):
         kubernetes_version: Minor version of an imported cluster, e.g. ``1.36``. Default: the cluster's own.
         image: Image with tag or digest. Default: the release for the Kubernetes version.
         scaling_tags: Tags of the Auto Scaling groups that it may scale. Default: both discovery tags.
+        priorities: Which groups to take first, by rank from 2 up, the highest first: node groups of this app, or
+            regular expressions of Auto Scaling groups' names. The others come last.
+            Default: the group that wastes least.
+        balance_similar: Keep groups of equal nodes equally large. A group that has had no node yet equals no other,
+            and nodes for one job are spread over zones: it suits replicas, on `ZonalNodeGroups`.
+        dynamic_resource_allocation: Count devices that pods claim through DRA. From Kubernetes 1.35 on it is always
+            so. It never scales a group up from zero: a DRA driver advertises devices of live nodes only.
 
     Raises:
         TypeError: An argument has the wrong type.
@@ -44,6 +70,9 @@ class ClusterAutoscaler(Construct):
         kubernetes_version: str | None = None,
         image: str | None = None,
         scaling_tags: Mapping[str, str] | None = None,
+        priorities: Mapping[int, Sequence[RankedGroup | str]] | None = None,
+        balance_similar: bool = False,
+        dynamic_resource_allocation: bool = False,
     ) -> None:
         super().__init__(scope, id)
         who = PathOf(self)
@@ -52,6 +81,8 @@ class ClusterAutoscaler(Construct):
         chosen = kubernetes_minor(version, who=who).cluster_autoscaler.reference if image is None else image
         refuse_unless_image(who, "image", chosen)
         _refuse_unless_tags(who, scaling_tags)
+        ranks = _patterns(who, priorities) if priorities is not None else None
+        claims = dynamic_resource_allocation and _needs_flag_for_claims(who, version)
         ref.claim(who, "cluster autoscaler", why="both would scale the same groups")
 
         stack, name = cdk.Stack.of(self), ref.name
@@ -68,10 +99,50 @@ class ClusterAutoscaler(Construct):
             service_account=NAME,
             policies={"ClusterAutoscaler": policy_document(statements)},
         )
-        chart = cluster_autoscaler_chart(cluster_name=name, region=stack.region, image=chosen)
+        command = flags(name, priorities=ranks is not None, balance_similar=balance_similar, claims=claims)
+        text = priorities_text(ranks) if ranks is not None else None
+        chart = cluster_autoscaler_chart(region=stack.region, image=chosen, command=command, priorities=text)
         self.resource = apply_chart(self, "Resource", cluster=ref, chart=chart)
         # A pod gets credentials only if the association exists when it starts; and it needs them until it is gone.
         self.resource.node.add_dependency(self.identity)
+
+
+def _patterns(who: object, priorities: object) -> dict[int, list[str]]:
+    if not isinstance(priorities, Mapping) or not priorities:
+        raise TypeError(f"{who}: priorities must map ranks to node groups, got {priorities!r}")
+    found: dict[int, list[str]] = {}
+    for rank, groups in priorities.items():
+        refuse_unless_whole_number(who, "priorities", rank, least=EVERY_OTHER_GROUP + 1, fix="ranks are positive")
+        if not isinstance(groups, (list, tuple)) or not groups:
+            raise TypeError(f"{who}: priorities[{rank}] must be a list of node groups, got {groups!r}")
+        found[rank] = [_pattern(who, rank, group) for group in groups]
+    return found
+
+
+def _pattern(who: object, rank: int, group: object) -> str:
+    if not isinstance(group, str):
+        named = getattr(group, "auto_scaling_group_pattern", None)
+        if not isinstance(named, str):
+            raise TypeError(f"{who}: priorities[{rank}] must hold node groups or regular expressions, got {group!r}")
+        return named
+    try:
+        re.compile(group)
+    except re.error as error:
+        raise ValueError(f"{who}: priorities[{rank}] must be a regular expression, got {group!r}; {error}") from error
+    return group
+
+
+def _needs_flag_for_claims(who: object, version: str) -> bool:
+    """Whether the release for a Kubernetes version counts claims only when it is told to.
+
+    Source: kubernetes/autoscaler cluster-autoscaler/config/flags/flags.go of 1.33.6, 1.34.5, 1.35.2 and 1.36.1
+    """
+    if version in _WITHOUT_DRA:
+        raise ValueError(
+            f"{who}: dynamic_resource_allocation must be False on Kubernetes {version}, whose API server serves no "
+            "resource.k8s.io/v1, got True; upgrade to 1.34"
+        )
+    return version in _DRA_BY_FLAG
 
 
 def discovery_tags(cluster_name: str) -> dict[str, str]:

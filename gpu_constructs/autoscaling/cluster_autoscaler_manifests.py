@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
+
+import yaml
 
 from gpu_constructs.pools import node_labels
 
@@ -13,6 +15,9 @@ if TYPE_CHECKING:
 
 NAME = "cluster-autoscaler"
 NAMESPACE = "kube-system"
+PRIORITIES = "cluster-autoscaler-priority-expander"
+# Rank of the groups that nobody ranked; ranks are positive.
+EVERY_OTHER_GROUP = 1
 _PORT = 8085
 _LABELS = {"app.kubernetes.io/name": NAME}
 
@@ -59,13 +64,22 @@ NAMESPACE_RULES: tuple[Rule, ...] = (
         [""],
         ["configmaps"],
         ["delete", "get", "update", "watch"],
-        ["cluster-autoscaler-status", "cluster-autoscaler-priority-expander"],
+        ["cluster-autoscaler-status", PRIORITIES],
     ),
 )
 
 
-def flags(cluster_name: str) -> tuple[str, ...]:
-    """Return the command line for a cluster with GPU groups."""
+def flags(
+    cluster_name: str, *, priorities: bool = False, balance_similar: bool = False, claims: bool = False
+) -> tuple[str, ...]:
+    """Return the command line for a cluster with GPU groups.
+
+    Args:
+        cluster_name: Name of the cluster.
+        priorities: Whether groups are ranked.
+        balance_similar: Whether equal groups are kept equally large.
+        claims: Whether pods with ResourceClaims are to be scheduled and the image does not do so anyway.
+    """
     return (
         "--cloud-provider=aws",
         f"--namespace={NAMESPACE}",
@@ -73,22 +87,35 @@ def flags(cluster_name: str) -> tuple[str, ...]:
         # flag finds none.
         "--node-group-auto-discovery=asg:tag=k8s.io/cluster-autoscaler/enabled,"
         f"k8s.io/cluster-autoscaler/{cluster_name}",
-        "--expander=least-waste",
+        "--expander=priority,least-waste" if priorities else "--expander=least-waste",
         # Otherwise a node with a pod that has an emptyDir, as most GPU pods do for /dev/shm, is never removed.
         "--skip-nodes-with-local-storage=false",
-        "--balance-similar-node-groups=false",
+        f"--balance-similar-node-groups={str(balance_similar).lower()}",
         # p5 and p6 need more than the 15 minutes that are the flag's default.
         "--max-node-provision-time=30m",
         "--scale-down-unneeded-time=10m",
         "--scale-down-delay-after-add=10m",
         "--scale-down-gpu-utilization-threshold=0.5",
+        *(["--enable-dynamic-resource-allocation=true"] if claims else []),
         "--stderrthreshold=info",
         "--v=4",
     )
 
 
-def cluster_autoscaler_chart(*, cluster_name: str, region: str, image: str) -> cdk8s.Chart:
-    """Return service account, RBAC, deployment and disruption budget."""
+def priorities_text(priorities: Mapping[int, Sequence[str]]) -> str:
+    """Return what the priority expander reads: patterns of group names by rank, the highest first to be taken.
+
+    A group that no pattern matches would never be taken while another one matches, so the lowest rank takes all.
+    Source: kubernetes/autoscaler cluster-autoscaler-1.36.1 cluster-autoscaler/expander/priority/readme.md
+    """
+    ranked = {rank: list(priorities[rank]) for rank in sorted(priorities, reverse=True)}
+    return yaml.safe_dump(ranked | {EVERY_OTHER_GROUP: [".*"]}, sort_keys=False, width=float("inf"))
+
+
+def cluster_autoscaler_chart(
+    *, region: str, image: str, command: Sequence[str], priorities: str | None = None
+) -> cdk8s.Chart:
+    """Return service account, RBAC, deployment and disruption budget; and the ranks of groups where there are any."""
     import cdk8s
     from cdk8s_plus_28 import k8s
 
@@ -115,6 +142,9 @@ def cluster_autoscaler_chart(*, cluster_name: str, region: str, image: str) -> c
         role_ref=k8s.RoleRef(api_group=group, kind="Role", name=NAME),
         subjects=[subject],
     )
+    if priorities is not None:
+        name = k8s.ObjectMeta(name=PRIORITIES, namespace=NAMESPACE, labels=_LABELS)
+        k8s.KubeConfigMap(chart, "Priorities", metadata=name, data={"priorities": priorities})
     k8s.KubeDeployment(
         chart,
         "Deployment",
@@ -132,7 +162,7 @@ def cluster_autoscaler_chart(*, cluster_name: str, region: str, image: str) -> c
                         "prometheus.io/port": str(_PORT),
                     },
                 ),
-                spec=_pod(cluster_name=cluster_name, region=region, image=image),
+                spec=_pod(command=command, region=region, image=image),
             ),
         ),
     )
@@ -158,7 +188,7 @@ def _rules(rules: Sequence[Rule]) -> list[k8s.PolicyRule]:
     ]
 
 
-def _pod(*, cluster_name: str, region: str, image: str) -> k8s.PodSpec:
+def _pod(*, command: Sequence[str], region: str, image: str) -> k8s.PodSpec:
     from cdk8s_plus_28 import k8s
 
     memory = k8s.Quantity.from_string("600Mi")
@@ -183,7 +213,7 @@ def _pod(*, cluster_name: str, region: str, image: str) -> k8s.PodSpec:
             k8s.Container(
                 name=NAME,
                 image=image,
-                command=["./cluster-autoscaler", *flags(cluster_name)],
+                command=["./cluster-autoscaler", *command],
                 env=[k8s.EnvVar(name="AWS_REGION", value=region)],
                 ports=[k8s.ContainerPort(name="metrics", container_port=_PORT)],
                 liveness_probe=k8s.Probe(

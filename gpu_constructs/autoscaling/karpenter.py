@@ -47,6 +47,8 @@ class Karpenter(Construct):
             Default: a new role and access entry.
         node_repair: Replace nodes that the node monitoring agent finds broken, also under running pods; alpha in the
             pinned version. It needs the add-on ``eks-node-monitoring-agent``.
+        isolated: The controller has no way to IAM and the price list, of which AWS has no endpoint in a VPC: make the
+            instance profile of its nodes here, and use the prices in its image.
 
     Raises:
         TypeError: An argument has the wrong type.
@@ -54,6 +56,8 @@ class Karpenter(Construct):
 
     Attributes:
         node_role: Role of the nodes.
+        controller_role_arn: Role of the controller.
+        instance_profile: Profile with that role, where the controller is isolated.
         chart: The controller's release; what uses it depends on it.
     """
 
@@ -65,6 +69,7 @@ class Karpenter(Construct):
         cluster: AnyCluster,
         node_role: iam.IRole | None = None,
         node_repair: bool = False,
+        isolated: bool = False,
     ) -> None:
         super().__init__(scope, id)
         who = PathOf(self)
@@ -82,6 +87,9 @@ class Karpenter(Construct):
             self, "Interruptions", rules=INTERRUPTIONS, target_id="KarpenterInterruptionQueueTarget"
         )
         self.node_role = node_role if node_role is not None else self._make_node_role(ref)
+        self.instance_profile: iam.CfnInstanceProfile | None = None
+        if isolated:
+            self.instance_profile = iam.CfnInstanceProfile(self, "NodeProfile", roles=[self.node_role.role_name])
         identity = PodIdentity(
             self,
             "Identity",
@@ -90,6 +98,7 @@ class Karpenter(Construct):
             service_account=SERVICE_ACCOUNT,
             managed_policy_arns=self._policy_arns(ref.name, queue),
         )
+        self.controller_role_arn: str = identity.role.attr_arn
         # The CRDs are a release of their own: helm never upgrades those inside a chart.
         crds = install_helm_chart(self, "Crds", cluster=ref, chart=KARPENTER_CRDS, namespace=NAMESPACE)
         self.chart = install_helm_chart(
@@ -99,7 +108,10 @@ class Karpenter(Construct):
             chart=KARPENTER,
             namespace=NAMESPACE,
             values=controller_values(
-                cluster_name=ref.name_token, queue_name=queue.name, gates=cdk.Lazy.any(_Gates(self._gates))
+                cluster_name=ref.name_token,
+                queue_name=queue.name,
+                gates=cdk.Lazy.any(_Gates(self._gates)),
+                isolated=isolated,
             ),
         )
         # Created after, and deleted before, what the controller cannot work without.
@@ -146,17 +158,22 @@ class _Gates:
         self._gates = gates
 
     def produce(self) -> Any:
-        return dict(sorted(self._gates.items()))
+        return dict(sorted(self._gates.items())) or None
 
 
-def controller_values(*, cluster_name: str, queue_name: str, gates: Any) -> Mapping[str, Any]:
+def controller_values(*, cluster_name: str, queue_name: str, gates: Any, isolated: bool = False) -> Mapping[str, Any]:
     """Return the values of the controller's chart.
 
     Source: karpenter-provider-aws v1.14.1 charts/karpenter/values.yaml
     """
     return {
         "serviceAccount": {"name": SERVICE_ACCOUNT},
-        "settings": {"clusterName": cluster_name, "interruptionQueue": queue_name, "featureGates": gates},
+        "settings": {
+            "clusterName": cluster_name,
+            "interruptionQueue": queue_name,
+            "featureGates": gates,
+            **({"isolatedVPC": True} if isolated else {}),
+        },
         # The chart sets none, and the kubelet evicts a pod without requests first.
         "controller": {
             "resources": {

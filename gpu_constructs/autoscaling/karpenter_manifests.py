@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from gpu_constructs.autoscaling.node_pool_spec import Network, NodePoolSpec, is_in, node_taints
@@ -15,15 +16,22 @@ _AMI_FAMILY = {"al2023": "AL2023", "bottlerocket": "Bottlerocket"}
 
 
 def ec2_node_class(
-    *, spec: NodePoolSpec, ami_release: str, role_name: str, network: Network, cluster_name: str
+    *, spec: NodePoolSpec, ami_release: str, runs_as: Mapping[str, str], network: Network, cluster_name: str
 ) -> dict[str, Any]:
     """Return the EC2NodeClass. Its alias makes Karpenter boot GPU types from the NVIDIA image.
+
+    Args:
+        spec: The pool.
+        ami_release: Release of the image.
+        runs_as: ``role`` or ``instanceProfile`` of the nodes.
+        network: Where they start.
+        cluster_name: Name of the cluster.
 
     Source: https://karpenter.sh/docs/concepts/nodeclasses/
     """
     shape = spec.shape
     found: dict[str, Any] = {
-        "role": role_name,
+        **runs_as,
         **_image(shape, ami_release),
         "subnetSelectorTerms": [{"id": id} for id in network.subnet_ids],
         "securityGroupSelectorTerms": [{"id": id} for id in network.security_group_ids],

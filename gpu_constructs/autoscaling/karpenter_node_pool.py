@@ -20,6 +20,7 @@ from gpu_constructs.autoscaling.node_pool_spec import (
 )
 from gpu_constructs.cluster_ref import AnyCluster, PathOf, cluster_ref, refuse_unless_role
 from gpu_constructs.delivery import apply_manifests
+from gpu_constructs.nodes.addresses import check_addresses
 from gpu_constructs.nodes.zones import refuse_unless_one_zone
 from gpu_constructs.pools.capacity import Capacity, OnDemand
 from gpu_constructs.pools.disruption import Disruption
@@ -106,6 +107,7 @@ class KarpenterNodePool(Construct):
         release = _ami_release(who, shape, ami_release)
         chosen = spec.subnets(ref, subnets, who=who)
         refuse_unless_one_zone(who, shape, chosen)
+        check_addresses(self, who=who, cluster=ref, shape=shape, subnets=chosen, max_nodes=spec.max_nodes)
         network = Network(
             subnet_ids=[each.subnet_id for each in chosen],
             security_group_ids=security_groups(who, ref, security_group_ids),
@@ -116,9 +118,9 @@ class KarpenterNodePool(Construct):
         self.shape = shape
         overlays = node_overlays(spec)
         self._need(karpenter, spec, overlays=bool(overlays))
-        made = ec2_node_class(
-            spec=spec, ami_release=release, role_name=role.role_name, network=network, cluster_name=ref.name
-        )
+        profile = karpenter.instance_profile if karpenter is not None else None
+        runs_as = {"instanceProfile": profile.ref} if profile is not None else {"role": role.role_name}
+        made = ec2_node_class(spec=spec, ami_release=release, runs_as=runs_as, network=network, cluster_name=ref.name)
         self.node_class = apply_manifests(self, "NodeClass", cluster=ref, manifests=[made])
         self.resource = apply_manifests(self, "Resource", cluster=ref, manifests=[node_pool(spec)])
         # On the way down: pool, class (which waits until the nodes are gone), controller, its permissions.

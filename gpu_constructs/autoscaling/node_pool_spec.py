@@ -77,6 +77,13 @@ class NodePoolSpec:
         return zones.pop() if len(zones) == 1 else None
 
     @property
+    def max_nodes(self) -> int:
+        """Most nodes, if each is of the smallest type."""
+        if self.replicas is not None:
+            return self.replicas + self.spare_nodes
+        return (self.max_gpus or 0) // min(each.gpus for each in self.shape.types)
+
+    @property
     def reservations(self) -> list[dict[str, str]]:
         """Selector terms of the reservations; without them none is taken, however the capacity type reads."""
         return [

@@ -13,7 +13,7 @@ from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from gpu_constructs.cluster_ref import AnyCluster, ClusterRef, PathOf, cluster_ref
-from gpu_constructs.pod_identity import TRUST
+from gpu_constructs.pod_identity import TRUST, policy_document
 from gpu_constructs.refusals import refuse_unless_one_of
 
 
@@ -115,13 +115,33 @@ class Addons(Construct):
         if addon.policy is None or addon.service_account is None:
             return None
         shared = cluster.shared(cdk.Stack.of(self))
+        ipv6 = addon is VPC_CNI and cluster.ip_family == "ipv6"
+        managed = iam.ManagedPolicy.from_aws_managed_policy_name(addon.policy).managed_policy_arn
         role = iam.CfnRole(
             shared if addon is VPC_CNI else cast("Construct", self),
             "CniRole" if addon is VPC_CNI else f"{addon.id}Role",
             assume_role_policy_document=TRUST,
-            managed_policy_arns=[iam.ManagedPolicy.from_aws_managed_policy_name(addon.policy).managed_policy_arn],
+            managed_policy_arns=None if ipv6 else [managed],
+            policies=[_ipv6_policy(cdk.Stack.of(self).partition)] if ipv6 else None,
         )
         return [{"roleArn": role.attr_arn, "serviceAccount": addon.service_account}]
+
+
+def _ipv6_policy(partition: str) -> dict[str, Any]:
+    """Return what the network plugin needs for IPv6; AWS has no managed policy for it.
+
+    Source: aws/amazon-vpc-cni-k8s v1.23.0 docs/iam-policy.md
+    """
+    describe = ("InstanceTypes", "Instances", "NetworkInterfaces", "SecurityGroups", "Subnets", "Tags")
+    statements: list[dict[str, Any]] = [
+        {
+            "Effect": "Allow",
+            "Action": ["ec2:AssignIpv6Addresses", *(f"ec2:Describe{what}" for what in describe)],
+            "Resource": "*",
+        },
+        {"Effect": "Allow", "Action": "ec2:CreateTags", "Resource": f"arn:{partition}:ec2:*:*:network-interface/*"},
+    ]
+    return {"policyName": "Ipv6", "policyDocument": policy_document(statements)}
 
 
 def refuse_unless_addon_versions(who: object, argument: str, versions: object) -> None:

@@ -6,7 +6,7 @@ import importlib
 import ipaddress
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import Any, Literal, cast, get_args
 
 import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
@@ -15,10 +15,11 @@ from aws_cdk import aws_kms as kms
 from constructs import Construct
 
 from gpu_constructs.cluster.addons import Addons, refuse_unless_addon_versions
+from gpu_constructs.cluster.auto_mode import AutoMode, compute
 from gpu_constructs.cluster.network import gpu_vpc
 from gpu_constructs.cluster.system_nodes import SystemNodeGroup, SystemNodes
-from gpu_constructs.cluster_ref import PathOf, cluster_ref
-from gpu_constructs.refusals import words
+from gpu_constructs.cluster_ref import PathOf, cluster_ref, node_subnets
+from gpu_constructs.refusals import refuse_unless_one_of, words
 from gpu_constructs.versions import DEFAULT_KUBERNETES, kubernetes_minor
 
 # Source: https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateCluster.html (name)
@@ -28,6 +29,21 @@ MIN_ZONES = 2
 # Explicit, because EKS picks one of two and CloudFormation cannot read which.
 SERVICE_CIDR = "172.20.0.0/16"
 _ADMIN_POLICY = "AmazonEKSClusterAdminPolicy"
+IpFamily = Literal["ipv4", "ipv6"]
+# Without cpu and memory in the list they would no longer count.
+# Source: https://docs.aws.amazon.com/eks/latest/userguide/control-plane-configuration.html
+PACK_GPUS: dict[str, Any] = {
+    "NodeResourcesFit": {
+        "ScoringStrategy": {
+            "Type": "MostAllocated",
+            "Resources": [
+                {"Name": "nvidia.com/gpu", "Weight": 100},
+                {"Name": "cpu", "Weight": 1},
+                {"Name": "memory", "Weight": 1},
+            ],
+        }
+    }
+}
 
 
 class GpuCluster(Construct):
@@ -39,11 +55,16 @@ class GpuCluster(Construct):
     Args:
         cluster_name: Name; a literal, because IAM conditions and tags contain it. Default: the stack's name.
         kubernetes_version: Minor version, e.g. ``1.36``.
-        vpc: Network with private subnets. Default: a new one, see `gpu_vpc`.
+        vpc: Network with private or isolated subnets in two zones; isolated ones need `PrivateEndpoints`.
+            Default: a new one, see `gpu_vpc`.
         public_access_cidrs: Who may reach the API endpoint from outside the VPC; empty for nobody.
             Default: everybody who has credentials.
         admins: ARNs of IAM users or roles that administer the cluster.
-        system_nodes: The nodes without GPUs.
+        system_nodes: The nodes without GPUs. Default: two to four of ``m6i.large``; none in Auto Mode.
+        auto_mode: Let EKS Auto Mode run the nodes. Default: node groups and add-ons of this construct.
+        ip_family: Addresses of pods and services, ``ipv4`` or ``ipv6``; for ``ipv6`` a VPC of yours must have both.
+        pack_gpus: Let the scheduler fill the GPUs of one node before it starts on the next, so that idle nodes become
+            empty and are removed. EKS offers it; nobody has shown yet that it packs GPUs there.
         secrets_key: Key that encrypts Kubernetes secrets. Default: a new one that rotates.
         addon_versions: Version by add-on name. Default: EKS' own.
 
@@ -55,8 +76,8 @@ class GpuCluster(Construct):
         name: Its name.
         cluster: The cluster, for any construct that takes an ``eks.ICluster``.
         vpc: Its network.
-        addons: Its add-ons.
-        system_nodes: The system node group.
+        addons: Its add-ons; ``None`` in Auto Mode, which has them built in.
+        system_nodes: The system node group; ``None`` in Auto Mode.
     """
 
     def __init__(
@@ -70,6 +91,9 @@ class GpuCluster(Construct):
         public_access_cidrs: Sequence[str] | None = None,
         admins: Sequence[str] = (),
         system_nodes: SystemNodes | None = None,
+        auto_mode: AutoMode | None = None,
+        ip_family: IpFamily = "ipv4",
+        pack_gpus: bool = False,
         secrets_key: kms.IKey | None = None,
         addon_versions: Mapping[str, str] | None = None,
     ) -> None:
@@ -81,10 +105,12 @@ class GpuCluster(Construct):
         administrators = _admins(who, admins)
         refuse_unless_addon_versions(who, "addon_versions", addon_versions)
         _refuse_parts(who, vpc=vpc, system_nodes=system_nodes, secrets_key=secrets_key)
+        refuse_unless_one_of(who, "ip_family", ip_family, get_args(IpFamily))
+        _refuse_beside_auto_mode(who, auto_mode, system_nodes=system_nodes, addon_versions=addon_versions)
 
         self.name = name
-        self.vpc = vpc if vpc is not None else cast("ec2.IVpc", gpu_vpc(self, "Vpc"))
-        subnets = self.vpc.private_subnets
+        self.vpc = vpc if vpc is not None else cast("ec2.IVpc", gpu_vpc(self, "Vpc", ip_family=ip_family))
+        subnets = node_subnets(self.vpc)
         key = secrets_key if secrets_key is not None else kms.Key(self, "SecretsKey", enable_key_rotation=True)
         layer = _kubectl_layer(self, minor.kubectl_layer)
         self.cluster = eks.Cluster(
@@ -94,29 +120,30 @@ class GpuCluster(Construct):
             version=eks.KubernetesVersion.of(kubernetes_version),
             vpc=self.vpc,
             vpc_subnets=[ec2.SubnetSelection(subnets=subnets)],
-            service_ipv4_cidr=SERVICE_CIDR,
+            service_ipv4_cidr=SERVICE_CIDR if ip_family == "ipv4" else None,
+            ip_family=eks.IpFamily.IP_V6 if ip_family == "ipv6" else None,
             endpoint_access=endpoint,
             secrets_encryption_key=key,
             cluster_logging=list(eks.ClusterLoggingTypes),
-            default_capacity_type=eks.DefaultCapacityType.NODEGROUP,
-            default_capacity=0,
+            **compute(self, auto_mode),
             bootstrap_self_managed_addons=False,
             bootstrap_cluster_creator_admin_permissions=False,
             kubectl_provider_options=eks.KubectlProviderOptions(kubectl_layer=layer),
         )
+        if pack_gpus:
+            control_plane = cast("eks.CfnCluster", self.cluster.node.default_child)
+            control_plane.add_property_override("KubeSchedulerConfig", PACK_GPUS)
         ref = cluster_ref(who, self.cluster)
         for arn in administrators:
             _admit(self, f"Admin-{arn.partition(':iam::')[2]}", cluster_name=ref.name_token, principal_arn=arn)
-        self.addons = Addons(self, "Addons", cluster=self.cluster, versions=addon_versions)
-        self.system_nodes = SystemNodeGroup(
-            self,
-            "SystemNodes",
-            cluster=self.cluster,
-            nodes=system_nodes if system_nodes is not None else SystemNodes(),
-            subnets=subnets,
-        )
-        self.addons.wait_for(self.system_nodes.resource)
-        ref.shared(ref.stack).foundation = self.addons
+        self.addons: Addons | None = None
+        self.system_nodes: SystemNodeGroup | None = None
+        if auto_mode is None:
+            nodes = system_nodes if system_nodes is not None else SystemNodes()
+            self.addons = Addons(self, "Addons", cluster=self.cluster, versions=addon_versions)
+            self.system_nodes = SystemNodeGroup(self, "SystemNodes", cluster=self.cluster, nodes=nodes, subnets=subnets)
+            self.addons.wait_for(self.system_nodes.resource)
+            ref.shared(ref.stack).foundation = self.addons
 
 
 def _refuse_parts(who: object, *, vpc: ec2.IVpc | None, system_nodes: object, secrets_key: object) -> None:
@@ -126,13 +153,21 @@ def _refuse_parts(who: object, *, vpc: ec2.IVpc | None, system_nodes: object, se
         raise TypeError(f"{who}: secrets_key must be a kms.IKey, got {secrets_key!r}; import one with Key.from_key_arn")
     if vpc is not None and not hasattr(vpc, "private_subnets"):
         raise TypeError(f"{who}: vpc must be an ec2.IVpc, got {vpc!r}; import one with Vpc.from_lookup")
-    if vpc is not None and not vpc.private_subnets:
-        raise ValueError(f"{who}: vpc must have private subnets, got {vpc.node.path!r} without; nodes are private")
-    if vpc is not None and len(vpc.private_subnets) < MIN_ZONES:
+    if vpc is not None and len(node_subnets(vpc)) < MIN_ZONES:
         raise ValueError(
-            f"{who}: vpc must have private subnets in at least {MIN_ZONES} zones, which EKS asks for, got "
-            f"{vpc.node.path!r} with one"
+            f"{who}: vpc must have private or isolated subnets in at least {MIN_ZONES} zones, which EKS asks for, got "
+            f"{vpc.node.path!r} with {len(node_subnets(vpc))}; nodes are private"
         )
+
+
+def _refuse_beside_auto_mode(who: object, auto_mode: object, **others: object) -> None:
+    if auto_mode is None:
+        return
+    if not isinstance(auto_mode, AutoMode):
+        raise TypeError(f"{who}: auto_mode must be AutoMode(...), got {auto_mode!r}")
+    for argument, value in others.items():
+        if value is not None:
+            raise ValueError(f"{who}: {argument} must be left out with auto_mode, which brings its own, got {value!r}")
 
 
 def _cluster_name(who: object, scope: Construct, given: object) -> str:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
+from gpu_constructs.cluster.private_endpoints import PrivateEndpoints
 from gpu_constructs.refusals import refuse_unless_whole_number, refuse_unless_zone, words
 
 _CIDR = "10.0.0.0/16"
@@ -15,7 +17,12 @@ _ZONES_WITHOUT_NAMES = 2
 
 
 def gpu_vpc(
-    scope: Construct, id: str, *, availability_zones: Sequence[str] | None = None, nat_gateways: int = 1
+    scope: Construct,
+    id: str,
+    *,
+    availability_zones: Sequence[str] | None = None,
+    nat_gateways: int = 1,
+    ip_family: str = "ipv4",
 ) -> ec2.Vpc:
     """Make a VPC with private subnets for nodes and public ones for load balancers.
 
@@ -26,14 +33,16 @@ def gpu_vpc(
         availability_zones: Zone names. GPU types are sold in few zones of a region, so name those that sell yours:
             ``aws ec2 describe-instance-type-offerings --location-type availability-zone``.
             Default: two, chosen at deployment.
-        nat_gateways: NAT gateways; one a zone survives the loss of a zone.
+        nat_gateways: NAT gateways; one a zone survives the loss of a zone. 0 makes isolated subnets and the
+            `PrivateEndpoints` through which their nodes reach AWS, and no way to the internet.
+        ip_family: ``ipv6`` gives the subnets both kinds of addresses, for a cluster of that family.
 
     Raises:
         TypeError: An argument has the wrong type.
         ValueError: EKS would refuse the network.
     """
     who = f"{scope.node.path}/{id}"
-    refuse_unless_whole_number(who, "nat_gateways", nat_gateways, least=1, fix="nodes pull their images through it")
+    refuse_unless_whole_number(who, "nat_gateways", nat_gateways, least=0)
     zones = words(who, "availability_zones", availability_zones) if availability_zones is not None else None
     if zones is not None and len(zones) < _ZONES_WITHOUT_NAMES:
         raise ValueError(f"{who}: availability_zones must name at least two zones, which EKS asks for, got {zones!r}")
@@ -43,7 +52,8 @@ def gpu_vpc(
         raise ValueError(f"{who}: availability_zones must lie in one region, got {zones!r}")
     if zones is not None and len(set(zones)) < len(zones):
         raise ValueError(f"{who}: availability_zones must differ, got {zones!r}")
-    return ec2.Vpc(
+    isolated = nat_gateways == 0
+    vpc = ec2.Vpc(
         scope,
         id,
         ip_addresses=ec2.IpAddresses.cidr(_CIDR),
@@ -51,14 +61,28 @@ def gpu_vpc(
         max_azs=None if zones else _ZONES_WITHOUT_NAMES,
         nat_gateways=nat_gateways,
         restrict_default_security_group=True,
-        subnet_configuration=[
-            ec2.SubnetConfiguration(name="Public", subnet_type=ec2.SubnetType.PUBLIC, cidr_mask=24),
-            # Large, because every pod takes an address.
-            ec2.SubnetConfiguration(name="Private", subnet_type=ec2.SubnetType.PRIVATE_WITH_EGRESS, cidr_mask=19),
-        ],
+        ip_protocol=ec2.IpProtocol.DUAL_STACK if ip_family == "ipv6" else None,
+        subnet_configuration=_isolated_subnets() if isolated else _subnets(),
         gateway_endpoints={"S3": ec2.GatewayVpcEndpointOptions(service=ec2.GatewayVpcEndpointAwsService.S3)},
         flow_logs={"Rejected": _rejected_traffic(scope, f"{id}FlowLogs")},
     )
+    if isolated:
+        PrivateEndpoints(vpc, "Endpoints", vpc=cast("ec2.IVpc", vpc), s3_gateway=False)
+    return vpc
+
+
+def _subnets() -> list[ec2.SubnetConfiguration]:
+    public = ec2.SubnetConfiguration(name="Public", subnet_type=ec2.SubnetType.PUBLIC, cidr_mask=24)
+    return [public, _for_nodes(ec2.SubnetType.PRIVATE_WITH_EGRESS)]
+
+
+def _isolated_subnets() -> list[ec2.SubnetConfiguration]:
+    return [_for_nodes(ec2.SubnetType.PRIVATE_ISOLATED)]
+
+
+def _for_nodes(kind: ec2.SubnetType) -> ec2.SubnetConfiguration:
+    # Large, because every pod takes an address.
+    return ec2.SubnetConfiguration(name="Private", subnet_type=kind, cidr_mask=19)
 
 
 def _rejected_traffic(scope: Construct, id: str) -> ec2.FlowLogOptions:

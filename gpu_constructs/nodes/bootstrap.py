@@ -5,6 +5,8 @@ from __future__ import annotations
 import ipaddress
 from dataclasses import dataclass
 
+import aws_cdk as cdk
+
 from gpu_constructs.cluster_ref import ClusterRef
 from gpu_constructs.refusals import is_token
 from gpu_constructs.versions import AMI_RELEASES
@@ -16,13 +18,14 @@ class Bootstrap:
 
     Attributes:
         kubernetes_version: Minor version, e.g. ``1.36``. Default: the cluster's, where it is created here.
-        service_cidr: IPv4 block of its services, e.g. ``172.20.0.0/16``; ``aws eks describe-cluster`` shows it as
-            ``kubernetesNetworkConfig.serviceIpv4Cidr``. Default: the cluster's, where it is created here with one.
+        service_cidr: Address block of its services, e.g. ``172.20.0.0/16``; ``aws eks describe-cluster`` shows it as
+            ``kubernetesNetworkConfig.serviceIpv4Cidr`` or ``serviceIpv6Cidr``. Default: the cluster's, where it is
+            created here with one.
         ami_release: Image release, ``v20260714`` for AL2023 or ``1.66.0`` for Bottlerocket.
             Default: the release pinned in `gpu_constructs.versions`.
 
     Raises:
-        ValueError: ``service_cidr`` is no IPv4 block.
+        ValueError: ``service_cidr`` is no address block.
     """
 
     kubernetes_version: str | None = None
@@ -33,10 +36,10 @@ class Bootstrap:
         if self.service_cidr is None or is_token(self.service_cidr):
             return
         try:
-            ipaddress.IPv4Network(self.service_cidr)
+            ipaddress.ip_network(self.service_cidr)
         except ValueError as error:
             raise ValueError(
-                f"bootstrap: service_cidr must be an IPv4 block such as '172.20.0.0/16', got {self.service_cidr!r}; "
+                f"bootstrap: service_cidr must be an address block such as '172.20.0.0/16', got {self.service_cidr!r}; "
                 f"{error}"
             ) from error
 
@@ -49,7 +52,7 @@ class Membership:
         name: Name of the cluster.
         endpoint: URL of the API server.
         certificate_authority: Its certificate, base64.
-        service_cidr: IPv4 block of the services.
+        service_cidr: Address block of the services.
         image_parameter: SSM parameter with the id of the image.
     """
 
@@ -62,7 +65,10 @@ class Membership:
     @property
     def dns_ip(self) -> str:
         """Address of the cluster's DNS: the tenth of the service block."""
-        return str(ipaddress.IPv4Network(self.service_cidr)[10])
+        if is_token(self.service_cidr):
+            # Only of IPv6, whose block ends in "::".
+            return cdk.Fn.join("", [cdk.Fn.select(0, cdk.Fn.split("/", self.service_cidr)), "a"])
+        return str(ipaddress.ip_network(self.service_cidr)[10])
 
 
 def membership(

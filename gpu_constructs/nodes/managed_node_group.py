@@ -12,6 +12,7 @@ from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from gpu_constructs.cluster_ref import AnyCluster, ClusterRef, PathOf, cluster_ref, refuse_unless_role
+from gpu_constructs.nodes.addresses import check_addresses
 from gpu_constructs.nodes.ami_type import Release, nvidia_ami_type, pinned_release
 from gpu_constructs.nodes.bootstrap import Bootstrap, membership
 from gpu_constructs.nodes.capacity_block_schedule import CapacityBlockSchedule
@@ -103,6 +104,7 @@ class ManagedNodeGroup(Construct):
         refuse_unless_values(who, bootstrap=bootstrap, repair=repair, scaling_options=scaling_options)
         chosen = ref.subnets(subnets, who=who, zone=capacity.availability_zone)
         refuse_unless_one_zone(who, shape, chosen)
+        check_addresses(self, who=who, cluster=ref, shape=shape, subnets=chosen, max_nodes=max_nodes)
         boots = _image(who, ref, shape, name, ami_release, bootstrap)
 
         self.name = name
@@ -146,6 +148,11 @@ class ManagedNodeGroup(Construct):
         if isinstance(capacity, CapacityBlock):
             CapacityBlockSchedule(self, "Schedule", group=self.resource, cluster_name=ref.name_token, block=capacity)
         warn_of_types(self, shape)
+
+    @property
+    def auto_scaling_group_pattern(self) -> str:
+        """Regular expression of the name that EKS gives to the group's Auto Scaling group: ``eks-<name>-<uuid>``."""
+        return f"^eks-{self.resource.attr_nodegroup_name}-[0-9a-f]{{8}}-"
 
 
 _EKS_CHOOSES = Release()

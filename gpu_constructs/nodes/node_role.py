@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import cast
 
 import aws_cdk as cdk
@@ -13,6 +14,8 @@ from gpu_constructs.cluster_ref import ClusterRef
 # Source: https://docs.aws.amazon.com/eks/latest/userguide/create-node-role.html
 _POLICIES = ("AmazonEKSWorkerNodePolicy", "AmazonEC2ContainerRegistryPullOnly")
 _CNI_POLICY = "AmazonEKS_CNI_Policy"
+# Source: https://docs.aws.amazon.com/eks/latest/userguide/auto-create-node-role.html
+_AUTO_MODE_POLICIES = ("AmazonEKSWorkerNodeMinimalPolicy", "AmazonEC2ContainerRegistryPullOnly")
 
 
 def shared_node_role(scope: Construct, cluster: ClusterRef) -> iam.Role:
@@ -28,13 +31,22 @@ def make_node_role(scope: Construct, id: str, cluster: ClusterRef) -> iam.Role:
     vpc_cni = cluster.shared(cluster.stack).vpc_cni
     # The CNI of a cluster we did not make may take its permissions from the nodes.
     policies = _POLICIES if vpc_cni is not None else (*_POLICIES, _CNI_POLICY)
-    role = iam.Role(
+    role = _role(scope, id, policies)
+    if vpc_cni is not None:
+        # Nodes wait for their role, and the role for the network plugin: a node that comes up without stays NotReady.
+        role.node.add_dependency(vpc_cni)
+    return role
+
+
+def make_auto_mode_role(scope: Construct, id: str) -> iam.Role:
+    """Make a role that nodes of EKS Auto Mode take. EKS gives access by itself only to the cluster's own."""
+    return _role(scope, id, _AUTO_MODE_POLICIES)
+
+
+def _role(scope: Construct, id: str, policies: Sequence[str]) -> iam.Role:
+    return iam.Role(
         scope,
         id,
         assumed_by=cast("iam.IPrincipal", iam.ServicePrincipal("ec2.amazonaws.com")),
         managed_policies=[iam.ManagedPolicy.from_aws_managed_policy_name(policy) for policy in policies],
     )
-    if vpc_cni is not None:
-        # Nodes wait for their role, and the role for the network plugin: a node that comes up without stays NotReady.
-        role.node.add_dependency(vpc_cni)
-    return role

@@ -14,6 +14,7 @@ from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from gpu_constructs.cluster_ref import AnyCluster, ClusterRef, PathOf, cluster_ref
+from gpu_constructs.nodes.addresses import check_addresses
 from gpu_constructs.nodes.bootstrap import Bootstrap, membership
 from gpu_constructs.nodes.group_arguments import (
     refuse_unless_block_sizes,
@@ -99,6 +100,7 @@ class SelfManagedNodeGroup(Construct):
         )
         chosen = ref.subnets(subnets, who=who, zone=capacity.availability_zone)
         refuse_unless_one_zone(who, shape, chosen)
+        check_addresses(self, who=who, cluster=ref, shape=shape, subnets=chosen, max_nodes=max_nodes)
         groups = _security_groups(who, ref)
 
         self.name = name
@@ -135,6 +137,11 @@ class SelfManagedNodeGroup(Construct):
         if isinstance(capacity, CapacityBlock):
             self._schedule(capacity)
         warn_of_types(self, shape)
+
+    @property
+    def auto_scaling_group_pattern(self) -> str:
+        """Regular expression of the name of the group's Auto Scaling group."""
+        return f"^{self.resource.ref}$"
 
     def _schedule(self, block: CapacityBlock) -> None:
         """Scale up when the block starts, and to zero before it ends."""

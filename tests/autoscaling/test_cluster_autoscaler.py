@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import aws_cdk as cdk
 import pytest
+import yaml
 from aws_cdk import aws_eks_v2 as eks
 from syrupy.assertion import SnapshotAssertion
 
-from gpu_constructs import ClusterAutoscaler
+from gpu_constructs import ClusterAutoscaler, ManagedNodeGroup, NodeShape, Spot, ZonalNodeGroups
 from gpu_constructs.autoscaling.cluster_autoscaler_manifests import CLUSTER_RULES, cluster_autoscaler_chart, flags
-from tests.templates import MANIFEST, depends_on, manifest, of_type, only, resources_of, slice_of
+from tests.templates import MANIFEST, depends_on, manifest, manifests_of, of_type, only, resources_of, slice_of
 
 
 def autoscaler(stack: cdk.Stack, cluster: eks.ICluster, /, **changes: Any) -> ClusterAutoscaler:
@@ -25,7 +27,9 @@ def image_of(stack: cdk.Stack) -> str:
 
 def test_manifests(snapshot_yaml: SnapshotAssertion) -> None:
     chart = cluster_autoscaler_chart(
-        cluster_name="demo", region="us-east-1", image="registry.k8s.io/autoscaling/cluster-autoscaler:v1.36.1"
+        region="us-east-1",
+        image="registry.k8s.io/autoscaling/cluster-autoscaler:v1.36.1",
+        command=flags("demo"),
     )
 
     assert chart.to_json() == snapshot_yaml
@@ -66,6 +70,84 @@ def test_lists_and_watches_everything_its_informers_need() -> None:
     for resource in storage | volumes | devices | workloads | others:
         verbs = {verb for _, resources, verbs, _ in CLUSTER_RULES if resource in resources for verb in verbs}
         assert {"list", "watch"} <= verbs, resource
+
+
+def command_of(stack: cdk.Stack) -> list[str]:
+    [container] = manifest(resources_of(stack), "Deployment")["spec"]["template"]["spec"]["containers"]
+    return list(container["command"])
+
+
+def node_group(stack: cdk.Stack, cluster: eks.ICluster, id: str, **changes: Any) -> ManagedNodeGroup:
+    says = {"cluster": cluster, "name": id.lower(), "shape": NodeShape(instance_types=("g6.xlarge",)), "max_nodes": 1}
+    return ManagedNodeGroup(stack, id, **says | changes)
+
+
+def test_groups_are_taken_by_rank_and_the_others_last(stack: cdk.Stack, cluster: eks.ICluster) -> None:
+    spot, on_demand = node_group(stack, cluster, "Spot", capacity=Spot()), node_group(stack, cluster, "OnDemand")
+    zonal = ZonalNodeGroups(
+        stack, "Zonal", cluster=cluster, name="zonal", shape=NodeShape(instance_types=("g5.xlarge",)), max_nodes=1
+    )
+    autoscaler(stack, cluster, priorities={10: [on_demand, "^mine-"], 50: [spot], 30: [zonal]})
+
+    assert "--expander=priority,least-waste" in command_of(stack)
+    ranks = manifest(resources_of(stack), "ConfigMap")
+    assert ranks["metadata"]["name"] == "cluster-autoscaler-priority-expander"
+    read = yaml.safe_load(ranks["data"]["priorities"])
+    assert list(read) == [50, 30, 10, 1]
+    assert read[1] == [".*"]
+    [first] = read[50]
+    name = re.sub(r"\$\{[^}]+\}", "Spot1234-AbCdEfGh", first)
+    assert re.search(name, "eks-Spot1234-AbCdEfGh-cec6c5bb-1a2b-3c4d-5e6f-001122334455")
+    assert not re.search(name, "eks-Spot1234-AbCdEfGh2-cec6c5bb-1a2b-3c4d-5e6f-001122334455")
+    assert read[10][1] == "^mine-"
+    assert read[30][0].count("|") == 1
+
+
+def test_without_ranks_the_least_waste_decides(stack: cdk.Stack, cluster: eks.ICluster) -> None:
+    autoscaler(stack, cluster)
+
+    assert "--expander=least-waste" in command_of(stack)
+    assert "ConfigMap" not in {each["kind"] for each in manifests_of(resources_of(stack))}
+
+
+def test_equal_groups_are_balanced_on_request(stack: cdk.Stack, cluster: eks.ICluster) -> None:
+    autoscaler(stack, cluster, balance_similar=True)
+
+    assert "--balance-similar-node-groups=true" in command_of(stack)
+    assert "--balance-similar-node-groups=false" in flags("demo")
+
+
+@pytest.mark.parametrize(("minor", "given"), [("1.34", True), ("1.35", False), ("1.36", False)])
+def test_claims_are_counted_by_flag_where_the_release_needs_one(
+    stack: cdk.Stack, cluster: eks.ICluster, minor: str, given: bool
+) -> None:
+    autoscaler(stack, cluster, kubernetes_version=minor, dynamic_resource_allocation=True)
+
+    assert ("--enable-dynamic-resource-allocation=true" in command_of(stack)) == given
+
+
+def test_claims_are_refused_where_the_api_server_knows_none(stack: cdk.Stack, cluster: eks.ICluster) -> None:
+    with pytest.raises(ValueError, match=r"dynamic_resource_allocation must be False on Kubernetes 1.33"):
+        autoscaler(stack, cluster, kubernetes_version="1.33", dynamic_resource_allocation=True)
+
+
+@pytest.mark.parametrize(
+    ("priorities", "error", "message"),
+    [
+        ({}, TypeError, r"priorities must map ranks to node groups, got \{\}"),
+        ([], TypeError, r"priorities must map ranks to node groups"),
+        ({1: ["a"]}, ValueError, r"priorities must be at least 2, got 1; ranks are positive"),
+        ({"high": ["a"]}, TypeError, r"priorities must be a whole number, got 'high'"),
+        ({5: "a"}, TypeError, r"priorities\[5\] must be a list of node groups, got 'a'"),
+        ({5: [7]}, TypeError, r"priorities\[5\] must hold node groups or regular expressions, got 7"),
+        ({5: ["("]}, ValueError, r"priorities\[5\] must be a regular expression, got '\('"),
+    ],
+)
+def test_refuses_ranks(
+    stack: cdk.Stack, cluster: eks.ICluster, priorities: Any, error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=f"Test/Autoscaler: {message}"):
+        autoscaler(stack, cluster, priorities=priorities)
 
 
 def scale_condition(stack: cdk.Stack) -> Any:

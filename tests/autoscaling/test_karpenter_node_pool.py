@@ -38,7 +38,9 @@ def spec(shape: NodeShape = L4, *capacities: Any, **changes: Any) -> NodePoolSpe
 
 def node_class(shape: NodeShape = L4, release: str = "v20260714", *capacities: Any) -> dict[str, Any]:
     made = spec(shape, *capacities)
-    return ec2_node_class(spec=made, ami_release=release, role_name="nodes", network=NETWORK, cluster_name="demo")
+    return ec2_node_class(
+        spec=made, ami_release=release, runs_as={"role": "nodes"}, network=NETWORK, cluster_name="demo"
+    )
 
 
 def test_reserved_capacity_is_asked_for_and_selected() -> None:

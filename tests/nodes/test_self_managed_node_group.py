@@ -241,5 +241,5 @@ def test_refuses_a_cluster_imported_without_what_a_node_joins_by(stack: cdk.Stac
 
 
 def test_refuses_a_service_block_that_is_none() -> None:
-    with pytest.raises(ValueError, match="bootstrap: service_cidr must be an IPv4 block such as"):
+    with pytest.raises(ValueError, match="bootstrap: service_cidr must be an address block such as"):
         Bootstrap(service_cidr="172.20.0.1/16")

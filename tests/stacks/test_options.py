@@ -37,8 +37,19 @@ def test_lists_may_be_typed_with_commas() -> None:
     assert found.availability_zones == ("us-east-1a", "us-east-1b")
 
 
+def test_the_first_deployment_states_the_size_of_every_group() -> None:
+    assert options_from_context({"first_deployment": "true"}).system_nodes.scaling == {
+        "minSize": 2,
+        "maxSize": 4,
+        "desiredSize": 2,
+    }
+    assert options_from_context({}).system_nodes.scaling == {"minSize": 2, "maxSize": 4}
+
+
 def test_keys_of_others_are_left_alone() -> None:
     others = {
+        "acknowledged-issue-numbers": [34892],
+        "cli-telemetry": False,
         "aws:cdk:enable-path-metadata": True,
         "@aws-cdk/core:x": True,
         "availability-zones:account=1:region=x": [],
@@ -61,7 +72,7 @@ def test_keys_of_others_are_left_alone() -> None:
         ({"kubernetes_version": 1.36}, TypeError, r"must be a string such as '1.36', got 1.36; quote it"),
         ({"smoke_test": "yes please"}, ValueError, r"smoke_test must be JSON"),
         ({"smoke_test": 1}, TypeError, r"smoke_test must be true or false, got 1"),
-        ({"pools": "l4"}, ValueError, r"pools must be JSON on the command line, got 'l4'"),
+        ({"pools": "l4"}, ValueError, r"pools must be JSON such as \[.*got 'l4'"),
         ({"pools": {"name": "l4"}}, TypeError, r"pools must be a list of objects with name and instance_types"),
         ({"pools": []}, ValueError, r"pools must hold at least one pool"),
         ({"pools": [{"name": "l4"}]}, ValueError, r"context: pool 'l4': instance_types must be given"),

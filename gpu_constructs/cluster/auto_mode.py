@@ -1,0 +1,54 @@
+"""What EKS Auto Mode runs by itself in a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, cast
+
+from aws_cdk import aws_eks_v2 as eks
+from aws_cdk import aws_iam as iam
+from constructs import Construct
+
+from gpu_constructs.nodes.node_role import make_auto_mode_role
+from gpu_constructs.refusals import refuse_unless_one_of, words
+
+# Source: https://docs.aws.amazon.com/eks/latest/userguide/set-builtin-node-pools.html
+BuiltInPool = Literal["system", "general-purpose"]
+_POOLS: tuple[BuiltInPool, ...] = ("system", "general-purpose")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AutoMode:
+    """EKS Auto Mode: AWS runs nodes, network, disks, load balancers, DNS and Karpenter of the cluster.
+
+    GPU nodes come from an `AutoModeNodePool`: neither of the built-in pools has any.
+
+    Attributes:
+        node_pools: Built-in pools that run the cluster's own software: ``system`` and ``general-purpose``.
+
+    Raises:
+        TypeError: ``node_pools`` is no list of names.
+        ValueError: Auto Mode has no such pool.
+    """
+
+    node_pools: Sequence[BuiltInPool] = _POOLS
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "node_pools", words("auto mode", "node_pools", self.node_pools))
+        for pool in self.node_pools:
+            refuse_unless_one_of("auto mode", "node_pools", pool, _POOLS)
+
+
+def compute(scope: Construct, auto_mode: AutoMode | None) -> dict[str, Any]:
+    """Return what a cluster's control plane is told of who runs its nodes."""
+    if auto_mode is None:
+        return {"default_capacity_type": eks.DefaultCapacityType.NODEGROUP, "default_capacity": 0}
+    # Without a built-in pool there must be no role.
+    role = make_auto_mode_role(scope, "AutoModeRole") if auto_mode.node_pools else None
+    return {
+        "default_capacity_type": eks.DefaultCapacityType.AUTOMODE,
+        "compute": eks.ComputeConfig(
+            node_pools=list(auto_mode.node_pools), node_role=cast("iam.IRole", role) if role else None
+        ),
+    }

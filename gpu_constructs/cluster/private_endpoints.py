@@ -1,0 +1,94 @@
+"""The ways to AWS of nodes that have no way to the internet."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from aws_cdk import aws_ec2 as ec2
+from constructs import Construct
+
+from gpu_constructs.cluster_ref import PathOf, node_subnets
+from gpu_constructs.refusals import words
+
+# What nodes, EKS add-ons, cluster autoscaler, Karpenter and the termination handler call; beside S3, which takes a
+# gateway.
+# Sources: https://docs.aws.amazon.com/eks/latest/userguide/private-clusters.html,
+# https://karpenter.sh/docs/getting-started/getting-started-with-karpenter/#private-clusters
+SERVICES = (
+    "autoscaling",
+    "ec2",
+    "ecr.api",
+    "ecr.dkr",
+    "eks",
+    "eks-auth",
+    "elasticloadbalancing",
+    "logs",
+    "sqs",
+    "ssm",
+    "sts",
+)
+
+
+class PrivateEndpoints(Construct):
+    """Endpoints through which nodes in isolated subnets reach what a GPU cluster needs of AWS.
+
+    They do not reach registries outside ECR: mirror the images of the device plugin, cluster autoscaler and your
+    workloads into ECR, or pull them through an ECR cache. Each interface endpoint costs by the hour and zone.
+
+    Args:
+        vpc: VPC of the nodes.
+        services: Services that get an interface endpoint, as the last part of the endpoint's name.
+        s3_gateway: Make the gateway endpoint for S3, where the layers of images in ECR lie; not where the VPC has one.
+        subnets: Where the interface endpoints are. Default: the private subnets of the VPC, or its isolated ones.
+
+    Raises:
+        TypeError: An argument has the wrong type.
+        ValueError: The VPC was imported without its address block, or has no subnet for nodes.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        vpc: ec2.IVpc,
+        services: Sequence[str] = SERVICES,
+        s3_gateway: bool = True,
+        subnets: Sequence[ec2.ISubnet] | None = None,
+    ) -> None:
+        super().__init__(scope, id)
+        who = PathOf(self)
+        names = words(who, "services", services)
+        chosen = list(subnets) if subnets is not None else node_subnets(vpc)
+        if not chosen:
+            raise ValueError(f"{who}: vpc must have private or isolated subnets, got {vpc.node.path!r} without")
+        group = ec2.SecurityGroup(self, "SecurityGroup", vpc=vpc, allow_all_outbound=False)
+        group.add_ingress_rule(ec2.Peer.ipv4(_cidr(who, vpc)), ec2.Port.HTTPS, "Nodes and pods")
+        for name in names:
+            ec2.InterfaceVpcEndpoint(
+                self,
+                name,
+                vpc=vpc,
+                service=ec2.InterfaceVpcEndpointAwsService(name),
+                subnets=ec2.SubnetSelection(subnets=chosen),
+                security_groups=[group],
+                open=False,
+            )
+        if s3_gateway:
+            ec2.GatewayVpcEndpoint(
+                self,
+                "S3",
+                vpc=vpc,
+                service=ec2.GatewayVpcEndpointAwsService.S3,
+                subnets=[ec2.SubnetSelection(subnets=chosen)],
+            )
+
+
+def _cidr(who: object, vpc: ec2.IVpc) -> str:
+    try:
+        return vpc.vpc_cidr_block
+    except RuntimeError as error:
+        raise ValueError(
+            f"{who}: vpc must be imported with vpc_cidr_block, got {vpc.node.path!r} without; the endpoints let in "
+            "nothing else"
+        ) from error

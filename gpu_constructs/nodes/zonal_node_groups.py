@@ -1,0 +1,68 @@
+"""One managed node group in each zone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from aws_cdk import aws_ec2 as ec2
+from constructs import Construct
+
+from gpu_constructs.cluster_ref import AnyCluster, PathOf, cluster_ref, zone_of
+from gpu_constructs.nodes.managed_node_group import ManagedNodeGroup
+from gpu_constructs.pools.node_shape import NodeShape
+
+
+class ZonalNodeGroups(Construct):
+    """The same managed node group once in every zone, under one pool name.
+
+    Of a group that spans zones cluster autoscaler sees the first zone only: a pod that is bound to another one, by its
+    volume or a spread constraint, stays Pending. And Auto Scaling ends running nodes to balance the zones of one group.
+
+    Args:
+        cluster: Cluster the nodes join; created here or imported.
+        name: Value of the nodes' label ``gpu-constructs.io/pool``, the same in each zone.
+        shape: What every node looks like.
+        max_nodes: Most nodes in each zone.
+        subnets: One subnet a zone. Default: the private subnets of the cluster's VPC.
+        more: Further arguments of `ManagedNodeGroup`, the same in each zone.
+
+    Raises:
+        TypeError: An argument has the wrong type.
+        ValueError: Two subnets lie in one zone, or EKS would refuse a group.
+
+    Attributes:
+        groups: The groups, in the order of the subnets.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        cluster: AnyCluster,
+        name: str,
+        shape: NodeShape,
+        max_nodes: int,
+        subnets: Sequence[ec2.ISubnet] | None = None,
+        **more: Any,
+    ) -> None:
+        super().__init__(scope, id)
+        who = PathOf(self)
+        chosen = cluster_ref(who, cluster).subnets(subnets, who=who)
+        zones = [zone_of(subnet) or f"Zone{number}" for number, subnet in enumerate(chosen, start=1)]
+        if len(set(zones)) < len(zones):
+            raise ValueError(f"{who}: subnets must lie in different zones, got {', '.join(zones)}; pass one of each")
+        self.name = name
+        self.shape = shape
+        self.groups = [
+            ManagedNodeGroup(
+                self, zone, cluster=cluster, name=name, shape=shape, max_nodes=max_nodes, subnets=[subnet], **more
+            )
+            for zone, subnet in zip(zones, chosen, strict=True)
+        ]
+
+    @property
+    def auto_scaling_group_pattern(self) -> str:
+        """Regular expression of the names of the groups' Auto Scaling groups."""
+        return "|".join(each.auto_scaling_group_pattern for each in self.groups)

@@ -1,0 +1,277 @@
+"""What a KarpenterNodePool can be beyond the default: static, mixed, ranked, limited, overlaid, tuned."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import aws_cdk as cdk
+import jsonschema
+import pytest
+from aws_cdk import aws_eks_v2 as eks
+from aws_cdk import aws_iam as iam
+from aws_cdk.assertions import Annotations, Match
+from syrupy.assertion import SnapshotAssertion
+
+from gpu_constructs import (
+    CapacityBlock,
+    CustomImage,
+    Disk,
+    Disruption,
+    Karpenter,
+    KarpenterNodePool,
+    Kubelet,
+    NodeShape,
+    OnDemand,
+    Reservation,
+    Spot,
+    find_instance_types,
+)
+from tests.schemas import strict_schema
+from tests.templates import CHART, depends_on, manifest, manifests_of, of_type, resources_of, text_of
+
+L4 = NodeShape(instance_types=("g6.xlarge",))
+RESERVED = Reservation(availability_zone="us-east-1a", id="cr-0a1")
+
+
+@pytest.fixture
+def karpenter(stack: cdk.Stack, cluster: eks.ICluster) -> Karpenter:
+    """The controller of the app."""
+    return Karpenter(stack, "Karpenter", cluster=cluster)
+
+
+def pool(karpenter: Karpenter, cluster: eks.ICluster, /, **changes: Any) -> dict[str, Any]:
+    """The resources of a valid pool, with ``changes`` applied."""
+    stack = cdk.Stack.of(karpenter)
+    says: dict[str, Any] = {"cluster": cluster, "name": "l4", "shape": L4, "karpenter": karpenter}
+    if "replicas" not in changes:
+        says["max_gpus"] = 8
+    KarpenterNodePool(stack, "Pool", **says | changes)
+    return resources_of(stack)
+
+
+def gates(resources: dict[str, Any]) -> dict[str, bool]:
+    [values] = [
+        json.loads(text_of(each["Properties"]["Values"]))
+        for each in of_type(resources, CHART).values()
+        if each["Properties"]["Chart"] == "karpenter"
+    ]
+    return dict(values["settings"].get("featureGates", {}))
+
+
+def test_a_plain_pool_needs_no_gate(karpenter: Karpenter, cluster: eks.ICluster) -> None:
+    assert gates(pool(karpenter, cluster)) == {}
+
+
+def test_a_static_pool(karpenter: Karpenter, cluster: eks.ICluster, snapshot_yaml: SnapshotAssertion) -> None:
+    resources = pool(karpenter, cluster, replicas=2)
+
+    assert manifest(resources, "NodePool") == snapshot_yaml
+    assert gates(resources) == {"staticCapacity": True}
+
+
+def test_reserved_capacity_switches_its_gate_on(karpenter: Karpenter, cluster: eks.ICluster) -> None:
+    assert gates(pool(karpenter, cluster, capacity=RESERVED)) == {"reservedCapacity": True}
+
+
+def test_reserved_then_spot_then_on_demand(karpenter: Karpenter, cluster: eks.ICluster) -> None:
+    resources = pool(karpenter, cluster, capacity=(RESERVED, Spot(), OnDemand()), weight=10)
+
+    spec = manifest(resources, "NodePool")["spec"]
+    asked = {each["key"]: each["values"] for each in spec["template"]["spec"]["requirements"]}
+    assert asked["karpenter.sh/capacity-type"] == ["reserved", "spot", "on-demand"]
+    # The others may start in any zone.
+    assert "topology.kubernetes.io/zone" not in asked
+    assert spec["weight"] == 10
+    node_class = manifest(resources, "EC2NodeClass")["spec"]
+    assert node_class["capacityReservationSelectorTerms"] == [{"id": "cr-0a1"}]
+    assert len(node_class["subnetSelectorTerms"]) == 2
+
+
+def test_two_reservations_of_two_types(karpenter: Karpenter, cluster: eks.ICluster) -> None:
+    other = Reservation(availability_zone="us-east-1a", id="cr-0b2")
+    shape = NodeShape(instance_types=("g6.xlarge", "g6e.xlarge"))
+
+    resources = pool(karpenter, cluster, capacity=(RESERVED, other), shape=shape)
+
+    terms = manifest(resources, "EC2NodeClass")["spec"]["capacityReservationSelectorTerms"]
+    assert terms == [{"id": "cr-0a1"}, {"id": "cr-0b2"}]
+    asked = manifest(resources, "NodePool")["spec"]["template"]["spec"]["requirements"]
+    assert {"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["us-east-1a"]} in asked
+
+
+def test_a_fraction_of_a_gpu_is_counted_by_an_overlay(
+    karpenter: Karpenter, cluster: eks.ICluster, crds: Path, snapshot_yaml: SnapshotAssertion
+) -> None:
+    shape = NodeShape(instance_types=("g6f.xlarge", "g6f.2xlarge", "g6.xlarge"))
+
+    resources = pool(karpenter, cluster, shape=shape)
+
+    overlay = manifest(resources, "NodeOverlay")
+    assert overlay == snapshot_yaml
+    jsonschema.validate(overlay | {"metadata": {}}, strict_schema(crds, overlay))
+    assert gates(resources) == {"nodeOverlay": True}
+    made = {next(manifests_of({id: resources[id]}))["kind"]: id for id in resources if id.startswith("Pool")}
+    assert made["NodeOverlay"] in depends_on(resources, made["NodePool"])
+    assert set(of_type(resources, CHART)) <= depends_on(resources, made["NodeOverlay"])
+
+
+def test_limits_beside_gpus(karpenter: Karpenter, cluster: eks.ICluster) -> None:
+    resources = pool(karpenter, cluster, max_vcpus=32, max_memory_gib=128)
+
+    limits = manifest(resources, "NodePool")["spec"]["limits"]
+    assert limits == {"nvidia.com/gpu": "8", "cpu": "32", "memory": "128Gi"}
+
+
+def test_a_pool_for_inference_packs_its_pods(karpenter: Karpenter, cluster: eks.ICluster) -> None:
+    shape = NodeShape(instance_types=("g6.xlarge",), purpose="inference")
+
+    spec = manifest(pool(karpenter, cluster, shape=shape), "NodePool")["spec"]
+
+    assert spec["disruption"] == Disruption.inference().to_manifest()
+
+
+def test_a_disruption_of_ones_own(karpenter: Karpenter, cluster: eks.ICluster) -> None:
+    own = Disruption(consolidation="WhenEmpty", expire_after_hours=720, termination_grace_minutes=60)
+
+    spec = manifest(pool(karpenter, cluster, disruption=own), "NodePool")["spec"]
+
+    assert spec["disruption"] == {"consolidationPolicy": "WhenEmpty", "consolidateAfter": "Never"}
+    assert spec["template"]["spec"]["expireAfter"] == "720h"
+    assert spec["template"]["spec"]["terminationGracePeriod"] == "60m"
+
+
+def test_node_class_of_tuned_nodes(
+    karpenter: Karpenter, cluster: eks.ICluster, crds: Path, snapshot_yaml: SnapshotAssertion
+) -> None:
+    tuned = NodeShape(
+        instance_types=("g7.2xlarge",),
+        image=CustomImage(id="ami-0123456789abcdef0", driver_branch=595),
+        kubelet=Kubelet(max_pods=50, system_reserved={"memory": "1Gi"}, parallel_image_pulls=8),
+        soci=True,
+        tags={"team": "search"},
+    )
+
+    made = manifest(pool(karpenter, cluster, shape=tuned), "EC2NodeClass")
+
+    assert made["spec"] == snapshot_yaml
+    jsonschema.validate(made | {"metadata": {}}, strict_schema(crds, made))
+
+
+def test_a_snapshot_of_images(karpenter: Karpenter, cluster: eks.ICluster, crds: Path) -> None:
+    shape = NodeShape(
+        instance_types=("g6.xlarge",),
+        operating_system="bottlerocket",
+        raid0=False,
+        disk=Disk(snapshot_id="snap-0123456789abcdef0", initialization_mib_s=300),
+    )
+
+    made = manifest(pool(karpenter, cluster, shape=shape), "EC2NodeClass")
+
+    system, data = [each["ebs"] for each in made["spec"]["blockDeviceMappings"]]
+    assert (data["snapshotID"], data["volumeInitializationRate"]) == ("snap-0123456789abcdef0", 300)
+    assert "snapshotID" not in system
+    jsonschema.validate(made | {"metadata": {}}, strict_schema(crds, made))
+
+
+def test_types_found_by_capability(karpenter: Karpenter, cluster: eks.ICluster) -> None:
+    big = NodeShape(instance_types=find_instance_types(min_gpu_memory_gib=80, efa=True, min_gpus=8))
+
+    [asked] = [
+        each["values"]
+        for each in manifest(pool(karpenter, cluster, shape=big), "NodePool")["spec"]["template"]["spec"][
+            "requirements"
+        ]
+        if each["key"] == "node.kubernetes.io/instance-type"
+    ]
+
+    assert {"p5.48xlarge", "p5en.48xlarge", "p6-b200.48xlarge"} <= set(asked)
+
+
+def test_broken_nodes_are_replaced_on_request(stack: cdk.Stack, cluster: eks.ICluster) -> None:
+    Karpenter(stack, "Karpenter", cluster=cluster, node_repair=True)
+
+    assert gates(resources_of(stack)) == {"nodeRepair": True}
+
+
+def test_gates_of_somebody_elses_controller_are_said(stack: cdk.Stack, cluster: eks.ICluster) -> None:
+    role = iam.Role.from_role_name(stack, "Nodes", "karpenter-nodes")
+    KarpenterNodePool(stack, "Pool", cluster=cluster, name="l4", shape=L4, replicas=1, node_role=role)
+
+    Annotations.from_stack(stack).has_warning(
+        "/Test/Pool", Match.string_like_regexp("must run with the feature gates staticCapacity")
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "message"),
+    [
+        ({"replicas": 1, "max_gpus": 8}, ValueError, r"either max_gpus or replicas must be given, got 8 and 1"),
+        ({"max_gpus": None}, ValueError, r"either max_gpus or replicas must be given, got None and None"),
+        ({"replicas": -1}, ValueError, r"replicas must be at least 0, got -1"),
+        ({"replicas": 1, "spare_nodes": -1}, ValueError, r"spare_nodes must be at least 0, got -1"),
+        ({"replicas": 1, "weight": 5}, ValueError, r"weight must be left out with replicas, got 5"),
+        ({"replicas": 1, "max_vcpus": 5}, ValueError, r"max_vcpus must be left out with replicas, got 5"),
+        ({"weight": 0}, ValueError, r"weight must be at least 1, got 0"),
+        ({"weight": 101}, ValueError, r"weight must be at most 100, got 101"),
+        ({"max_vcpus": 31}, ValueError, r"max_vcpus must be at least 32, got 31; 8 GPUs of the pool come with so much"),
+        ({"max_memory_gib": 127}, ValueError, r"max_memory_gib must be at least 128, got 127; 8 GPUs"),
+        ({"capacity": ()}, ValueError, r"capacity must name at least one way of buying, got none"),
+        ({"capacity": (Spot(), Spot())}, ValueError, r"capacity must differ"),
+        ({"capacity": (Spot(), "on-demand")}, TypeError, r"capacity must be OnDemand\(\), Spot\(\).*got 'on-demand'"),
+        (
+            {"capacity": (Reservation(availability_zone="us-east-1f", id="cr-0a1"), Spot())},
+            ValueError,
+            r"subnets must lie in 'us-east-1f', the zone of the reservation",
+        ),
+        ({"disruption": "training"}, TypeError, r"disruption must be a Disruption, got 'training'"),
+        (
+            {"capacity": (OnDemand(), Spot()), "shape": NodeShape(instance_types=("g6.xlarge",), purpose="training")},
+            ValueError,
+            r"capacity must not be Spot\(\) where the shape's purpose is 'training'",
+        ),
+        (
+            {
+                "ami_release": "v20260714",
+                "shape": NodeShape(
+                    instance_types=("g6.xlarge",), image=CustomImage(id="ami-0123456789abcdef0", driver_branch=580)
+                ),
+            },
+            ValueError,
+            r"ami_release must be left out where the shape has an image of its own",
+        ),
+        (
+            {
+                "shape": NodeShape(
+                    instance_types=("g6.xlarge",),
+                    operating_system="bottlerocket",
+                    kubelet=Kubelet(parallel_image_pulls=4),
+                )
+            },
+            ValueError,
+            r"shape must leave kubelet.parallel_image_pulls out on bottlerocket, got 4; Karpenter drops",
+        ),
+    ],
+)
+def test_refuses_before_a_child_is_created(
+    karpenter: Karpenter, cluster: eks.ICluster, changes: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=f"Test/Pool: {message}"):
+        pool(karpenter, cluster, **changes)
+
+    assert cdk.Stack.of(karpenter).node.find_child("Pool").node.children == []
+
+
+def test_a_capacity_that_serves_no_type_is_refused(karpenter: Karpenter, cluster: eks.ICluster) -> None:
+    block = CapacityBlock(
+        id="cr-0a1",
+        availability_zone="us-east-1a",
+        starts=datetime(2026, 12, 1, 11, 30, tzinfo=timezone.utc),
+        ends=datetime(2026, 12, 2, 11, 30, tzinfo=timezone.utc),
+        instances=1,
+    )
+
+    with pytest.raises(ValueError, match="capacity must serve one of the instance types, got CapacityBlock"):
+        pool(karpenter, cluster, capacity=(OnDemand(), block))

@@ -1,0 +1,205 @@
+"""What a ManagedNodeGroup can be told beside its nodes: release, own image, first size, repair, scaling options."""
+
+from __future__ import annotations
+
+from email import message_from_string
+from typing import Any
+
+import aws_cdk as cdk
+import pytest
+import yaml
+from aws_cdk import aws_eks_v2 as eks
+from syrupy.assertion import SnapshotAssertion
+
+from gpu_constructs import (
+    Bootstrap,
+    CustomImage,
+    ManagedNodeGroup,
+    NodeRepair,
+    NodeShape,
+    RepairOverride,
+    ScalingOptions,
+    Spot,
+)
+from gpu_constructs.versions import KUBERNETES
+from tests.clusters import CERTIFICATE, ENDPOINT, imported_cluster
+from tests.templates import of_type, only, resources_of, slice_of, text_of
+
+GROUP, TEMPLATE = "AWS::EKS::Nodegroup", "AWS::EC2::LaunchTemplate"
+IMAGE = CustomImage(id="ami-0123456789abcdef0", driver_branch=595)
+
+
+def group(stack: cdk.Stack, cluster: eks.ICluster | eks.Cluster, /, **changes: Any) -> ManagedNodeGroup:
+    says = {"cluster": cluster, "name": "l4", "shape": NodeShape(instance_types=("g6.xlarge",)), "max_nodes": 4}
+    return ManagedNodeGroup(stack, "Nodes", **says | changes)
+
+
+def properties(stack: cdk.Stack) -> dict[str, Any]:
+    return only(slice_of(resources_of(stack), "Nodes"), GROUP)
+
+
+def test_a_created_cluster_pins_version_and_release(stack: cdk.Stack, created_cluster: eks.Cluster) -> None:
+    group(stack, created_cluster)
+
+    made = properties(stack)
+    assert made["Version"] == "1.35"
+    assert made["ReleaseVersion"] == KUBERNETES["1.35"].al2023.version
+    assert made["ReleaseVersion"].startswith("1.35.")
+
+
+def test_bottlerocket_and_latest_leave_the_release_to_eks(stack: cdk.Stack, created_cluster: eks.Cluster) -> None:
+    group(stack, created_cluster, ami_release="latest")
+    shape = NodeShape(instance_types=("g6.xlarge",), operating_system="bottlerocket")
+    ManagedNodeGroup(stack, "NodesOfBottlerocket", cluster=created_cluster, name="b", shape=shape, max_nodes=1)
+
+    for made in of_type(slice_of(resources_of(stack), "Nodes"), GROUP).values():
+        assert made["Properties"]["Version"] == "1.35"
+        assert "ReleaseVersion" not in made["Properties"]
+
+
+@pytest.mark.parametrize(("system", "release"), [("al2023", "1.35.6-20260714"), ("bottlerocket", "1.34.0-18d04e52")])
+def test_a_release_can_be_named(stack: cdk.Stack, cluster: eks.ICluster, system: Any, release: str) -> None:
+    group(
+        stack,
+        cluster,
+        shape=NodeShape(instance_types=("g6.xlarge",), operating_system=system),
+        ami_release=release,
+    )
+
+    made = properties(stack)
+    assert made["ReleaseVersion"] == release
+    assert "Version" not in made
+
+
+def test_the_first_deployment_states_a_size(stack: cdk.Stack, cluster: eks.ICluster) -> None:
+    group(stack, cluster, initial_nodes=0)
+
+    assert properties(stack)["ScalingConfig"] == {"MinSize": 0, "MaxSize": 4, "DesiredSize": 0}
+
+
+def test_instances_and_volumes_carry_the_tags(stack: cdk.Stack, cluster: eks.ICluster) -> None:
+    group(stack, cluster, shape=NodeShape(instance_types=("g6.xlarge",), tags={"team": "search"}))
+
+    data = only(resources_of(stack), TEMPLATE)["LaunchTemplateData"]
+    assert [each["ResourceType"] for each in data["TagSpecifications"]] == ["instance", "volume"]
+    for each in data["TagSpecifications"]:
+        assert {"Key": "team", "Value": "search"} in each["Tags"]
+        assert {"Key": "Name", "Value": "demo-l4"} in each["Tags"]
+
+
+def test_repair_is_told_whole(stack: cdk.Stack, cluster: eks.ICluster) -> None:
+    override = RepairOverride(
+        condition="AcceleratedHardwareReady", reason="NvidiaXID64Error", wait_minutes=5, action="Replace"
+    )
+    group(stack, cluster, repair=NodeRepair(max_parallel="50%", overrides=(override,)))
+
+    assert properties(stack)["NodeRepairConfig"] == {
+        "Enabled": True,
+        "MaxParallelNodesRepairedPercentage": 50,
+        "NodeRepairConfigOverrides": [
+            {
+                "NodeMonitoringCondition": "AcceleratedHardwareReady",
+                "NodeUnhealthyReason": "NvidiaXID64Error",
+                "MinRepairWaitTimeMins": 5,
+                "RepairAction": "Replace",
+            }
+        ],
+    }
+
+
+def test_an_image_of_ones_own(stack: cdk.Stack, vpc: Any, snapshot_yaml: SnapshotAssertion) -> None:
+    joinable = imported_cluster(stack, vpc, cluster_endpoint=ENDPOINT, cluster_certificate_authority_data=CERTIFICATE)
+    group(
+        stack,
+        joinable,
+        shape=NodeShape(instance_types=("g7.2xlarge",), image=IMAGE),
+        bootstrap=Bootstrap(kubernetes_version="1.36", service_cidr="172.20.0.0/16"),
+    )
+
+    resources = slice_of(resources_of(stack), "Nodes")
+    made, data = only(resources, GROUP), only(resources, TEMPLATE)["LaunchTemplateData"]
+    # EKS refuses these beside an image of ours.
+    assert made.keys().isdisjoint({"AmiType", "Version", "ReleaseVersion"})
+    assert data["ImageId"] == IMAGE.id
+    text = text_of(data["UserData"]["Fn::Base64"])
+    [part] = message_from_string(text).get_payload()
+    assert yaml.safe_load(part.get_payload())["spec"] == snapshot_yaml
+
+
+def test_an_image_needs_what_a_node_joins_by(stack: cdk.Stack, cluster: eks.ICluster) -> None:
+    with pytest.raises(ValueError, match="Test/Nodes: kubernetes_version must be given for an imported cluster"):
+        group(stack, cluster, shape=NodeShape(instance_types=("g6.xlarge",), image=IMAGE))
+
+
+def test_scaling_options_reach_the_auto_scaling_group(stack: cdk.Stack, cluster: eks.ICluster) -> None:
+    group(stack, cluster, scaling_options=ScalingOptions(unneeded_minutes=30, gpu_utilization=0.7))
+
+    resources = resources_of(stack)
+    calls = {id: text_of(each["Properties"]["Create"]) for id, each in of_type(resources, "Custom::AWS").items()}
+    find = next(id for id in calls if "Find" in id)
+    assert '"action":"describeNodegroup"' in calls.pop(find)
+    assert len(calls) == 2
+    for text in calls.values():
+        assert "${" + find + ".nodegroup.resources.autoScalingGroups.0.name}" in text
+        assert '"PropagateAtLaunch":false' in text
+    deletes = [
+        text_of(each["Properties"]["Delete"]) for id, each in of_type(resources, "Custom::AWS").items() if id != find
+    ]
+    assert all('"action":"deleteTags"' in text and "ValidationError" in text for text in deletes)
+    statements = [
+        statement
+        for policy in of_type(resources, "AWS::IAM::Policy").values()
+        for statement in policy["Properties"]["PolicyDocument"]["Statement"]
+    ]
+    tagging = [each for each in statements if "autoscaling:CreateOrUpdateTags" in each["Action"]]
+    assert tagging
+    for each in tagging:
+        assert each["Condition"] == {"StringEquals": {"aws:ResourceTag/eks:cluster-name": "demo"}}
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "message"),
+    [
+        ({"initial_nodes": 5}, ValueError, r"initial_nodes must be at most max_nodes, got 5 and 4"),
+        ({"initial_nodes": 0, "min_nodes": 1}, ValueError, r"initial_nodes must be at least 1, got 0; the group never"),
+        ({"initial_nodes": "1"}, TypeError, r"initial_nodes must be a whole number, got '1'"),
+        (
+            {"ami_release": "v20260714"},
+            ValueError,
+            r"ami_release must be 'latest' or a release as EKS names it for al2",
+        ),
+        ({"ami_release": 1}, TypeError, r"ami_release must be a string such as '1.36.2-20260714', got 1"),
+        (
+            {"ami_release": "1.36.2-20260714", "shape": NodeShape(instance_types=("g6.xlarge",), image=IMAGE)},
+            ValueError,
+            r"ami_release must be left out where the shape has an image of its own",
+        ),
+        ({"repair": True}, TypeError, r"repair must be a NodeRepair, got True"),
+        ({"bootstrap": "1.36"}, TypeError, r"bootstrap must be a Bootstrap, got '1.36'"),
+        ({"scaling_options": {}}, TypeError, r"scaling_options must be a ScalingOptions, got \{\}"),
+        (
+            {"capacity": Spot(), "shape": NodeShape(instance_types=("g6.xlarge",), purpose="training")},
+            ValueError,
+            r"capacity must not be Spot\(\) where the shape's purpose is 'training', .*Spot\(checkpointed=True\)",
+        ),
+    ],
+)
+def test_refuses_before_a_child_is_created(
+    stack: cdk.Stack, cluster: eks.ICluster, changes: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=f"Test/Nodes: {message}"):
+        group(stack, cluster, **changes)
+
+    assert stack.node.find_child("Nodes").node.children == []
+
+
+def test_refuses_a_release_for_another_minor_than_the_clusters(stack: cdk.Stack, created_cluster: eks.Cluster) -> None:
+    with pytest.raises(ValueError, match=r"ami_release must be one for Kubernetes 1.35, .*got '1.36.2-20260714'"):
+        group(stack, created_cluster, ami_release="1.36.2-20260714")
+
+
+def test_training_takes_spot_from_those_who_save_checkpoints(stack: cdk.Stack, cluster: eks.ICluster) -> None:
+    shape = NodeShape(instance_types=("g6.xlarge",), purpose="training")
+    group(stack, cluster, capacity=Spot(checkpointed=True), shape=shape)
+
+    assert properties(stack)["CapacityType"] == "SPOT"
