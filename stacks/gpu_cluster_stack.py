@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 import aws_cdk as cdk
-from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
 from gpu_constructs import (
@@ -23,23 +22,17 @@ from stacks.options import GpuClusterOptions, PoolOptions
 
 
 class GpuClusterStack(cdk.Stack):
-    """A VPC, an EKS cluster, GPU pools, what makes their GPUs visible and what scales them.
-
-    Args:
-        options: What the cluster is.
-        kwargs: Arguments of ``cdk.Stack``.
-    """
+    """A VPC, an EKS cluster, GPU pools, what makes their GPUs visible and what scales them, as the options say."""
 
     def __init__(self, scope: Construct, id: str, *, options: GpuClusterOptions | None = None, **kwargs: Any) -> None:
         super().__init__(scope, id, **kwargs)
         says = options if options is not None else GpuClusterOptions()
-        vpc = gpu_vpc(self, "Vpc", availability_zones=says.availability_zones, nat_gateways=says.nat_gateways)
         gpu = GpuCluster(
             self,
             "Gpu",
             cluster_name=says.cluster_name,
             kubernetes_version=says.kubernetes_version,
-            vpc=cast("ec2.IVpc", vpc),
+            vpc=gpu_vpc(self, "Vpc", availability_zones=says.availability_zones, nat_gateways=says.nat_gateways),
             public_access_cidrs=says.public_access_cidrs,
             admins=says.admins,
             system_nodes=says.system_nodes,

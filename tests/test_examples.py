@@ -22,19 +22,45 @@ def synthesize(example: Path, output: Path) -> dict[str, Resources]:
     command = [sys.executable, example.name]
     done = subprocess.run(command, cwd=example.parent, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    templates = {path.name.split(".")[0]: json.loads(path.read_text()) for path in output.glob("*.template.json")}
+    templates = {path.name.split(".")[0]: json.loads(path.read_text()) for path in output.glob("**/*.template.json")}
     return {stack: template["Resources"] for stack, template in templates.items()}
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.parent.name)
-def test_every_stack_of_an_example_has_gpu_nodes_and_their_plugin(example: Path, tmp_path: Path) -> None:
-    stacks = synthesize(example, tmp_path)
+@pytest.mark.parametrize("name", ["quickstart", "existing_cluster"])
+def test_every_stack_of_an_example_has_gpu_nodes_and_their_plugin(name: str, tmp_path: Path) -> None:
+    stacks = synthesize(ROOT / "examples" / name / "app.py", tmp_path)
 
     for resources in stacks.values():
         kinds = [each["kind"] for each in manifests_of(resources)]
         images = [each["Properties"]["AmiType"] for each in of_type(resources, "AWS::EKS::Nodegroup").values()]
         assert kinds.count("DaemonSet") == 1
         assert "AL2023_x86_64_NVIDIA" in images or "NodePool" in kinds
+
+
+def test_every_example_is_tried() -> None:
+    assert {each.parent.name for each in EXAMPLES} == {"existing_cluster", "fleet", "quickstart", "reference_stacks"}
+
+
+def test_a_fleet_is_the_same_platform_in_every_place(tmp_path: Path) -> None:
+    stacks = synthesize(ROOT / "examples" / "fleet" / "app.py", tmp_path)
+
+    assert len(stacks) == 3 * 3
+    pools: dict[str, set[str]] = {}
+    for stack, resources in stacks.items():
+        place = stack.rpartition("Pools")[0] or stack.rpartition("Cluster")[0]
+        names = {each["metadata"]["name"] for each in manifests_of(resources) if each["kind"] == "NodePool"}
+        pools.setdefault(place, set()).update(names)
+    assert len(pools) == 3
+    assert all(names == {"notebooks", "chat", "embeddings"} for names in pools.values())
+
+
+def test_the_reference_stacks_are_three_ways_to_gpus(tmp_path: Path) -> None:
+    stacks = synthesize(ROOT / "examples" / "reference_stacks" / "app.py", tmp_path)
+
+    assert set(stacks) == {"Training", "Inference", "AutoMode"}
+    for resources in stacks.values():
+        kinds = {each["kind"] for each in manifests_of(resources)}
+        assert "NodePool" in kinds or len(of_type(resources, "AWS::EKS::Nodegroup")) == 2
 
 
 def test_pools_on_an_imported_cluster_make_no_cluster(tmp_path: Path) -> None:

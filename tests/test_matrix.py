@@ -51,7 +51,7 @@ KINDS = ("managed", "self-managed", "karpenter", "auto mode")
 FACTS = {
     "driver 595": "no image carries its driver",
     "EC2 sells": "EC2 does not sell it so",
-    "whose GPUs EC2 counts": "Karpenter cannot count a fraction of a GPU",
+    "whose GPUs EC2 counts": "Auto Mode cannot count a fraction of a GPU",
     "knows no UltraServers": "Karpenter knows no UltraServers",
     "no Bottlerocket image boots it": "no Bottlerocket image boots it",
     "which Auto Mode's image is": "Auto Mode runs its own Bottlerocket",
@@ -115,7 +115,15 @@ def make(stack: cdk.Stack, id: str, kind: str, shape: NodeShape, capacity: Any, 
     elif kind == "self-managed":
         says = Bootstrap(kubernetes_version="1.36", service_cidr="172.20.0.0/16")
         SelfManagedNodeGroup(
-            stack, id, cluster=cluster, name=name, shape=shape, capacity=capacity, max_nodes=2, bootstrap=says
+            stack,
+            id,
+            cluster=cluster,
+            name=name,
+            shape=shape,
+            capacity=capacity,
+            max_nodes=2,
+            bootstrap=says,
+            termination_handler="installed",
         )
     elif kind == "karpenter":
         KarpenterNodePool(

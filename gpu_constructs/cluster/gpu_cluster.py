@@ -109,7 +109,7 @@ class GpuCluster(Construct):
         _refuse_beside_auto_mode(who, auto_mode, system_nodes=system_nodes, addon_versions=addon_versions)
 
         self.name = name
-        self.vpc = vpc if vpc is not None else cast("ec2.IVpc", gpu_vpc(self, "Vpc", ip_family=ip_family))
+        self.vpc = vpc if vpc is not None else gpu_vpc(self, "Vpc", ip_family=ip_family)
         subnets = node_subnets(self.vpc)
         key = secrets_key if secrets_key is not None else kms.Key(self, "SecretsKey", enable_key_rotation=True)
         layer = _kubectl_layer(self, minor.kubectl_layer)

@@ -23,7 +23,7 @@ def gpu_vpc(
     availability_zones: Sequence[str] | None = None,
     nat_gateways: int = 1,
     ip_family: str = "ipv4",
-) -> ec2.Vpc:
+) -> ec2.IVpc:
     """Make a VPC with private subnets for nodes and public ones for load balancers.
 
     Images come from ECR through a gateway endpoint for S3, which costs nothing, and not through the NAT gateway,
@@ -68,7 +68,7 @@ def gpu_vpc(
     )
     if isolated:
         PrivateEndpoints(vpc, "Endpoints", vpc=cast("ec2.IVpc", vpc), s3_gateway=False)
-    return vpc
+    return cast("ec2.IVpc", vpc)
 
 
 def _subnets() -> list[ec2.SubnetConfiguration]:

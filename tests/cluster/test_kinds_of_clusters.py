@@ -105,7 +105,7 @@ def test_refuses_before_a_child_is_created(
 def test_auto_mode_knows_two_pools() -> None:
     assert AutoMode().node_pools == ("system", "general-purpose")
     with pytest.raises(ValueError, match="node_pools must be one of system, general-purpose, got 'gpu'"):
-        AutoMode(node_pools=("gpu",))  # type: ignore[arg-type]
+        AutoMode(node_pools=("gpu",))
 
 
 def test_gpus_of_a_node_are_filled_first(stack: cdk.Stack, vpc: ec2.IVpc) -> None:
@@ -178,7 +178,7 @@ def test_nodes_may_live_in_isolated_subnets(stack: cdk.Stack) -> None:
 
 def test_a_vpc_without_nat_gateways_brings_its_endpoints(stack: cdk.Stack) -> None:
     vpc = gpu_vpc(stack, "Vpc", nat_gateways=0)
-    GpuCluster(stack, "Gpu", vpc=vpc)  # type: ignore[arg-type]
+    GpuCluster(stack, "Gpu", vpc=vpc)
 
     resources = resources_of(stack)
     assert of_type(resources, "AWS::EC2::NatGateway") == of_type(resources, "AWS::EC2::InternetGateway") == {}
@@ -239,9 +239,9 @@ def test_cfn_lint_finds_nothing_in_the_kinds(tmp_path: Any) -> None:
     app = cdk.App(outdir=str(tmp_path), analytics_reporting=False)
     for number, says in enumerate(({"auto_mode": AutoMode()}, {"ip_family": "ipv6", "pack_gpus": True})):
         stack = cdk.Stack(app, f"Kind{number}")
-        GpuCluster(stack, "Gpu", **says)  # type: ignore[arg-type]
+        GpuCluster(stack, "Gpu", **says)
     stack = cdk.Stack(app, "Isolated")
-    GpuCluster(stack, "Gpu", vpc=gpu_vpc(stack, "Vpc", nat_gateways=0))  # type: ignore[arg-type]
+    GpuCluster(stack, "Gpu", vpc=gpu_vpc(stack, "Vpc", nat_gateways=0))
     app.synth()
 
     assert cfn_lint(sorted(tmp_path.glob("*.template.json"))) == []

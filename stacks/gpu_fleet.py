@@ -1,0 +1,75 @@
+"""The same GPU platform in many regions and accounts, each with hundreds of pools."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import aws_cdk as cdk
+from constructs import Construct
+
+from gpu_constructs import Capacity, DevicePlugin, GpuCluster, Karpenter, KarpenterNodePool, NodeShape, SystemNodes
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FleetPool:
+    """One pool of a fleet.
+
+    Attributes:
+        shape: What every node looks like.
+        capacity: How the instances are bought, one way or several.
+        max_gpus: Most GPUs.
+    """
+
+    shape: NodeShape
+    capacity: Capacity | Sequence[Capacity]
+    max_gpus: int
+
+
+class GpuFleetStage(cdk.Stage):
+    """A cluster with Karpenter in one account and region, and its pools, spread over stacks of their own.
+
+    A stack holds 500 resources and 1 MB of template, which is some 150 pools. Which stack holds a pool follows from
+    its name alone, so that another pool neither moves nor replaces it.
+
+    Args:
+        cluster_name: Name of the cluster.
+        pools: Pools by name.
+        pool_stacks: Stacks for the pools. Another number moves some of them, and that replaces their nodes.
+        kwargs: Arguments of ``cdk.Stage``.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        cluster_name: str,
+        pools: Mapping[str, FleetPool],
+        pool_stacks: int,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(scope, id, **kwargs)
+        stack = cdk.Stack(self, "Cluster")
+        gpu = GpuCluster(stack, "Gpu", cluster_name=cluster_name, system_nodes=SystemNodes(max_nodes=2))
+        DevicePlugin(stack, "DevicePlugin", cluster=gpu.cluster)
+        karpenter = Karpenter(stack, "Karpenter", cluster=gpu.cluster)
+        stacks = [cdk.Stack(self, f"Pools{number}") for number in range(1, pool_stacks + 1)]
+        for name, pool in pools.items():
+            KarpenterNodePool(
+                stacks[stack_of(name, pool_stacks)],
+                f"Pool-{name}",
+                cluster=gpu.cluster,
+                name=name,
+                shape=pool.shape,
+                capacity=pool.capacity,
+                max_gpus=pool.max_gpus,
+                karpenter=karpenter,
+            )
+
+
+def stack_of(name: str, stacks: int) -> int:
+    """Return the number of the stack that holds a pool: with one stack more, only what goes there moves."""
+    return max(range(stacks), key=lambda number: zlib.crc32(f"{name}/{number}".encode()))

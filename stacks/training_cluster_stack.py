@@ -1,0 +1,77 @@
+"""A cluster for distributed training: EFA in one zone, on capacity that was reserved or bought as a block."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import aws_cdk as cdk
+from aws_cdk import aws_ec2 as ec2
+from constructs import Construct
+
+from gpu_constructs import (
+    Capacity,
+    CapacityBlock,
+    ClusterAutoscaler,
+    DevicePlugin,
+    Disk,
+    EfaDevicePlugin,
+    GpuCluster,
+    ManagedNodeGroup,
+    NodeShape,
+    Reservation,
+    gpu_vpc,
+)
+
+
+class TrainingClusterStack(cdk.Stack):
+    """Nodes with every EFA interface of their type, in one zone, close together.
+
+    Args:
+        availability_zones: Zones of the VPC. Nodes start in the zone of the capacity, else in the first one.
+        capacity: How the instances are bought. On demand they share a placement group; reserved ones have a place.
+        max_nodes: Most nodes; of a Capacity Block, its instances.
+        instance_type: EC2 name of a type with EFA.
+        admins: ARNs of IAM users or roles that administer the cluster.
+        kwargs: Arguments of ``cdk.Stack``.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        availability_zones: Sequence[str],
+        capacity: Capacity,
+        max_nodes: int,
+        instance_type: str = "p5.48xlarge",
+        admins: Sequence[str] = (),
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(scope, id, **kwargs)
+        vpc = gpu_vpc(self, "Vpc", availability_zones=availability_zones)
+        self.cluster = GpuCluster(self, "Gpu", vpc=vpc, admins=admins, pack_gpus=True).cluster
+        DevicePlugin(self, "DevicePlugin", cluster=self.cluster)
+        EfaDevicePlugin(self, "EfaDevicePlugin", cluster=self.cluster)
+        ClusterAutoscaler(self, "ClusterAutoscaler", cluster=self.cluster)
+        zone = capacity.availability_zone or availability_zones[0]
+        shape = NodeShape(
+            instance_types=(instance_type,),
+            purpose="training",
+            efa=True,
+            placement_group=None if isinstance(capacity, (Reservation, CapacityBlock)) else self._rack(),
+            disk=Disk(size_gib=200),
+        )
+        self.nodes = ManagedNodeGroup(
+            self,
+            "Nodes",
+            cluster=self.cluster,
+            name="training",
+            shape=shape,
+            capacity=capacity,
+            max_nodes=max_nodes,
+            subnets=[each for each in vpc.private_subnets if each.availability_zone == zone],
+        )
+
+    def _rack(self) -> str:
+        return ec2.CfnPlacementGroup(self, "Rack", strategy="cluster").ref
