@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-import yaml
-
 from gpu_constructs.pools import node_labels
 
 if TYPE_CHECKING:
@@ -108,6 +106,8 @@ def priorities_text(priorities: Mapping[int, Sequence[str]]) -> str:
     A group that no pattern matches would never be taken while another one matches, so the lowest rank takes all.
     Source: kubernetes/autoscaler cluster-autoscaler-1.36.1 cluster-autoscaler/expander/priority/readme.md
     """
+    import yaml
+
     ranked = {rank: list(priorities[rank]) for rank in sorted(priorities, reverse=True)}
     return yaml.safe_dump(ranked | {EVERY_OTHER_GROUP: [".*"]}, sort_keys=False, width=float("inf"))
 

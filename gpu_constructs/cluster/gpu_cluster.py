@@ -11,6 +11,7 @@ from typing import Any, Literal, cast, get_args
 import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_eks_v2 as eks
+from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from constructs import Construct
 
@@ -18,7 +19,7 @@ from gpu_constructs.cluster.addons import Addons, refuse_unless_addon_versions
 from gpu_constructs.cluster.auto_mode import AutoMode, compute
 from gpu_constructs.cluster.network import gpu_vpc
 from gpu_constructs.cluster.system_nodes import SystemNodeGroup, SystemNodes
-from gpu_constructs.cluster_ref import PathOf, cluster_ref, node_subnets
+from gpu_constructs.cluster_ref import PathOf, cluster_ref, node_subnets, refuse_unless_role
 from gpu_constructs.refusals import refuse_unless_one_of, words
 from gpu_constructs.versions import DEFAULT_KUBERNETES, kubernetes_minor
 
@@ -65,6 +66,7 @@ class GpuCluster(Construct):
         ip_family: Addresses of pods and services, ``ipv4`` or ``ipv6``; for ``ipv6`` a VPC of yours must have both.
         pack_gpus: Let the scheduler fill the GPUs of one node before it starts on the next, so that idle nodes become
             empty and are removed. EKS offers it; nobody has shown yet that it packs GPUs there.
+        role: Role of the control plane. Default: a new one with the policies that EKS asks for.
         secrets_key: Key that encrypts Kubernetes secrets. Default: a new one that rotates.
         addon_versions: Version by add-on name. Default: EKS' own.
 
@@ -94,6 +96,7 @@ class GpuCluster(Construct):
         auto_mode: AutoMode | None = None,
         ip_family: IpFamily = "ipv4",
         pack_gpus: bool = False,
+        role: iam.IRole | None = None,
         secrets_key: kms.IKey | None = None,
         addon_versions: Mapping[str, str] | None = None,
     ) -> None:
@@ -105,6 +108,7 @@ class GpuCluster(Construct):
         administrators = _admins(who, admins)
         refuse_unless_addon_versions(who, "addon_versions", addon_versions)
         _refuse_parts(who, vpc=vpc, system_nodes=system_nodes, secrets_key=secrets_key)
+        refuse_unless_role(who, "role", role)
         refuse_unless_one_of(who, "ip_family", ip_family, get_args(IpFamily))
         _refuse_beside_auto_mode(who, auto_mode, system_nodes=system_nodes, addon_versions=addon_versions)
 
@@ -124,6 +128,7 @@ class GpuCluster(Construct):
             ip_family=eks.IpFamily.IP_V6 if ip_family == "ipv6" else None,
             endpoint_access=endpoint,
             secrets_encryption_key=key,
+            role=role,
             cluster_logging=list(eks.ClusterLoggingTypes),
             **compute(self, auto_mode),
             bootstrap_self_managed_addons=False,

@@ -13,7 +13,7 @@ from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from gpu_constructs.cluster_ref import AnyCluster, ClusterRef, PathOf, cluster_ref
+from gpu_constructs.cluster_ref import AnyCluster, ClusterRef, PathOf, cluster_ref, refuse_unless_role
 from gpu_constructs.nodes.addresses import check_addresses
 from gpu_constructs.nodes.bootstrap import Bootstrap, membership
 from gpu_constructs.nodes.group_arguments import (
@@ -60,6 +60,8 @@ class SelfManagedNodeGroup(Construct):
         capacity: How the instances are bought.
         subnets: Where nodes may start. Cluster autoscaler takes the first one's zone for all of them, so pods that
             are bound to a zone want one group a zone. Default: the private subnets of the cluster's VPC.
+        role: Role of the nodes, with an access entry of type EC2_LINUX; not one of a managed group.
+            Default: one role and entry shared by the self-managed groups of the cluster.
         bootstrap: What an imported cluster does not tell. Default: all from the cluster.
         termination_handler: What drains the nodes: a `NodeTerminationHandler` of this app, or ``installed`` where the
             cluster runs aws-node-termination-handler in queue mode already. Spot asks for it.
@@ -83,6 +85,7 @@ class SelfManagedNodeGroup(Construct):
         min_nodes: int = 0,
         capacity: Capacity = OnDemand(),  # noqa: B008 - frozen value
         subnets: Sequence[ec2.ISubnet] | None = None,
+        role: iam.IRole | None = None,
         bootstrap: Bootstrap = Bootstrap(),  # noqa: B008 - frozen value
         termination_handler: NodeTerminationHandler | Literal["installed"] | None = None,
         scaling_options: ScalingOptions | None = None,
@@ -95,6 +98,7 @@ class SelfManagedNodeGroup(Construct):
         refuse_unless_block_sizes(who, capacity, min_nodes, max_nodes)
         refuse_unless_values(who, bootstrap=bootstrap, scaling_options=scaling_options)
         refuse_unless_handled(who, capacity, termination_handler)
+        refuse_unless_role(who, "role", role)
         joins = membership(
             ref, bootstrap, operating_system=shape.operating_system, architecture=shape.architecture, who=who
         )
@@ -105,6 +109,11 @@ class SelfManagedNodeGroup(Construct):
 
         self.name = name
         self.shape = shape
+        profile = (
+            _shared_profile(self, ref)
+            if role is None
+            else iam.CfnInstanceProfile(self, "Profile", roles=[role.role_name])
+        )
         data = (
             launch_template_data(name=f"{ref.name}-{name}", volumes=shape.volumes, tags=shape.tags)
             | reserved_capacity(capacity, shape.names[0])
@@ -113,7 +122,7 @@ class SelfManagedNodeGroup(Construct):
             | {
                 "imageId": shape.image.id if shape.image else f"{{{{resolve:ssm:{joins.image_parameter}}}}}",
                 "instanceType": shape.names[0],
-                "iamInstanceProfile": {"arn": _shared_profile(self, ref).attr_arn},
+                "iamInstanceProfile": {"arn": profile.attr_arn},
                 "userData": cdk.Fn.base64(joining_user_data(shape, name, joins)),
             }
         )

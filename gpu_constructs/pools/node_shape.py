@@ -259,7 +259,8 @@ def _refuse_without_efa(types: tuple[InstanceType, ...]) -> None:
     [each] = types
     if each.max_efa is None:
         raise ValueError(
-            f"node shape: efa must be False for {names!r}, because no source states its interfaces, got True"
+            f"node shape: efa must be False for {names!r}, because no two sources state the same interfaces, got True; "
+            "pass a row of your own, dataclasses.replace(instance_type(...), max_efa=..., network_cards=...)"
         )
     if each.max_efa == 0:
         raise ValueError(f"node shape: efa must be False for {names!r}, which takes no EFA interface, got True")

@@ -124,6 +124,13 @@ def test_the_scheduler_is_eks_own_without_a_word(stack: cdk.Stack, vpc: ec2.IVpc
     assert "KubeSchedulerConfig" not in only(resources_of(stack), "AWS::EKS::Cluster")
 
 
+def test_the_control_plane_may_take_a_role_of_ones_own(stack: cdk.Stack, vpc: ec2.IVpc) -> None:
+    role = iam.Role.from_role_arn(stack, "Role", "arn:aws:iam::111122223333:role/control-plane")
+    GpuCluster(stack, "Gpu", vpc=vpc, role=role)
+
+    assert only(resources_of(stack), "AWS::EKS::Cluster")["RoleArn"] == role.role_arn
+
+
 def test_ipv6(stack: cdk.Stack) -> None:
     gpu = GpuCluster(stack, "Gpu", ip_family="ipv6")
     SelfManagedNodeGroup(stack, "Al2023", cluster=gpu.cluster, name="a", shape=L4, max_nodes=1)

@@ -13,6 +13,7 @@ import tomli
 import yaml
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_eks_v2 as eks
+from aws_cdk import aws_iam as iam
 from syrupy.assertion import SnapshotAssertion
 
 from gpu_constructs import (
@@ -176,6 +177,14 @@ def test_groups_share_one_profile_role_and_entry_beside_managed_groups(
     assert entry["PrincipalArn"] != stack.resolve(managed.role.role_arn)
 
 
+def test_a_role_of_ones_own_brings_its_own_entry(stack: cdk.Stack, joinable: eks.ICluster) -> None:
+    group(stack, joinable, role=iam.Role.from_role_name(stack, "Role", "nodes"))
+
+    resources = resources_of(stack)
+    assert only(resources, "AWS::IAM::InstanceProfile")["Roles"] == ["nodes"]
+    assert of_type(resources, "AWS::IAM::Role") == of_type(resources, "AWS::EKS::AccessEntry") == {}
+
+
 def test_a_capacity_block_is_scheduled(stack: cdk.Stack, joinable: eks.ICluster) -> None:
     starts = datetime(2026, 12, 1, 11, 30, tzinfo=timezone.utc)
     block = CapacityBlock(
@@ -211,6 +220,7 @@ def test_a_reservation_takes_the_launch_template_alone(stack: cdk.Stack, joinabl
         ),
         ({"bootstrap": "1.36"}, TypeError, r"bootstrap must be a Bootstrap, got '1.36'"),
         ({"max_nodes": 0}, ValueError, r"max_nodes must be at least 1, got 0"),
+        ({"role": "nodes"}, TypeError, r"role must be an iam.IRole, got 'nodes'"),
         ({"shape": None}, TypeError, r"shape must be a NodeShape, got None"),
         ({"cluster": "demo"}, TypeError, r"cluster must be a cluster of aws_cdk.aws_eks_v2, got str"),
     ],

@@ -61,7 +61,7 @@ def shape(**changes: Any) -> NodeShape:
         (
             {"efa": True, "instance_types": ("p6e-gb200.36xlarge",)},
             ValueError,
-            r"because no source states its interfaces",
+            r"because no two sources state the same interfaces",
         ),
         (
             {"efa": True, "instance_types": ("p5.48xlarge", "p5e.48xlarge")},
