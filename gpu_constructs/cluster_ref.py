@@ -17,6 +17,7 @@ from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
+from gpu_constructs.subnets import given_subnets, in_zone, node_subnets
 from gpu_constructs.versions import KUBERNETES, kubernetes_minor
 
 # Type checkers do not see that eks.Cluster is an eks.ICluster (aws-cdk#19789).
@@ -205,10 +206,10 @@ class ClusterRef:
             ValueError: There is no private subnet, none in the zone, or the cluster was imported without its VPC.
         """
         if given is not None:
-            found = _given_subnets(given, who)
-            return found if zone is None else _in_zone(found, zone, who, unknown=True)
+            found = given_subnets(given, who)
+            return found if zone is None else in_zone(found, zone, who, unknown=True)
         found = self._private_subnets_or_refuse(who)
-        return found if zone is None else _in_zone(found, zone, who, unknown=False)
+        return found if zone is None else in_zone(found, zone, who, unknown=False)
 
     def _private_subnets_or_refuse(self, who: object) -> list[ec2.ISubnet]:
         if self.private_subnets is None:
@@ -224,7 +225,6 @@ class ClusterRef:
         return self.private_subnets
 
 
-_BLOCKS: WeakKeyDictionary[ec2.ISubnet, str | None] = WeakKeyDictionary()
 _REFS: WeakKeyDictionary[object, ClusterRef] = WeakKeyDictionary()
 
 
@@ -245,11 +245,6 @@ def cluster_ref(who: object, cluster: AnyCluster, *, kubectl: bool = False) -> C
             "kubectl_provider_options, or kubectl_provider when importing it"
         )
     return found
-
-
-def node_subnets(vpc: ec2.IVpc) -> list[ec2.ISubnet]:
-    """Return the subnets of a VPC that nodes start in: the private ones, else the isolated ones."""
-    return list(vpc.private_subnets) or list(vpc.isolated_subnets)
 
 
 def refuse_unless_role(who: object, argument: str, role: object) -> None:
@@ -281,47 +276,3 @@ def _refuse_unless_cluster(who: object, cluster: object) -> None:
         if not older and hasattr(cluster, "cluster"):
             fix = "pass its attribute 'cluster'"
         raise TypeError(f"{who}: cluster must be a cluster of aws_cdk.aws_eks_v2, got {what}; {fix}")
-
-
-def _given_subnets(given: object, who: object) -> list[ec2.ISubnet]:
-    if not isinstance(given, (list, tuple)) or not all(hasattr(each, "subnet_id") for each in given):
-        raise TypeError(f"{who}: subnets must be a list of ec2.ISubnet, got {given!r}")
-    if not given:
-        raise ValueError(f"{who}: subnets must name at least one subnet, got none")
-    return list(given)
-
-
-def _in_zone(subnets: list[ec2.ISubnet], zone: str, who: object, *, unknown: bool) -> list[ec2.ISubnet]:
-    """Return the subnets in a zone; those whose zone only deployment tells count when ``unknown`` is set."""
-    zones = {subnet: zone_of(subnet) for subnet in subnets}
-    found = [subnet for subnet, where in zones.items() if where == zone or (where is None and unknown)]
-    if not found:
-        known = ", ".join(sorted({str(where) for where in zones.values() if where})) or "zones known at deployment only"
-        raise ValueError(
-            f"{who}: subnets must lie in {zone!r}, the zone of the reservation, got {known}; pass a subnet there"
-        )
-    return found
-
-
-def ipv4_block_of(subnet: ec2.ISubnet) -> str | None:
-    """Return the address block of a subnet, or ``None`` where only deployment tells."""
-    if subnet not in _BLOCKS:
-        _BLOCKS[subnet] = _ipv4_block_of(subnet)
-    return _BLOCKS[subnet]
-
-
-def _ipv4_block_of(subnet: ec2.ISubnet) -> str | None:
-    try:
-        block = subnet.ipv4_cidr_block
-    except (jsii.errors.JSIIError, RuntimeError):
-        return None
-    return None if cdk.Token.is_unresolved(block) else block
-
-
-def zone_of(subnet: ec2.ISubnet) -> str | None:
-    """Return the zone of a subnet, or ``None`` where only deployment tells."""
-    try:
-        zone = subnet.availability_zone
-    except (jsii.errors.JSIIError, RuntimeError):
-        return None
-    return None if cdk.Token.is_unresolved(zone) else zone
