@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from gpu_constructs.pools.node_shape import NodeShape
     from gpu_constructs.pools.pool import Pool
     from gpu_constructs.pools.scaling_options import ScalingOptions
-    from gpu_constructs.pools.sharing import Exclusive, Sharing
+    from gpu_constructs.pools.sharing import Exclusive, Mig, Mps, Sharing, TimeSlicing
     from gpu_constructs.pools.taint import GPU_TAINT, Taint
     from gpu_constructs.workloads.smoke_test import GpuSmokeTest
 
@@ -65,6 +65,8 @@ __all__ = [
     "KarpenterNodePool",
     "Kubelet",
     "ManagedNodeGroup",
+    "Mig",
+    "Mps",
     "NodeRepair",
     "NodeShape",
     "NodeTerminationHandler",
@@ -79,6 +81,7 @@ __all__ = [
     "Spot",
     "SystemNodes",
     "Taint",
+    "TimeSlicing",
     "ZonalNodeGroups",
     "catalogue",
     "find_instance_types",
@@ -120,6 +123,9 @@ _MODULES = {
     "ScalingOptions": "pools.scaling_options",
     "SelfManagedNodeGroup": "nodes.self_managed_node_group",
     "Sharing": "pools.sharing",
+    "TimeSlicing": "pools.sharing",
+    "Mig": "pools.sharing",
+    "Mps": "pools.sharing",
     "Spot": "pools.capacity",
     "SystemNodes": "cluster.system_nodes",
     "Taint": "pools.taint",

@@ -5,7 +5,7 @@ Every question to the CDK crosses a process boundary, so each is asked once for 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import cast
 from weakref import WeakKeyDictionary
@@ -17,6 +17,7 @@ from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
+from gpu_constructs.pools.sharing import Sharing
 from gpu_constructs.subnets import given_subnets, in_zone, node_subnets
 from gpu_constructs.versions import KUBERNETES, kubernetes_minor
 
@@ -44,6 +45,8 @@ class Shared(Construct):
         vpc_cni: The VPC CNI as an add-on with a role of its own.
         claims: Paths of the constructs that a cluster can have one of, by what they are.
         foundation: What must run before controllers do: nodes, network, DNS, credentials.
+        sharing: Ways in which pools with a device plugin share their GPUs, by profile.
+        serve_sharing: What makes the device plugin serve one more.
     """
 
     def __init__(self, scope: Construct, id: str) -> None:
@@ -54,6 +57,8 @@ class Shared(Construct):
         self.vpc_cni: eks.CfnAddon | None = None
         self.claims: dict[str, str] = {}
         self.foundation: Construct | None = None
+        self.sharing: dict[str, Sharing] = {}
+        self.serve_sharing: Callable[[Sharing], None] | None = None
 
 
 class ClusterRef:
@@ -169,6 +174,21 @@ class ClusterRef:
                 f"{who}: cluster must have one {what}, got a second one beside {claims[what]!r}; {why}, remove one"
             )
         claims[what] = str(who)
+
+    def use_sharing(self, sharing: Sharing) -> None:
+        """Have the cluster's device plugin serve nodes that share their GPUs so, now or when it is defined."""
+        shared = self.shared(self.stack)
+        if sharing.profile not in shared.sharing:
+            shared.sharing[sharing.profile] = sharing
+            if shared.serve_sharing is not None:
+                shared.serve_sharing(sharing)
+
+    def serve_sharing(self, serve: Callable[[Sharing], None]) -> None:
+        """Have ``serve`` called for every way of sharing that pools use, those defined before and after."""
+        shared = self.shared(self.stack)
+        shared.serve_sharing = serve
+        for sharing in shared.sharing.values():
+            serve(sharing)
 
     @cached_property
     def stated_version(self) -> str | None:

@@ -27,6 +27,7 @@ from gpu_constructs.nodes.zones import refuse_unless_one_zone
 from gpu_constructs.pools.capacity import Capacity, OnDemand
 from gpu_constructs.pools.disruption import Disruption
 from gpu_constructs.pools.node_shape import NodeShape
+from gpu_constructs.pools.sharing import Exclusive
 
 _ACCESS_POLICY = "AmazonEKSAutoNodePolicy"
 
@@ -138,6 +139,8 @@ def _refuse_what_auto_mode_cannot(who: object, cluster: ClusterRef, name: str, s
     for argument, value in (own | {"soci": shape.soci, "disk.snapshot_id": shape.disk.snapshot_id}).items():
         if value:
             raise ValueError(f"{who}: shape must be without {argument}, got {value!r}; Auto Mode's nodes take none")
+    if not isinstance(shape.sharing, Exclusive):
+        raise ValueError(f"{who}: shape must have sharing=Exclusive(), got {shape.sharing!r}; Auto Mode shares no GPU")
     if not shape.raid0:
         raise ValueError(f"{who}: shape must have raid0=True, got False; Auto Mode always joins the local disks")
 

@@ -93,12 +93,13 @@ def node_pool(spec: NodePoolSpec) -> dict[str, Any]:
 def node_overlays(spec: NodePoolSpec) -> list[dict[str, Any]]:
     """Return what Karpenter must be told of types whose GPUs EC2 counts otherwise than their nodes do.
 
-    EC2 counts a fraction of a GPU (g6f, gr6f) as none, so that Karpenter never launches such a node for a pod.
+    EC2 counts a fraction of a GPU (g6f, gr6f) as none and knows no shares, so that Karpenter never launches such a node
+    for a pod, or too many.
     Source: https://karpenter.sh/docs/concepts/nodeoverlays/
     """
     by_capacity: dict[tuple[tuple[str, int], ...], list[str]] = {}
     for each in spec.shape.types:
-        offered = spec.shape.sharing.resources(each.gpus)
+        offered = {GPU_RESOURCE: 0} | spec.shape.gpu_resources(each.gpus)
         if offered != {GPU_RESOURCE: each.ec2_gpus}:
             by_capacity.setdefault(tuple(offered.items()), []).append(each.name)
     return [

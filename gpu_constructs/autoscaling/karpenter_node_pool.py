@@ -21,6 +21,7 @@ from gpu_constructs.autoscaling.node_pool_spec import (
 from gpu_constructs.cluster_ref import AnyCluster, PathOf, cluster_ref, refuse_unless_role
 from gpu_constructs.delivery import apply_manifests
 from gpu_constructs.nodes.addresses import check_addresses
+from gpu_constructs.nodes.device_manager import serve_gpus
 from gpu_constructs.nodes.zones import refuse_unless_one_zone
 from gpu_constructs.pools.capacity import Capacity, OnDemand
 from gpu_constructs.pools.disruption import Disruption
@@ -114,6 +115,7 @@ class KarpenterNodePool(Construct):
         )
         ref.claim(who, f"NodePool named {name!r}", why="they are the same Kubernetes object")
 
+        serve_gpus(ref, shape)
         self.name = name
         self.shape = shape
         overlays = node_overlays(spec)

@@ -10,7 +10,6 @@ import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
 
 from gpu_constructs.cluster_ref import ClusterRef
-from gpu_constructs.pools import node_labels
 from gpu_constructs.pools.capacity import (
     Capacity,
     CapacityBlock,
@@ -106,7 +105,9 @@ class NodePoolSpec:
         """Return how large the pool may become, and its rank among pools."""
         if self.replicas is not None:
             return {"replicas": self.replicas, "limits": {"nodes": str(self.replicas + self.spare_nodes)}}
-        limits = {node_labels.GPU_RESOURCE: str(self.max_gpus)}
+        # Karpenter counts what nodes advertise: of shared GPUs, the shares.
+        shares = self.shape.gpu_resources(self.max_gpus or 0)
+        limits = {resource: str(amount) for resource, amount in shares.items()}
         if self.max_vcpus is not None:
             limits["cpu"] = str(self.max_vcpus)
         if self.max_memory_gib is not None:

@@ -15,6 +15,7 @@ from gpu_constructs.cluster_ref import AnyCluster, ClusterRef, PathOf, cluster_r
 from gpu_constructs.nodes.addresses import check_addresses
 from gpu_constructs.nodes.ami_type import Release, nvidia_ami_type, pinned_release
 from gpu_constructs.nodes.bootstrap import Bootstrap, membership
+from gpu_constructs.nodes.device_manager import serve_gpus
 from gpu_constructs.nodes.group_arguments import (
     refuse_unless_block_sizes,
     refuse_unless_group,
@@ -105,6 +106,7 @@ class ManagedNodeGroup(Construct):
         check_addresses(self, who=who, cluster=ref, shape=shape, subnets=chosen, max_nodes=max_nodes)
         boots = _image(who, ref, shape, name, ami_release, bootstrap)
 
+        serve_gpus(ref, shape)
         self.name = name
         self.shape = shape
         self.role = role if role is not None else shared_node_role(self, ref)

@@ -16,6 +16,7 @@ from constructs import Construct
 from gpu_constructs.cluster_ref import AnyCluster, ClusterRef, PathOf, cluster_ref, refuse_unless_role
 from gpu_constructs.nodes.addresses import check_addresses
 from gpu_constructs.nodes.bootstrap import Bootstrap, membership
+from gpu_constructs.nodes.device_manager import serve_gpus
 from gpu_constructs.nodes.group_arguments import (
     refuse_unless_block_sizes,
     refuse_unless_group,
@@ -107,6 +108,7 @@ class SelfManagedNodeGroup(Construct):
         check_addresses(self, who=who, cluster=ref, shape=shape, subnets=chosen, max_nodes=max_nodes)
         groups = _security_groups(who, ref)
 
+        serve_gpus(ref, shape)
         self.name = name
         self.shape = shape
         profile = (

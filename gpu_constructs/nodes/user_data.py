@@ -14,8 +14,11 @@ from typing import Any
 import tomli_w
 import yaml
 
+from gpu_constructs.hardware.mig import BOTTLEROCKET_NAMES
 from gpu_constructs.nodes.bootstrap import Membership
+from gpu_constructs.nodes.mig_script import mig_script
 from gpu_constructs.pools.node_shape import EFA_HUGEPAGES, NodeShape
+from gpu_constructs.pools.sharing import Mig, Mps, TimeSlicing
 
 # Fixed, because a random boundary would roll every node at each synth.
 _BOUNDARY = "//gpu-constructs//"
@@ -27,16 +30,17 @@ _SOCI_DIRECTORY = "/var/lib/soci-snapshotter"
 def user_data(shape: NodeShape) -> str | None:
     """Return the user data of a managed node, which EKS merges into its own, or ``None`` when EKS' own suffices."""
     if shape.operating_system == "bottlerocket":
-        return _toml(_bottlerocket_disks(shape) | _bottlerocket_pulls(shape), _bottlerocket_kubelet(shape))
-    return _node_config(_nodeadm_disks(shape) | _nodeadm_pulls(shape) | _nodeadm_kubelet(shape))
+        return _toml(_bottlerocket_settings(shape), _bottlerocket_kubelet(shape))
+    return _al2023(_nodeadm_disks(shape) | _nodeadm_pulls(shape) | _nodeadm_kubelet(shape), shape)
 
 
 def node_class_user_data(shape: NodeShape) -> str | None:
     """Return what an EC2NodeClass has no field for, which Karpenter merges into its own, or ``None``."""
     if shape.operating_system == "bottlerocket":
-        return _toml(_bottlerocket_pulls(shape) | _bottlerocket_huge_pages(shape), {})
+        settings = _bottlerocket_pulls(shape) | _bottlerocket_huge_pages(shape) | _bottlerocket_sharing(shape)
+        return _toml(settings, {})
     pulls = shape.kubelet.pulls()
-    return _node_config(_nodeadm_pulls(shape) | ({"kubelet": {"config": pulls}} if pulls else {}))
+    return _al2023(_nodeadm_pulls(shape) | ({"kubelet": {"config": pulls}} if pulls else {}), shape)
 
 
 def joining_user_data(shape: NodeShape, pool: str, cluster: Membership) -> str:
@@ -51,8 +55,7 @@ def joining_user_data(shape: NodeShape, pool: str, cluster: Membership) -> str:
             "node-labels": labels,
             "node-taints": {taint.key: [f"{taint.value}:{taint.effect}"] for taint in shape.taints},
         }
-        settings = _bottlerocket_disks(shape) | _bottlerocket_pulls(shape)
-        return _toml(settings, joins | _bottlerocket_kubelet(shape)) or ""
+        return _toml(_bottlerocket_settings(shape), joins | _bottlerocket_kubelet(shape)) or ""
     taints = ",".join(f"{taint.key}={taint.value}:{taint.effect}" for taint in shape.taints)
     flags = [f"--node-labels={','.join(f'{key}={value}' for key, value in labels.items())}"]
     spec: dict[str, Any] = {
@@ -65,7 +68,7 @@ def joining_user_data(shape: NodeShape, pool: str, cluster: Membership) -> str:
         "kubelet": {"flags": flags + ([f"--register-with-taints={taints}"] if taints else [])},
     }
     spec["kubelet"] |= _nodeadm_kubelet(shape).get("kubelet", {})
-    return _node_config(spec | _nodeadm_disks(shape) | _nodeadm_pulls(shape)) or ""
+    return _al2023(spec | _nodeadm_disks(shape) | _nodeadm_pulls(shape), shape) or ""
 
 
 def _nodeadm_disks(shape: NodeShape) -> dict[str, Any]:
@@ -80,6 +83,30 @@ def _nodeadm_pulls(shape: NodeShape) -> dict[str, Any]:
 def _nodeadm_kubelet(shape: NodeShape) -> dict[str, Any]:
     config = shape.kubelet.config() | shape.kubelet.pulls()
     return {"kubelet": {"config": config}} if config else {}
+
+
+def _bottlerocket_settings(shape: NodeShape) -> dict[str, Any]:
+    return _bottlerocket_disks(shape) | _bottlerocket_pulls(shape) | _bottlerocket_sharing(shape)
+
+
+def _bottlerocket_sharing(shape: NodeShape) -> dict[str, Any]:
+    # Source: https://bottlerocket.dev/en/os/1.64.x/api/settings/kubelet-device-plugins/
+    settings = _plugin_settings(shape)
+    return {"kubelet-device-plugins": {"nvidia": settings}} if settings else {}
+
+
+def _plugin_settings(shape: NodeShape) -> dict[str, Any]:
+    match shape.sharing:
+        case TimeSlicing(replicas=replicas):
+            slicing = {"replicas": replicas, "rename-by-default": True, "fail-requests-greater-than-one": True}
+            return {"device-sharing-strategy": "time-slicing", "time-slicing": slicing}
+        case Mps(replicas=replicas):
+            return {"device-sharing-strategy": "mps", "mps": {"replicas": replicas, "rename-by-default": True}}
+        case Mig(geometry=geometry):
+            [profile] = geometry
+            names = {BOTTLEROCKET_NAMES[each.family]: profile for each in shape.types}
+            return {"device-partitioning-strategy": "mig", "mig": {"profile": names}}
+    return {}
 
 
 def _bottlerocket_disks(shape: NodeShape) -> dict[str, Any]:
@@ -148,16 +175,25 @@ def _toml(settings: dict[str, Any], kubernetes: dict[str, Any]) -> str | None:
     return tomli_w.dumps({"settings": found}) if found else None
 
 
-def _node_config(spec: dict[str, Any]) -> str | None:
-    return (
-        _mime(json.dumps({"apiVersion": "node.eks.aws/v1alpha1", "kind": "NodeConfig", "spec": spec})) if spec else None
-    )
+def _al2023(spec: dict[str, Any], shape: NodeShape) -> str | None:
+    config = {"apiVersion": "node.eks.aws/v1alpha1", "kind": "NodeConfig", "spec": spec}
+    script = mig_script(shape.sharing) if isinstance(shape.sharing, Mig) else None
+    return _mime(json.dumps(config) if spec else None, script) if spec or script else None
 
 
 @cache
-def _mime(node_config: str) -> str:
-    part = MIMENonMultipart("application", "node.eks.aws")
+def _mime(node_config: str | None, script: str | None) -> str:
+    parts = []
+    if node_config is not None:
+        parts.append(_part("application", "node.eks.aws", yaml.safe_dump(json.loads(node_config), sort_keys=False)))
+    if script is not None:
+        # nodeadm starts kubelet after cloud-init has run it.
+        parts.append(_part("text", "x-shellscript", script))
+    return MIMEMultipart("mixed", boundary=_BOUNDARY, _subparts=parts).as_string()
+
+
+def _part(main: str, sub: str, text: str) -> MIMENonMultipart:
+    part = MIMENonMultipart(main, sub)
     del part["MIME-Version"]
-    part.set_payload(yaml.safe_dump(json.loads(node_config), sort_keys=False))
-    document = MIMEMultipart("mixed", boundary=_BOUNDARY, _subparts=[part])
-    return document.as_string()
+    part.set_payload(text)
+    return part

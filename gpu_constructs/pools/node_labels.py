@@ -8,6 +8,9 @@ GPU_RESOURCE = "nvidia.com/gpu"
 POOL = "gpu-constructs.io/pool"
 DEVICE_MANAGER = "gpu-constructs.io/device-manager"
 
+# Only on nodes whose GPUs are shared: the name of the profile, by which a device plugin of its own selects them.
+SHARING = "gpu-constructs.io/sharing"
+
 # Only on nodes with EFA interfaces; EFA's device plugin selects by it.
 EFA = "gpu-constructs.io/efa"
 EFA_RESOURCE = "vpc.amazonaws.com/efa"

@@ -20,7 +20,7 @@ from gpu_constructs.pools.operating_system import (
     refuse_unless_operating_system,
     volumes_of,
 )
-from gpu_constructs.pools.sharing import Exclusive, Sharing
+from gpu_constructs.pools.sharing import Exclusive, Mig, Sharing, refuse_unless_shareable
 from gpu_constructs.pools.taint import GPU_TAINT, Taint
 from gpu_constructs.pools.user_labels import checked_labels, checked_tags
 from gpu_constructs.refusals import refuse_unless_one_of, words
@@ -59,7 +59,7 @@ class NodeShape:
             instance type and one zone; pods reach the interfaces through `EfaDevicePlugin`.
         placement_group: Name of a placement group of strategy ``cluster``, which EC2 fills in one rack. It makes
             capacity harder to get, and a reservation has a place of its own.
-        sharing: How pods share a GPU.
+        sharing: How pods share a GPU: `Exclusive`, `TimeSlicing`, `Mps` or `Mig`.
         kubelet: Settings of kubelet.
         soci: Pull and unpack an image in parallel streams. Where images lie on EBS it takes a volume of at least
             600 MiB/s.
@@ -100,7 +100,11 @@ class NodeShape:
         object.__setattr__(self, "tags", MappingProxyType(checked_tags(self.tags)))
         object.__setattr__(self, "taints", _taints(self.taints))
         _refuse_wrong_type("disk", self.disk, Disk, "Disk(size_gib=200)")
-        _refuse_wrong_type("sharing", self.sharing, Exclusive, "Exclusive()")
+        if not isinstance(self.sharing, get_args(Sharing)):
+            raise TypeError(
+                "node shape: sharing must be Exclusive(), TimeSlicing(4), Mps(4) or Mig(geometry={...}), got "
+                f"{self.sharing!r}"
+            )
         _refuse_wrong_type("kubelet", self.kubelet, Kubelet, "Kubelet(max_pods=50)")
         _refuse_wrong_type("soci", self.soci, bool, "True")
         _refuse_wrong_type("raid0", self.raid0, bool, "True")
@@ -121,6 +125,7 @@ class NodeShape:
                 )
         if self.efa:
             _refuse_without_efa(self.types)
+        refuse_unless_shareable("node shape", self.sharing, self.types, self.operating_system)
         self._refuse_slow_soci()
         self._refuse_lost_snapshot()
 
@@ -195,20 +200,30 @@ class NodeShape:
 
     def node_labels(self, pool: str) -> dict[str, str]:
         """Return every label of a node of the pool that is called ``pool``."""
-        ours = {
-            node_labels.POOL: pool,
-            node_labels.DEVICE_MANAGER: self.device_manager,
-            node_labels.ACCELERATOR: self.accelerator_label,
-        }
+        ours = {node_labels.POOL: pool, node_labels.DEVICE_MANAGER: self.device_manager}
+        # Cluster autoscaler waits for nvidia.com/gpu on a node with this label: for ever where it has another name.
+        # Source: kubernetes/autoscaler cluster-autoscaler-1.36.1 processors/customresources/gpu_processor.go
+        if node_labels.GPU_RESOURCE in self.gpu_resources(1):
+            ours[node_labels.ACCELERATOR] = self.accelerator_label
+        if not isinstance(self.sharing, Exclusive):
+            ours[node_labels.SHARING] = self.sharing.profile
         # Never on Bottlerocket: NVIDIA's charts would start a second device plugin there.
         present = {node_labels.GPU_PRESENT: "true"} if self.device_manager == "device-plugin" else {}
         efa = {node_labels.EFA: "true"} if self.efa else {}
         return ours | present | efa | dict(self.labels)
 
+    def gpu_resources(self, gpus: int) -> dict[str, int]:
+        """Return what a node with ``gpus`` GPUs advertises of them, by resource name."""
+        shared = self.sharing.resources(gpus)
+        if isinstance(self.sharing, Mig) and self.operating_system == "bottlerocket":
+            return {node_labels.GPU_RESOURCE: sum(shared.values())}
+        return shared
+
     def resources(self) -> dict[str, str]:
         """Return what a node offers that EC2 does not report, by resource name: the least of all types."""
-        gpus = self.sharing.resources(min(each.gpus for each in self.types))
-        found = {resource: str(amount) for resource, amount in gpus.items()}
+        gpus = self.gpu_resources(min(each.gpus for each in self.types))
+        # What EC2 reports is no longer there where shares have another name.
+        found = {resource: str(amount) for resource, amount in ({node_labels.GPU_RESOURCE: 0} | gpus).items()}
         found["ephemeral-storage"] = f"{self.ephemeral_storage_gib}Gi"
         if self.kubelet.max_pods is not None:
             found["pods"] = str(self.kubelet.max_pods)

@@ -2,18 +2,216 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import ClassVar
 
+from gpu_constructs.hardware.catalogue import InstanceType
+from gpu_constructs.hardware.mig import BOTTLEROCKET_NAMES, PROFILES, SLICES, USUAL_SLICES, compute_slices
 from gpu_constructs.pools.node_labels import GPU_RESOURCE
+from gpu_constructs.refusals import did_you_mean, refuse_unless_whole_number
+
+# What a share is called, so that no pod that asks for a whole GPU lands on one.
+SHARED_RESOURCE = f"{GPU_RESOURCE}.shared"
+_PROFILE = re.compile(r"\dg\.\d+gb(\+me)?")
+# MPS clients of one GPU, by whether its compute capability is 7.5 (T4) or newer; of EC2's only V100 is older.
+# Source: NVIDIA/k8s-device-plugin v0.20.0 cmd/mps-control-daemon/mps/
+_MAX_MPS, _MAX_MPS_VOLTA = 48, 16
 
 
 @dataclass(frozen=True, slots=True)
 class Exclusive:
     """Each GPU belongs to one container at a time."""
 
+    profile: ClassVar[str] = "exclusive"
+
     def resources(self, gpus: int) -> dict[str, int]:
         """Return what a node with ``gpus`` GPUs advertises, by resource name."""
         return {GPU_RESOURCE: gpus}
 
 
-Sharing = Exclusive
+@dataclass(frozen=True, slots=True)
+class TimeSlicing:
+    """Containers take turns on a GPU. Each sees all of its memory, and nothing keeps one from taking it.
+
+    Pods ask for ``nvidia.com/gpu.shared``, one at a time: two shares are not twice the time.
+
+    Attributes:
+        replicas: Shares of each GPU, at least 2.
+
+    Raises:
+        TypeError: ``replicas`` is no whole number.
+        ValueError: It is below 2.
+    """
+
+    replicas: int
+
+    def __post_init__(self) -> None:
+        refuse_unless_whole_number("time slicing", "replicas", self.replicas, least=2, fix="write Exclusive() for one")
+
+    @property
+    def profile(self) -> str:
+        """Its name among the profiles of a cluster."""
+        return f"time-slicing-{self.replicas}"
+
+    def resources(self, gpus: int) -> dict[str, int]:
+        """Return what a node with ``gpus`` GPUs advertises, by resource name."""
+        return {SHARED_RESOURCE: gpus * self.replicas}
+
+
+@dataclass(frozen=True, slots=True)
+class Mps:
+    """Containers run on a GPU at once through NVIDIA's Multi-Process Service, each with its part of the memory.
+
+    NVIDIA calls it experimental in its device plugin. Pods ask for ``nvidia.com/gpu.shared``, one at a time.
+
+    Attributes:
+        replicas: Shares of each GPU, 2 to 48.
+
+    Raises:
+        TypeError: ``replicas`` is no whole number.
+        ValueError: MPS has not so many clients.
+    """
+
+    replicas: int
+
+    def __post_init__(self) -> None:
+        refuse_unless_whole_number("mps", "replicas", self.replicas, least=2, fix="write Exclusive() for one")
+        if self.replicas > _MAX_MPS:
+            raise ValueError(f"mps: replicas must be at most {_MAX_MPS}, got {self.replicas}; MPS has no more clients")
+
+    @property
+    def profile(self) -> str:
+        """Its name among the profiles of a cluster."""
+        return f"mps-{self.replicas}"
+
+    def resources(self, gpus: int) -> dict[str, int]:
+        """Return what a node with ``gpus`` GPUs advertises, by resource name."""
+        return {SHARED_RESOURCE: gpus * self.replicas}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Mig:
+    """Each GPU is partitioned into instances with compute, memory and faults of their own.
+
+    Pods ask for the instance by name, e.g. ``nvidia.com/mig-1g.10gb``; on Bottlerocket, which knows one name only, for
+    ``nvidia.com/gpu``.
+
+    Attributes:
+        geometry: Instances of each profile on one GPU, e.g. ``{"1g.10gb": 7}`` or ``{"3g.40gb": 1, "1g.10gb": 4}``.
+
+    Raises:
+        TypeError: ``geometry`` is no mapping.
+        ValueError: A profile is no name of one, or a number is below 1.
+    """
+
+    geometry: Mapping[str, int] = field(hash=False)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.geometry, Mapping) or not self.geometry:
+            raise TypeError(
+                f"mig: geometry must map profiles to numbers, got {self.geometry!r}; write {{'1g.10gb': 7}}"
+            )
+        for profile, number in self.geometry.items():
+            if not isinstance(profile, str) or not _PROFILE.fullmatch(profile):
+                raise ValueError(f"mig: geometry must have profiles such as '1g.10gb' as keys, got {profile!r}")
+            refuse_unless_whole_number("mig", f"geometry[{profile!r}]", number, least=1)
+        object.__setattr__(self, "geometry", MappingProxyType(dict(self.geometry)))
+
+    @property
+    def profile(self) -> str:
+        """Its name among the profiles of a cluster."""
+        parts = (f"{number}x{name}" for name, number in sorted(self.geometry.items()))
+        return "mig-" + "-".join(parts).replace("+", ".")
+
+    def resources(self, gpus: int) -> dict[str, int]:
+        """Return what a node with ``gpus`` GPUs advertises, by resource name."""
+        return {mig_resource(name): number * gpus for name, number in self.geometry.items()}
+
+
+Sharing = Exclusive | TimeSlicing | Mps | Mig
+
+
+def mig_resource(profile: str) -> str:
+    """Return the resource by which pods ask for a MIG instance under the strategy ``mixed``."""
+    return f"nvidia.com/mig-{profile.replace('+', '.')}"
+
+
+def refuse_unless_shareable(who: str, sharing: Sharing, types: Sequence[InstanceType], operating_system: str) -> None:
+    """Refuse sharing that the GPUs, or what manages them, cannot do.
+
+    Raises:
+        ValueError: They cannot.
+    """
+    if isinstance(sharing, Mps):
+        for each in types:
+            if each.gpu_model == "V100" and sharing.replicas > _MAX_MPS_VOLTA:
+                raise ValueError(
+                    f"{who}: sharing must have at most {_MAX_MPS_VOLTA} MPS clients on {each.name!r}, got "
+                    f"{sharing.replicas}"
+                )
+    if isinstance(sharing, Mig):
+        _refuse_fractions(who, types)
+        for each in types:
+            _refuse_geometry(who, sharing, each)
+        if operating_system == "bottlerocket":
+            _refuse_on_bottlerocket(who, sharing, types)
+    elif isinstance(sharing, (TimeSlicing, Mps)):
+        _refuse_fractions(who, types)
+
+
+def _refuse_fractions(who: str, types: Sequence[InstanceType]) -> None:
+    fractions = [each.name for each in types if each.ec2_gpus == 0]
+    if fractions:
+        raise ValueError(
+            f"{who}: sharing must be Exclusive() on {', '.join(fractions)}, which is a part of a GPU already"
+        )
+
+
+def _refuse_geometry(who: str, sharing: Mig, each: InstanceType) -> None:
+    if not each.mig:
+        raise ValueError(
+            f"{who}: sharing must not be Mig on {each.name!r}, whose {each.gpu_model} has none; write TimeSlicing(4)"
+        )
+    known = PROFILES.get(each.family)
+    if known is None:
+        return
+    for name, number in sharing.geometry.items():
+        if name not in known:
+            raise ValueError(
+                f"{who}: sharing must have MIG profiles of {each.name!r}, {', '.join(known)}, got {name!r}"
+                f"{did_you_mean(name, known)}"
+            )
+        if number > known[name]:
+            raise ValueError(
+                f"{who}: sharing must have at most {known[name]} of {name!r} on a GPU of {each.name!r}, got {number}"
+            )
+    slices = SLICES.get(each.family, USUAL_SLICES)
+    asked = sum(compute_slices(name) * number for name, number in sharing.geometry.items())
+    if asked > slices:
+        raise ValueError(
+            f"{who}: sharing must take at most {slices} compute slices on a GPU of {each.name!r}, got {asked} of "
+            f"{dict(sharing.geometry)}"
+        )
+
+
+def _refuse_on_bottlerocket(who: str, sharing: Mig, types: Sequence[InstanceType]) -> None:
+    if len(sharing.geometry) > 1:
+        raise ValueError(
+            f"{who}: sharing must have one MIG profile on bottlerocket, got {', '.join(sharing.geometry)}; use al2023"
+        )
+    [(profile, number)] = sharing.geometry.items()
+    for each in types:
+        if each.family not in BOTTLEROCKET_NAMES:
+            raise ValueError(
+                f"{who}: sharing must not be Mig on bottlerocket for {each.name!r}, whose name in its settings no "
+                "source states; use al2023"
+            )
+        most = PROFILES[each.family][profile]
+        if number != most:
+            raise ValueError(
+                f"{who}: sharing must fill the GPU of {each.name!r} on bottlerocket, which makes {most} of "
+                f"{profile!r}, got {number}"
+            )

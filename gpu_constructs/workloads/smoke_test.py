@@ -92,7 +92,9 @@ def smoke_test_chart(*, pool: Pool, image: str, namespace: str) -> cdk8s.Chart:
 def _pod(pool: Pool, image: str) -> k8s.PodSpec:
     from cdk8s_plus_28 import k8s
 
-    one_gpu = {resource: k8s.Quantity.from_number(1) for resource in pool.shape.sharing.resources(1)}
+    # Of a GPU in partitions, the first kind.
+    resource = next(iter(pool.shape.gpu_resources(1)))
+    one_gpu = {resource: k8s.Quantity.from_number(1)}
     return k8s.PodSpec(
         restart_policy="Never",
         automount_service_account_token=False,

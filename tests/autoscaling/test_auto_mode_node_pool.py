@@ -12,7 +12,7 @@ from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
 from syrupy.assertion import SnapshotAssertion
 
-from gpu_constructs import AutoModeNodePool, CapacityBlock, Disruption, NodeShape, Reservation, Spot
+from gpu_constructs import AutoModeNodePool, CapacityBlock, Disruption, NodeShape, Reservation, Spot, TimeSlicing
 from gpu_constructs.autoscaling.auto_mode_manifests import node_class, node_pool
 from gpu_constructs.autoscaling.node_pool_spec import Network, NodePoolSpec
 from gpu_constructs.pools.capacity import OnDemand
@@ -105,6 +105,15 @@ def test_a_given_role_brings_its_own_entry(stack: cdk.Stack, cluster: eks.IClust
             {"shape": NodeShape(instance_types=("g6.xlarge",), operating_system="bottlerocket", raid0=False)},
             ValueError,
             r"shape must have raid0=True, got False; Auto Mode always joins the local disks",
+        ),
+        (
+            {
+                "shape": NodeShape(
+                    instance_types=("g6.xlarge",), operating_system="bottlerocket", sharing=TimeSlicing(4)
+                )
+            },
+            ValueError,
+            r"shape must have sharing=Exclusive\(\), got TimeSlicing\(replicas=4\); Auto Mode shares no GPU",
         ),
         ({"max_gpus": 0}, ValueError, r"max_gpus must be at least 1, got 0"),
         ({"shape": "g6.xlarge"}, TypeError, r"shape must be a NodeShape"),

@@ -27,6 +27,7 @@ from gpu_constructs import (
     OnDemand,
     Reservation,
     Spot,
+    TimeSlicing,
     find_instance_types,
 )
 from tests.schemas import strict_schema
@@ -116,6 +117,24 @@ def test_a_fraction_of_a_gpu_is_counted_by_an_overlay(
     made = {next(manifests_of({id: resources[id]}))["kind"]: id for id in resources if id.startswith("Pool")}
     assert made["NodeOverlay"] in depends_on(resources, made["NodePool"])
     assert set(of_type(resources, CHART)) <= depends_on(resources, made["NodeOverlay"])
+
+
+def test_shares_are_counted_by_an_overlay_and_limited_by_their_own_name(
+    karpenter: Karpenter, cluster: eks.ICluster, crds: Path
+) -> None:
+    shape = NodeShape(instance_types=("g6.xlarge", "g6.12xlarge"), sharing=TimeSlicing(4))
+
+    resources = pool(karpenter, cluster, shape=shape)
+
+    overlays = [each for each in manifests_of(resources) if each["kind"] == "NodeOverlay"]
+    assert [each["spec"]["capacity"] for each in overlays] == [
+        {"nvidia.com/gpu": "0", "nvidia.com/gpu.shared": "4"},
+        {"nvidia.com/gpu": "0", "nvidia.com/gpu.shared": "16"},
+    ]
+    for overlay in overlays:
+        jsonschema.validate(overlay | {"metadata": {}}, strict_schema(crds, overlay))
+    assert manifest(resources, "NodePool")["spec"]["limits"] == {"nvidia.com/gpu.shared": "32"}
+    assert gates(resources) == {"nodeOverlay": True}
 
 
 def test_limits_beside_gpus(karpenter: Karpenter, cluster: eks.ICluster) -> None:

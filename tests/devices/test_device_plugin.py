@@ -9,10 +9,11 @@ import pytest
 from aws_cdk import aws_eks_v2 as eks
 from syrupy.assertion import SnapshotAssertion
 
-from gpu_constructs import DevicePlugin, NodeShape, Taint
-from gpu_constructs.devices.device_plugin import device_plugin_chart
-from tests.templates import manifest, resources_of
+from gpu_constructs import DevicePlugin, ManagedNodeGroup, Mig, Mps, NodeShape, Sharing, Taint, TimeSlicing
+from gpu_constructs.devices.device_plugin_manifests import device_plugin_chart, plugin_config, sharing_chart
+from tests.templates import manifests_of, resources_of
 
+SLICED, MPS, MIG = TimeSlicing(4), Mps(8), Mig(geometry={"3g.40gb": 1, "1g.10gb": 4})
 IMAGE = "nvcr.io/nvidia/k8s-device-plugin:v0.20.0"
 
 
@@ -24,16 +25,18 @@ def test_manifest(snapshot_yaml: SnapshotAssertion) -> None:
     assert device_plugin_chart(IMAGE).to_json() == snapshot_yaml
 
 
-def selects(node_labels: dict[str, str]) -> bool:
+def selects(node_labels: dict[str, str], sharing: Sharing | None = None) -> bool:
     """Whether the DaemonSet's affinity matches a node, by the operators it uses."""
-    [daemon_set] = device_plugin_chart(IMAGE).to_json()
+    chart = device_plugin_chart(IMAGE) if sharing is None else sharing_chart(IMAGE, sharing)
+    daemon_set = next(each for each in chart.to_json() if each["kind"] == "DaemonSet")
     affinity = daemon_set["spec"]["template"]["spec"]["affinity"]["nodeAffinity"]
     [term] = affinity["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
     matches = {
         "In": lambda key, values: node_labels.get(key) in values,
         "NotIn": lambda key, values: node_labels.get(key) not in values,
+        "DoesNotExist": lambda key, _: key not in node_labels,
     }
-    return all(matches[each["operator"]](each["key"], each["values"]) for each in term["matchExpressions"])
+    return all(matches[each["operator"]](each["key"], each.get("values")) for each in term["matchExpressions"])
 
 
 @pytest.mark.parametrize(
@@ -78,7 +81,7 @@ def test_two_clusters_have_one_each(stack: cdk.Stack, cluster: eks.ICluster, cre
 def test_the_image_is_as_given(stack: cdk.Stack, cluster: eks.ICluster) -> None:
     plugin(stack, cluster, image="registry.example.com/plugin@sha256:" + "a" * 64)
 
-    [container] = manifest(resources_of(stack), "DaemonSet")["spec"]["template"]["spec"]["containers"]
+    [container] = next(manifests_of(resources_of(stack)))["spec"]["template"]["spec"]["containers"]
     assert container["image"].startswith("registry.example.com/")
 
 
@@ -91,6 +94,7 @@ def test_the_image_is_as_given(stack: cdk.Stack, cluster: eks.ICluster) -> None:
             r"must end in a tag other than 'latest' or a digest",
         ),
         ({"image": "plugin:latest"}, ValueError, r"must end in a tag other than 'latest'"),
+        ({"sharing": SLICED}, TypeError, r"sharing must be a list of TimeSlicing"),
         ({"image": 20}, TypeError, r"image must be a string, got 20"),
         (
             {"image": "nvcr.io/nvidia/k8s-device-plugin:v0.19.2"},
@@ -112,14 +116,14 @@ def test_refuses(
 def test_an_image_known_only_at_deployment_passes(stack: cdk.Stack, cluster: eks.ICluster) -> None:
     plugin(stack, cluster, image=cdk.CfnParameter(stack, "Image").value_as_string)
 
-    [container] = manifest(resources_of(stack), "DaemonSet")["spec"]["template"]["spec"]["containers"]
+    [container] = next(manifests_of(resources_of(stack)))["spec"]["template"]["spec"]["containers"]
     assert container["image"] == "${Image}"
 
 
 def test_the_release_that_gave_efa_back_is_accepted(stack: cdk.Stack, cluster: eks.ICluster) -> None:
     plugin(stack, cluster, image="nvcr.io/nvidia/k8s-device-plugin:v0.19.3")
 
-    assert "k8s-device-plugin:v0.19.3" in str(manifest(resources_of(stack), "DaemonSet"))
+    assert "k8s-device-plugin:v0.19.3" in str(next(manifests_of(resources_of(stack))))
 
 
 def test_refuses_a_cluster_nothing_can_be_applied_to(stack: cdk.Stack) -> None:
@@ -127,3 +131,67 @@ def test_refuses_a_cluster_nothing_can_be_applied_to(stack: cdk.Stack) -> None:
 
     with pytest.raises(ValueError, match=r"Test/Plugin: cluster must have a kubectl provider, got 'Test/Bare' without"):
         plugin(stack, bare)
+
+
+SHARED = [
+    (SLICED, NodeShape(instance_types=("g6.xlarge",), sharing=SLICED)),
+    (MPS, NodeShape(instance_types=("g6.xlarge",), sharing=MPS)),
+    (MIG, NodeShape(instance_types=("p5.48xlarge",), sharing=MIG)),
+]
+
+
+@pytest.mark.parametrize(("sharing", "shape"), SHARED)
+def test_manifests_of_sharing(sharing: Sharing, shape: NodeShape, snapshot_yaml: SnapshotAssertion) -> None:
+    assert sharing_chart(IMAGE, sharing).to_json() == snapshot_yaml
+
+
+@pytest.mark.parametrize(("sharing", "shape"), SHARED)
+def test_each_way_of_sharing_has_exactly_one_plugin(sharing: Sharing, shape: NodeShape) -> None:
+    labels = shape.node_labels("a")
+
+    assert [each for each in (None, SLICED, MPS, MIG) if selects(labels, each)] == [sharing]
+
+
+def test_a_share_is_asked_for_one_at_a_time() -> None:
+    slicing = plugin_config(SLICED)["sharing"]["timeSlicing"]
+
+    assert slicing["failRequestsGreaterThanOne"] is True
+    assert slicing["renameByDefault"] is True
+
+
+def names(stack: cdk.Stack) -> list[str]:
+    return [each["metadata"]["name"] for each in manifests_of(resources_of(stack)) if each["kind"] == "DaemonSet"]
+
+
+@pytest.mark.parametrize("plugin_first", [True, False])
+def test_pools_of_the_app_are_served_whatever_comes_first(
+    stack: cdk.Stack, cluster: eks.ICluster, plugin_first: bool
+) -> None:
+    if plugin_first:
+        plugin(stack, cluster)
+    for number, (_, shape) in enumerate([*SHARED, SHARED[0]]):
+        ManagedNodeGroup(stack, f"Pool{number}", cluster=cluster, name=f"pool-{number}", shape=shape, max_nodes=1)
+    if not plugin_first:
+        plugin(stack, cluster)
+
+    assert sorted(names(stack)) == [
+        "nvidia-device-plugin",
+        "nvidia-device-plugin-mig-4x1g.10gb-1x3g.40gb",
+        "nvidia-device-plugin-mps-8",
+        "nvidia-device-plugin-mps-8-control",
+        "nvidia-device-plugin-time-slicing-4",
+    ]
+
+
+def test_pools_of_other_apps_are_served_when_named(stack: cdk.Stack, cluster: eks.ICluster) -> None:
+    plugin(stack, cluster, sharing=[SLICED])
+
+    assert names(stack) == ["nvidia-device-plugin", "nvidia-device-plugin-time-slicing-4"]
+
+
+def test_nodes_with_a_plugin_of_their_own_are_none_of_its_business(stack: cdk.Stack, cluster: eks.ICluster) -> None:
+    shape = NodeShape(instance_types=("g6.xlarge",), operating_system="bottlerocket", sharing=SLICED)
+    plugin(stack, cluster)
+    ManagedNodeGroup(stack, "Pool", cluster=cluster, name="pool", shape=shape, max_nodes=1)
+
+    assert names(stack) == ["nvidia-device-plugin"]

@@ -71,7 +71,7 @@ def shape(**changes: Any) -> NodeShape:
         ({"efa": "yes"}, TypeError, r"efa must be a bool"),
         ({"placement_group": 1}, TypeError, r"placement_group must be a str"),
         ({"disk": 100}, TypeError, r"disk must be a Disk, got 100; write Disk\(size_gib=200\)"),
-        ({"sharing": "none"}, TypeError, r"sharing must be a Exclusive"),
+        ({"sharing": "none"}, TypeError, r"sharing must be Exclusive"),
         ({"raid0": "yes"}, TypeError, r"raid0 must be a bool"),
     ],
 )

@@ -1,0 +1,231 @@
+"""The Kubernetes objects of NVIDIA's device plugin: one DaemonSet for each way of sharing GPUs.
+
+Source: NVIDIA/k8s-device-plugin v0.20.0 deployments/static/, deployments/helm/nvidia-device-plugin/templates/
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from gpu_constructs.pools import node_labels
+from gpu_constructs.pools.sharing import Mig, Mps, Sharing, TimeSlicing
+
+if TYPE_CHECKING:
+    import cdk8s
+    from cdk8s_plus_28 import k8s
+
+NAME = "nvidia-device-plugin"
+NAMESPACE = "kube-system"
+_SOCKETS = "/var/lib/kubelet/device-plugins"
+_MPS_ROOT = "/run/nvidia/mps"
+_CONFIG = "/config/config.yaml"
+
+
+def device_plugin_chart(image: str) -> cdk8s.Chart:
+    """Return the DaemonSet for nodes whose GPUs nobody shares."""
+    import cdk8s
+
+    chart = cdk8s.Chart(cdk8s.App(), NAME)
+    _daemon_set(chart, "DaemonSet", name=NAME, pod=_plugin(image, None))
+    return chart
+
+
+def sharing_chart(image: str, sharing: Sharing) -> cdk8s.Chart:
+    """Return the DaemonSet for nodes with one way of sharing, its configuration, and with MPS the control daemon."""
+    import cdk8s
+    from cdk8s_plus_28 import k8s
+
+    name = f"{NAME}-{sharing.profile}"
+    chart = cdk8s.Chart(cdk8s.App(), name)
+    # JSON is YAML, which is what the plugin reads.
+    config = {"config.yaml": json.dumps(plugin_config(sharing), indent=2)}
+    k8s.KubeConfigMap(chart, "Config", metadata=k8s.ObjectMeta(name=name, namespace=NAMESPACE), data=config)
+    _daemon_set(chart, "DaemonSet", name=name, pod=_plugin(image, sharing))
+    if isinstance(sharing, Mps):
+        _daemon_set(chart, "ControlDaemon", name=f"{name}-control", pod=_control_daemon(image, sharing))
+    return chart
+
+
+def plugin_config(sharing: Sharing) -> dict[str, Any]:
+    """Return the plugin's configuration file.
+
+    Source: NVIDIA/k8s-device-plugin v0.20.0 api/config/v1/
+    """
+    found: dict[str, Any] = {"version": "v1", "flags": {"migStrategy": "none", "mofedEnabled": False}}
+    match sharing:
+        case Mig():
+            found["flags"]["migStrategy"] = "mixed"
+        case TimeSlicing(replicas=replicas):
+            # Two shares are neither twice the time nor twice the memory: a pod that asks for two is told so.
+            slicing = {"renameByDefault": True, "failRequestsGreaterThanOne": True, "resources": _replicas(replicas)}
+            found["sharing"] = {"timeSlicing": slicing}
+        case Mps(replicas=replicas):
+            found["sharing"] = {"mps": {"renameByDefault": True, "resources": _replicas(replicas)}}
+    return found
+
+
+def _replicas(replicas: int) -> list[dict[str, Any]]:
+    return [{"name": node_labels.GPU_RESOURCE, "replicas": replicas}]
+
+
+def _daemon_set(chart: cdk8s.Chart, id: str, *, name: str, pod: k8s.PodSpec) -> None:
+    from cdk8s_plus_28 import k8s
+
+    labels = {"app.kubernetes.io/name": name}
+    k8s.KubeDaemonSet(
+        chart,
+        id,
+        metadata=k8s.ObjectMeta(name=name, namespace=NAMESPACE, labels=labels),
+        spec=k8s.DaemonSetSpec(
+            selector=k8s.LabelSelector(match_labels=labels),
+            update_strategy=k8s.DaemonSetUpdateStrategy(type="RollingUpdate"),
+            template=k8s.PodTemplateSpec(metadata=k8s.ObjectMeta(labels=labels), spec=pod),
+        ),
+    )
+
+
+def _plugin(image: str, sharing: Sharing | None) -> k8s.PodSpec:
+    from cdk8s_plus_28 import k8s
+
+    mount = k8s.VolumeMount(name="device-plugins", mount_path=_SOCKETS)
+    sockets = k8s.Volume(name=mount.name, host_path=k8s.HostPathVolumeSource(path=_SOCKETS, type="Directory"))
+    return k8s.PodSpec(
+        priority_class_name="system-node-critical",
+        automount_service_account_token=False,
+        tolerations=[k8s.Toleration(operator="Exists")],
+        affinity=k8s.Affinity(node_affinity=_served_nodes(sharing)),
+        containers=[
+            k8s.Container(
+                name=NAME,
+                image=image,
+                env=_environment(sharing),
+                resources=_requests(),
+                security_context=_security(sharing),
+                volume_mounts=[mount, *_mounts(sharing)],
+            )
+        ],
+        volumes=[sockets, *_volumes(sharing)],
+    )
+
+
+def _control_daemon(image: str, sharing: Mps) -> k8s.PodSpec:
+    from cdk8s_plus_28 import k8s
+
+    root = k8s.VolumeMount(name="mps", mount_path="/mps", mount_propagation="Bidirectional")
+    privileged = k8s.SecurityContext(privileged=True)
+    return k8s.PodSpec(
+        priority_class_name="system-node-critical",
+        automount_service_account_token=False,
+        tolerations=[k8s.Toleration(operator="Exists")],
+        affinity=k8s.Affinity(node_affinity=_served_nodes(sharing)),
+        # The server looks its own process up under /proc, where the driver sees it.
+        host_pid=True,
+        init_containers=[
+            k8s.Container(
+                name="mount-shm",
+                image=image,
+                command=["mps-control-daemon", "mount-shm"],
+                security_context=privileged,
+                volume_mounts=[root],
+            )
+        ],
+        containers=[
+            k8s.Container(
+                name="mps-control-daemon",
+                image=image,
+                command=["mps-control-daemon"],
+                env=[_variable("NVIDIA_VISIBLE_DEVICES", "all"), *_environment(sharing)],
+                resources=_requests(),
+                security_context=privileged,
+                volume_mounts=_mounts(sharing),
+            )
+        ],
+        volumes=_volumes(sharing),
+    )
+
+
+def _environment(sharing: Sharing | None) -> list[k8s.EnvVar]:
+    # Explicit, because some releases switch it on and then take the EFA devices from EFA's plugin.
+    found = [_variable("MOFED_ENABLED", "false")]
+    if sharing is not None:
+        found.append(_variable("CONFIG_FILE", _CONFIG))
+    if isinstance(sharing, Mig):
+        found += [_variable("NVIDIA_MIG_MONITOR_DEVICES", "all"), _variable("NVIDIA_VISIBLE_DEVICES", "all")]
+    if isinstance(sharing, Mps):
+        found.append(_variable("MPS_ROOT", _MPS_ROOT))
+    return found
+
+
+def _mounts(sharing: Sharing | None) -> list[k8s.VolumeMount]:
+    from cdk8s_plus_28 import k8s
+
+    found = []
+    if sharing is not None:
+        found.append(k8s.VolumeMount(name="config", mount_path="/config", read_only=True))
+    if isinstance(sharing, Mps):
+        found.append(k8s.VolumeMount(name="mps", mount_path="/mps"))
+        found.append(k8s.VolumeMount(name="mps-shm", mount_path="/dev/shm"))
+    return found
+
+
+def _volumes(sharing: Sharing | None) -> list[k8s.Volume]:
+    from cdk8s_plus_28 import k8s
+
+    found = []
+    if sharing is not None:
+        name = f"{NAME}-{sharing.profile}"
+        found.append(k8s.Volume(name="config", config_map=k8s.ConfigMapVolumeSource(name=name)))
+    if isinstance(sharing, Mps):
+        root = k8s.HostPathVolumeSource(path=_MPS_ROOT, type="DirectoryOrCreate")
+        found.append(k8s.Volume(name="mps", host_path=root))
+        found.append(k8s.Volume(name="mps-shm", host_path=k8s.HostPathVolumeSource(path=f"{_MPS_ROOT}/shm")))
+    return found
+
+
+def _security(sharing: Sharing | None) -> k8s.SecurityContext:
+    from cdk8s_plus_28 import k8s
+
+    if isinstance(sharing, Mig):
+        # What reading MIG devices takes.
+        return k8s.SecurityContext(capabilities=k8s.Capabilities(add=["SYS_ADMIN"]))
+    return k8s.SecurityContext(allow_privilege_escalation=False, capabilities=k8s.Capabilities(drop=["ALL"]))
+
+
+def _requests() -> k8s.ResourceRequirements:
+    from cdk8s_plus_28 import k8s
+
+    return k8s.ResourceRequirements(
+        requests={"cpu": k8s.Quantity.from_string("10m"), "memory": k8s.Quantity.from_string("64Mi")}
+    )
+
+
+def _variable(name: str, value: str) -> k8s.EnvVar:
+    from cdk8s_plus_28 import k8s
+
+    return k8s.EnvVar(name=name, value=value)
+
+
+def _served_nodes(sharing: Sharing | None) -> k8s.NodeAffinity:
+    from cdk8s_plus_28 import k8s
+
+    if sharing is None:
+        shared = _expression(node_labels.SHARING, "DoesNotExist", None)
+    else:
+        shared = _expression(node_labels.SHARING, "In", [sharing.profile])
+    served = [
+        _expression(node_labels.DEVICE_MANAGER, "In", ["device-plugin"]),
+        _expression(node_labels.AUTO_MODE_COMPUTE_TYPE, "NotIn", ["auto"]),
+        shared,
+    ]
+    term = k8s.NodeSelectorTerm(match_expressions=served)
+    return k8s.NodeAffinity(
+        required_during_scheduling_ignored_during_execution=k8s.NodeSelector(node_selector_terms=[term])
+    )
+
+
+def _expression(key: str, operator: str, values: Sequence[str] | None) -> k8s.NodeSelectorRequirement:
+    from cdk8s_plus_28 import k8s
+
+    return k8s.NodeSelectorRequirement(key=key, operator=operator, values=list(values) if values else None)
