@@ -39,6 +39,9 @@ if TYPE_CHECKING:
     from gpu_constructs.pools.scaling_options import ScalingOptions
     from gpu_constructs.pools.sharing import Exclusive, Mig, Mps, Sharing, TimeSlicing
     from gpu_constructs.pools.taint import GPU_TAINT, Taint
+    from gpu_constructs.workloads.gpu_deployment import GpuDeployment
+    from gpu_constructs.workloads.gpu_job import GpuJob
+    from gpu_constructs.workloads.gpu_pod import GpuPod
     from gpu_constructs.workloads.smoke_test import GpuSmokeTest
 
 __version__ = "0.1.0"
@@ -59,6 +62,9 @@ __all__ = [
     "EfaDevicePlugin",
     "Exclusive",
     "GpuCluster",
+    "GpuDeployment",
+    "GpuJob",
+    "GpuPod",
     "GpuSmokeTest",
     "InstanceType",
     "Karpenter",
@@ -132,6 +138,9 @@ _MODULES = {
     "catalogue": "hardware.catalogue",
     "ZonalNodeGroups": "nodes.zonal_node_groups",
     "find_instance_types": "hardware.search",
+    "GpuDeployment": "workloads.gpu_deployment",
+    "GpuJob": "workloads.gpu_job",
+    "GpuPod": "workloads.gpu_pod",
     "gpu_vpc": "cluster.network",
     "grant_volume_key": "nodes.volume_key",
     "instance_type": "hardware.catalogue",

@@ -59,6 +59,9 @@ class AutoModeNodePool(Construct):
         ValueError: The cluster is not in Auto Mode, or Auto Mode cannot launch such nodes.
     """
 
+    # Karpenter knows no huge pages.
+    counts_huge_pages = False
+
     def __init__(
         self,
         scope: Construct,

@@ -65,6 +65,9 @@ class KarpenterNodePool(Construct):
         ValueError: Karpenter or the API server would refuse the pool, or it could never launch a node.
     """
 
+    # Karpenter knows no huge pages.
+    counts_huge_pages = False
+
     def __init__(
         self,
         scope: Construct,

@@ -73,6 +73,8 @@ class ManagedNodeGroup(Construct):
         ValueError: EKS would refuse the group, or the autoscaler would misjudge its nodes.
     """
 
+    counts_huge_pages = True
+
     def __init__(
         self,
         scope: Construct,

@@ -74,6 +74,8 @@ class SelfManagedNodeGroup(Construct):
         ValueError: The nodes could not join, or the autoscaler would misjudge them.
     """
 
+    counts_huge_pages = True
+
     def __init__(
         self,
         scope: Construct,

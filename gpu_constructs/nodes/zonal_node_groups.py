@@ -36,6 +36,8 @@ class ZonalNodeGroups(Construct):
         groups: The groups, in the order of the subnets.
     """
 
+    counts_huge_pages = True
+
     def __init__(
         self,
         scope: Construct,

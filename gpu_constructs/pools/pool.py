@@ -13,7 +13,19 @@ class Pool(Protocol):
     Attributes:
         name: Value of its nodes' label ``gpu-constructs.io/pool``.
         shape: What every node looks like.
+        counts_huge_pages: Whether its autoscaler launches a node for a pod that asks for huge pages.
     """
 
     name: str
     shape: NodeShape
+    counts_huge_pages: bool
+
+
+def refuse_unless_pool(who: object, pool: object) -> None:
+    """Refuse what is no pool of this library.
+
+    Raises:
+        TypeError: ``pool`` is something else.
+    """
+    if not hasattr(pool, "counts_huge_pages") or not isinstance(getattr(pool, "shape", None), NodeShape):
+        raise TypeError(f"{who}: pool must be a pool such as a ManagedNodeGroup or KarpenterNodePool, got {pool!r}")

@@ -12,7 +12,7 @@ from gpu_constructs.cluster_ref import AnyCluster, PathOf, cluster_ref
 from gpu_constructs.delivery import apply_chart
 from gpu_constructs.pools import node_labels
 from gpu_constructs.pools.kubernetes_names import refuse_unless_object_name
-from gpu_constructs.pools.pool import Pool
+from gpu_constructs.pools.pool import Pool, refuse_unless_pool
 from gpu_constructs.refusals import refuse_unless_image
 from gpu_constructs.versions import SMOKE_TEST
 
@@ -58,8 +58,7 @@ class GpuSmokeTest(Construct):
         ref = cluster_ref(who, cluster, kubectl=True)
         refuse_unless_image(who, "image", image)
         refuse_unless_object_name(who, "namespace", namespace)
-        if not isinstance(pool, Construct) or not hasattr(pool, "shape"):
-            raise TypeError(f"{who}: pool must be a construct with name and shape, got {pool!r}")
+        refuse_unless_pool(who, pool)
 
         chart = smoke_test_chart(pool=pool, image=image, namespace=namespace)
         self.resource = apply_chart(self, "Resource", cluster=ref, chart=chart)

@@ -1,0 +1,145 @@
+"""Pods on GPUs that run to an end."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from constructs import Construct
+
+from gpu_constructs.cluster_ref import AnyCluster, PathOf, cluster_ref
+from gpu_constructs.delivery import apply_chart
+from gpu_constructs.pools.kubernetes_names import refuse_unless_object_name
+from gpu_constructs.pools.pool import Pool, refuse_unless_pool
+from gpu_constructs.refusals import refuse_unless_whole_number
+from gpu_constructs.workloads.gpu_pod import GpuPod
+from gpu_constructs.workloads.pod_spec import DO_NOT_DISRUPT, pod_spec
+
+if TYPE_CHECKING:
+    import cdk8s
+
+# Kueue suspends a job with it until the queue has room.
+QUEUE = "kueue.x-k8s.io/queue-name"
+# A job's name and the hash of its pod.
+_MAX_NAME = 54
+
+
+class GpuJob(Construct):
+    """A Job whose pods run on a pool, scaling it up from zero, and whose node nobody takes away while they run.
+
+    Kubernetes never changes the pods of a Job: a change here makes a new Job, and the old one is deleted.
+
+    Args:
+        cluster: Cluster to run on; needs a kubectl provider.
+        pool: Pool whose nodes run it.
+        name: Name of the Job, before a hash of its pod.
+        pod: What each pod is.
+        namespace: Existing namespace.
+        pods: Pods that must succeed.
+        parallel: Pods that run at once. Default: all.
+        retries: How many pods may fail before the Job does.
+        max_hours: Time after which the Job is ended. Default: none.
+        keep_hours: How long a finished Job and its logs stay.
+        queue: Local queue of Kueue. Default: it starts at once.
+
+    Raises:
+        TypeError: An argument has the wrong type.
+        ValueError: No node of the pool can run the pod, or the cluster has no kubectl provider.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        cluster: AnyCluster,
+        pool: Pool,
+        name: str,
+        pod: GpuPod,
+        namespace: str = "default",
+        pods: int = 1,
+        parallel: int | None = None,
+        retries: int = 0,
+        max_hours: int | None = None,
+        keep_hours: int = 24,
+        queue: str | None = None,
+    ) -> None:
+        super().__init__(scope, id)
+        who = PathOf(self)
+        ref = cluster_ref(who, cluster, kubectl=True)
+        refuse_unless_pool(who, pool)
+        _refuse_unless_job(who, name=name, namespace=namespace, pod=pod, queue=queue)
+        for argument, number, least in (
+            ("pods", pods, 1),
+            ("parallel", pods if parallel is None else parallel, 1),
+            ("retries", retries, 0),
+            ("max_hours", 1 if max_hours is None else max_hours, 1),
+            ("keep_hours", keep_hours, 0),
+        ):
+            refuse_unless_whole_number(who, argument, number, least=least)
+
+        limits = {
+            "completions": pods,
+            "parallelism": pods if parallel is None else parallel,
+            "backoff_limit": retries,
+            "active_deadline_seconds": None if max_hours is None else max_hours * 3600,
+            "ttl_seconds_after_finished": keep_hours * 3600,
+        }
+        chart = job_chart(
+            who,
+            pool=pool,
+            name=name,
+            pod=pod,
+            namespace=namespace,
+            labels={QUEUE: queue} if queue else {},
+            limits=limits,
+        )
+        self.resource = apply_chart(self, "Resource", cluster=ref, chart=chart)
+        self.resource.node.add_dependency(pool)
+
+
+def job_chart(
+    who: object,
+    *,
+    pool: Pool,
+    name: str,
+    pod: GpuPod,
+    namespace: str,
+    labels: Mapping[str, str],
+    limits: Mapping[str, int | None],
+) -> cdk8s.Chart:
+    """Return the Job."""
+    import cdk8s
+    from cdk8s_plus_28 import k8s
+
+    chart = cdk8s.Chart(cdk8s.App(), name)
+    named = {"app.kubernetes.io/name": name}
+    spec = pod_spec(who, pod, pool, name=name, restart_policy="Never")
+    template = k8s.PodTemplateSpec(metadata=k8s.ObjectMeta(labels=named, annotations=DO_NOT_DISRUPT), spec=spec)
+    k8s.KubeJob(
+        chart,
+        "Job",
+        metadata=k8s.ObjectMeta(
+            name=f"{name}-{_fingerprint(pool, pod, limits)}", namespace=namespace, labels=named | dict(labels)
+        ),
+        spec=k8s.JobSpec(template=template, **limits),  # type: ignore[arg-type]
+    )
+    return chart
+
+
+def _fingerprint(pool: Pool, pod: GpuPod, limits: Mapping[str, int | None]) -> str:
+    says = json.dumps([pool.name, repr(pool.shape), repr(pod), dict(limits)])
+    return hashlib.sha256(says.encode()).hexdigest()[:8]
+
+
+def _refuse_unless_job(who: object, *, name: object, namespace: object, pod: object, queue: object) -> None:
+    refuse_unless_object_name(who, "name", name)
+    refuse_unless_object_name(who, "namespace", namespace)
+    if queue is not None:
+        refuse_unless_object_name(who, "queue", queue)
+    if len(str(name)) > _MAX_NAME:
+        raise ValueError(f"{who}: name must be at most {_MAX_NAME} characters, got {name!r}; a hash is added to it")
+    if not isinstance(pod, GpuPod):
+        raise TypeError(f"{who}: pod must be a GpuPod, got {pod!r}")

@@ -1,0 +1,169 @@
+"""What a pod that uses GPUs asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from gpu_constructs.pools.kubernetes_names import refuse_unless_object_name
+from gpu_constructs.pools.node_labels import EFA_RESOURCE
+from gpu_constructs.pools.node_shape import EFA_HUGEPAGES, NodeShape
+from gpu_constructs.pools.sharing import Exclusive, Mig, mig_resource
+from gpu_constructs.refusals import refuse_unless_image, refuse_unless_one_of, refuse_unless_whole_number, words
+
+_MIB_PER_GIB = 1024
+# What pods of a node leave to the system, its daemons and DaemonSets.
+_FOR_PODS = 0.8
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GpuPod:
+    """One container on the GPUs of one node.
+
+    Attributes:
+        image: Image with tag or digest; a digest keeps what was tested.
+        gpus: GPUs of the pod; shares or MIG instances where the pool has those, and of a share only one.
+        command: Command instead of the image's.
+        args: Arguments instead of the image's.
+        env: Environment variables.
+        cpus: Virtual CPUs it asks for. Default: the GPUs' part of four fifths of the smallest node.
+        memory_gib: Memory it asks for and may take, in GiB. Default: likewise.
+        shm_gib: Size of ``/dev/shm`` in GiB, which counts as the pod's memory; loaders and NCCL pass data through it.
+        efa: EFA interfaces, for pools with ``NodeShape(efa=True)``.
+        mig_profile: Which MIG instances, e.g. ``1g.10gb``. Default: the only one of the pool.
+        service_account: Service account. Default: none, and no token of one.
+        priority_class: Existing priority class. Default: the cluster's.
+        run_as_user: User id. Default: the image's own.
+
+    Raises:
+        TypeError: An argument has the wrong type.
+        ValueError: No such pod can exist.
+    """
+
+    image: str
+    gpus: int = 1
+    command: Sequence[str] = ()
+    args: Sequence[str] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+    cpus: float | None = None
+    memory_gib: int | None = None
+    shm_gib: int = 1
+    efa: int = 0
+    mig_profile: str | None = None
+    service_account: str | None = None
+    priority_class: str | None = None
+    run_as_user: int | None = None
+
+    def __post_init__(self) -> None:
+        who = "gpu pod"
+        refuse_unless_image(who, "image", self.image)
+        refuse_unless_whole_number(who, "gpus", self.gpus, least=1, fix="a pod without GPUs needs no GPU pool")
+        refuse_unless_whole_number(who, "shm_gib", self.shm_gib, least=0)
+        refuse_unless_whole_number(who, "efa", self.efa, least=0)
+        for argument in ("command", "args"):
+            object.__setattr__(self, argument, words(who, argument, getattr(self, argument)))
+        for argument, least in (("memory_gib", 1), ("run_as_user", 0)):
+            if getattr(self, argument) is not None:
+                refuse_unless_whole_number(who, argument, getattr(self, argument), least=least)
+        if self.cpus is not None and (isinstance(self.cpus, bool) or not isinstance(self.cpus, (int, float))):
+            raise TypeError(f"{who}: cpus must be a number, got {self.cpus!r}")
+        if self.cpus is not None and self.cpus <= 0:
+            raise ValueError(f"{who}: cpus must be above 0, got {self.cpus}")
+        if not isinstance(self.env, Mapping) or not all(
+            isinstance(word, str) for pair in self.env.items() for word in pair
+        ):
+            raise TypeError(f"{who}: env must map names to strings, got {self.env!r}")
+        object.__setattr__(self, "env", MappingProxyType(dict(self.env)))
+        for argument in ("service_account", "priority_class"):
+            if getattr(self, argument) is not None:
+                refuse_unless_object_name(who, argument, getattr(self, argument))
+        if self.memory_gib is not None and self.memory_gib <= self.shm_gib:
+            raise ValueError(
+                f"{who}: memory_gib must be above shm_gib, which is part of it, got {self.memory_gib} and "
+                f"{self.shm_gib}"
+            )
+
+    def limits(self, who: object, shape: NodeShape, *, huge_pages: bool) -> dict[str, str]:
+        """Return what it may take of a node, by resource name.
+
+        Args:
+            who: Who asks.
+            shape: Nodes it is for.
+            huge_pages: Whether the autoscaler of these nodes counts huge pages; where it does not, a pod that asks for
+                them never gets a node.
+
+        Raises:
+            ValueError: No node of the pool has so much.
+        """
+        found = {self._gpu_resource(who, shape): str(self.gpus), "memory": f"{self._memory_gib(who, shape)}Gi"}
+        if self.efa:
+            most = shape.types[0].max_efa if shape.efa else 0
+            if self.efa > (most or 0):
+                raise ValueError(
+                    f"{who}: pod must have at most the {most} EFA interfaces of the pool's nodes, got {self.efa}; "
+                    "write NodeShape(efa=True) for a type that has them"
+                )
+            found[EFA_RESOURCE] = str(self.efa)
+            if huge_pages:
+                # Its part of the pages that the node sets aside for all interfaces.
+                found["hugepages-2Mi"] = f"{EFA_HUGEPAGES * self.efa // (most or 1) * 2}Mi"
+        return found
+
+    def cpu_request(self, who: object, shape: NodeShape) -> str:
+        """Return the virtual CPUs it asks for, as a quantity.
+
+        Raises:
+            ValueError: No node of the pool has so many.
+        """
+        least = min((each.vcpus or 0) for each in shape.types)
+        if self.cpus is None:
+            return str(max(1, int(least * self._part(shape) * _FOR_PODS)))
+        if least and self.cpus > least:
+            raise ValueError(f"{who}: pod must have at most the {least} vCPUs of the pool's nodes, got {self.cpus}")
+        return f"{int(self.cpus * 1000)}m"
+
+    def _memory_gib(self, who: object, shape: NodeShape) -> int:
+        least = min((each.memory_mib or 0) for each in shape.types) // _MIB_PER_GIB
+        if self.memory_gib is None:
+            return max(self.shm_gib + 1, int(least * self._part(shape) * _FOR_PODS))
+        if least and self.memory_gib > least:
+            raise ValueError(
+                f"{who}: pod must have at most the {least} GiB of memory of the pool's nodes, got {self.memory_gib}"
+            )
+        return self.memory_gib
+
+    def _part(self, shape: NodeShape) -> float:
+        """Return the part of a node's GPUs, shares or instances that the pod takes."""
+        units = sum(shape.gpu_resources(min(each.gpus for each in shape.types)).values())
+        return min(1.0, self.gpus / units)
+
+    def _gpu_resource(self, who: object, shape: NodeShape) -> str:
+        offered = shape.gpu_resources(min(each.gpus for each in shape.types))
+        resource = self._named_resource(who, shape, list(offered))
+        if self.gpus > offered[resource]:
+            raise ValueError(
+                f"{who}: pod must have at most the {offered[resource]} {resource} of a node of the pool, got "
+                f"{self.gpus}"
+            )
+        if self.gpus > 1 and not isinstance(shape.sharing, (Exclusive, Mig)):
+            raise ValueError(
+                f"{who}: pod must have one {resource}, got {self.gpus}; several shares are neither more time nor more "
+                "memory"
+            )
+        return resource
+
+    def _named_resource(self, who: object, shape: NodeShape, offered: list[str]) -> str:
+        if self.mig_profile is None:
+            if len(offered) > 1:
+                raise ValueError(
+                    f"{who}: pod must have a mig_profile, because the pool offers {', '.join(offered)}, got None"
+                )
+            return offered[0]
+        if not isinstance(shape.sharing, Mig):
+            raise ValueError(
+                f"{who}: pod must have no mig_profile, because the pool has no MIG, got {self.mig_profile!r}"
+            )
+        refuse_unless_one_of(who, "mig_profile", self.mig_profile, shape.sharing.geometry)
+        named = mig_resource(self.mig_profile)
+        return named if named in offered else offered[0]

@@ -1,0 +1,111 @@
+"""A GPU pod as Kubernetes spells it: what it asks for, where it may run, what it may do there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gpu_constructs.pools import node_labels
+from gpu_constructs.pools.pool import Pool
+from gpu_constructs.workloads.gpu_pod import GpuPod
+
+if TYPE_CHECKING:
+    from cdk8s_plus_28 import k8s
+
+# A node with such a pod is neither replaced by Karpenter nor removed by cluster autoscaler.
+DO_NOT_DISRUPT = {"karpenter.sh/do-not-disrupt": "true", "cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Probes:
+    """How kubelet asks a container for its state.
+
+    Attributes:
+        startup: Whether it has started; until then the other two do not run.
+        readiness: Whether it takes requests.
+        liveness: Whether it must be restarted.
+    """
+
+    startup: k8s.Probe
+    readiness: k8s.Probe
+    liveness: k8s.Probe
+
+
+def pod_spec(
+    who: object,
+    pod: GpuPod,
+    pool: Pool,
+    *,
+    name: str,
+    restart_policy: str | None = None,
+    ports: Sequence[k8s.ContainerPort] = (),
+    probes: Probes | None = None,
+    spread: Sequence[k8s.TopologySpreadConstraint] = (),
+) -> k8s.PodSpec:
+    """Return the pod. It selects its nodes by the pool's label, which they have before they boot.
+
+    Raises:
+        ValueError: No node of the pool has what it asks for.
+    """
+    from cdk8s_plus_28 import k8s
+
+    shm = k8s.VolumeMount(name="shm", mount_path="/dev/shm")
+    return k8s.PodSpec(
+        restart_policy=restart_policy,
+        service_account_name=pod.service_account,
+        automount_service_account_token=None if pod.service_account else False,
+        priority_class_name=pod.priority_class,
+        node_selector={node_labels.POOL: pool.name},
+        tolerations=[
+            k8s.Toleration(key=taint.key, operator="Equal", value=taint.value, effect=taint.effect)
+            for taint in pool.shape.taints
+        ],
+        topology_spread_constraints=list(spread) or None,
+        security_context=k8s.PodSecurityContext(
+            seccomp_profile=k8s.SeccompProfile(type="RuntimeDefault"),
+            run_as_user=pod.run_as_user,
+            run_as_non_root=True if pod.run_as_user else None,
+        ),
+        containers=[
+            k8s.Container(
+                name=name,
+                image=pod.image,
+                command=list(pod.command) or None,
+                args=list(pod.args) or None,
+                env=[k8s.EnvVar(name=key, value=value) for key, value in pod.env.items()] or None,
+                ports=list(ports) or None,
+                resources=_resources(who, pod, pool),
+                security_context=k8s.SecurityContext(
+                    allow_privilege_escalation=False,
+                    # EFA's library pins the memory that it hands to the card.
+                    capabilities=k8s.Capabilities(drop=["ALL"], add=["IPC_LOCK"] if pod.efa else None),
+                ),
+                volume_mounts=[shm] if pod.shm_gib else None,
+                startup_probe=probes.startup if probes else None,
+                readiness_probe=probes.readiness if probes else None,
+                liveness_probe=probes.liveness if probes else None,
+            )
+        ],
+        volumes=[_shm(pod)] if pod.shm_gib else None,
+    )
+
+
+def _resources(who: object, pod: GpuPod, pool: Pool) -> k8s.ResourceRequirements:
+    from cdk8s_plus_28 import k8s
+
+    limits = pod.limits(who, pool.shape, huge_pages=pool.counts_huge_pages)
+    # Of memory and devices the scheduler counts what the pod may take; CPU may go beyond what it asks for.
+    requests = limits | {"cpu": pod.cpu_request(who, pool.shape)}
+    quantity = k8s.Quantity.from_string
+    return k8s.ResourceRequirements(
+        requests={key: quantity(value) for key, value in requests.items()},
+        limits={key: quantity(value) for key, value in limits.items()},
+    )
+
+
+def _shm(pod: GpuPod) -> k8s.Volume:
+    from cdk8s_plus_28 import k8s
+
+    size = k8s.Quantity.from_string(f"{pod.shm_gib}Gi")
+    return k8s.Volume(name="shm", empty_dir=k8s.EmptyDirVolumeSource(medium="Memory", size_limit=size))
