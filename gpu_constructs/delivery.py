@@ -43,6 +43,7 @@ def install_helm_chart(
     chart: Chart,
     namespace: str,
     values: Mapping[str, Any] | None = None,
+    create_namespace: bool = False,
 ) -> eks.HelmChart:
     """Install a chart under its own name and wait until it runs.
 
@@ -57,7 +58,7 @@ def install_helm_chart(
         repository=chart.repository,
         version=chart.version,
         namespace=namespace,
-        create_namespace=False,
+        create_namespace=create_namespace,
         values=values,
         wait=True,
         timeout=cdk.Duration.minutes(HELM_TIMEOUT_MINUTES),

@@ -145,6 +145,41 @@ EFA_DEVICE_PLUGIN = Chart(
     as_of="2026-08-03",
 )
 
+DCGM_EXPORTER = Image(
+    version="4.5.3-4.8.2-distroless",
+    repository="nvcr.io/nvidia/k8s/dcgm-exporter",
+    source="https://github.com/NVIDIA/dcgm-exporter/releases/tag/4.5.3-4.8.2",
+    as_of="2026-08-20",
+)
+KUBE_PROMETHEUS_STACK = Chart(
+    version="88.5.3",
+    name="kube-prometheus-stack",
+    repository="oci://ghcr.io/prometheus-community/charts/kube-prometheus-stack",
+    source="https://github.com/prometheus-community/helm-charts",
+    as_of="2026-08-20",
+)
+PROMETHEUS_ADAPTER = Chart(
+    version="5.3.0",
+    name="prometheus-adapter",
+    repository="oci://ghcr.io/prometheus-community/charts/prometheus-adapter",
+    source="https://github.com/prometheus-community/helm-charts",
+    as_of="2026-08-20",
+)
+KEDA = Chart(
+    version="2.20.2",
+    name="keda",
+    repository="https://kedacore.github.io/charts",
+    source="https://github.com/kedacore/charts",
+    as_of="2026-07-31",
+)
+VERTICAL_POD_AUTOSCALER = Chart(
+    version="0.11.0",
+    name="vertical-pod-autoscaler",
+    repository="https://kubernetes.github.io/autoscaler",
+    source="https://github.com/kubernetes/autoscaler/tree/master/vertical-pod-autoscaler/charts",
+    as_of="2026-07-25",
+)
+
 NODE_TERMINATION_HANDLER = Chart(
     version="0.27.6",
     name="aws-node-termination-handler",

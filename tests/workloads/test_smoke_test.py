@@ -50,7 +50,11 @@ def test_another_pod_is_another_job(stack: cdk.Stack, cluster: eks.ICluster, nod
 @pytest.mark.parametrize(
     ("changes", "error", "message"),
     [
-        ({"pool": "l4"}, TypeError, r"Test/Smoke: pool must be a pool such as a ManagedNodeGroup or KarpenterNodePool, got 'l4'"),
+        (
+            {"pool": "l4"},
+            TypeError,
+            r"Test/Smoke: pool must be a pool such as a ManagedNodeGroup or KarpenterNodePool, got 'l4'",
+        ),
         ({"image": "cuda:latest"}, ValueError, r"Test/Smoke: image must end in a tag other than 'latest'"),
         ({"namespace": "Default"}, ValueError, r"Test/Smoke: namespace must be 1 to 63"),
         ({"cluster": None}, TypeError, r"Test/Smoke: cluster must be a cluster"),

@@ -1,0 +1,1 @@
+"""What GPUs do, measured: exporter, Prometheus, and what scales pods by it."""

@@ -1,0 +1,68 @@
+"""NVIDIA's DCGM exporter: metrics of every GPU, with the pod that uses it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from constructs import Construct
+
+from gpu_constructs.cluster_ref import AnyCluster, PathOf, cluster_ref
+from gpu_constructs.delivery import apply_chart, apply_manifests
+from gpu_constructs.metrics import dcgm_manifests as manifests
+from gpu_constructs.metrics.dcgm_fields import DEFAULT_FIELDS, counters_csv
+from gpu_constructs.metrics.prometheus_stack import PrometheusStack
+from gpu_constructs.metrics.rules import prometheus_rule
+from gpu_constructs.refusals import refuse_unless_image
+from gpu_constructs.versions import DCGM_EXPORTER
+
+
+class DcgmExporter(Construct):
+    """The exporter on every GPU node of a cluster and on no other, whatever its taints.
+
+    It runs on the nodes with the label ``gpu-constructs.io/device-manager``, which those of every pool of this library
+    have. With Prometheus come the scrape, rules for use and memory of each pod, alarms and a Grafana dashboard.
+
+    Args:
+        cluster: Cluster to install into; needs a kubectl provider.
+        prometheus: Prometheus of this app. Default: none; scrape port 9400 with your own.
+        fields: DCGM fields to report.
+        shared_gpus: Pods share GPUs by time slicing or MPS: count use and memory by process.
+        image: Image with tag or digest.
+
+    Raises:
+        TypeError: An argument has the wrong type.
+        ValueError: A field is unknown, or the cluster has the exporter or no kubectl provider.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        cluster: AnyCluster,
+        prometheus: PrometheusStack | None = None,
+        fields: Sequence[str] = DEFAULT_FIELDS,
+        shared_gpus: bool = False,
+        image: str = DCGM_EXPORTER.reference,
+    ) -> None:
+        super().__init__(scope, id)
+        who = PathOf(self)
+        ref = cluster_ref(who, cluster, kubectl=True)
+        refuse_unless_image(who, "image", image)
+        counters = counters_csv(who, fields)
+        if prometheus is not None and not isinstance(prometheus, PrometheusStack):
+            raise TypeError(f"{who}: prometheus must be a PrometheusStack, got {prometheus!r}")
+        ref.claim(who, "DCGM exporter", why="both would report every GPU")
+
+        chart = manifests.exporter_chart(image=image, counters=counters, shared=shared_gpus)
+        self.resource = apply_chart(self, "Resource", cluster=ref, chart=chart)
+        if prometheus is not None:
+            objects = {
+                "ServiceMonitor": manifests.service_monitor(),
+                "Rules": prometheus_rule(name=manifests.NAME, namespace=manifests.NAMESPACE),
+                "Dashboard": manifests.dashboard(),
+            }
+            for name, made in objects.items():
+                applied = apply_manifests(self, name, cluster=ref, manifests=[made])
+                # Prometheus' chart brings the definitions of these objects.
+                applied.node.add_dependency(prometheus.chart)

@@ -1,0 +1,87 @@
+"""What Prometheus computes from the exporter's metrics, and when it raises an alarm."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpu_constructs.metrics.dcgm_fields import FB_FREE, FB_USED, GPU_TEMP, GPU_UTIL, XID_ERRORS
+
+# Prometheus names the labels of the pod that uses a GPU so, because the exporter's own pod has the plain ones.
+_BY_POD = "exported_namespace, exported_pod"
+_USED = 'exported_pod!=""'
+MEMORY_PERCENT = f"100 * {FB_USED} / ({FB_USED} + {FB_FREE})"
+
+UTILIZATION_RECORD, MEMORY_RECORD = "gpu_utilization_percent", "gpu_memory_used_percent"
+
+
+def recording_rules() -> list[dict[str, Any]]:
+    """Return use and memory of the GPUs of each pod, both from 0 to 100, under the pod's own labels."""
+    used = f"100 * {FB_USED}{{{_USED}}} / ({FB_USED}{{{_USED}}} + {FB_FREE}{{{_USED}}})"
+    return [
+        {"record": UTILIZATION_RECORD, "expr": _of_pod(f"avg by ({_BY_POD}) ({GPU_UTIL}{{{_USED}}})")},
+        {"record": MEMORY_RECORD, "expr": _of_pod(f"max by ({_BY_POD}) ({used})")},
+    ]
+
+
+def alerting_rules() -> list[dict[str, Any]]:
+    """Return the alarms."""
+    where = "GPU {{ $labels.gpu }} of {{ $labels.instance }}"
+    return [
+        _alert(
+            "GpuXidError",
+            f"{XID_ERRORS} > 0",
+            "1m",
+            "critical",
+            f"{where} reports XID {{{{ $value }}}}",
+            "https://docs.nvidia.com/deploy/xid-errors/",
+        ),
+        _alert(
+            "GpuMemoryAlmostFull", f"{MEMORY_PERCENT} > 97", "15m", "warning", f"{where} has hardly any memory left"
+        ),
+        _alert("GpuHot", f"{GPU_TEMP} > 87", "10m", "warning", f"{where} is at {{{{ $value }}}} C"),
+        _alert(
+            "GpuIdleButTaken",
+            f"max by ({_BY_POD}) (max_over_time({GPU_UTIL}{{{_USED}}}[1h])) < 3",
+            "1h",
+            "info",
+            "Pod {{ $labels.exported_namespace }}/{{ $labels.exported_pod }} has not used its GPUs for an hour",
+        ),
+        _alert(
+            "GpuMetricsMissing",
+            f'absent({GPU_UTIL}) and on () count(kube_node_labels{{label_gpu_constructs_io_pool!=""}}) > 0',
+            "15m",
+            "warning",
+            "There are GPU nodes and no metrics of GPUs",
+        ),
+    ]
+
+
+def _of_pod(expression: str) -> str:
+    namespace = f'label_replace({expression}, "namespace", "$1", "exported_namespace", "(.+)")'
+    return f'label_replace({namespace}, "pod", "$1", "exported_pod", "(.+)")'
+
+
+def _alert(name: str, expression: str, duration: str, severity: str, summary: str, runbook: str = "") -> dict[str, Any]:
+    annotations = {"summary": summary} | ({"runbook_url": runbook} if runbook else {})
+    return {
+        "alert": name,
+        "expr": expression,
+        "for": duration,
+        "labels": {"severity": severity},
+        "annotations": annotations,
+    }
+
+
+def prometheus_rule(*, name: str, namespace: str) -> dict[str, Any]:
+    """Return the rules as an object that Prometheus' operator takes up."""
+    return {
+        "apiVersion": "monitoring.coreos.com/v1",
+        "kind": "PrometheusRule",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {
+            "groups": [
+                {"name": "gpu-pods", "rules": recording_rules()},
+                {"name": "gpu-alerts", "rules": alerting_rules()},
+            ]
+        },
+    }
