@@ -35,6 +35,33 @@ def apply_chart(scope: Construct, id: str, *, cluster: ClusterRef, chart: cdk8s.
     return apply_manifests(scope, id, cluster=cluster, manifests=chart.to_json())
 
 
+# A registry of your own with copies of the charts, for networks without a way to the internet.
+CHART_MIRROR = "gpu-constructs:chartMirror"
+
+
+def merged(values: Mapping[str, Any], more: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    """Return values of a chart with those of a user laid over them, mapping by mapping."""
+    if more is None:
+        return values
+    found = dict(values)
+    for key, value in more.items():
+        ours = found.get(key)
+        found[key] = merged(ours, value) if isinstance(ours, Mapping) and isinstance(value, Mapping) else value
+    return found
+
+
+def _repository(scope: Construct, chart: Chart) -> str:
+    mirror = scope.node.try_get_context(CHART_MIRROR)
+    if mirror is None:
+        return chart.repository
+    if not isinstance(mirror, str) or not mirror.startswith("oci://"):
+        raise ValueError(
+            f"context: {CHART_MIRROR} must be an OCI registry such as "
+            f"'oci://111122223333.dkr.ecr.us-east-1.amazonaws.com/charts', got {mirror!r}"
+        )
+    return f"{mirror.rstrip('/')}/{chart.name}"
+
+
 def install_helm_chart(
     scope: Construct,
     id: str,
@@ -48,6 +75,9 @@ def install_helm_chart(
     """Install a chart under its own name and wait until it runs.
 
     The release's name is fixed, so that moving the construct does not install it a second time.
+
+    Raises:
+        ValueError: The mirror in the app's context is no OCI registry.
     """
     return eks.HelmChart(
         scope,
@@ -55,7 +85,7 @@ def install_helm_chart(
         cluster=cluster.cluster,
         chart=chart.name,
         release=chart.name,
-        repository=chart.repository,
+        repository=_repository(scope, chart),
         version=chart.version,
         namespace=namespace,
         create_namespace=create_namespace,

@@ -44,7 +44,8 @@ class AutoModeNodePool(Construct):
         shape: What every node looks like, with ``operating_system="bottlerocket"``, which Auto Mode's image is.
         max_gpus: Most GPUs alive in the pool, in whole devices. Default: none, for a static pool.
         replicas: Nodes of a static pool, which are there with or without pods. Default: the nodes follow the pods.
-        spare_nodes: Nodes that a static pool may have above ``replicas`` while one is replaced.
+        spare_nodes: Nodes that a static pool may have above ``replicas`` while one is replaced. Default: none of a
+            reservation, whose instances are counted, else one.
         capacity: How the instances are bought; of several ways Auto Mode takes reserved instances first, then spot,
             then on-demand.
         weight: Preference among pools that fit a pod, 1 to 100, higher first. Default: none.
@@ -72,7 +73,7 @@ class AutoModeNodePool(Construct):
         shape: NodeShape,
         max_gpus: int | None = None,
         replicas: int | None = None,
-        spare_nodes: int = 1,
+        spare_nodes: int | None = None,
         capacity: Capacity | Sequence[Capacity] = OnDemand(),  # noqa: B008 - frozen value
         weight: int | None = None,
         disruption: Disruption | None = None,
@@ -91,7 +92,7 @@ class AutoModeNodePool(Construct):
             replicas=replicas,
             spare_nodes=spare_nodes,
             weight=weight,
-            disruption=disruption if disruption is not None else default_disruption(shape),
+            disruption=disruption if disruption is not None else default_disruption(shape, static=replicas is not None),
         )
         refuse_unless_launchable(who, spec)
         _refuse_what_auto_mode_cannot(who, ref, name, shape)

@@ -13,7 +13,7 @@ from constructs import Construct
 
 from gpu_constructs.autoscaling.karpenter_policies import KarpenterScope, karpenter_policies
 from gpu_constructs.cluster_ref import AnyCluster, ClusterRef, PathOf, cluster_ref, refuse_unless_role, string_equals
-from gpu_constructs.delivery import install_helm_chart
+from gpu_constructs.delivery import install_helm_chart, merged
 from gpu_constructs.nodes.interruption_queue import InterruptionQueue, event
 from gpu_constructs.nodes.node_role import make_node_role
 from gpu_constructs.pod_identity import PodIdentity, policy_document
@@ -49,6 +49,7 @@ class Karpenter(Construct):
             pinned version. It needs the add-on ``eks-node-monitoring-agent``.
         isolated: The controller has no way to IAM and the price list, of which AWS has no endpoint in a VPC: make the
             instance profile of its nodes here, and use the prices in its image.
+        values: Values of the chart, laid over ours, e.g. for an image of your own registry.
 
     Raises:
         TypeError: An argument has the wrong type.
@@ -56,7 +57,6 @@ class Karpenter(Construct):
 
     Attributes:
         node_role: Role of the nodes.
-        controller_role_arn: Role of the controller.
         instance_profile: Profile with that role, where the controller is isolated.
         chart: The controller's release; what uses it depends on it.
     """
@@ -70,6 +70,7 @@ class Karpenter(Construct):
         node_role: iam.IRole | None = None,
         node_repair: bool = False,
         isolated: bool = False,
+        values: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__(scope, id)
         who = PathOf(self)
@@ -98,7 +99,6 @@ class Karpenter(Construct):
             service_account=SERVICE_ACCOUNT,
             managed_policy_arns=self._policy_arns(ref.name, queue),
         )
-        self.controller_role_arn: str = identity.role.attr_arn
         # The CRDs are a release of their own: helm never upgrades those inside a chart.
         crds = install_helm_chart(self, "Crds", cluster=ref, chart=KARPENTER_CRDS, namespace=NAMESPACE)
         self.chart = install_helm_chart(
@@ -107,11 +107,14 @@ class Karpenter(Construct):
             cluster=ref,
             chart=KARPENTER,
             namespace=NAMESPACE,
-            values=controller_values(
-                cluster_name=ref.name_token,
-                queue_name=queue.name,
-                gates=cdk.Lazy.any(_Gates(self._gates)),
-                isolated=isolated,
+            values=merged(
+                controller_values(
+                    cluster_name=ref.name_token,
+                    queue_name=queue.name,
+                    gates=cdk.Lazy.any(_Gates(self._gates)),
+                    isolated=isolated,
+                ),
+                values,
             ),
         )
         # Created after, and deleted before, what the controller cannot work without.

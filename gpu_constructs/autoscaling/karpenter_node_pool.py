@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import aws_cdk as cdk
@@ -26,10 +27,14 @@ from gpu_constructs.nodes.zones import refuse_unless_one_zone
 from gpu_constructs.pools.capacity import Capacity, OnDemand
 from gpu_constructs.pools.disruption import Disruption
 from gpu_constructs.pools.node_shape import NodeShape
+from gpu_constructs.pools.operating_system import OperatingSystem
 from gpu_constructs.versions import AMI_RELEASES
 
-# Of `alias: <family>@<release>` in an EC2NodeClass (CRD of v1.14.1).
-_MAX_ALIAS = 30
+# What follows the "@" in `alias: <family>@<release>` of an EC2NodeClass.
+_RELEASES: dict[OperatingSystem, re.Pattern[str]] = {
+    "al2023": re.compile(r"v\d{8}|latest"),
+    "bottlerocket": re.compile(r"v?\d+\.\d+\.\d+|latest"),
+}
 
 
 class KarpenterNodePool(Construct):
@@ -45,14 +50,15 @@ class KarpenterNodePool(Construct):
         max_gpus: Most GPUs alive in the pool, in whole devices. Karpenter has no such limit of its own.
             Default: none, for a static pool.
         replicas: Nodes of a static pool, which are there with or without pods. Default: the nodes follow the pods.
-        spare_nodes: Nodes that a static pool may have above ``replicas`` while one is replaced; 0 where the capacity
-            is fixed.
+        spare_nodes: Nodes that a static pool may have above ``replicas`` while one is replaced. Default: none of a
+            reservation, whose instances are counted, else one.
         capacity: How the instances are bought; of several ways Karpenter takes reserved instances first, then spot,
             then on-demand.
         weight: Preference among pools that fit a pod, 1 to 100, higher first. Default: none.
         max_vcpus: Most virtual CPUs alive in the pool. Default: as many as the GPUs come with.
         max_memory_gib: Most memory alive in the pool, in GiB. Default: as much as the GPUs come with.
-        disruption: When nodes are removed or replaced. Default: by the shape's purpose; without one, as for training.
+        disruption: When nodes are removed or replaced. Default: by the shape's purpose; without one, as for training;
+            of a static pool one node at a time, for a new image.
         karpenter: Controller of this app. Leave it out where the cluster runs Karpenter already.
         node_role: Role of the nodes, with an access entry. Default: the role of ``karpenter``.
         subnets: Where nodes may start. Default: the private subnets of the cluster's VPC.
@@ -78,7 +84,7 @@ class KarpenterNodePool(Construct):
         shape: NodeShape,
         max_gpus: int | None = None,
         replicas: int | None = None,
-        spare_nodes: int = 1,
+        spare_nodes: int | None = None,
         capacity: Capacity | Sequence[Capacity] = OnDemand(),  # noqa: B008 - frozen value
         weight: int | None = None,
         max_vcpus: int | None = None,
@@ -103,7 +109,7 @@ class KarpenterNodePool(Construct):
             weight=weight,
             max_vcpus=max_vcpus,
             max_memory_gib=max_memory_gib,
-            disruption=disruption if disruption is not None else default_disruption(shape),
+            disruption=disruption if disruption is not None else default_disruption(shape, static=replicas is not None),
         )
         refuse_unless_launchable(who, spec)
         _refuse_lost_settings(who, shape)
@@ -123,8 +129,7 @@ class KarpenterNodePool(Construct):
         self.shape = shape
         overlays = node_overlays(spec)
         self._need(karpenter, spec, overlays=bool(overlays))
-        profile = karpenter.instance_profile if karpenter is not None else None
-        runs_as = {"instanceProfile": profile.ref} if profile is not None else {"role": role.role_name}
+        runs_as = self._runs_as(karpenter, role)
         made = ec2_node_class(spec=spec, ami_release=release, runs_as=runs_as, network=network, cluster_name=ref.name)
         self.node_class = apply_manifests(self, "NodeClass", cluster=ref, manifests=[made])
         self.resource = apply_manifests(self, "Resource", cluster=ref, manifests=[node_pool(spec)])
@@ -137,6 +142,14 @@ class KarpenterNodePool(Construct):
         if karpenter is not None:
             for each in before:
                 each.node.add_dependency(karpenter.chart)
+
+    def _runs_as(self, karpenter: Karpenter | None, role: iam.IRole) -> dict[str, str]:
+        """Return the role of the nodes, or a profile with it where the controller cannot make one."""
+        if karpenter is None or karpenter.instance_profile is None:
+            return {"role": role.role_name}
+        if role is karpenter.node_role:
+            return {"instanceProfile": karpenter.instance_profile.ref}
+        return {"instanceProfile": iam.CfnInstanceProfile(self, "NodeProfile", roles=[role.role_name]).ref}
 
     def _need(self, karpenter: Karpenter | None, spec: NodePoolSpec, *, overlays: bool) -> None:
         """Switch on what the pool needs of the controller, or say so where it is somebody else's."""
@@ -156,8 +169,10 @@ class KarpenterNodePool(Construct):
             )
 
 
-def default_disruption(shape: object) -> Disruption:
+def default_disruption(shape: object, *, static: bool) -> Disruption:
     """Return the profile for what runs on the nodes; without a word on that, the one that never moves a pod."""
+    if static:
+        return Disruption.static()
     inference = isinstance(shape, NodeShape) and shape.purpose == "inference"
     return Disruption.inference() if inference else Disruption.training()
 
@@ -188,13 +203,13 @@ def _role(who: object, karpenter: object, node_role: iam.IRole | None) -> iam.IR
 def _ami_release(who: object, shape: NodeShape, given: object) -> str:
     if shape.image is not None and given is not None:
         raise ValueError(f"{who}: ami_release must be left out where the shape has an image of its own, got {given!r}")
-    release = AMI_RELEASES[shape.operating_system].version if given is None else given
+    pinned = AMI_RELEASES[shape.operating_system].version
+    release = pinned if given is None else given
     if not isinstance(release, str):
         raise TypeError(f"{who}: ami_release must be a string, got {given!r}")
-    room = _MAX_ALIAS - len(shape.operating_system) - 1
-    if not release or len(release) > room or "@" in release:
+    if not _RELEASES[shape.operating_system].fullmatch(release):
         raise ValueError(
-            f"{who}: ami_release must be 1 to {room} characters such as "
-            f"{AMI_RELEASES[shape.operating_system].version!r}, got {release!r}"
+            f"{who}: ami_release must be 'latest' or a release as Karpenter names it for {shape.operating_system}, "
+            f"such as {pinned!r}, got {release!r}"
         )
     return release

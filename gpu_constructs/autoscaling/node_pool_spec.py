@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -51,7 +52,8 @@ class NodePoolSpec:
         capacities: How instances may be bought; Karpenter takes reserved ones first, then spot, then on-demand.
         max_gpus: Most GPUs alive; ``None`` for a static pool.
         replicas: Nodes of a static pool; ``None`` for one that follows the pods.
-        spare_nodes: Nodes above ``replicas`` that may be there while one is replaced.
+        spare_nodes: Nodes above ``replicas`` that may be there while one is replaced. Default: none of a reservation,
+            whose instances are counted, else one.
         weight: Preference among pools that fit a pod, higher first.
         max_vcpus: Most virtual CPUs alive.
         max_memory_gib: Most memory alive, in GiB.
@@ -63,7 +65,7 @@ class NodePoolSpec:
     capacities: tuple[Capacity, ...]
     max_gpus: int | None = None
     replicas: int | None = None
-    spare_nodes: int = 1
+    spare_nodes: int | None = None
     weight: int | None = None
     max_vcpus: int | None = None
     max_memory_gib: int | None = None
@@ -76,10 +78,17 @@ class NodePoolSpec:
         return zones.pop() if len(zones) == 1 else None
 
     @property
+    def spare(self) -> int:
+        """Nodes above ``replicas`` that may be there while one is replaced."""
+        if self.spare_nodes is not None:
+            return self.spare_nodes
+        return 0 if all(isinstance(each, (Reservation, CapacityBlock)) for each in self.capacities) else 1
+
+    @property
     def max_nodes(self) -> int:
         """Most nodes, if each is of the smallest type."""
         if self.replicas is not None:
-            return self.replicas + self.spare_nodes
+            return self.replicas + self.spare
         return (self.max_gpus or 0) // min(each.gpus for each in self.shape.types)
 
     @property
@@ -104,7 +113,7 @@ class NodePoolSpec:
     def size(self) -> dict[str, Any]:
         """Return how large the pool may become, and its rank among pools."""
         if self.replicas is not None:
-            return {"replicas": self.replicas, "limits": {"nodes": str(self.replicas + self.spare_nodes)}}
+            return {"replicas": self.replicas, "limits": {"nodes": str(self.replicas + self.spare)}}
         # Karpenter counts what nodes advertise: of shared GPUs, the shares.
         shares = self.shape.gpu_resources(self.max_gpus or 0)
         limits = {resource: str(amount) for resource, amount in shares.items()}
@@ -187,7 +196,8 @@ def _refuse_unless_sized(who: object, spec: NodePoolSpec) -> None:
         )
     if spec.replicas is not None:
         refuse_unless_whole_number(who, "replicas", spec.replicas, least=0)
-        refuse_unless_whole_number(who, "spare_nodes", spec.spare_nodes, least=0)
+        refuse_unless_whole_number(who, "spare_nodes", spec.spare, least=0)
+        _refuse_more_than_reserved(who, spec)
         for argument in ("weight", "max_vcpus", "max_memory_gib"):
             if getattr(spec, argument) is not None:
                 raise ValueError(
@@ -195,6 +205,8 @@ def _refuse_unless_sized(who: object, spec: NodePoolSpec) -> None:
                     "takes a static pool's number of nodes and nothing else"
                 )
         return
+    if spec.spare_nodes is not None:
+        raise ValueError(f"{who}: spare_nodes must go with replicas, got {spec.spare_nodes} without")
     _refuse_unless_max_gpus(who, spec)
     if spec.weight is not None:
         refuse_unless_whole_number(who, "weight", spec.weight, least=1)
@@ -203,8 +215,17 @@ def _refuse_unless_sized(who: object, spec: NodePoolSpec) -> None:
     _refuse_limits_that_bind_first(who, spec)
 
 
+def _refuse_more_than_reserved(who: object, spec: NodePoolSpec) -> None:
+    blocks = [each.instances for each in spec.capacities if isinstance(each, CapacityBlock)]
+    if len(blocks) == len(spec.capacities) and spec.max_nodes > sum(blocks):
+        raise ValueError(
+            f"{who}: replicas must be at most the {sum(blocks)} instances of the Capacity Block, spare nodes included, "
+            f"got {spec.max_nodes}"
+        )
+
+
 def _refuse_unless_max_gpus(who: object, spec: NodePoolSpec) -> None:
-    if isinstance(spec.max_gpus, float) and cdk.Token.is_unresolved(spec.max_gpus):
+    if isinstance(spec.max_gpus, float) and math.isfinite(spec.max_gpus) and cdk.Token.is_unresolved(spec.max_gpus):
         raise ValueError(f"{who}: max_gpus must be known at synth, got a token; a NodePool limit is part of a manifest")
     least = min(each.gpus for each in spec.shape.types)
     names = ", ".join(spec.shape.names)

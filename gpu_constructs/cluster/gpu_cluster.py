@@ -30,6 +30,8 @@ _CLUSTER_NAME = re.compile(r"[0-9A-Za-z][-0-9A-Za-z_]{0,99}")
 MIN_ZONES = 2
 # Explicit, because EKS picks one of two and CloudFormation cannot read which.
 SERVICE_CIDR = "172.20.0.0/16"
+_IPV4 = 4
+_PRIVATE = [ipaddress.IPv4Network(block) for block in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "127.0.0.0/8")]
 _ADMIN_POLICY = "AmazonEKSClusterAdminPolicy"
 IpFamily = Literal["ipv4", "ipv6"]
 # Without cpu and memory in the list they would no longer count.
@@ -198,11 +200,17 @@ def _endpoint(who: object, cidrs: object) -> eks.EndpointAccess:
         return eks.EndpointAccess.PRIVATE
     for block in blocks:
         try:
-            ipaddress.ip_network(block)
+            network = ipaddress.ip_network(block)
         except ValueError as error:
             raise ValueError(
                 f"{who}: public_access_cidrs must be blocks such as '203.0.113.0/24', got {block!r}; {error}"
             ) from error
+        private = network.version == _IPV4 and any(network.subnet_of(each) for each in _PRIVATE)  # type: ignore[arg-type]
+        if "/" not in block or private:
+            raise ValueError(
+                f"{who}: public_access_cidrs must be public blocks with a length, such as '198.51.100.7/32', got "
+                f"{block!r}; from inside the VPC the endpoint is reached anyway"
+            )
     return eks.EndpointAccess.PUBLIC_AND_PRIVATE.only_from(*blocks)
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import cast
 
+import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 from gpu_constructs.cluster.private_endpoints import PrivateEndpoints
-from gpu_constructs.refusals import refuse_unless_whole_number, refuse_unless_zone, words
+from gpu_constructs.refusals import refuse_unless_one_of, refuse_unless_whole_number, refuse_unless_zone, words
 
 _CIDR = "10.0.0.0/16"
 _ZONES_WITHOUT_NAMES = 2
@@ -43,6 +44,7 @@ def gpu_vpc(
     """
     who = f"{scope.node.path}/{id}"
     refuse_unless_whole_number(who, "nat_gateways", nat_gateways, least=0)
+    refuse_unless_one_of(who, "ip_family", ip_family, ("ipv4", "ipv6"))
     zones = words(who, "availability_zones", availability_zones) if availability_zones is not None else None
     if zones is not None and len(zones) < _ZONES_WITHOUT_NAMES:
         raise ValueError(f"{who}: availability_zones must name at least two zones, which EKS asks for, got {zones!r}")
@@ -50,6 +52,9 @@ def gpu_vpc(
         refuse_unless_zone(who, "availability_zones", zone)
     if zones is not None and len({zone[:-1] for zone in zones}) > 1:
         raise ValueError(f"{who}: availability_zones must lie in one region, got {zones!r}")
+    region = cdk.Stack.of(scope).region
+    if zones and not cdk.Token.is_unresolved(region) and not zones[0].startswith(region):
+        raise ValueError(f"{who}: availability_zones must lie in {region!r}, the region of the stack, got {zones!r}")
     if zones is not None and len(set(zones)) < len(zones):
         raise ValueError(f"{who}: availability_zones must differ, got {zones!r}")
     isolated = nat_gateways == 0

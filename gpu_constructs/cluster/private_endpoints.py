@@ -11,8 +11,8 @@ from gpu_constructs.cluster_ref import PathOf
 from gpu_constructs.refusals import words
 from gpu_constructs.subnets import node_subnets
 
-# What nodes, EKS add-ons, cluster autoscaler, Karpenter and the termination handler call; beside S3, which takes a
-# gateway.
+# What nodes, EKS add-ons, cluster autoscaler, Karpenter and the termination handler call, and the function that applies
+# manifests, which calls another one; beside S3, which takes a gateway.
 # Sources: https://docs.aws.amazon.com/eks/latest/userguide/private-clusters.html,
 # https://karpenter.sh/docs/getting-started/getting-started-with-karpenter/#private-clusters
 SERVICES = (
@@ -23,6 +23,7 @@ SERVICES = (
     "eks",
     "eks-auth",
     "elasticloadbalancing",
+    "lambda",
     "logs",
     "sqs",
     "ssm",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import get_args
 
 from gpu_constructs.hardware.catalogue import Architecture, InstanceType, catalogue
@@ -49,16 +49,28 @@ def find_instance_types(
         purchase_option: ``on-demand``, ``spot`` or ``capacity-block``.
 
     Raises:
-        TypeError: ``gpu_models`` or ``families`` is no list of names.
+        TypeError: An argument has the wrong type.
         ValueError: A name is unknown, or no type meets all demands.
     """
     who, everything = "find_instance_types", catalogue().values()
+    for argument, number in (
+        ("min_gpus", min_gpus),
+        ("max_gpus", min_gpus if max_gpus is None else max_gpus),
+        ("min_vcpus", min_vcpus),
+        ("min_gpu_memory_gib", min_gpu_memory_gib),
+        ("min_memory_gib", min_memory_gib),
+        ("max_usd_per_hour", 1 if max_usd_per_hour is None else max_usd_per_hour),
+    ):
+        _refuse_unless_amount(who, argument, number)
+    for argument, switch in (("efa", efa), ("mig", mig), ("local_nvme", local_nvme)):
+        if not isinstance(switch, bool):
+            raise TypeError(f"{who}: {argument} must be True or False, got {switch!r}")
     models = _known(who, "gpu_models", gpu_models, {each.gpu_model for each in everything})
     allowed = _known(who, "families", families, {each.family for each in everything})
     refuse_unless_one_of(who, "architecture", architecture, get_args(Architecture))
     options = {option for each in everything for option in each.purchase_options}
     refuse_unless_one_of(who, "purchase_option", purchase_option, sorted(options))
-    demands = {
+    demands: dict[str, Callable[[InstanceType], bool]] = {
         "gpu_models": lambda each: each.gpu_model in models,
         "families": lambda each: each.family in allowed,
         "min_gpus": lambda each: each.gpus >= min_gpus,
@@ -72,7 +84,6 @@ def find_instance_types(
         "local_nvme": lambda each: not local_nvme or each.nvme_disks > 0,
         "max_usd_per_hour": lambda each: _costs_at_most(each, max_usd_per_hour),
         "purchase_option": lambda each: purchase_option in each.purchase_options,
-        "driver": _is_driven,
     }
     found = list(everything)
     for demand, meets in demands.items():
@@ -81,6 +92,14 @@ def find_instance_types(
             before = ", ".join(each.name for each in found)
             raise ValueError(f"{who}: {demand} must leave at least one instance type, got none of {before}")
         found = left
+    driven = [each for each in found if _is_driven(each)]
+    if not driven:
+        names = ", ".join(each.name for each in found)
+        raise ValueError(
+            f"{who}: the demands must leave a type that the EKS images drive, got {names}; name those in "
+            "NodeShape(instance_types=..., image=CustomImage(...))"
+        )
+    found = driven
     return tuple(sorted(found, key=lambda each: (each.usd_per_hour is None, each.usd_per_hour or 0, each.name)))
 
 
@@ -91,6 +110,13 @@ def _known(who: str, argument: str, given: Sequence[str] | None, known: set[str]
     for name in names:
         refuse_unless_one_of(who, argument, name, sorted(known))
     return set(names)
+
+
+def _refuse_unless_amount(who: str, argument: str, number: object) -> None:
+    if isinstance(number, bool) or not isinstance(number, (int, float)):
+        raise TypeError(f"{who}: {argument} must be a number, got {number!r}")
+    if number < 0:
+        raise ValueError(f"{who}: {argument} must be at least 0, got {number}")
 
 
 def _costs_at_most(each: InstanceType, most: float | None) -> bool:

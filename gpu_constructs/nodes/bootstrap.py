@@ -36,6 +36,8 @@ class Bootstrap:
         if self.service_cidr is None or is_token(self.service_cidr):
             return
         try:
+            if "/" not in self.service_cidr:
+                raise ValueError("it has no '/'")
             ipaddress.ip_network(self.service_cidr)
         except ValueError as error:
             raise ValueError(

@@ -12,12 +12,18 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_scheduler as scheduler
 from constructs import Construct
 
+from gpu_constructs.nodes.group_arguments import CLOSED_MAX
 from gpu_constructs.pools.capacity import CapacityBlock
 
-_TRUST = {
-    "Version": "2012-10-17",
-    "Statement": [{"Effect": "Allow", "Principal": {"Service": "scheduler.amazonaws.com"}, "Action": "sts:AssumeRole"}],
-}
+
+def _trust(account: str) -> dict[str, Any]:
+    statement = {
+        "Effect": "Allow",
+        "Principal": {"Service": "scheduler.amazonaws.com"},
+        "Action": "sts:AssumeRole",
+        "Condition": {"StringEquals": {"aws:SourceAccount": account}},
+    }
+    return {"Version": "2012-10-17", "Statement": [statement]}
 
 
 class CapacityBlockSchedule(Construct):
@@ -39,7 +45,7 @@ class CapacityBlockSchedule(Construct):
         role = iam.CfnRole(
             self,
             "Role",
-            assume_role_policy_document=_TRUST,
+            assume_role_policy_document=_trust(stack.account),
             policies=[
                 {
                     "policyName": "ScaleGroup",
@@ -57,8 +63,10 @@ class CapacityBlockSchedule(Construct):
             "roleArn": role.attr_arn,
         }
         name = group.attr_nodegroup_name
-        for step, moment, nodes in (("Start", block.starts, block.instances), ("Drain", block.drained_at, 0)):
-            sizes = {"MinSize": 0, "MaxSize": block.instances, "DesiredSize": nodes}
+        for step, moment, nodes in block.steps:
+            # EKS takes no group that can have no node. Where one could be more, cluster autoscaler would start them
+            # again while the block is drained.
+            sizes = {"MinSize": 0, "MaxSize": max(nodes, CLOSED_MAX), "DesiredSize": nodes}
             asked: dict[str, Any] = {"ClusterName": cluster_name, "NodegroupName": name, "ScalingConfig": sizes}
             scheduler.CfnSchedule(
                 self,

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from datetime import datetime, timezone
+
 import aws_cdk as cdk
 from constructs import Construct
 
@@ -21,6 +24,8 @@ from gpu_constructs.refusals import refuse_unless_whole_number
 
 # Source: https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateNodegroup.html (instanceTypes)
 MAX_INSTANCE_TYPES = 20
+# Most nodes of a managed group before its Capacity Block starts and after it is drained; EKS takes no 0.
+CLOSED_MAX = 1
 
 
 def refuse_unless_group(who: object, *, name: object, shape: object, capacity: Capacity) -> None:
@@ -113,7 +118,22 @@ def refuse_unless_values(
 
 
 def _is_token(number: object) -> bool:
-    return isinstance(number, float) and cdk.Token.is_unresolved(number)
+    # What is no number at all would end the process behind the CDK.
+    return isinstance(number, float) and math.isfinite(number) and cdk.Token.is_unresolved(number)
+
+
+def warn_of_block(group: Construct, capacity: Capacity) -> None:
+    """Warn of a Capacity Block whose time has come or gone, where the group does not know of it."""
+    if not isinstance(capacity, CapacityBlock):
+        return
+    now = datetime.now(timezone.utc)
+    if now >= capacity.ends:
+        text = f"the Capacity Block {capacity.id} ended at {capacity.ends}: delete the group"
+    elif now >= capacity.starts and not capacity.started:
+        text = f"the Capacity Block {capacity.id} began at {capacity.starts}: write CapacityBlock(..., started=True)"
+    else:
+        return
+    cdk.Annotations.of(group).add_warning_v2("gpu-constructs:capacityBlock", text)
 
 
 def warn_of_types(group: Construct, shape: NodeShape) -> None:

@@ -17,11 +17,13 @@ from gpu_constructs.nodes.ami_type import Release, nvidia_ami_type, pinned_relea
 from gpu_constructs.nodes.bootstrap import Bootstrap, membership
 from gpu_constructs.nodes.device_manager import serve_gpus
 from gpu_constructs.nodes.group_arguments import (
+    CLOSED_MAX,
     refuse_unless_block_sizes,
     refuse_unless_group,
     refuse_unless_initial_nodes,
     refuse_unless_sizes,
     refuse_unless_values,
+    warn_of_block,
     warn_of_types,
 )
 from gpu_constructs.nodes.launch_template import launch_template_data, network, reserved_capacity
@@ -139,7 +141,11 @@ class ManagedNodeGroup(Construct):
             labels=shape.node_labels(name),
             taints=[managed_taint(taint) for taint in shape.taints],
             tags=scale_from_zero_tags(shape),
-            scaling_config=scaling_config(min_nodes, max_nodes, initial_nodes),
+            scaling_config=(
+                block_sizes(capacity)
+                if isinstance(capacity, CapacityBlock)
+                else scaling_config(min_nodes, max_nodes, initial_nodes)
+            ),
             # MINIMAL terminates before it launches: an update needs no spare GPU, which is what there never is.
             update_config={"maxUnavailable": 1, "updateStrategy": "MINIMAL"},
             node_repair_config=repair.to_properties(),
@@ -149,6 +155,7 @@ class ManagedNodeGroup(Construct):
         if isinstance(capacity, CapacityBlock):
             self._schedule(ref.name_token, capacity)
         warn_of_types(self, shape)
+        warn_of_block(self, capacity)
 
     # Both load parts of the CDK that few groups need, 15 ms of every synth.
     def _tag(self, cluster_name: str, options: ScalingOptions) -> None:
@@ -208,6 +215,12 @@ def scaling_config(min_nodes: int, max_nodes: int, initial_nodes: int | None) ->
     """
     desired = {"desiredSize": initial_nodes} if initial_nodes is not None else {}
     return {"minSize": min_nodes, "maxSize": max_nodes} | desired
+
+
+def block_sizes(block: CapacityBlock) -> dict[str, int]:
+    """Return the sizes of a group on a Capacity Block; from its start on they belong to its schedule."""
+    nodes = block.instances if block.started else 0
+    return scaling_config(0, max(nodes, CLOSED_MAX), nodes)
 
 
 def managed_taint(taint: Taint) -> dict[str, str]:

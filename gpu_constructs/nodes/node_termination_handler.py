@@ -9,18 +9,20 @@ import aws_cdk as cdk
 from constructs import Construct
 
 from gpu_constructs.cluster_ref import AnyCluster, PathOf, cluster_ref, string_equals
-from gpu_constructs.delivery import install_helm_chart
+from gpu_constructs.delivery import install_helm_chart, merged
 from gpu_constructs.nodes.interruption_queue import InterruptionQueue, event
 from gpu_constructs.pod_identity import PodIdentity, policy_document
 from gpu_constructs.pools import node_labels
+from gpu_constructs.refusals import refuse_unless_whole_number
 from gpu_constructs.versions import NODE_TERMINATION_HANDLER
 
 NAMESPACE = "kube-system"
 SERVICE_ACCOUNT = "aws-node-termination-handler"
 # On every instance that it may drain.
 MANAGED_TAG = "aws-node-termination-handler/managed"
-# How long a terminated instance is held for the drain: a pod gets 120 seconds from the handler.
+# How long Auto Scaling holds an instance for a handler that is not of this app.
 DRAIN_SECONDS = 300
+_RESERVE_SECONDS = 30
 
 # No rebalance recommendations: each would end a run that EC2 perhaps never interrupts. Auto Scaling replaces such an
 # instance itself, and its termination comes here.
@@ -44,16 +46,29 @@ class NodeTerminationHandler(Construct):
 
     Args:
         cluster: Cluster to install into; needs a kubectl provider.
+        drain_minutes: How long a node may take to drain, for example while its pods write a checkpoint. Spot gives two
+            minutes whatever is said here.
+        values: Values of the chart, laid over ours, e.g. for an image of your own registry.
 
     Raises:
-        TypeError: ``cluster`` is no cluster of ``aws_eks_v2``.
+        TypeError: An argument has the wrong type.
         ValueError: The cluster has no kubectl provider, or has one already.
     """
 
-    def __init__(self, scope: Construct, id: str, *, cluster: AnyCluster) -> None:
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        cluster: AnyCluster,
+        drain_minutes: int = 5,
+        values: Mapping[str, Any] | None = None,
+    ) -> None:
         super().__init__(scope, id)
         who = PathOf(self)
         ref = cluster_ref(who, cluster, kubectl=True)
+        refuse_unless_whole_number(who, "drain_minutes", drain_minutes, least=1)
+        self.drain_seconds = drain_minutes * 60
         ref.claim(who, "node termination handler", why="both are the helm release 'aws-node-termination-handler'")
         queue = InterruptionQueue(self, "Events", rules=_RULES, target_id="NodeTerminationHandlerQueue")
         stack = cdk.Stack.of(self)
@@ -80,13 +95,15 @@ class NodeTerminationHandler(Construct):
             cluster=ref,
             chart=NODE_TERMINATION_HANDLER,
             namespace=NAMESPACE,
-            values=handler_values(queue_url=queue.url, region=stack.region),
+            values=merged(
+                handler_values(queue_url=queue.url, region=stack.region, drain_seconds=self.drain_seconds), values
+            ),
         )
         for needed in (identity, queue, *ref.foundation):
             self.chart.node.add_dependency(needed)
 
 
-def handler_values(*, queue_url: str, region: str) -> Mapping[str, Any]:
+def handler_values(*, queue_url: str, region: str, drain_seconds: int) -> Mapping[str, Any]:
     """Return the values of the chart.
 
     Source: aws/aws-node-termination-handler v1.25.6 config/helm/aws-node-termination-handler/values.yaml
@@ -97,6 +114,8 @@ def handler_values(*, queue_url: str, region: str) -> Mapping[str, Any]:
         "queueURL": queue_url,
         "awsRegion": region,
         "managedTag": MANAGED_TAG,
+        # Before Auto Scaling loses patience.
+        "nodeTerminationGracePeriod": drain_seconds - _RESERVE_SECONDS,
         "serviceAccount": {"name": SERVICE_ACCOUNT},
         "affinity": {
             "nodeAffinity": {

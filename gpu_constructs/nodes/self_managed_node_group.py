@@ -22,6 +22,7 @@ from gpu_constructs.nodes.group_arguments import (
     refuse_unless_group,
     refuse_unless_sizes,
     refuse_unless_values,
+    warn_of_block,
     warn_of_types,
 )
 from gpu_constructs.nodes.launch_template import launch_template_data, network, reserved_capacity
@@ -33,12 +34,6 @@ from gpu_constructs.pools.capacity import Capacity, CapacityBlock, OnDemand, Res
 from gpu_constructs.pools.node_shape import NodeShape
 from gpu_constructs.pools.scaling_options import ScalingOptions
 
-_DRAIN = {
-    "lifecycleHookName": "drain",
-    "lifecycleTransition": "autoscaling:EC2_INSTANCE_TERMINATING",
-    "heartbeatTimeout": DRAIN_SECONDS,
-    "defaultResult": "CONTINUE",
-}
 _TEMPLATE_TAG = "k8s.io/cluster-autoscaler/node-template"
 
 
@@ -136,12 +131,15 @@ class SelfManagedNodeGroup(Construct):
             self,
             "Resource",
             min_size=str(min_nodes),
-            max_size=str(max_nodes),
+            max_size=str(_most(capacity, max_nodes)),
+            desired_capacity=str(capacity.instances)
+            if isinstance(capacity, CapacityBlock) and capacity.started
+            else None,
             vpc_zone_identifier=[each.subnet_id for each in chosen],
             capacity_rebalance=True if isinstance(capacity, Spot) else None,
             tags=group_tags(ref.name, name, shape, drained=termination_handler is not None, options=scaling_options),
             # A hook inside the group is there before its first instance.
-            lifecycle_hook_specification_list=[_DRAIN] if termination_handler is not None else None,
+            lifecycle_hook_specification_list=_hooks(termination_handler),
             **instances(shape, capacity, version),
         )
         if isinstance(termination_handler, NodeTerminationHandler):
@@ -150,6 +148,7 @@ class SelfManagedNodeGroup(Construct):
         if isinstance(capacity, CapacityBlock):
             self._schedule(capacity)
         warn_of_types(self, shape)
+        warn_of_block(self, capacity)
 
     @property
     def auto_scaling_group_pattern(self) -> str:
@@ -158,7 +157,7 @@ class SelfManagedNodeGroup(Construct):
 
     def _schedule(self, block: CapacityBlock) -> None:
         """Scale up when the block starts, and to zero before it ends."""
-        for step, moment, nodes in (("Start", block.starts, block.instances), ("Drain", block.drained_at, 0)):
+        for step, moment, nodes in block.steps:
             autoscaling.CfnScheduledAction(
                 self,
                 step,
@@ -166,7 +165,7 @@ class SelfManagedNodeGroup(Construct):
                 start_time=moment.astimezone(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
                 desired_capacity=nodes,
                 min_size=0,
-                max_size=block.instances,
+                max_size=nodes,
             )
 
 
@@ -188,6 +187,25 @@ def instances(shape: NodeShape, capacity: Capacity, version: dict[str, Any]) -> 
             },
         }
     }
+
+
+def _most(capacity: Capacity, max_nodes: int) -> int:
+    """Return the largest size: none before a block starts, or the autoscaler would try in vain."""
+    return 0 if isinstance(capacity, CapacityBlock) and not capacity.started else max_nodes
+
+
+def _hooks(handler: NodeTerminationHandler | Literal["installed"] | None) -> list[dict[str, Any]] | None:
+    """Return what holds an instance until its node is drained."""
+    if handler is None:
+        return None
+    seconds = handler.drain_seconds if isinstance(handler, NodeTerminationHandler) else DRAIN_SECONDS
+    hook = {
+        "lifecycleHookName": "drain",
+        "lifecycleTransition": "autoscaling:EC2_INSTANCE_TERMINATING",
+        "heartbeatTimeout": seconds,
+        "defaultResult": "CONTINUE",
+    }
+    return [hook]
 
 
 def refuse_unless_handled(who: object, capacity: Capacity, handler: object) -> None:

@@ -91,6 +91,7 @@ class CapacityBlock:
         starts: When the block begins, with time zone.
         ends: When the block ends, with time zone.
         instances: Instances in the block.
+        started: The block has begun, so that its nodes start with the next deployment.
         drain_minutes: How long before the end the nodes are drained; more than the 40 minutes after which EKS
             does it.
 
@@ -104,6 +105,7 @@ class CapacityBlock:
     starts: datetime
     ends: datetime
     instances: int
+    started: bool = False
     drain_minutes: int = 60
 
     purchase_option: ClassVar[str] = "capacity-block"
@@ -114,6 +116,8 @@ class CapacityBlock:
         who = "capacity block"
         _refuse_unless_reservation_id(who, self.id)
         refuse_unless_zone(who, "availability_zone", self.availability_zone)
+        if not isinstance(self.started, bool):
+            raise TypeError(f"{who}: started must be a bool, got {self.started!r}")
         for argument, moment in (("starts", self.starts), ("ends", self.ends)):
             if not isinstance(moment, datetime) or moment.tzinfo is None:
                 raise TypeError(
@@ -132,6 +136,12 @@ class CapacityBlock:
     def drained_at(self) -> datetime:
         """When the nodes are drained."""
         return self.ends - timedelta(minutes=self.drain_minutes)
+
+    @property
+    def steps(self) -> list[tuple[str, datetime, int]]:
+        """What happens to the nodes: what it is called, when, and how many there are from then on."""
+        start = [] if self.started else [("Start", self.starts, self.instances)]
+        return [*start, ("Drain", self.drained_at, 0)]
 
 
 Capacity = OnDemand | Spot | Reservation | CapacityBlock

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from gpu_constructs.refusals import refuse_unless_whole_number
+from gpu_constructs.refusals import is_token, refuse_unless_whole_number
 
 # gp3: what a volume has without paying more, what it can have, and the ratios between.
 # Source: https://docs.aws.amazon.com/ebs/latest/userguide/general-purpose.html (2026-08)
@@ -16,6 +16,7 @@ MIB_PER_SECOND_PER_IOPS = 0.25
 MAX_GIB = 65_536
 # Source: https://docs.aws.amazon.com/ebs/latest/userguide/initalize-volume.html
 MAX_INITIALIZATION = 300
+_KEY_ARN = re.compile(r"arn:[\w-]+:kms:[\w-]+:\d{12}:key/.+")
 _SNAPSHOT = re.compile(r"snap-[0-9a-f]{8,17}")
 # The EKS images' own size; EC2 refuses a volume smaller than its snapshot.
 MIN_GIB = 20
@@ -31,7 +32,7 @@ class Disk:
         size_gib: Size, in GiB.
         iops: Operations a second.
         throughput_mib_s: Throughput, in MiB/s.
-        kms_key_arn: Customer-managed key; its policy must let the Auto Scaling service-linked role use it.
+        kms_key_arn: Customer-managed key; its policy must let those use it who start nodes, see `grant_volume_key`.
             Default: the account's key for EBS.
         snapshot_id: Snapshot of a data volume that holds images already, ``snap-...``; for Bottlerocket, whose data
             volume is apart from the image's. Default: an empty volume.
@@ -55,6 +56,11 @@ class Disk:
         refuse_unless_whole_number("disk", "throughput_mib_s", self.throughput_mib_s, least=BASE_THROUGHPUT)
         if self.kms_key_arn is not None and not isinstance(self.kms_key_arn, str):
             raise TypeError(f"disk: kms_key_arn must be a string, got {self.kms_key_arn!r}; of a key pass key.key_arn")
+        if self.kms_key_arn is not None and not (is_token(self.kms_key_arn) or _KEY_ARN.fullmatch(self.kms_key_arn)):
+            raise ValueError(
+                f"disk: kms_key_arn must be the ARN of a key, 'arn:aws:kms:...:key/...', got {self.kms_key_arn!r}; "
+                "pass key.key_arn"
+            )
         if self.snapshot_id is not None and not _SNAPSHOT.fullmatch(str(self.snapshot_id)):
             raise ValueError(
                 f"disk: snapshot_id must be an id such as 'snap-0123456789abcdef0', got {self.snapshot_id!r}"

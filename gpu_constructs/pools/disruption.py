@@ -122,6 +122,18 @@ class Disruption:
             budgets=(Budget(nodes="100%", reasons=("Empty",)), few),
         )
 
+    @classmethod
+    def static(cls) -> Disruption:
+        """Return the profile for a fixed number of nodes, which are never empty: one at a time gets a new image.
+
+        A pod that must not be disrupted keeps its node from that.
+        """
+        return cls(
+            consolidation="WhenEmpty",
+            consolidate_after_minutes=10,
+            budgets=(Budget(nodes="1", reasons=("Drifted",)),),
+        )
+
     def to_manifest(self) -> dict[str, Any]:
         """Return ``spec.disruption`` of a NodePool."""
         after = self.consolidate_after_minutes

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ import pytest
 from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
 from aws_cdk.assertions import Annotations, Match
+from constructs import Construct
 from syrupy.assertion import SnapshotAssertion
 
 from gpu_constructs import (
@@ -71,6 +72,43 @@ def test_a_static_pool(karpenter: Karpenter, cluster: eks.ICluster, snapshot_yam
 
     assert manifest(resources, "NodePool") == snapshot_yaml
     assert gates(resources) == {"staticCapacity": True}
+
+
+def test_a_static_pool_of_a_reservation_counts_its_instances(karpenter: Karpenter, cluster: eks.ICluster) -> None:
+    spec = manifest(pool(karpenter, cluster, replicas=2, capacity=RESERVED), "NodePool")["spec"]
+
+    assert spec["limits"] == {"nodes": "2"}
+
+
+def test_an_isolated_pool_may_take_a_role_of_ones_own(stack: cdk.Stack, cluster: eks.ICluster) -> None:
+    isolated = Karpenter(stack, "Karpenter", cluster=cluster, isolated=True)
+    resources = pool(isolated, cluster, node_role=iam.Role.from_role_name(stack, "Own", "own-nodes"))
+
+    profile = manifest(resources, "EC2NodeClass")["spec"]["instanceProfile"].strip("${}")
+    assert resources[profile]["Properties"]["Roles"] == ["own-nodes"]
+
+
+def test_charts_come_from_a_mirror_and_take_values_of_ones_own(stack: cdk.Stack, cluster: eks.ICluster) -> None:
+    mirror = "oci://111122223333.dkr.ecr.us-east-1.amazonaws.com/charts"
+    mirrored = Construct(stack, "Mirrored")
+    mirrored.node.set_context("gpu-constructs:chartMirror", mirror)
+    image = {"controller": {"image": {"repository": "111122223333.dkr.ecr.us-east-1.amazonaws.com/karpenter"}}}
+    Karpenter(mirrored, "Karpenter", cluster=cluster, values=image)
+
+    charts = {each["Properties"]["Chart"]: each["Properties"] for each in of_type(resources_of(stack), CHART).values()}
+    assert charts["karpenter"]["Repository"] == f"{mirror}/karpenter"
+    assert charts["karpenter-crd"]["Repository"] == f"{mirror}/karpenter-crd"
+    values = json.loads(text_of(charts["karpenter"]["Values"]))
+    assert values["controller"]["image"] == image["controller"]["image"]
+    assert values["controller"]["resources"]["requests"]["cpu"] == "500m"
+
+
+def test_refuses_a_mirror_that_is_no_oci_registry(stack: cdk.Stack, cluster: eks.ICluster) -> None:
+    mirrored = Construct(stack, "Mirrored")
+    mirrored.node.set_context("gpu-constructs:chartMirror", "https://charts.example.com")
+
+    with pytest.raises(ValueError, match="context: gpu-constructs:chartMirror must be an OCI registry such as"):
+        Karpenter(mirrored, "Karpenter", cluster=cluster)
 
 
 def test_reserved_capacity_switches_its_gate_on(karpenter: Karpenter, cluster: eks.ICluster) -> None:
@@ -231,6 +269,7 @@ def test_gates_of_somebody_elses_controller_are_said(stack: cdk.Stack, cluster: 
         ({"max_gpus": None}, ValueError, r"either max_gpus or replicas must be given, got None and None"),
         ({"replicas": -1}, ValueError, r"replicas must be at least 0, got -1"),
         ({"replicas": 1, "spare_nodes": -1}, ValueError, r"spare_nodes must be at least 0, got -1"),
+        ({"spare_nodes": 1}, ValueError, r"spare_nodes must go with replicas, got 1 without"),
         ({"replicas": 1, "weight": 5}, ValueError, r"weight must be left out with replicas, got 5"),
         ({"replicas": 1, "max_vcpus": 5}, ValueError, r"max_vcpus must be left out with replicas, got 5"),
         ({"weight": 0}, ValueError, r"weight must be at least 1, got 0"),
@@ -281,6 +320,17 @@ def test_refuses_before_a_child_is_created(
         pool(karpenter, cluster, **changes)
 
     assert cdk.Stack.of(karpenter).node.find_child("Pool").node.children == []
+
+
+def test_a_static_pool_fits_into_its_block(karpenter: Karpenter, cluster: eks.ICluster) -> None:
+    starts = datetime(2026, 12, 1, 11, 30, tzinfo=timezone.utc)
+    block = CapacityBlock(
+        id="cr-0a1", availability_zone="us-east-1a", starts=starts, ends=starts + timedelta(days=1), instances=2
+    )
+    p5 = NodeShape(instance_types=("p5.48xlarge",))
+
+    with pytest.raises(ValueError, match=r"replicas must be at most the 2 instances of the Capacity Block, .*got 3"):
+        pool(karpenter, cluster, replicas=3, capacity=block, shape=p5)
 
 
 def test_a_capacity_that_serves_no_type_is_refused(karpenter: Karpenter, cluster: eks.ICluster) -> None:

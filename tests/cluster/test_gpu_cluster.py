@@ -147,6 +147,12 @@ def test_a_given_key_and_addon_version_are_used(stack: cdk.Stack, vpc: ec2.IVpc)
         ({"cluster_name": cdk.Aws.STACK_NAME}, ValueError, r"cluster_name must be a literal, got a token"),
         ({"cluster_name": 7}, TypeError, r"cluster_name must be a string, got 7"),
         ({"kubernetes_version": "1.63"}, ValueError, r"must be one of 1.33, .* got '1.63'; did you mean '1.36'\?"),
+        (
+            {"public_access_cidrs": ["10.0.0.0/8"]},
+            ValueError,
+            r"must be public blocks with a length, .* got '10.0.0.0/8'",
+        ),
+        ({"public_access_cidrs": ["198.51.100.7"]}, ValueError, r"must be public blocks with a length"),
         ({"public_access_cidrs": ("10.0.0.1/8",)}, ValueError, r"blocks such as '203.0.113.0/24', got '10.0.0.1/8'"),
         ({"public_access_cidrs": "0.0.0.0/0"}, TypeError, r"must be a list of names, got '0.0.0.0/0'; write"),
         ({"admins": ("admin",)}, ValueError, r"admins must be literal ARNs of IAM users or roles, got 'admin'"),
@@ -225,6 +231,12 @@ def test_a_number_that_no_autoscaler_moves_is_stated() -> None:
             r"availability_zones must lie in one region",
         ),
         ({"availability_zones": ["us-east-1a", "b"]}, ValueError, r"must be a zone name such as 'us-east-1a', got 'b'"),
+        (
+            {"availability_zones": ["eu-west-1a", "eu-west-1b"]},
+            ValueError,
+            r"must lie in 'us-east-1', the region of the",
+        ),
+        ({"ip_family": "dual"}, ValueError, r"ip_family must be one of ipv4, ipv6, got 'dual'"),
         ({"availability_zones": "us-east-1a"}, TypeError, r"must be a list of names"),
     ],
 )

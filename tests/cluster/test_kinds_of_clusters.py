@@ -163,7 +163,7 @@ def test_nodes_may_live_in_isolated_subnets(stack: cdk.Stack) -> None:
     resources = resources_of(stack)
     endpoints = [each["Properties"] for each in of_type(resources, "AWS::EC2::VPCEndpoint").values()]
     names = {text_of(each["ServiceName"]).rpartition("us-east-1.")[2] for each in endpoints}
-    assert names >= {"ec2", "ecr.api", "ecr.dkr", "eks", "eks-auth", "sts", "autoscaling", "ssm", "sqs"}
+    assert names >= {"ec2", "ecr.api", "ecr.dkr", "eks", "eks-auth", "lambda", "sts", "autoscaling", "ssm", "sqs"}
     assert {each["VpcEndpointType"] for each in endpoints} == {"Interface", "Gateway"}
     group = only(slice_of(resources, "EndpointsSecurityGroup"), "AWS::EC2::SecurityGroup")
     assert [each["CidrIp"] for each in group["SecurityGroupIngress"]] == ["10.1.0.0/16"]
@@ -189,7 +189,7 @@ def test_a_vpc_without_nat_gateways_brings_its_endpoints(stack: cdk.Stack) -> No
 
     resources = resources_of(stack)
     assert of_type(resources, "AWS::EC2::NatGateway") == of_type(resources, "AWS::EC2::InternetGateway") == {}
-    assert len(of_type(resources, "AWS::EC2::VPCEndpoint")) == 12
+    assert len(of_type(resources, "AWS::EC2::VPCEndpoint")) == 13
 
 
 def test_refuses_endpoints_that_would_let_nothing_in(stack: cdk.Stack) -> None:

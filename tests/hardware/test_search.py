@@ -71,7 +71,11 @@ def test_a_shape_takes_what_was_found() -> None:
             ValueError,
             r"mig must leave at least one instance type, got none of g6.xlarge, g6.2xlarge",
         ),
-        ({"families": ["g7"]}, ValueError, r"driver must leave at least one instance type, got none of g7.2xlarge"),
+        ({"families": ["g7"]}, ValueError, r"the demands must leave a type that the EKS images drive, got g7.2xlarge"),
+        ({"min_vcpus": "8"}, TypeError, r"min_vcpus must be a number, got '8'"),
+        ({"min_gpus": None}, TypeError, r"min_gpus must be a number, got None"),
+        ({"min_gpus": -1}, ValueError, r"min_gpus must be at least 0, got -1"),
+        ({"efa": "true"}, TypeError, r"efa must be True or False, got 'true'"),
     ],
 )
 def test_refuses(demands: dict[str, Any], error: type[Exception], message: str) -> None:

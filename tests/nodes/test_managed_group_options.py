@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from datetime import datetime, timedelta, timezone
 from email import message_from_string
 from typing import Any
 
@@ -9,10 +11,12 @@ import aws_cdk as cdk
 import pytest
 import yaml
 from aws_cdk import aws_eks_v2 as eks
+from aws_cdk.assertions import Annotations, Match
 from syrupy.assertion import SnapshotAssertion
 
 from gpu_constructs import (
     Bootstrap,
+    CapacityBlock,
     CustomImage,
     ManagedNodeGroup,
     NodeRepair,
@@ -203,3 +207,56 @@ def test_training_takes_spot_from_those_who_save_checkpoints(stack: cdk.Stack, c
     group(stack, cluster, capacity=Spot(checkpointed=True), shape=shape)
 
     assert properties(stack)["CapacityType"] == "SPOT"
+
+
+def block(**changes: Any) -> CapacityBlock:
+    starts = datetime.now(timezone.utc) + timedelta(days=30)
+    says: dict[str, Any] = {"id": "cr-0a1", "availability_zone": "us-east-1a", "starts": starts, "instances": 4}
+    says |= {"ends": starts + timedelta(days=1)}
+    return CapacityBlock(**says | changes)
+
+
+P5 = NodeShape(instance_types=("p5.48xlarge",))
+
+
+@pytest.mark.parametrize(("started", "nodes", "steps"), [(False, 0, 2), (True, 4, 1)])
+def test_a_block_is_open_from_its_start_to_its_drain(
+    stack: cdk.Stack, cluster: eks.ICluster, started: bool, nodes: int, steps: int
+) -> None:
+    group(stack, cluster, shape=P5, capacity=block(started=started))
+
+    # EKS takes no group that can have no node, and the autoscaler must not start more than that one.
+    assert properties(stack)["ScalingConfig"] == {"MinSize": 0, "MaxSize": max(nodes, 1), "DesiredSize": nodes}
+    schedules = [
+        json.loads(text_of(each["Properties"]["Target"]["Input"]))
+        for each in of_type(resources_of(stack), "AWS::Scheduler::Schedule").values()
+    ]
+    assert len(schedules) == steps
+    assert schedules[-1]["ScalingConfig"] == {"MinSize": 0, "MaxSize": 1, "DesiredSize": 0}
+
+
+@pytest.mark.parametrize(
+    ("changes", "warning"),
+    [
+        ({"starts": datetime(2024, 1, 1, tzinfo=timezone.utc)}, r"began at 2024-01-01 .*started=True"),
+        (
+            {
+                "starts": datetime(2024, 1, 1, tzinfo=timezone.utc),
+                "ends": datetime(2024, 1, 2, tzinfo=timezone.utc),
+                "started": True,
+            },
+            r"ended at 2024-01-02 .*delete the group",
+        ),
+    ],
+)
+def test_warns_of_a_block_whose_time_has_come_or_gone(
+    stack: cdk.Stack, cluster: eks.ICluster, changes: dict[str, Any], warning: str
+) -> None:
+    group(stack, cluster, shape=P5, capacity=block(**changes))
+
+    Annotations.from_stack(stack).has_warning("/Test/Nodes", Match.string_like_regexp(warning))
+
+
+def test_a_size_that_is_no_number_at_all_is_refused(stack: cdk.Stack, cluster: eks.ICluster) -> None:
+    with pytest.raises(TypeError, match="max_nodes must be a whole number, got nan"):
+        group(stack, cluster, max_nodes=float("nan"))

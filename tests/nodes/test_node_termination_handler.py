@@ -106,6 +106,7 @@ KNOWN = {
     "queueURL",
     "awsRegion",
     "managedTag",
+    "nodeTerminationGracePeriod",
     "serviceAccount",
     "affinity",
     "resources",
@@ -113,7 +114,7 @@ KNOWN = {
 
 
 def test_every_chart_value_exists() -> None:
-    values = handler_values(queue_url="https://sqs", region="us-east-1")
+    values = handler_values(queue_url="https://sqs", region="us-east-1", drain_seconds=300)
 
     assert set(values) == KNOWN
     assert yaml.safe_dump(dict(values))

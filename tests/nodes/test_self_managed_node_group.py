@@ -194,10 +194,11 @@ def test_a_capacity_block_is_scheduled(stack: cdk.Stack, joinable: eks.ICluster)
 
     resources = resources_of(stack)
     actions = [each["Properties"] for each in of_type(resources, "AWS::AutoScaling::ScheduledAction").values()]
-    assert [(each["StartTime"], each["DesiredCapacity"]) for each in actions] == [
-        ("2026-12-01T11:30:00Z", 2),
-        ("2026-12-02T10:30:00Z", 0),
+    assert [(each["StartTime"], each["DesiredCapacity"], each["MaxSize"]) for each in actions] == [
+        ("2026-12-01T11:30:00Z", 2, 2),
+        ("2026-12-02T10:30:00Z", 0, 0),
     ]
+    assert only(resources, ASG)["MaxSize"] == "0"
     data = only(resources, TEMPLATE)["LaunchTemplateData"]
     assert data["InstanceMarketOptions"] == {"MarketType": "capacity-block"}
     assert only(resources, ASG)["VPCZoneIdentifier"] == ["subnet-0123456789abcdef0"]

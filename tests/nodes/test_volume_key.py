@@ -2,30 +2,52 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import aws_cdk as cdk
 import pytest
 from aws_cdk import aws_kms as kms
 
-from gpu_constructs import grant_volume_key
+from gpu_constructs import Disk, ManagedNodeGroup, NodeShape, grant_volume_key
+from tests.clusters import imported_cluster, imported_vpc
 from tests.templates import only, resources_of, text_of
 
-ROLE = "arn:aws:iam::111122223333:role/karpenter"
 
-
-def test_auto_scaling_and_named_roles_may_encrypt_volumes(stack: cdk.Stack) -> None:
-    grant_volume_key(kms.Key(stack, "Key"), role_arns=[ROLE])
+def test_whatever_starts_nodes_may_encrypt_volumes(stack: cdk.Stack) -> None:
+    grant_volume_key(kms.Key(stack, "Key"))
 
     statements = {
         each.get("Sid"): each for each in only(resources_of(stack), "AWS::KMS::Key")["KeyPolicy"]["Statement"]
     }
-    for sid in ("UseForVolumes", "AttachVolumes"):
-        named = [text_of(arn) for arn in statements[sid]["Principal"]["AWS"]]
-        assert named[0].endswith(
+    for sid in ("AutoScalingUses", "AutoScalingAttaches"):
+        assert text_of(statements[sid]["Principal"]["AWS"]).endswith(
             "iam::111122223333:role/aws-service-role/autoscaling.amazonaws.com/AWSServiceRoleForAutoScaling"
         )
-        assert named[1:] == [ROLE]
-    assert statements["AttachVolumes"]["Condition"] == {"Bool": {"kms:GrantIsForAWSResource": True}}
-    assert statements["AttachVolumes"]["Action"] == "kms:CreateGrant"
+    assert statements["AutoScalingAttaches"]["Condition"] == {"Bool": {"kms:GrantIsForAWSResource": True}}
+    assert statements["AutoScalingAttaches"]["Action"] == "kms:CreateGrant"
+    # Everybody only within the account, and only through EC2.
+    everybody = statements["AccountUsesThroughEc2"]
+    assert everybody["Principal"] == {"AWS": "*"}
+    assert everybody["Condition"] == {
+        "StringEquals": {"kms:CallerAccount": "111122223333", "kms:ViaService": "ec2.us-east-1.amazonaws.com"}
+    }
+
+
+def test_a_key_may_have_a_stack_of_its_own(stack: cdk.Stack) -> None:
+    keys = cdk.Stack(stack.node.root, "Keys", env=cdk.Environment(account="111122223333", region="us-east-1"))
+    key = kms.Key(keys, "Key")
+    grant_volume_key(key)
+    disk = Disk(kms_key_arn=key.key_arn)
+    ManagedNodeGroup(
+        stack,
+        "Nodes",
+        cluster=imported_cluster(stack, imported_vpc(stack)),
+        name="l4",
+        shape=NodeShape(instance_types=("g6.xlarge",), disk=disk),
+        max_nodes=1,
+    )
+
+    assert "KmsKeyId" in str(resources_of(stack))
 
 
 def test_refuses_a_key_whose_policy_is_somebody_elses(stack: cdk.Stack) -> None:
@@ -35,6 +57,7 @@ def test_refuses_a_key_whose_policy_is_somebody_elses(stack: cdk.Stack) -> None:
         grant_volume_key(key)
 
 
-def test_refuses_a_role_that_is_no_list(stack: cdk.Stack) -> None:
-    with pytest.raises(TypeError, match="grant_volume_key: role_arns must be a list of names"):
-        grant_volume_key(kms.Key(stack, "Key"), role_arns=ROLE)
+@pytest.mark.parametrize("key", ["arn:aws:kms:us-east-1:111122223333:key/a", None])
+def test_refuses_what_is_no_key(key: Any) -> None:
+    with pytest.raises(TypeError, match=r"grant_volume_key: key must be a kms.IKey, got .*; pass the construct"):
+        grant_volume_key(key)
