@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 
-def strict_schema(crds: Path, manifest: dict[str, Any]) -> dict[str, Any]:
+def strict_schema(crds: Path, manifest: dict[str, Any], *, file: str | None = None) -> dict[str, Any]:
     """The schema of a custom resource that, as an API server does, knows no field beside the stated ones."""
     group, _, version = manifest["apiVersion"].partition("/")
-    [path] = [
-        each
-        for each in crds.glob(f"{group}_*.yaml")
-        if yaml.safe_load(each.read_text())["spec"]["names"]["kind"] == manifest["kind"]
+    [versions] = [
+        document["spec"]["versions"]
+        for each in crds.glob(file if file is not None else f"{group}_*.yaml")
+        for document in yaml.safe_load_all(each.read_text())
+        if document and document["spec"]["names"]["kind"] == manifest["kind"]
     ]
-    versions = yaml.safe_load(path.read_text())["spec"]["versions"]
     [schema] = [each["schema"]["openAPIV3Schema"] for each in versions if each["name"] == version]
     return close(schema | {"properties": schema["properties"] | {"status": {}}})
 
@@ -27,8 +28,19 @@ def close(schema: Any) -> Any:
     if not isinstance(schema, dict):
         return schema
     closed = {key: close(value) for key, value in schema.items()}
+    if isinstance(closed.get("pattern"), str) and not _is_pythons(closed["pattern"]):
+        del closed["pattern"]
     if isinstance(schema.get("properties"), dict) and "additionalProperties" not in schema and schema["properties"]:
         closed["additionalProperties"] = False
     if schema.get("x-kubernetes-int-or-string"):
         closed.pop("type", None)
     return closed
+
+
+def _is_pythons(pattern: str) -> bool:
+    """Whether a regular expression of Go is one of Python too."""
+    try:
+        re.compile(pattern)
+    except re.error:
+        return False
+    return True

@@ -48,7 +48,7 @@ def alerting_rules() -> list[dict[str, Any]]:
         ),
         _alert(
             "GpuMetricsMissing",
-            f'absent({GPU_UTIL}) and on () count(kube_node_labels{{label_gpu_constructs_io_pool!=""}}) > 0',
+            f'absent({GPU_UTIL}) and on () sum(kube_node_status_allocatable{{resource=~"nvidia_com_.*"}}) > 0',
             "15m",
             "warning",
             "There are GPU nodes and no metrics of GPUs",

@@ -14,9 +14,17 @@ def refuse_unless_one_zone(who: object, shape: NodeShape, subnets: Sequence[ec2.
     """Refuse several zones for nodes that must reach each other by EFA.
 
     Raises:
-        ValueError: The subnets lie in several zones, or may.
+        ValueError: The subnets lie in several zones, or may; or one is public, and EC2 gives a node with several
+            interfaces no public address.
     """
-    if not shape.efa or len(subnets) == 1:
+    if not shape.efa:
+        return
+    public = [each.node.path for each in subnets if isinstance(each, ec2.PublicSubnet)]
+    if public:
+        raise ValueError(
+            f"{who}: subnets must be private with efa, got {', '.join(public)}; pass one of private_subnets"
+        )
+    if len(subnets) == 1:
         return
     zones = {zone_of(subnet) for subnet in subnets}
     if len(zones) > 1 or None in zones:

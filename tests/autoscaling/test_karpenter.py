@@ -10,7 +10,6 @@ from typing import Any
 
 import aws_cdk as cdk
 import pytest
-import yaml
 from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
@@ -19,6 +18,7 @@ from syrupy.assertion import SnapshotAssertion
 from gpu_constructs import AutoModeNodePool, Karpenter, NodeShape
 from gpu_constructs.autoscaling.karpenter import controller_values
 from gpu_constructs.autoscaling.karpenter_policies import KarpenterScope, karpenter_policies
+from tests.chart_values import unknown_values
 from tests.conftest import ROOT
 from tests.templates import CHART, depends_on, of_type, only, resources_of, slice_of
 
@@ -174,23 +174,11 @@ def test_conditions_take_a_name_known_only_at_deployment(stack: cdk.Stack, creat
     assert len(of_type(resources_of(stack), "Custom::AWSCDKCfnJson")) == 6
 
 
-def keys_of(values: Any, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
-    """Every key path of a values file that holds no mapping of free keys."""
-    if not isinstance(values, dict):
-        return [path]
-    return [found for key, value in values.items() for found in keys_of(value, (*path, key))]
-
-
 def test_every_chart_value_exists(chart_values: Path) -> None:
-    defaults = yaml.safe_load((chart_values / "karpenter-1.14.1.yaml").read_text())
+    gates = {"staticCapacity": True, "nodeOverlay": True, "reservedCapacity": True, "nodeRepair": True}
+    values = controller_values(cluster_name="demo", queue_name="queue", gates=gates, isolated=True)
 
-    for path in keys_of(controller_values(cluster_name="demo", queue_name="queue", gates={"staticCapacity": True})):
-        known = defaults
-        for key in path:
-            if known == {}:  # free-form, such as resources
-                break
-            assert key in known, path
-            known = known[key]
+    assert unknown_values(chart_values / "karpenter-1.14.1.yaml", values) == []
 
 
 @pytest.mark.parametrize(

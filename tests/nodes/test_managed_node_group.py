@@ -189,6 +189,13 @@ def test_a_reservation_gives_efa_its_zone(stack: cdk.Stack, cluster: eks.ICluste
     assert only(resources_of(stack), GROUP)["Subnets"] == ["subnet-0123456789abcdef0"]
 
 
+def test_refuses_efa_in_a_public_subnet(stack: cdk.Stack, cluster: eks.ICluster) -> None:
+    public = ec2.Vpc(stack, "Own", max_azs=2, nat_gateways=1).public_subnets[0]
+
+    with pytest.raises(ValueError, match=r"subnets must be private with efa, got Test/Own/PublicSubnet1"):
+        group(stack, cluster, shape=NodeShape(instance_types=("p5.48xlarge",), efa=True), subnets=[public])
+
+
 def test_refuses_efa_without_the_clusters_security_group(stack: cdk.Stack, vpc: ec2.IVpc) -> None:
     bare = eks.Cluster.from_cluster_attributes(stack, "Bare", cluster_name="bare", vpc=vpc)
 

@@ -1,0 +1,136 @@
+"""What pods on GPUs are scaled by."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from gpu_constructs.metrics.dcgm_fields import FB_FREE, FB_USED, GPU_UTIL
+from gpu_constructs.metrics.rules import MEMORY_RECORD, UTILIZATION_RECORD
+from gpu_constructs.refusals import is_token, refuse_unless_whole_number
+
+_QUEUE_URL = re.compile(r"https://sqs\.[\w.-]+/\d{12}/[\w.-]+")
+_FULL = 100
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GpuUtilization:
+    """The mean use of each pod's GPUs, in percent of time in which at least one kernel ran.
+
+    It says that a GPU is in use, not that it is full: prefer demand where there is a number for it.
+
+    Attributes:
+        percent: Use above which pods are added, 1 to 100.
+
+    Raises:
+        TypeError: ``percent`` is no whole number.
+        ValueError: It is no percentage.
+    """
+
+    percent: int = 70
+
+    def __post_init__(self) -> None:
+        _refuse_unless_percent("gpu utilization", self.percent)
+
+    @property
+    def record(self) -> str:
+        """Name of Prometheus' record of it."""
+        return UTILIZATION_RECORD
+
+    def query(self, pods: str) -> str:
+        """Return the sum over pods; each counts once, however many GPUs it has."""
+        return f"sum(avg by (exported_namespace, exported_pod) ({GPU_UTIL}{{{pods}}}))"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GpuMemory:
+    """The memory in use on the fullest GPU of each pod, in percent.
+
+    Servers such as vLLM take nearly all memory when they start: by this signal they would only ever grow.
+
+    Attributes:
+        percent: Use above which pods are added, 1 to 100.
+
+    Raises:
+        TypeError: ``percent`` is no whole number.
+        ValueError: It is no percentage.
+    """
+
+    percent: int = 85
+
+    def __post_init__(self) -> None:
+        _refuse_unless_percent("gpu memory", self.percent)
+
+    @property
+    def record(self) -> str:
+        """Name of Prometheus' record of it."""
+        return MEMORY_RECORD
+
+    def query(self, pods: str) -> str:
+        """Return the sum over pods; each counts by its fullest GPU."""
+        used, free = f"{FB_USED}{{{pods}}}", f"{FB_FREE}{{{pods}}}"
+        return f"sum(max by (exported_namespace, exported_pod) (100 * {used} / ({used} + {free})))"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Demand:
+    """Work that waits, from Prometheus: requests in a queue, sessions, tokens to produce.
+
+    Attributes:
+        query: PromQL that gives one number for all pods together, e.g.
+            ``sum(vllm:num_requests_waiting{namespace="chat"})``.
+        per_pod: How much of it one pod takes.
+        wakes_at: How much of it starts the first pod where there is none.
+
+    Raises:
+        TypeError: An argument has the wrong type.
+        ValueError: ``query`` is empty, or a number is below 1.
+    """
+
+    query: str
+    per_pod: int
+    wakes_at: int = 1
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.query, str):
+            raise TypeError(f"demand: query must be PromQL, got {self.query!r}")
+        if not self.query.strip():
+            raise ValueError(f"demand: query must be PromQL, got {self.query!r}")
+        refuse_unless_whole_number("demand", "per_pod", self.per_pod, least=1)
+        refuse_unless_whole_number("demand", "wakes_at", self.wakes_at, least=1)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SqsQueue:
+    """Messages that wait in an SQS queue, which KEDA must be allowed to read: ``Keda(sqs_queue_arns=...)``.
+
+    Attributes:
+        url: URL of the queue.
+        region: Its region.
+        per_pod: How many messages one pod takes at once.
+        wakes_at: How many start the first pod where there is none.
+
+    Raises:
+        TypeError: A number is no whole number.
+        ValueError: ``url`` is no queue's, or a number is below 1.
+    """
+
+    url: str
+    region: str
+    per_pod: int
+    wakes_at: int = 1
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.url, str) or not (is_token(self.url) or _QUEUE_URL.fullmatch(self.url)):
+            raise ValueError(f"sqs queue: url must be one of a queue, 'https://sqs...', got {self.url!r}")
+        refuse_unless_whole_number("sqs queue", "per_pod", self.per_pod, least=1)
+        refuse_unless_whole_number("sqs queue", "wakes_at", self.wakes_at, least=1)
+
+
+Signal = GpuUtilization | GpuMemory | Demand | SqsQueue
+
+
+def _refuse_unless_percent(who: str, percent: object) -> None:
+    refuse_unless_whole_number(who, "percent", percent, least=1, fix="it is a percentage, 70 and not 0.7")
+    if isinstance(percent, int) and percent > _FULL:
+        raise ValueError(f"{who}: percent must be at most {_FULL}, got {percent}")

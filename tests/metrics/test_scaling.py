@@ -1,0 +1,270 @@
+"""GpuHorizontalAutoscaler scales by the right number, and refuses what would scale wrongly or never again."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import aws_cdk as cdk
+import jsonschema
+import pytest
+from aws_cdk import aws_eks_v2 as eks
+from syrupy.assertion import SnapshotAssertion
+
+from gpu_constructs import (
+    CpuMemoryRightsizing,
+    Demand,
+    GpuDeployment,
+    GpuHorizontalAutoscaler,
+    GpuMemory,
+    GpuPod,
+    GpuUtilization,
+    Keda,
+    ManagedNodeGroup,
+    NodeShape,
+    PrometheusAdapter,
+    PrometheusStack,
+    SqsQueue,
+    TimeSlicing,
+    VerticalPodAutoscaler,
+)
+from gpu_constructs.metrics.keda import keda_values
+from gpu_constructs.metrics.prometheus_adapter import adapter_values
+from gpu_constructs.metrics.rightsizing import vertical_pod_autoscaler
+from gpu_constructs.metrics.rules import recording_rules
+from gpu_constructs.metrics.scaling_manifests import (
+    Scale,
+    horizontal_pod_autoscaler,
+    scaled_object,
+    trigger_authentication,
+)
+from tests.chart_values import unknown_values
+from tests.schemas import strict_schema
+from tests.templates import CHART, depends_on, manifest, of_type, only, resources_of, slice_of
+
+QUEUE = SqsQueue(url="https://sqs.us-east-1.amazonaws.com/111122223333/jobs", region="us-east-1", per_pod=2)
+WAITING = Demand(query='sum(vllm:num_requests_waiting{namespace="chat"}) or vector(0)', per_pod=4)
+URL = "http://prometheus.monitoring.svc:9090"
+
+
+def scale(*signals: Any) -> Scale:
+    return Scale(name="chat", namespace="inference", signals=signals, min_replicas=1, max_replicas=8)
+
+
+def test_horizontal_pod_autoscaler(snapshot_yaml: SnapshotAssertion) -> None:
+    assert horizontal_pod_autoscaler(scale(GpuUtilization(), GpuMemory())) == snapshot_yaml
+
+
+def test_scaled_object(snapshot_yaml: SnapshotAssertion) -> None:
+    assert scaled_object(scale(GpuUtilization(), WAITING, QUEUE), prometheus_url=URL) == snapshot_yaml
+
+
+def test_objects_are_valid_for_their_definitions(crds: Path) -> None:
+    keda = scaled_object(scale(GpuUtilization(), GpuMemory(), WAITING, QUEUE), prometheus_url=URL)
+    vpa = vertical_pod_autoscaler(name="chat", namespace="inference", mode="Off", resources=("cpu",))
+    for made, file in (
+        (keda, None),
+        (trigger_authentication(name="chat", namespace="inference"), None),
+        (vpa, "autoscaling.k8s.io_vpa.yaml"),
+    ):
+        schema = strict_schema(crds, made, file=file)
+        jsonschema.validate(made | {"metadata": {}}, schema)
+
+
+def test_every_value_of_a_trigger_is_a_string() -> None:
+    triggers = scaled_object(scale(GpuMemory(), WAITING, QUEUE), prometheus_url=URL)["spec"]["triggers"]
+
+    assert all(isinstance(value, str) for each in triggers for value in each["metadata"].values())
+
+
+@pytest.mark.parametrize(
+    ("pod", "counted"),
+    [("chat-7d9f8b6c5-abc12", True), ("chat-big-7d9f8b6c5-abc12", False), ("chatter-7d9f8b6c5-abc12", False)],
+)
+def test_only_pods_of_the_deployment_are_counted(pod: str, counted: bool) -> None:
+    [trigger] = scaled_object(scale(GpuUtilization()), prometheus_url=URL)["spec"]["triggers"]
+
+    [pattern] = re.findall(r'exported_pod=~"([^"]+)"', trigger["metadata"]["query"])
+    assert bool(re.fullmatch(pattern, pod)) == counted
+
+
+def test_the_hpa_reads_what_prometheus_records() -> None:
+    recorded = {each["record"] for each in recording_rules()}
+    asked = {
+        each["pods"]["metric"]["name"]
+        for each in horizontal_pod_autoscaler(scale(GpuUtilization(), GpuMemory()))["spec"]["metrics"]
+    }
+    shown = {each["name"]["as"] for each in adapter_values(URL)["rules"]["custom"]}
+
+    assert asked == recorded == shown
+
+
+def test_every_chart_value_exists(chart_values: Path) -> None:
+    assert unknown_values(chart_values / "keda-2.20.2.yaml", keda_values()) == []
+    assert unknown_values(chart_values / "prometheus-adapter-5.3.0.yaml", adapter_values(URL)) == []
+
+
+class App:
+    """A deployment and everything it can be scaled through."""
+
+    def __init__(
+        self, stack: cdk.Stack, cluster: eks.ICluster, *, shared: bool = False, replicas: int | None = None
+    ) -> None:
+        sharing = {"sharing": TimeSlicing(4)} if shared else {}
+        shape = NodeShape(instance_types=("g6.xlarge",), **sharing)  # type: ignore[arg-type]
+        pool = ManagedNodeGroup(stack, "Pool", cluster=cluster, name="l4", shape=shape, max_nodes=2)
+        self.stack, self.cluster = stack, cluster
+        self.target = GpuDeployment(
+            stack,
+            "Chat",
+            cluster=cluster,
+            pool=pool,
+            name="chat",
+            pod=GpuPod(image="registry.example.com/chat:1.0"),
+            port=8000,
+            replicas=replicas,
+        )
+        self.prometheus = PrometheusStack(stack, "Prometheus", cluster=cluster)
+        self.keda = Keda(stack, "Keda", cluster=cluster, sqs_queue_arns=["arn:aws:sqs:us-east-1:111122223333:jobs"])
+        self.adapter = PrometheusAdapter(stack, "Adapter", cluster=cluster, prometheus=self.prometheus)
+
+    def scaler(self, id: str = "Scaler", **changes: Any) -> GpuHorizontalAutoscaler:
+        """A valid scaler, with ``changes`` applied."""
+        says: dict[str, Any] = {
+            "target": self.target,
+            "signals": [GpuUtilization()],
+            "max_replicas": 4,
+            "through": self.keda,
+            "prometheus": self.prometheus,
+        }
+        return GpuHorizontalAutoscaler(self.stack, id, cluster=self.cluster, **says | changes)
+
+
+@pytest.fixture
+def app(stack: cdk.Stack, cluster: eks.ICluster) -> App:
+    """A deployment and everything it can be scaled through."""
+    return App(stack, cluster)
+
+
+def test_a_queue_wakes_a_deployment_from_none(app: App) -> None:
+    app.scaler(min_replicas=0, signals=[QUEUE, WAITING])
+
+    resources = resources_of(app.stack)
+    made = manifest(resources, "ScaledObject")
+    assert made["spec"]["minReplicaCount"] == 0
+    assert manifest(resources, "TriggerAuthentication")["spec"] == {"podIdentity": {"provider": "aws"}}
+    assert made["spec"]["triggers"][0]["metadata"]["activationQueueLength"] == "0"
+    role = only(slice_of(resources, "Keda"), "AWS::IAM::Role")
+    assert "arn:aws:sqs:us-east-1:111122223333:jobs" in json.dumps(role["Policies"])
+
+
+def test_the_chain_is_there_before_its_end(app: App) -> None:
+    app.scaler(through=app.adapter)
+
+    resources = resources_of(app.stack)
+    [scaler] = [id for id in resources if id.startswith("Scaler")]
+    charts = {each["Properties"]["Chart"]: id for id, each in of_type(resources, CHART).items()}
+    needed = depends_on(resources, scaler)
+    assert {charts["prometheus-adapter"], charts["kube-prometheus-stack"]} <= needed
+    assert next(id for id in resources if id.startswith("Chat")) in needed
+    assert manifest(resources, "HorizontalPodAutoscaler")["spec"]["minReplicas"] == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "message"),
+    [
+        ({"target": "chat"}, TypeError, r"target must be a GpuDeployment, got 'chat'"),
+        ({"signals": []}, ValueError, r"signals must name at least one, got none"),
+        ({"signals": GpuUtilization()}, TypeError, r"signals must be a list such as \[GpuUtilization"),
+        ({"signals": ["cpu"]}, TypeError, r"signals must be a list such as"),
+        (
+            {"min_replicas": 0},
+            ValueError,
+            r"min_replicas must be at least 1 without a Demand or SqsQueue, got 0; no pod",
+        ),
+        ({"max_replicas": 0}, ValueError, r"max_replicas must be at least 1, got 0"),
+        ({"min_replicas": 5}, ValueError, r"max_replicas must be at least 5, got 4"),
+        ({"prometheus": None}, ValueError, r"prometheus must be given for signals that it measures, got None"),
+        ({"prometheus": "http://x"}, TypeError, r"prometheus must be a PrometheusStack, got 'http://x'"),
+        ({"through": "keda"}, TypeError, r"through must be a Keda or a PrometheusAdapter, got 'keda'"),
+    ],
+)
+def test_refuses(app: App, changes: dict[str, Any], error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=f"Test/Scaler: {message}"):
+        app.scaler(**changes)
+
+
+def test_the_plain_hpa_takes_neither_queues_nor_zero(app: App) -> None:
+    with pytest.raises(ValueError, match="through must be a Keda for SqsQueue, got a PrometheusAdapter"):
+        app.scaler(through=app.adapter, signals=[QUEUE])
+    with pytest.raises(ValueError, match="min_replicas must be at least 1 through a PrometheusAdapter, got 0"):
+        app.scaler("Other", through=app.adapter, min_replicas=0)
+
+
+def test_one_scaler_a_deployment(app: App) -> None:
+    app.scaler()
+
+    with pytest.raises(ValueError, match=r"cluster must have one scaler of default/chat, .* beside 'Test/Scaler'"):
+        app.scaler("Again", through=app.adapter)
+
+
+def test_use_is_not_known_by_pod_where_pods_share_gpus(stack: cdk.Stack, cluster: eks.ICluster) -> None:
+    app = App(stack, cluster, shared=True)
+
+    with pytest.raises(
+        ValueError, match=r"signals must not be GpuUtilization on a pool with TimeSlicing\(replicas=4\)"
+    ):
+        app.scaler()
+    assert app.scaler("Demanded", signals=[WAITING])
+
+
+def test_a_deployment_with_replicas_of_its_own_would_fight(stack: cdk.Stack, cluster: eks.ICluster) -> None:
+    with pytest.raises(ValueError, match="target must be without replicas, got 2; each deployment would set them back"):
+        App(stack, cluster, replicas=2).scaler()
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "message"),
+    [
+        (lambda: GpuUtilization(percent=0), ValueError, r"percent must be at least 1, got 0; it is a percentage"),
+        (lambda: GpuUtilization(percent=0.7), TypeError, r"percent must be a whole number, got 0.7"),  # type: ignore[arg-type]
+        (lambda: GpuMemory(percent=101), ValueError, r"gpu memory: percent must be at most 100, got 101"),
+        (lambda: Demand(query=" ", per_pod=1), ValueError, r"demand: query must be PromQL, got ' '"),
+        (lambda: Demand(query="x", per_pod=0), ValueError, r"demand: per_pod must be at least 1"),
+        (lambda: SqsQueue(url="jobs", region="us-east-1", per_pod=1), ValueError, r"sqs queue: url must be one of a"),
+    ],
+)
+def test_refuses_a_signal(make: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        make()
+
+
+def test_rightsizing_recommends_and_changes_nothing_by_itself(app: App) -> None:
+    vpa = VerticalPodAutoscaler(app.stack, "Vpa", cluster=app.cluster)
+    CpuMemoryRightsizing(app.stack, "Right", cluster=app.cluster, target=app.target, vpa=vpa)
+
+    made = manifest(resources_of(app.stack), "VerticalPodAutoscaler")["spec"]
+    assert made["updatePolicy"] == {"updateMode": "Off"}
+    [policy] = made["resourcePolicy"]["containerPolicies"]
+    assert policy["controlledResources"] == ["cpu", "memory"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "message"),
+    [
+        (
+            {"resources": ["nvidia.com/gpu"]},
+            ValueError,
+            r"resources must be of cpu, memory, got 'nvidia.com/gpu'; a VerticalPod",
+        ),
+        ({"resources": []}, ValueError, r"resources must name cpu or memory"),
+        ({"mode": "Auto"}, ValueError, r"mode must be one of Off, Initial, InPlaceOrRecreate, got 'Auto'"),
+        ({"target": "chat"}, TypeError, r"target must be a GpuDeployment"),
+        ({"vpa": "yes"}, TypeError, r"vpa must be a VerticalPodAutoscaler"),
+    ],
+)
+def test_refuses_to_rightsize(app: App, changes: dict[str, Any], error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=f"Test/Right: {message}"):
+        CpuMemoryRightsizing(app.stack, "Right", cluster=app.cluster, **{"target": app.target} | changes)
