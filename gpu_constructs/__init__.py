@@ -46,6 +46,9 @@ if TYPE_CHECKING:
     from gpu_constructs.pools.scaling_options import ScalingOptions
     from gpu_constructs.pools.sharing import Exclusive, Mig, Mps, Sharing, TimeSlicing
     from gpu_constructs.pools.taint import GPU_TAINT, Taint
+    from gpu_constructs.queueing.gpu_queues import GpuQueues, TeamQueue
+    from gpu_constructs.queueing.kueue import Kueue
+    from gpu_constructs.queueing.operators import JobSets, KubeRay, LeaderWorkerSets
     from gpu_constructs.workloads.gpu_deployment import GpuDeployment
     from gpu_constructs.workloads.gpu_job import GpuJob
     from gpu_constructs.workloads.gpu_pod import GpuPod
@@ -77,13 +80,18 @@ __all__ = [
     "GpuJob",
     "GpuMemory",
     "GpuPod",
+    "GpuQueues",
     "GpuSmokeTest",
     "GpuUtilization",
     "InstanceType",
+    "JobSets",
     "Karpenter",
     "KarpenterNodePool",
     "Keda",
+    "KubeRay",
     "Kubelet",
+    "Kueue",
+    "LeaderWorkerSets",
     "ManagedNodeGroup",
     "Mig",
     "Mps",
@@ -104,6 +112,7 @@ __all__ = [
     "SqsQueue",
     "SystemNodes",
     "Taint",
+    "TeamQueue",
     "TimeSlicing",
     "VerticalPodAutoscaler",
     "ZonalNodeGroups",
@@ -138,13 +147,18 @@ _MODULES = {
     "GpuJob": "workloads.gpu_job",
     "GpuMemory": "metrics.signals",
     "GpuPod": "workloads.gpu_pod",
+    "GpuQueues": "queueing.gpu_queues",
     "GpuSmokeTest": "workloads.smoke_test",
     "GpuUtilization": "metrics.signals",
     "InstanceType": "hardware.catalogue",
+    "JobSets": "queueing.operators",
     "Karpenter": "autoscaling.karpenter",
     "KarpenterNodePool": "autoscaling.karpenter_node_pool",
     "Keda": "metrics.keda",
+    "KubeRay": "queueing.operators",
     "Kubelet": "pools.kubelet",
+    "Kueue": "queueing.kueue",
+    "LeaderWorkerSets": "queueing.operators",
     "ManagedNodeGroup": "nodes.managed_node_group",
     "Mig": "pools.sharing",
     "Mps": "pools.sharing",
@@ -165,6 +179,7 @@ _MODULES = {
     "SqsQueue": "metrics.signals",
     "SystemNodes": "cluster.system_nodes",
     "Taint": "pools.taint",
+    "TeamQueue": "queueing.gpu_queues",
     "TimeSlicing": "pools.sharing",
     "VerticalPodAutoscaler": "metrics.rightsizing",
     "ZonalNodeGroups": "nodes.zonal_node_groups",

@@ -180,6 +180,35 @@ VERTICAL_POD_AUTOSCALER = Chart(
     as_of="2026-07-25",
 )
 
+KUEUE = Chart(
+    version="0.19.2",
+    name="kueue",
+    repository="oci://registry.k8s.io/kueue/charts/kueue",
+    source="https://github.com/kubernetes-sigs/kueue/releases/tag/v0.19.2",
+    as_of="2026-08-20",
+)
+JOBSET = Chart(
+    version="0.12.0",
+    name="jobset",
+    repository="oci://registry.k8s.io/jobset/charts/jobset",
+    source="https://github.com/kubernetes-sigs/jobset/releases/tag/v0.12.0",
+    as_of="2026-08-20",
+)
+LEADER_WORKER_SET = Chart(
+    version="0.10.0",
+    name="lws",
+    repository="oci://registry.k8s.io/lws/charts/lws",
+    source="https://github.com/kubernetes-sigs/lws/releases/tag/v0.10.0",
+    as_of="2026-08-20",
+)
+KUBERAY = Chart(
+    version="1.7.0",
+    name="kuberay-operator",
+    repository="https://ray-project.github.io/kuberay-helm",
+    source="https://github.com/ray-project/kuberay/releases/tag/v1.7.0",
+    as_of="2026-08-20",
+)
+
 NODE_TERMINATION_HANDLER = Chart(
     version="0.27.6",
     name="aws-node-termination-handler",

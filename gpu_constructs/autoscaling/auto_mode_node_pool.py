@@ -108,6 +108,7 @@ class AutoModeNodePool(Construct):
 
         self.name = name
         self.shape = shape
+        self.max_nodes = spec.max_nodes
         self.node_role = node_role if node_role is not None else _shared_role(self, ref)
         role_name = self.node_role.role_name
         made = manifests.node_class(spec=spec, role_name=role_name, network=network)

@@ -127,6 +127,7 @@ class KarpenterNodePool(Construct):
         serve_gpus(ref, shape)
         self.name = name
         self.shape = shape
+        self.max_nodes = spec.max_nodes
         overlays = node_overlays(spec)
         self._need(karpenter, spec, overlays=bool(overlays))
         runs_as = self._runs_as(karpenter, role)

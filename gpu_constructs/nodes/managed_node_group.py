@@ -113,6 +113,7 @@ class ManagedNodeGroup(Construct):
         serve_gpus(ref, shape)
         self.name = name
         self.shape = shape
+        self.max_nodes = max_nodes
         self.role = role if role is not None else shared_node_role(self, ref)
         template = ec2.CfnLaunchTemplate(
             self,

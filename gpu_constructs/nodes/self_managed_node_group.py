@@ -108,6 +108,7 @@ class SelfManagedNodeGroup(Construct):
         serve_gpus(ref, shape)
         self.name = name
         self.shape = shape
+        self.max_nodes = max_nodes
         profile = (
             _shared_profile(self, ref)
             if role is None

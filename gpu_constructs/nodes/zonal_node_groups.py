@@ -58,6 +58,7 @@ class ZonalNodeGroups(Construct):
             raise ValueError(f"{who}: subnets must lie in different zones, got {', '.join(zones)}; pass one of each")
         self.name = name
         self.shape = shape
+        self.max_nodes = max_nodes * len(chosen)
         self.groups = [
             ManagedNodeGroup(
                 self, zone, cluster=cluster, name=name, shape=shape, max_nodes=max_nodes, subnets=[subnet], **more

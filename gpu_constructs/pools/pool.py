@@ -13,11 +13,13 @@ class Pool(Protocol):
     Attributes:
         name: Value of its nodes' label ``gpu-constructs.io/pool``.
         shape: What every node looks like.
+        max_nodes: Most nodes; a token where only deployment tells.
         counts_huge_pages: Whether its autoscaler launches a node for a pod that asks for huge pages.
     """
 
     name: str
     shape: NodeShape
+    max_nodes: int
     counts_huge_pages: bool
 
 

@@ -1,0 +1,93 @@
+"""The objects of Kueue.
+
+Source: kubernetes-sigs/kueue v0.19.2 apis/kueue/v1beta2/
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from gpu_constructs.pools import node_labels
+from gpu_constructs.pools.pool import Pool
+
+_API = "kueue.x-k8s.io/v1beta2"
+_MIB_PER_GIB = 1024
+
+
+def flavor(pool: Pool, topology_name: str | None) -> dict[str, Any]:
+    """Return the flavor of a pool: jobs admitted to it run on its nodes, whose taints they then tolerate."""
+    tolerations = [
+        {"key": taint.key, "operator": "Equal", "value": taint.value, "effect": taint.effect}
+        for taint in pool.shape.taints
+    ]
+    spec: dict[str, Any] = {"nodeLabels": {node_labels.POOL: pool.name}, "tolerations": tolerations}
+    if topology_name is not None:
+        spec["topologyName"] = topology_name
+    return {"apiVersion": _API, "kind": "ResourceFlavor", "metadata": {"name": pool.name}, "spec": spec}
+
+
+def topology(name: str, levels: Sequence[str]) -> dict[str, Any]:
+    """Return the levels of the network."""
+    return {
+        "apiVersion": _API,
+        "kind": "Topology",
+        "metadata": {"name": name},
+        "spec": {"levels": [{"nodeLabel": level} for level in levels]},
+    }
+
+
+def cluster_queue(
+    *, name: str, namespace: str, cohort: str, shares: Sequence[tuple[Pool, int]], weight: int
+) -> dict[str, Any]:
+    """Return the queue of a team with the quota of so many nodes of each pool."""
+    quotas = [(pool, quota(pool, nodes)) for pool, nodes in shares]
+    # Kueue asks for one list of resources, in one order, of every flavor.
+    covered = list(dict.fromkeys(resource for _, found in quotas for resource in found))
+    flavors = [
+        {
+            "name": pool.name,
+            "resources": [{"name": resource, "nominalQuota": found.get(resource, "0")} for resource in covered],
+        }
+        for pool, found in quotas
+    ]
+    return {
+        "apiVersion": _API,
+        "kind": "ClusterQueue",
+        "metadata": {"name": name},
+        "spec": {
+            "cohortName": cohort,
+            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
+            "queueingStrategy": "BestEffortFIFO",
+            "resourceGroups": [{"coveredResources": covered, "flavors": flavors}],
+            # What was lent comes back when its owner wants it; nobody's own is taken.
+            "preemption": {"reclaimWithinCohort": "Any", "withinClusterQueue": "LowerPriority"},
+            "fairSharing": {"weight": str(weight)},
+        },
+    }
+
+
+def local_queue(name: str, namespace: str) -> dict[str, Any]:
+    """Return what jobs of a namespace name."""
+    return {
+        "apiVersion": _API,
+        "kind": "LocalQueue",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {"clusterQueue": name},
+    }
+
+
+def quota(pool: Pool, nodes: int) -> dict[str, str]:
+    """Return what so many nodes of a pool have, by resource."""
+    shape = pool.shape
+    vcpus = min((each.vcpus or 0) for each in shape.types)
+    memory = min((each.memory_mib or 0) for each in shape.types) // _MIB_PER_GIB
+    found = {"cpu": str(vcpus * nodes), "memory": f"{memory * nodes}Gi"}
+    for resource, amount in shape.gpu_resources(min(each.gpus for each in shape.types)).items():
+        found[resource] = str(amount * nodes)
+    if shape.efa:
+        found[node_labels.EFA_RESOURCE] = str((shape.types[0].max_efa or 0) * nodes)
+        if pool.counts_huge_pages:
+            pages = shape.resources()["hugepages-2Mi"].removesuffix("Mi")
+            found["hugepages-2Mi"] = f"{int(pages) * nodes}Mi"
+    return found

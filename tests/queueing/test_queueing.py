@@ -1,0 +1,240 @@
+"""Queues have what the pools have, in the names that pods ask by; more than that is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import aws_cdk as cdk
+import jsonschema
+import pytest
+import yaml
+from aws_cdk import aws_eks_v2 as eks
+from aws_cdk import aws_iam as iam
+from syrupy.assertion import SnapshotAssertion
+
+from gpu_constructs import (
+    GpuJob,
+    GpuPod,
+    GpuQueues,
+    JobSets,
+    KarpenterNodePool,
+    KubeRay,
+    Kueue,
+    LeaderWorkerSets,
+    ManagedNodeGroup,
+    NodeShape,
+    TeamQueue,
+    TimeSlicing,
+)
+from gpu_constructs.queueing.kueue import kueue_values
+from tests.chart_values import unknown_values
+from tests.schemas import strict_schema
+from tests.templates import CHART, depends_on, manifests_of, of_type, resources_of
+
+P5 = NodeShape(instance_types=("p5.48xlarge",), efa=True)
+
+
+class App:
+    """Three pools and Kueue."""
+
+    def __init__(self, stack: cdk.Stack, cluster: eks.ICluster) -> None:
+        self.stack, self.cluster = stack, cluster
+        subnets = [cluster.vpc.private_subnets[0]]
+        self.training = ManagedNodeGroup(
+            stack, "Training", cluster=cluster, name="p5", shape=P5, max_nodes=4, subnets=subnets
+        )
+        shared = NodeShape(instance_types=("g6.xlarge",), sharing=TimeSlicing(4))
+        self.notebooks = ManagedNodeGroup(stack, "Notebooks", cluster=cluster, name="l4", shape=shared, max_nodes=2)
+        self.burst = KarpenterNodePool(
+            stack,
+            "Burst",
+            cluster=cluster,
+            name="l40s",
+            shape=NodeShape(instance_types=("g6e.xlarge",)),
+            max_gpus=8,
+            node_role=iam.Role.from_role_name(stack, "Role", "nodes"),
+        )
+        self.kueue = Kueue(stack, "Kueue", cluster=cluster)
+
+    def queues(self, **changes: Any) -> GpuQueues:
+        """Valid queues, with ``changes`` applied."""
+        says: dict[str, Any] = {
+            "kueue": self.kueue,
+            "pools": [self.training, self.notebooks, self.burst],
+            "teams": [
+                TeamQueue(name="research", namespace="research", nodes={"p5": 3}, weight=2),
+                TeamQueue(name="product", namespace="product", nodes={"p5": 1, "l4": 2, "l40s": 8}),
+            ],
+        }
+        return GpuQueues(self.stack, "Queues", cluster=self.cluster, **says | changes)
+
+
+@pytest.fixture
+def app(stack: cdk.Stack, cluster: eks.ICluster) -> App:
+    """Three pools and Kueue."""
+    return App(stack, cluster)
+
+
+def kueues(app: App) -> list[dict[str, Any]]:
+    found = manifests_of(resources_of(app.stack))
+    return [each for each in found if each["apiVersion"].startswith("kueue.x-k8s.io/")]
+
+
+def test_objects(app: App, snapshot_yaml: SnapshotAssertion) -> None:
+    app.queues(topology_levels=["topology.k8s.aws/network-node-layer-1", "kubernetes.io/hostname"])
+
+    assert kueues(app) == snapshot_yaml
+
+
+def test_objects_are_valid_for_their_definitions(app: App, crds: Path) -> None:
+    app.queues(topology_levels=["topology.k8s.aws/network-node-layer-1", "kubernetes.io/hostname"])
+
+    made = kueues(app)
+    assert {each["kind"] for each in made} == {"Topology", "ResourceFlavor", "ClusterQueue", "LocalQueue"}
+    for each in made:
+        jsonschema.validate(each | {"metadata": {}}, strict_schema(crds, each))
+
+
+def test_every_flavor_lists_every_resource_in_one_order(app: App) -> None:
+    app.queues()
+
+    for queue in (each for each in kueues(app) if each["kind"] == "ClusterQueue"):
+        [group] = queue["spec"]["resourceGroups"]
+        for flavor in group["flavors"]:
+            assert [each["name"] for each in flavor["resources"]] == group["coveredResources"]
+
+
+def quotas(app: App, team: str, pool: str) -> dict[str, str]:
+    [queue] = [each for each in kueues(app) if each["kind"] == "ClusterQueue" and each["metadata"]["name"] == team]
+    [flavor] = [each for each in queue["spec"]["resourceGroups"][0]["flavors"] if each["name"] == pool]
+    return {each["name"]: each["nominalQuota"] for each in flavor["resources"]}
+
+
+def test_quotas_follow_from_the_nodes(app: App) -> None:
+    app.queues()
+
+    assert quotas(app, "research", "p5") == {
+        "cpu": str(3 * 192),
+        "memory": f"{3 * 2048}Gi",
+        "nvidia.com/gpu": "24",
+        "vpc.amazonaws.com/efa": "96",
+        "hugepages-2Mi": f"{3 * 10256}Mi",
+        "nvidia.com/gpu.shared": "0",
+    }
+    assert quotas(app, "product", "l4")["nvidia.com/gpu.shared"] == "8"
+    assert quotas(app, "product", "l4")["nvidia.com/gpu"] == "0"
+
+
+def test_a_queued_job_asks_for_nothing_that_its_queue_does_not_count(app: App) -> None:
+    app.queues()
+    pod = GpuPod(image="registry.example.com/train:1.0", gpus=8, efa=32)
+    GpuJob(app.stack, "Job", cluster=app.cluster, pool=app.training, name="train", pod=pod, queue="research")
+
+    [job] = [each for each in manifests_of(resources_of(app.stack)) if each["kind"] == "Job"]
+    [container] = job["spec"]["template"]["spec"]["containers"]
+    # Kueue admits no job that asks for a resource without quota.
+    assert set(container["resources"]["requests"]) <= set(quotas(app, "research", "p5"))
+
+
+def test_queues_come_after_what_they_name(app: App) -> None:
+    app.queues()
+
+    resources = resources_of(app.stack)
+    kinds = {id: next(manifests_of({id: resources[id]}))["kind"] for id in resources if id.startswith("Queues")}
+    [chart] = of_type(resources, CHART)
+    for id, kind in kinds.items():
+        needed = depends_on(resources, id)
+        assert chart in needed
+        if kind == "ClusterQueue":
+            assert {other for other, each in kinds.items() if each == "ResourceFlavor"} <= needed
+
+
+def test_the_configuration_is_what_the_controller_reads(chart_values: Path) -> None:
+    values = kueue_values(ready_minutes=45, fair_sharing=True)
+    defaults = chart_values / "kueue-0.19.yaml"
+
+    assert unknown_values(defaults, values) == []
+    ours = yaml.safe_load(values["managerConfig"]["controllerManagerConfigYaml"])
+    text = yaml.safe_load(defaults.read_text())["managerConfig"]["controllerManagerConfigYaml"]
+    theirs = yaml.safe_load(text)
+    assert (ours["apiVersion"], ours["kind"]) == (theirs["apiVersion"], theirs["kind"])
+    # Some keys stand there as comments only.
+    assert all(f"{key}:" in text for key in ours)
+    assert set(ours["integrations"]["frameworks"]) <= set(theirs["integrations"]["frameworks"])
+    assert "fairSharing" not in str(kueue_values(ready_minutes=45, fair_sharing=False))
+
+
+def test_operators_are_pinned_and_made_once(stack: cdk.Stack, cluster: eks.ICluster) -> None:
+    for operator in (JobSets, LeaderWorkerSets, KubeRay):
+        operator(stack, operator.__name__, cluster=cluster)
+
+    charts = {each["Properties"]["Chart"]: each["Properties"] for each in of_type(resources_of(stack), CHART).values()}
+    assert {name: each["Version"] for name, each in charts.items()} == {
+        "jobset": "0.12.0",
+        "lws": "0.10.0",
+        "kuberay-operator": "1.7.0",
+    }
+    with pytest.raises(ValueError, match=r"Test/Again: cluster must have one helm release 'lws', .* beside"):
+        LeaderWorkerSets(stack, "Again", cluster=cluster)
+
+
+@pytest.mark.parametrize(
+    ("teams", "message"),
+    [
+        (
+            [TeamQueue(name="a", namespace="a", nodes={"p5": 3}), TeamQueue(name="b", namespace="b", nodes={"p5": 2})],
+            r"teams must have at most the 4 nodes of pool 'p5', got 5; admitted jobs would stay Pending",
+        ),
+        ([TeamQueue(name="a", namespace="a", nodes={"p4": 1})], r"team 'a' must have nodes of p5, l4, l40s, got 'p4'"),
+        (
+            [TeamQueue(name="a", namespace="a", nodes={}), TeamQueue(name="a", namespace="b", nodes={})],
+            r"teams must differ in name, got a, a",
+        ),
+    ],
+)
+def test_refuses_teams(app: App, teams: list[TeamQueue], message: str) -> None:
+    with pytest.raises(ValueError, match=f"Test/Queues: {message}"):
+        app.queues(teams=teams)
+
+
+def test_accepts_all_nodes_given_away(app: App) -> None:
+    assert app.queues(teams=[TeamQueue(name="a", namespace="a", nodes={"p5": 4, "l4": 2, "l40s": 8})])
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"kueue": "kueue"}, r"kueue must be a Kueue, got 'kueue'"),
+        ({"pools": []}, r"pools must be a list of pools, got \[\]"),
+        ({"pools": ["p5"]}, r"pool must be a pool such as a ManagedNodeGroup"),
+        ({"teams": ["research"]}, r"teams must be a list of TeamQueue, got \['research'\]"),
+    ],
+)
+def test_refuses(app: App, changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(TypeError, match=f"Test/Queues: {message}"):
+        app.queues(**changes)
+
+
+def test_refuses_a_pool_of_a_size_that_only_deployment_tells(stack: cdk.Stack, cluster: eks.ICluster) -> None:
+    app = App(stack, cluster)
+    size = cdk.CfnParameter(stack, "Size", type="Number").value_as_number
+    shape = NodeShape(instance_types=("g6.xlarge",))
+    pool = ManagedNodeGroup(stack, "Unknown", cluster=cluster, name="unknown", shape=shape, max_nodes=size)  # type: ignore[arg-type]
+
+    with pytest.raises(ValueError, match="pools must have a size known at synth, got 'unknown' with a token"):
+        app.queues(pools=[pool], teams=[TeamQueue(name="a", namespace="a", nodes={})])
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "message"),
+    [
+        ({"name": "My Team"}, ValueError, r"team queue: name must be 1 to 63"),
+        ({"nodes": ["p5"]}, TypeError, r"team queue 'a': nodes must map pools to numbers"),
+        ({"nodes": {"p5": -1}}, ValueError, r"nodes\['p5'\] must be at least 0, got -1"),
+        ({"weight": 0}, ValueError, r"weight must be at least 1, got 0"),
+    ],
+)
+def test_refuses_a_team(changes: dict[str, Any], error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        TeamQueue(**{"name": "a", "namespace": "a", "nodes": {}} | changes)
