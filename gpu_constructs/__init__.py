@@ -19,7 +19,10 @@ if TYPE_CHECKING:
     from gpu_constructs.cluster.private_endpoints import PrivateEndpoints
     from gpu_constructs.cluster.system_nodes import SystemNodes
     from gpu_constructs.devices.device_plugin import DevicePlugin
+    from gpu_constructs.devices.dra_driver import DraDriver
     from gpu_constructs.devices.efa_device_plugin import EfaDevicePlugin
+    from gpu_constructs.devices.gpu_operator import GpuOperator
+    from gpu_constructs.devices.shared_gpu_claim import SharedGpuClaim
     from gpu_constructs.hardware.catalogue import InstanceType, catalogue, instance_type
     from gpu_constructs.hardware.search import find_instance_types
     from gpu_constructs.metrics.dcgm_exporter import DcgmExporter
@@ -39,6 +42,7 @@ if TYPE_CHECKING:
     from gpu_constructs.pools.custom_image import CustomImage
     from gpu_constructs.pools.disk import Disk
     from gpu_constructs.pools.disruption import Budget, Disruption
+    from gpu_constructs.pools.gpu_claim import GpuClaim
     from gpu_constructs.pools.kubelet import Kubelet
     from gpu_constructs.pools.node_repair import NodeRepair, RepairOverride
     from gpu_constructs.pools.node_shape import NodeShape
@@ -72,13 +76,16 @@ __all__ = [
     "DevicePlugin",
     "Disk",
     "Disruption",
+    "DraDriver",
     "EfaDevicePlugin",
     "Exclusive",
+    "GpuClaim",
     "GpuCluster",
     "GpuDeployment",
     "GpuHorizontalAutoscaler",
     "GpuJob",
     "GpuMemory",
+    "GpuOperator",
     "GpuPod",
     "GpuQueues",
     "GpuSmokeTest",
@@ -107,6 +114,7 @@ __all__ = [
     "Reservation",
     "ScalingOptions",
     "SelfManagedNodeGroup",
+    "SharedGpuClaim",
     "Sharing",
     "Spot",
     "SqsQueue",
@@ -138,14 +146,17 @@ _MODULES = {
     "DevicePlugin": "devices.device_plugin",
     "Disk": "pools.disk",
     "Disruption": "pools.disruption",
+    "DraDriver": "devices.dra_driver",
     "EfaDevicePlugin": "devices.efa_device_plugin",
     "Exclusive": "pools.sharing",
     "GPU_TAINT": "pools.taint",
+    "GpuClaim": "pools.gpu_claim",
     "GpuCluster": "cluster.gpu_cluster",
     "GpuDeployment": "workloads.gpu_deployment",
     "GpuHorizontalAutoscaler": "metrics.gpu_horizontal_autoscaler",
     "GpuJob": "workloads.gpu_job",
     "GpuMemory": "metrics.signals",
+    "GpuOperator": "devices.gpu_operator",
     "GpuPod": "workloads.gpu_pod",
     "GpuQueues": "queueing.gpu_queues",
     "GpuSmokeTest": "workloads.smoke_test",
@@ -174,6 +185,7 @@ _MODULES = {
     "Reservation": "pools.capacity",
     "ScalingOptions": "pools.scaling_options",
     "SelfManagedNodeGroup": "nodes.self_managed_node_group",
+    "SharedGpuClaim": "devices.shared_gpu_claim",
     "Sharing": "pools.sharing",
     "Spot": "pools.capacity",
     "SqsQueue": "metrics.signals",

@@ -47,6 +47,8 @@ class Shared(Construct):
         foundation: What must run before controllers do: nodes, network, DNS, credentials.
         sharing: Ways in which pools with a device plugin share their GPUs, by profile.
         serve_sharing: What makes the device plugin serve one more.
+        claimants: Workloads that claim GPUs.
+        dra_driver: What they claim them from.
     """
 
     def __init__(self, scope: Construct, id: str) -> None:
@@ -59,6 +61,8 @@ class Shared(Construct):
         self.foundation: Construct | None = None
         self.sharing: dict[str, Sharing] = {}
         self.serve_sharing: Callable[[Sharing], None] | None = None
+        self.claimants: list[Construct] = []
+        self.dra_driver: Construct | None = None
 
 
 class ClusterRef:
@@ -189,6 +193,20 @@ class ClusterRef:
         shared.serve_sharing = serve
         for sharing in shared.sharing.values():
             serve(sharing)
+
+    def use_claims(self, workload: Construct) -> None:
+        """Have the cluster's DRA driver outlive a workload: without it no pod that has a claim ends."""
+        shared = self.shared(self.stack)
+        shared.claimants.append(workload)
+        if shared.dra_driver is not None:
+            workload.node.add_dependency(shared.dra_driver)
+
+    def serve_claims(self, driver: Construct) -> None:
+        """Have ``driver`` outlive every workload that claims GPUs, those defined before and after."""
+        shared = self.shared(self.stack)
+        shared.dra_driver = driver
+        for workload in shared.claimants:
+            workload.node.add_dependency(driver)
 
     @cached_property
     def stated_version(self) -> str | None:

@@ -145,6 +145,21 @@ EFA_DEVICE_PLUGIN = Chart(
     as_of="2026-08-03",
 )
 
+GPU_OPERATOR = Chart(
+    version="v26.7.0",
+    name="gpu-operator",
+    repository="https://helm.ngc.nvidia.com/nvidia",
+    source="https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/release-notes.html",
+    as_of="2026-08-20",
+)
+DRA_DRIVER = Chart(
+    version="0.4.1",
+    name="dra-driver-nvidia-gpu",
+    repository="oci://registry.k8s.io/dra-driver-nvidia/charts/dra-driver-nvidia-gpu",
+    source="https://github.com/kubernetes-sigs/dra-driver-nvidia-gpu/releases/tag/v0.4.1",
+    as_of="2026-06-30",
+)
+
 DCGM_EXPORTER = Image(
     version="4.5.3-4.8.2-distroless",
     repository="nvcr.io/nvidia/k8s/dcgm-exporter",

@@ -140,8 +140,14 @@ def _refuse_what_auto_mode_cannot(who: object, cluster: ClusterRef, name: str, s
             f"{who}: shape must have instance types whose GPUs EC2 counts, got {', '.join(uncounted)}; Auto Mode takes "
             "a fraction of a GPU for none and never launches it, use a KarpenterNodePool or a ManagedNodeGroup"
         )
-    own = {"image": shape.image, "kubelet": shape.kubelet.config() | shape.kubelet.pulls(), "tags": dict(shape.tags)}
-    for argument, value in (own | {"soci": shape.soci, "disk.snapshot_id": shape.disk.snapshot_id}).items():
+    own: dict[str, object] = {
+        "image": shape.image,
+        "kubelet": shape.kubelet.config() | shape.kubelet.pulls(),
+        "tags": dict(shape.tags),
+    }
+    own |= {"soci": shape.soci, "disk.snapshot_id": shape.disk.snapshot_id}
+    own["device_manager"] = shape.claims_gpus and shape.device_manager
+    for argument, value in own.items():
         if value:
             raise ValueError(f"{who}: shape must be without {argument}, got {value!r}; Auto Mode's nodes take none")
     if not isinstance(shape.sharing, Exclusive):

@@ -97,6 +97,8 @@ def node_overlays(spec: NodePoolSpec) -> list[dict[str, Any]]:
     for a pod, or too many.
     Source: https://karpenter.sh/docs/concepts/nodeoverlays/
     """
+    if spec.shape.claims_gpus:
+        return []
     by_capacity: dict[tuple[tuple[str, int], ...], list[str]] = {}
     for each in spec.shape.types:
         offered = {GPU_RESOURCE: 0} | spec.shape.gpu_resources(each.gpus)

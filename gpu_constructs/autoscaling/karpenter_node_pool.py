@@ -28,7 +28,7 @@ from gpu_constructs.pools.capacity import Capacity, OnDemand
 from gpu_constructs.pools.disruption import Disruption
 from gpu_constructs.pools.node_shape import NodeShape
 from gpu_constructs.pools.operating_system import OperatingSystem
-from gpu_constructs.versions import AMI_RELEASES
+from gpu_constructs.versions import AMI_RELEASES, KARPENTER
 
 # What follows the "@" in `alias: <family>@<release>` of an EC2NodeClass.
 _RELEASES: dict[OperatingSystem, re.Pattern[str]] = {
@@ -113,6 +113,7 @@ class KarpenterNodePool(Construct):
         )
         refuse_unless_launchable(who, spec)
         _refuse_lost_settings(who, shape)
+        _refuse_unseen_claims(who, spec)
         role = _role(who, karpenter, node_role)
         release = _ami_release(who, shape, ami_release)
         chosen = spec.subnets(ref, subnets, who=who)
@@ -184,6 +185,15 @@ def _refuse_lost_settings(who: object, shape: NodeShape) -> None:
         raise ValueError(
             f"{who}: shape must leave kubelet.parallel_image_pulls out on bottlerocket, got "
             f"{shape.kubelet.parallel_image_pulls}; Karpenter drops that setting"
+        )
+
+
+def _refuse_unseen_claims(who: object, spec: NodePoolSpec) -> None:
+    # Source: karpenter-provider-aws v1.14.1 pkg/operator/options: IGNORE_DRA_REQUESTS is true
+    if spec.shape.claims_gpus and spec.replicas is None:
+        raise ValueError(
+            f"{who}: replicas must be given with device_manager='dra', got None; Karpenter {KARPENTER.version} "
+            "looks at no pod that claims a device"
         )
 
 

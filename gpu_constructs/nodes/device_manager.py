@@ -7,6 +7,6 @@ from gpu_constructs.pools.node_shape import NodeShape
 
 
 def serve_gpus(cluster: ClusterRef, shape: NodeShape) -> None:
-    """Tell the cluster's device plugin how the nodes share their GPUs, where it manages them."""
-    if shape.device_manager == "device-plugin":
+    """Tell what manages the GPUs of the nodes how these share them, where that is a device plugin of the cluster."""
+    if shape.managed_by in ("device-plugin", "gpu-operator"):
         cluster.use_sharing(shape.sharing)

@@ -67,6 +67,21 @@ def refuse_unless_sizes(who: object, min_nodes: object, max_nodes: object) -> No
         raise ValueError(f"{who}: max_nodes must be at least min_nodes, got {max_nodes} and {min_nodes}")
 
 
+def refuse_empty_with_claims(who: object, shape: NodeShape, min_nodes: object) -> None:
+    """Refuse a group that may be empty while pods claim its GPUs.
+
+    Source: kubernetes/autoscaler cluster-autoscaler-1.36.1 cloudprovider/aws has no template with ResourceSlices
+
+    Raises:
+        ValueError: It may have no node.
+    """
+    if shape.claims_gpus and min_nodes == 0:
+        raise ValueError(
+            f"{who}: min_nodes must be at least 1 with device_manager='dra', got 0; cluster autoscaler knows the "
+            "devices of a node it can look at only, and never launches the first"
+        )
+
+
 def refuse_unless_initial_nodes(who: object, initial_nodes: object, min_nodes: object, max_nodes: object) -> None:
     """Refuse a first size outside the limits.
 

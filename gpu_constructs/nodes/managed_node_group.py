@@ -18,6 +18,7 @@ from gpu_constructs.nodes.bootstrap import Bootstrap, membership
 from gpu_constructs.nodes.device_manager import serve_gpus
 from gpu_constructs.nodes.group_arguments import (
     CLOSED_MAX,
+    refuse_empty_with_claims,
     refuse_unless_block_sizes,
     refuse_unless_group,
     refuse_unless_initial_nodes,
@@ -102,6 +103,7 @@ class ManagedNodeGroup(Construct):
         refuse_unless_group(who, name=name, shape=shape, capacity=capacity)
         refuse_unless_role(who, "role", role)
         refuse_unless_sizes(who, min_nodes, max_nodes)
+        refuse_empty_with_claims(who, shape, min_nodes)
         refuse_unless_initial_nodes(who, initial_nodes, min_nodes, max_nodes)
         refuse_unless_block_sizes(who, capacity, min_nodes, max_nodes)
         refuse_unless_values(who, bootstrap=bootstrap, repair=repair, scaling_options=scaling_options)

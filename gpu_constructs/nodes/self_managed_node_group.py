@@ -18,6 +18,7 @@ from gpu_constructs.nodes.addresses import check_addresses
 from gpu_constructs.nodes.bootstrap import Bootstrap, membership
 from gpu_constructs.nodes.device_manager import serve_gpus
 from gpu_constructs.nodes.group_arguments import (
+    refuse_empty_with_claims,
     refuse_unless_block_sizes,
     refuse_unless_group,
     refuse_unless_sizes,
@@ -93,6 +94,7 @@ class SelfManagedNodeGroup(Construct):
         ref = cluster_ref(who, cluster)
         refuse_unless_group(who, name=name, shape=shape, capacity=capacity)
         refuse_unless_sizes(who, min_nodes, max_nodes)
+        refuse_empty_with_claims(who, shape, min_nodes)
         refuse_unless_block_sizes(who, capacity, min_nodes, max_nodes)
         refuse_unless_values(who, bootstrap=bootstrap, scaling_options=scaling_options)
         refuse_unless_handled(who, capacity, termination_handler)

@@ -96,6 +96,10 @@ def _bottlerocket_sharing(shape: NodeShape) -> dict[str, Any]:
 
 
 def _plugin_settings(shape: NodeShape) -> dict[str, Any]:
+    if shape.claims_gpus:
+        # Bottlerocket 1.63 and newer.
+        # Source: https://docs.aws.amazon.com/eks/latest/userguide/device-management-nvidia-dra-device-plugin.html
+        return {"enabled": False}
     match shape.sharing:
         case TimeSlicing(replicas=replicas):
             slicing = {"replicas": replicas, "rename-by-default": True, "fail-requests-greater-than-one": True}

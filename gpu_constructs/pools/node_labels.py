@@ -15,6 +15,10 @@ SHARING = "gpu-constructs.io/sharing"
 EFA = "gpu-constructs.io/efa"
 EFA_RESOURCE = "vpc.amazonaws.com/efa"
 
+# The GPU Operator gives a node's device plugin the part of its configuration that this label names.
+# Source: https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/gpu-sharing.html
+OPERATOR_CONFIG = "nvidia.com/device-plugin.config"
+
 # NVIDIA's charts select nodes by it. nodeadm sets it itself only for Kubernetes 1.35 and newer.
 GPU_PRESENT = "nvidia.com/gpu.present"
 

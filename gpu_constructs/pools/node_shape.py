@@ -16,7 +16,7 @@ from gpu_constructs.pools.operating_system import (
     DeviceManager,
     OperatingSystem,
     Volume,
-    device_manager_of,
+    device_manager_for,
     refuse_unless_operating_system,
     volumes_of,
 )
@@ -60,6 +60,8 @@ class NodeShape:
         placement_group: Name of a placement group of strategy ``cluster``, which EC2 fills in one rack. It makes
             capacity harder to get, and a reservation has a place of its own.
         sharing: How pods share a GPU: `Exclusive`, `TimeSlicing`, `Mps` or `Mig`.
+        device_manager: Who tells Kubernetes of the GPUs: `DevicePlugin`, `GpuOperator`, `DraDriver`, or the image of
+            Bottlerocket itself. Default: ``device-plugin`` on AL2023.
         kubelet: Settings of kubelet.
         soci: Pull and unpack an image in parallel streams. Where images lie on EBS it takes a volume of at least
             600 MiB/s.
@@ -83,6 +85,7 @@ class NodeShape:
     efa: bool = False
     placement_group: str | None = None
     sharing: Sharing = field(default_factory=Exclusive)
+    device_manager: DeviceManager | None = None
     kubelet: Kubelet = field(default_factory=Kubelet)
     soci: bool = False
     image: CustomImage | None = None
@@ -105,6 +108,7 @@ class NodeShape:
                 "node shape: sharing must be Exclusive(), TimeSlicing(4), Mps(4) or Mig(geometry={...}), got "
                 f"{self.sharing!r}"
             )
+        device_manager_for("node shape", self.operating_system, self.device_manager)
         _refuse_wrong_type("kubelet", self.kubelet, Kubelet, "Kubelet(max_pods=50)")
         _refuse_wrong_type("soci", self.soci, bool, "True")
         _refuse_wrong_type("raid0", self.raid0, bool, "True")
@@ -126,6 +130,8 @@ class NodeShape:
         if self.efa:
             _refuse_without_efa(self.types)
         refuse_unless_shareable("node shape", self.sharing, self.types, self.operating_system)
+        if self.claims_gpus:
+            _refuse_shares_of_claims(self.sharing, self.operating_system)
         self._refuse_slow_soci()
         self._refuse_lost_snapshot()
 
@@ -167,9 +173,14 @@ class NodeShape:
         return self.types[0].architecture
 
     @property
-    def device_manager(self) -> DeviceManager:
-        """Who advertises the GPUs of these nodes."""
-        return device_manager_of(self.operating_system)
+    def claims_gpus(self) -> bool:
+        """Whether pods claim the GPUs (Dynamic Resource Allocation) instead of asking for a resource."""
+        return self.managed_by == "dra"
+
+    @property
+    def managed_by(self) -> DeviceManager:
+        """Who tells Kubernetes of the GPUs."""
+        return device_manager_for("node shape", self.operating_system, self.device_manager)
 
     @property
     def volumes(self) -> tuple[Volume, ...]:
@@ -200,15 +211,18 @@ class NodeShape:
 
     def node_labels(self, pool: str) -> dict[str, str]:
         """Return every label of a node of the pool that is called ``pool``."""
-        ours = {node_labels.POOL: pool, node_labels.DEVICE_MANAGER: self.device_manager}
+        ours = {node_labels.POOL: pool, node_labels.DEVICE_MANAGER: self.managed_by}
         # Cluster autoscaler waits for nvidia.com/gpu on a node with this label: for ever where it has another name.
         # Source: kubernetes/autoscaler cluster-autoscaler-1.36.1 processors/customresources/gpu_processor.go
-        if node_labels.GPU_RESOURCE in self.gpu_resources(1):
+        if node_labels.GPU_RESOURCE in self.gpu_resources(1) and not self.claims_gpus:
             ours[node_labels.ACCELERATOR] = self.accelerator_label
         if not isinstance(self.sharing, Exclusive):
             ours[node_labels.SHARING] = self.sharing.profile
-        # Never on Bottlerocket: NVIDIA's charts would start a second device plugin there.
-        present = {node_labels.GPU_PRESENT: "true"} if self.device_manager == "device-plugin" else {}
+            if self.managed_by == "gpu-operator" and not isinstance(self.sharing, Mig):
+                ours[node_labels.OPERATOR_CONFIG] = self.sharing.profile
+        # Never on Bottlerocket or with claims: NVIDIA's charts would start a second device manager there.
+        by_daemon_set = self.managed_by in ("device-plugin", "gpu-operator")
+        present = {node_labels.GPU_PRESENT: "true"} if by_daemon_set else {}
         efa = {node_labels.EFA: "true"} if self.efa else {}
         return ours | present | efa | dict(self.labels)
 
@@ -221,8 +235,8 @@ class NodeShape:
 
     def resources(self) -> dict[str, str]:
         """Return what a node offers that EC2 does not report, by resource name: the least of all types."""
-        gpus = self.gpu_resources(min(each.gpus for each in self.types))
-        # What EC2 reports is no longer there where shares have another name.
+        gpus = {} if self.claims_gpus else self.gpu_resources(min(each.gpus for each in self.types))
+        # What EC2 reports is no longer there where shares have another name, or GPUs are claimed.
         found = {resource: str(amount) for resource, amount in ({node_labels.GPU_RESOURCE: 0} | gpus).items()}
         found["ephemeral-storage"] = f"{self.ephemeral_storage_gib}Gi"
         if self.kubelet.max_pods is not None:
@@ -279,6 +293,15 @@ def _refuse_without_efa(types: tuple[InstanceType, ...]) -> None:
         )
     if each.max_efa == 0:
         raise ValueError(f"node shape: efa must be False for {names!r}, which takes no EFA interface, got True")
+
+
+def _refuse_shares_of_claims(sharing: Sharing, operating_system: OperatingSystem) -> None:
+    if isinstance(sharing, Exclusive) or (isinstance(sharing, Mig) and operating_system == "al2023"):
+        return
+    raise ValueError(
+        "node shape: sharing must be Exclusive(), or Mig on al2023, with device_manager='dra', got "
+        f"{sharing!r}; several pods share a GPU by naming one SharedGpuClaim"
+    )
 
 
 def _refuse_mixed_architectures(types: tuple[InstanceType, ...]) -> None:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal, cast, get_args
 
 from gpu_constructs.pools.disk import Disk
 from gpu_constructs.refusals import refuse_unless_one_of
 
 OperatingSystem = Literal["al2023", "bottlerocket"]
-# Who tells kubelet about the GPUs of a node: a DaemonSet of ours, or the image itself.
-DeviceManager = Literal["device-plugin", "bottlerocket"]
+# Who tells Kubernetes about the GPUs of a node: a DaemonSet, or the image itself. The first is the default.
+DeviceManager = Literal["device-plugin", "gpu-operator", "dra", "bottlerocket"]
+_DEVICE_MANAGERS: dict[OperatingSystem, tuple[DeviceManager, ...]] = {
+    "al2023": ("device-plugin", "gpu-operator", "dra"),
+    "bottlerocket": ("bottlerocket", "dra"),
+}
 
 # Bottlerocket's first volume holds the OS only; Karpenter's default size for it.
 # Source: karpenter-provider-aws v1.14.1 pkg/providers/amifamily/bottlerocket.go
@@ -46,9 +50,22 @@ def refuse_unless_operating_system(who: object, operating_system: object) -> Non
     refuse_unless_one_of(who, "operating_system", operating_system, get_args(OperatingSystem))
 
 
-def device_manager_of(operating_system: OperatingSystem) -> DeviceManager:
-    """Return who advertises the GPUs: Bottlerocket's images contain the device plugin, AL2023's do not."""
-    return "bottlerocket" if operating_system == "bottlerocket" else "device-plugin"
+def device_manager_for(who: object, operating_system: OperatingSystem, given: object) -> DeviceManager:
+    """Return who advertises the GPUs. Bottlerocket's images contain the device plugin, AL2023's do not.
+
+    Raises:
+        ValueError: The operating system leaves the GPUs to another.
+    """
+    able = _DEVICE_MANAGERS[operating_system]
+    if given is None:
+        return able[0]
+    if operating_system == "bottlerocket" and given == "gpu-operator":
+        raise ValueError(
+            f"{who}: device_manager must be one of {', '.join(able)} on bottlerocket, whose image has all that the "
+            f"operator would install, got {given!r}"
+        )
+    refuse_unless_one_of(who, "device_manager", given, able)
+    return cast("DeviceManager", given)
 
 
 def volumes_of(operating_system: OperatingSystem, disk: Disk) -> tuple[Volume, ...]:

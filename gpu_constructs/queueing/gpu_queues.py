@@ -123,6 +123,11 @@ def _refuse_unless_pools(who: object, pools: object) -> None:
         raise TypeError(f"{who}: pools must be a list of pools, got {pools!r}")
     for pool in pools:
         refuse_unless_pool(who, pool)
+        if pool.shape.claims_gpus:
+            raise ValueError(
+                f"{who}: pools must offer GPUs as a resource, which a quota counts, got {pool.name!r} with "
+                "device_manager='dra'"
+            )
         if not isinstance(pool.max_nodes, int):
             raise ValueError(f"{who}: pools must have a size known at synth, got {pool.name!r} with a token")
     names = [pool.name for pool in pools]

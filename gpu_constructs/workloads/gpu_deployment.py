@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 from constructs import Construct
 
 from gpu_constructs.cluster_ref import AnyCluster, PathOf, cluster_ref
-from gpu_constructs.delivery import apply_chart
+from gpu_constructs.delivery import apply_manifests
 from gpu_constructs.pools.kubernetes_names import refuse_unless_object_name
 from gpu_constructs.pools.pool import Pool, refuse_unless_pool
 from gpu_constructs.refusals import refuse_unless_whole_number
 from gpu_constructs.versions import DEFAULT_KUBERNETES
 from gpu_constructs.workloads.gpu_pod import GpuPod
+from gpu_constructs.workloads.pod_claim import PodClaim, pod_claim
 from gpu_constructs.workloads.pod_spec import Probes, pod_spec
-
-if TYPE_CHECKING:
-    import cdk8s
 
 _PROBE_SECONDS = 10
 # A server that is busy with a long batch answers late; a restart loads the model anew.
@@ -88,8 +86,10 @@ class GpuDeployment(Construct):
 
         self.name, self.namespace, self.pool, self.pod = name, namespace, pool, pod
         self.replicas = replicas
-        chart = deployment_chart(
+        claim = pod_claim(who, pod, pool, name=name, namespace=namespace)
+        manifests = deployment_manifests(
             who,
+            claim=claim,
             pool=pool,
             name=name,
             pod=pod,
@@ -99,8 +99,10 @@ class GpuDeployment(Construct):
             probes=_probes(health_path, port, startup_minutes),
             traffic=traffic_distribution(version) if same_zone else None,
         )
-        self.resource = apply_chart(self, "Resource", cluster=ref, chart=chart)
+        self.resource = apply_manifests(self, "Resource", cluster=ref, manifests=manifests)
         self.resource.node.add_dependency(pool)
+        if claim is not None:
+            claim.apply(self, ref, self.resource)
 
 
 def traffic_distribution(kubernetes_version: str) -> str:
@@ -109,7 +111,7 @@ def traffic_distribution(kubernetes_version: str) -> str:
     return "PreferClose" if (int(major), int(minor)) <= _PREFER_CLOSE_UNTIL else "PreferSameZone"
 
 
-def deployment_chart(
+def deployment_manifests(
     who: object,
     *,
     pool: Pool,
@@ -120,7 +122,8 @@ def deployment_chart(
     replicas: int | None,
     probes: Probes,
     traffic: str | None,
-) -> cdk8s.Chart:
+    claim: PodClaim | None,
+) -> list[dict[str, Any]]:
     """Return Deployment, Service and disruption budget."""
     import cdk8s
     from cdk8s_plus_28 import k8s
@@ -159,7 +162,7 @@ def deployment_chart(
             template=k8s.PodTemplateSpec(metadata=k8s.ObjectMeta(labels=labels), spec=spec),
         ),
     )
-    service = k8s.KubeService(
+    k8s.KubeService(
         chart,
         "Service",
         metadata=metadata,
@@ -168,16 +171,19 @@ def deployment_chart(
             ports=[k8s.ServicePort(name="http", port=port, target_port=k8s.IntOrString.from_string("http"))],
         ),
     )
-    if traffic is not None:
-        # Newer than the typed classes.
-        service.add_json_patch(cdk8s.JsonPatch.add("/spec/trafficDistribution", traffic))
     k8s.KubePodDisruptionBudget(
         chart,
         "PodDisruptionBudget",
         metadata=metadata,
         spec=k8s.PodDisruptionBudgetSpec(max_unavailable=one, selector=selector),
     )
-    return chart
+    # What is newer than the typed classes, which drop even what a patch adds.
+    made: dict[str, dict[str, Any]] = {each["kind"]: each for each in chart.to_json()}
+    if traffic is not None:
+        made["Service"]["spec"]["trafficDistribution"] = traffic
+    if claim is not None:
+        claim.put_on(made["Deployment"])
+    return list(made.values())
 
 
 def _probes(path: str, port: int, startup_minutes: int) -> Probes:

@@ -5,20 +5,18 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import Any
 
 from constructs import Construct
 
 from gpu_constructs.cluster_ref import AnyCluster, PathOf, cluster_ref
-from gpu_constructs.delivery import apply_chart
+from gpu_constructs.delivery import apply_manifests
 from gpu_constructs.pools.kubernetes_names import refuse_unless_object_name
 from gpu_constructs.pools.pool import Pool, refuse_unless_pool
 from gpu_constructs.refusals import refuse_unless_whole_number
 from gpu_constructs.workloads.gpu_pod import GpuPod
+from gpu_constructs.workloads.pod_claim import PodClaim, pod_claim
 from gpu_constructs.workloads.pod_spec import DO_NOT_DISRUPT, pod_spec
-
-if TYPE_CHECKING:
-    import cdk8s
 
 # Kueue suspends a job with it until the queue has room.
 QUEUE = "kueue.x-k8s.io/queue-name"
@@ -87,8 +85,10 @@ class GpuJob(Construct):
             "active_deadline_seconds": None if max_hours is None else max_hours * 3600,
             "ttl_seconds_after_finished": keep_hours * 3600,
         }
-        chart = job_chart(
+        claim = pod_claim(who, pod, pool, name=name, namespace=namespace)
+        manifest = job_manifest(
             who,
+            claim=claim,
             pool=pool,
             name=name,
             pod=pod,
@@ -96,11 +96,13 @@ class GpuJob(Construct):
             labels={QUEUE: queue} if queue else {},
             limits=limits,
         )
-        self.resource = apply_chart(self, "Resource", cluster=ref, chart=chart)
+        self.resource = apply_manifests(self, "Resource", cluster=ref, manifests=[manifest])
         self.resource.node.add_dependency(pool)
+        if claim is not None:
+            claim.apply(self, ref, self.resource)
 
 
-def job_chart(
+def job_manifest(
     who: object,
     *,
     pool: Pool,
@@ -109,7 +111,8 @@ def job_chart(
     namespace: str,
     labels: Mapping[str, str],
     limits: Mapping[str, int | None],
-) -> cdk8s.Chart:
+    claim: PodClaim | None,
+) -> dict[str, Any]:
     """Return the Job."""
     import cdk8s
     from cdk8s_plus_28 import k8s
@@ -118,19 +121,19 @@ def job_chart(
     named = {"app.kubernetes.io/name": name}
     spec = pod_spec(who, pod, pool, name=name, restart_policy="Never")
     template = k8s.PodTemplateSpec(metadata=k8s.ObjectMeta(labels=named, annotations=DO_NOT_DISRUPT), spec=spec)
-    k8s.KubeJob(
-        chart,
-        "Job",
-        metadata=k8s.ObjectMeta(
-            name=f"{name}-{_fingerprint(pool, pod, limits)}", namespace=namespace, labels=named | dict(labels)
-        ),
-        spec=k8s.JobSpec(template=template, **limits),  # type: ignore[arg-type]
-    )
-    return chart
+    job = k8s.JobSpec(template=template, **limits)  # type: ignore[arg-type]
+    unique = f"{name}-{_fingerprint(k8s.KubeJob.manifest(spec=job), claim)}"
+    metadata = k8s.ObjectMeta(name=unique, namespace=namespace, labels=named | dict(labels))
+    k8s.KubeJob(chart, "Job", metadata=metadata, spec=job)
+    made: dict[str, Any]
+    [made] = chart.to_json()
+    if claim is not None:
+        claim.put_on(made)
+    return made
 
 
-def _fingerprint(pool: Pool, pod: GpuPod, limits: Mapping[str, int | None]) -> str:
-    says = json.dumps([pool.name, repr(pool.shape), repr(pod), dict(limits)])
+def _fingerprint(job: Any, claim: PodClaim | None) -> str:
+    says = json.dumps([job["spec"], claim.name if claim else None], sort_keys=True)
     return hashlib.sha256(says.encode()).hexdigest()[:8]
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
+from gpu_constructs.pools.gpu_claim import GpuClaim
 from gpu_constructs.pools.kubernetes_names import refuse_unless_object_name
 from gpu_constructs.pools.node_labels import EFA_RESOURCE
 from gpu_constructs.pools.node_shape import EFA_HUGEPAGES, NodeShape
@@ -31,6 +32,8 @@ class GpuPod:
         memory_gib: Memory it asks for and may take, in GiB. Default: likewise.
         shm_gib: Size of ``/dev/shm`` in GiB, which counts as the pod's memory; loaders and NCCL pass data through it.
         efa: EFA interfaces, for pools with ``NodeShape(efa=True)``.
+        claim: Name of a `SharedGpuClaim` whose GPU it uses with others, for pools with ``device_manager="dra"``.
+            Default: GPUs of its own.
         mig_profile: Which MIG instances, e.g. ``1g.10gb``. Default: the only one of the pool.
         service_account: Service account. Default: none, and no token of one.
         priority_class: Existing priority class. Default: the cluster's.
@@ -50,6 +53,7 @@ class GpuPod:
     memory_gib: int | None = None
     shm_gib: int = 1
     efa: int = 0
+    claim: str | None = None
     mig_profile: str | None = None
     service_account: str | None = None
     priority_class: str | None = None
@@ -75,7 +79,7 @@ class GpuPod:
         ):
             raise TypeError(f"{who}: env must map names to strings, got {self.env!r}")
         object.__setattr__(self, "env", MappingProxyType(dict(self.env)))
-        for argument in ("service_account", "priority_class"):
+        for argument in ("service_account", "priority_class", "claim"):
             if getattr(self, argument) is not None:
                 refuse_unless_object_name(who, argument, getattr(self, argument))
         if self.memory_gib is not None and self.memory_gib <= self.shm_gib:
@@ -96,7 +100,8 @@ class GpuPod:
         Raises:
             ValueError: No node of the pool has so much.
         """
-        found = {self._gpu_resource(who, shape): str(self.gpus), "memory": f"{self._memory_gib(who, shape)}Gi"}
+        gpus = {self._gpu_resource(who, shape): str(self.gpus)}
+        found = ({} if shape.claims_gpus else gpus) | {"memory": f"{self._memory_gib(who, shape)}Gi"}
         if self.efa:
             most = shape.types[0].max_efa if shape.efa else 0
             if self.efa > (most or 0):
@@ -109,6 +114,23 @@ class GpuPod:
                 # Its part of the pages that the node sets aside for all interfaces.
                 found["hugepages-2Mi"] = f"{EFA_HUGEPAGES * self.efa // (most or 1) * 2}Mi"
         return found
+
+    def gpu_claim(self, who: object, shape: NodeShape) -> GpuClaim | None:
+        """Return the GPUs it claims; ``None`` where it asks for a resource.
+
+        Raises:
+            ValueError: Nobody claims GPUs of the pool.
+        """
+        if not shape.claims_gpus:
+            if self.claim is not None:
+                raise ValueError(
+                    f"{who}: pod must be without claim on a pool that has device_manager={shape.managed_by!r}, got "
+                    f"{self.claim!r}"
+                )
+            return None
+        self._gpu_resource(who, shape)
+        only = next(iter(shape.sharing.geometry)) if isinstance(shape.sharing, Mig) else None
+        return GpuClaim(count=self.gpus, mig_profile=self.mig_profile or only)
 
     def cpu_request(self, who: object, shape: NodeShape) -> str:
         """Return the virtual CPUs it asks for, as a quantity.

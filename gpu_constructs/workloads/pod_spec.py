@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpu_constructs.pools import node_labels
+from gpu_constructs.pools.gpu_claim import REQUEST
 from gpu_constructs.pools.pool import Pool
 from gpu_constructs.workloads.gpu_pod import GpuPod
 
@@ -99,6 +100,7 @@ def _resources(who: object, pod: GpuPod, pool: Pool) -> k8s.ResourceRequirements
     requests = limits | {"cpu": pod.cpu_request(who, pool.shape)}
     quantity = k8s.Quantity.from_string
     return k8s.ResourceRequirements(
+        claims=[k8s.ResourceClaim(name=REQUEST)] if pool.shape.claims_gpus else None,
         requests={key: quantity(value) for key, value in requests.items()},
         limits={key: quantity(value) for key, value in limits.items()},
     )

@@ -59,6 +59,10 @@ class GpuSmokeTest(Construct):
         refuse_unless_image(who, "image", image)
         refuse_unless_object_name(who, "namespace", namespace)
         refuse_unless_pool(who, pool)
+        if pool.shape.claims_gpus:
+            raise ValueError(
+                f"{who}: pool must offer GPUs as a resource, got {pool.name!r} with device_manager='dra'; run a GpuJob"
+            )
 
         chart = smoke_test_chart(pool=pool, image=image, namespace=namespace)
         self.resource = apply_chart(self, "Resource", cluster=ref, chart=chart)

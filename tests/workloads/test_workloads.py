@@ -64,6 +64,7 @@ def test_deployment(stack: cdk.Stack, cluster: eks.ICluster, snapshot_yaml: Snap
     )
 
     made = {each["kind"]: each for each in manifests_of(resources_of(stack)) if each["metadata"]["name"] == "chat"}
+    assert made["Service"]["spec"]["trafficDistribution"] == "PreferSameZone"
     assert [made[kind] for kind in ("Deployment", "Service", "PodDisruptionBudget")] == snapshot_yaml
 
 

@@ -1,0 +1,101 @@
+"""NVIDIA's DRA driver: offers GPUs as devices that pods claim, instead of as a number."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from constructs import Construct
+
+from gpu_constructs.cluster_ref import AnyCluster, PathOf, cluster_ref
+from gpu_constructs.delivery import install_helm_chart, merged
+from gpu_constructs.pools import node_labels
+from gpu_constructs.versions import DRA_DRIVER
+
+NAMESPACE = "dra-driver-nvidia-gpu"
+# resource.k8s.io/v1, the API of the claims, is served from it on.
+# Source: https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocation/
+_FIRST_MINOR = (1, 34)
+
+
+class DraDriver(Construct):
+    """The driver for Dynamic Resource Allocation on the nodes of pools with ``device_manager="dra"``.
+
+    `GpuJob` and `GpuDeployment` on such a pool claim their GPUs; `SharedGpuClaim` is one that several pods use.
+    A `DevicePlugin` may serve the other pools of the cluster: each keeps to its own nodes by their label.
+
+    What DRA cannot do yet: launch a pool's first node (managed groups keep one, Karpenter pools are static), Auto Mode,
+    queues by quota. From Kubernetes 1.36 on a pod that asks for ``nvidia.com/gpu`` may be given a claimed GPU as well,
+    because the driver's device class names that resource.
+    Source: https://docs.aws.amazon.com/eks/latest/userguide/device-management-nvidia-dra-device-plugin.html
+
+    Args:
+        cluster: Cluster to install into; needs a kubectl provider.
+        kubernetes_version: Minor version of an imported cluster. Default: the cluster's own.
+        values: Values of the chart.
+
+    Raises:
+        TypeError: ``cluster`` is no cluster of ``aws_eks_v2``.
+        ValueError: Kubernetes is too old, or the cluster has the driver or no kubectl provider.
+
+    Attributes:
+        chart: The release.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        cluster: AnyCluster,
+        kubernetes_version: str | None = None,
+        values: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(scope, id)
+        who = PathOf(self)
+        ref = cluster_ref(who, cluster, kubectl=True)
+        version = ref.kubernetes_version(kubernetes_version, who=who)
+        major, minor = version.split(".")
+        if (int(major), int(minor)) < _FIRST_MINOR:
+            raise ValueError(
+                f"{who}: kubernetes_version must be 1.34 or newer, got {version!r}; older API servers do not serve "
+                "resource.k8s.io/v1"
+            )
+        ref.claim(who, "DRA driver", why="two offer every GPU twice")
+
+        self.chart = install_helm_chart(
+            self,
+            "Resource",
+            cluster=ref,
+            chart=DRA_DRIVER,
+            namespace=NAMESPACE,
+            create_namespace=True,
+            values=merged(dra_driver_values(), values),
+        )
+        for needed in ref.foundation:
+            self.chart.node.add_dependency(needed)
+        ref.serve_claims(self.chart)
+
+
+def dra_driver_values() -> Mapping[str, Any]:
+    """Return the values of the driver's chart.
+
+    Source: kubernetes-sigs/dra-driver-nvidia-gpu v0.4.1 deployments/helm/dra-driver-nvidia-gpu/values.yaml
+    """
+    ours = {"key": node_labels.DEVICE_MANAGER, "operator": "In", "values": ["dra"]}
+    terms = [{"matchExpressions": [ours]}]
+    return {
+        # The chart refuses to offer GPUs without it.
+        "gpuResourcesEnabledOverride": True,
+        # Channels between nodes of one NVLink network, which GB200 has alone.
+        "resources": {"gpus": {"enabled": True}, "computeDomains": {"enabled": False}},
+        # EKS' images have the driver themselves.
+        "nvidiaDriverRoot": "/",
+        "kubeletPlugin": {
+            "tolerations": [{"operator": "Exists"}],
+            # The chart's own asks for labels of software that is not there.
+            "affinity": {
+                "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+            },
+        },
+    }

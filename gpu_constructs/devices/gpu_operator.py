@@ -1,0 +1,118 @@
+"""NVIDIA's GPU Operator: the device plugin and its helpers, installed by a controller."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import aws_cdk as cdk
+import jsii
+from constructs import Construct
+
+from gpu_constructs.cluster_ref import AnyCluster, PathOf, cluster_ref
+from gpu_constructs.delivery import install_helm_chart, merged
+from gpu_constructs.devices.device_plugin_manifests import plugin_config
+from gpu_constructs.pools import node_labels
+from gpu_constructs.pools.sharing import Exclusive, Sharing
+from gpu_constructs.versions import GPU_OPERATOR
+
+NAMESPACE = "gpu-operator"
+_CONFIG_MAP = "gpu-constructs-device-plugin"
+
+
+class GpuOperator(Construct):
+    """The operator for the nodes of pools with ``device_manager="gpu-operator"``, and for no others.
+
+    It runs the device plugin there, each way of sharing among the pools as a part of its configuration. Driver and
+    container toolkit come with the AL2023 image, MIG is set by the node's own boot script, and metrics are the work of
+    `DcgmExporter`; the operator's own of these are off. NVIDIA supports neither AL2023 nor Bottlerocket with it; AWS
+    documents AL2023.
+
+    Source: https://docs.aws.amazon.com/eks/latest/userguide/ml-eks-optimized-ami.html
+
+    Args:
+        cluster: Cluster to install into; needs a kubectl provider.
+        values: Values of the chart, which itself accepts any.
+
+    Raises:
+        TypeError: ``cluster`` is no cluster of ``aws_eks_v2``.
+        ValueError: The cluster has a device manager or no kubectl provider, or a value switches on what the image has.
+
+    Attributes:
+        chart: The release.
+    """
+
+    def __init__(
+        self, scope: Construct, id: str, *, cluster: AnyCluster, values: Mapping[str, Any] | None = None
+    ) -> None:
+        super().__init__(scope, id)
+        who = PathOf(self)
+        ref = cluster_ref(who, cluster, kubectl=True)
+        for component in ("driver", "toolkit"):
+            if ((values or {}).get(component) or {}).get("enabled"):
+                raise ValueError(
+                    f"{who}: values must leave {component}.enabled False, got True; the image has its own, and both "
+                    "break each other"
+                )
+        ref.claim(who, "device manager", why="two advertise every GPU twice")
+
+        configs: dict[str, str] = {}
+        self.chart = install_helm_chart(
+            self,
+            "Resource",
+            cluster=ref,
+            chart=GPU_OPERATOR,
+            namespace=NAMESPACE,
+            create_namespace=True,
+            values=merged(gpu_operator_values(cdk.Lazy.any(_Configs(configs))), values),
+        )
+        for needed in ref.foundation:
+            self.chart.node.add_dependency(needed)
+
+        def serve(sharing: Sharing) -> None:
+            configs[sharing.profile] = _config(sharing)
+
+        serve(Exclusive())
+        ref.serve_sharing(serve)
+
+
+@jsii.implements(cdk.IStableAnyProducer)
+class _Configs:
+    """The configurations of the device plugin, known when every pool has been defined."""
+
+    def __init__(self, configs: Mapping[str, str]) -> None:
+        self._configs = configs
+
+    def produce(self) -> Any:
+        return dict(sorted(self._configs.items()))
+
+
+def _config(sharing: Sharing) -> str:
+    # JSON is YAML, which is what the plugin reads.
+    return json.dumps(plugin_config(sharing), indent=2)
+
+
+def gpu_operator_values(configs: Any) -> Mapping[str, Any]:
+    """Return the values of the operator's chart.
+
+    Source: NVIDIA/gpu-operator v26.7.0 deployments/gpu-operator/values.yaml
+    """
+    anywhere = [{"operator": "Exists"}]
+    return {
+        "driver": {"enabled": False},
+        "toolkit": {"enabled": False},
+        "migManager": {"enabled": False},
+        "mig": {"strategy": "mixed"},
+        "dcgmExporter": {"enabled": False},
+        "devicePlugin": {
+            # The interfaces belong to EFA's own plugin.
+            "env": [{"name": "MOFED_ENABLED", "value": "false"}],
+            "config": {"create": True, "name": _CONFIG_MAP, "default": Exclusive.profile, "data": configs},
+        },
+        "daemonsets": {"tolerations": anywhere},
+        # The operator works on the nodes where this one finds a GPU.
+        "node-feature-discovery": {
+            "worker": {"tolerations": anywhere, "nodeSelector": {node_labels.DEVICE_MANAGER: "gpu-operator"}}
+        },
+    }

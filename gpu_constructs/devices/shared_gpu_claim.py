@@ -1,0 +1,54 @@
+"""A GPU that several pods claim together."""
+
+from __future__ import annotations
+
+from constructs import Construct
+
+from gpu_constructs.cluster_ref import AnyCluster, PathOf, cluster_ref
+from gpu_constructs.delivery import apply_manifests
+from gpu_constructs.pools.gpu_claim import GpuClaim
+from gpu_constructs.pools.kubernetes_names import refuse_unless_object_name
+
+
+class SharedGpuClaim(Construct):
+    """A claim that every pod with ``GpuPod(claim=<its name>)`` uses, all of them on the node that it was given.
+
+    The pods take turns on the GPU. Each sees all of its memory, and nothing keeps one from taking it.
+
+    Args:
+        cluster: Cluster of the pods; needs a kubectl provider.
+        name: Name of the claim.
+        namespace: Existing namespace, the pods' own.
+        gpu: What is claimed.
+
+    Raises:
+        TypeError: An argument has the wrong type.
+        ValueError: The cluster has no kubectl provider.
+
+    Attributes:
+        name: Name of the claim.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        cluster: AnyCluster,
+        name: str,
+        namespace: str = "default",
+        gpu: GpuClaim = GpuClaim(),  # noqa: B008 - frozen value
+    ) -> None:
+        super().__init__(scope, id)
+        who = PathOf(self)
+        ref = cluster_ref(who, cluster, kubectl=True)
+        if not isinstance(gpu, GpuClaim):
+            raise TypeError(f"{who}: gpu must be a GpuClaim, got {gpu!r}")
+        refuse_unless_object_name(who, "name", name)
+        refuse_unless_object_name(who, "namespace", namespace)
+
+        self.name = name
+        self.resource = apply_manifests(
+            self, "Resource", cluster=ref, manifests=[gpu.claim(name=name, namespace=namespace)]
+        )
+        ref.use_claims(self.resource)

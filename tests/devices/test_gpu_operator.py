@@ -1,0 +1,89 @@
+"""GpuOperator installs what AL2023's image lacks, on the nodes of its pools and on no others."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import aws_cdk as cdk
+import pytest
+from aws_cdk import aws_eks_v2 as eks
+
+from gpu_constructs import DevicePlugin, GpuOperator, ManagedNodeGroup, NodeShape, TimeSlicing
+from gpu_constructs.devices.gpu_operator import gpu_operator_values
+from tests.chart_values import unknown_values
+from tests.templates import CHART, only, resources_of
+
+SHARED = NodeShape(instance_types=("g6.xlarge",), device_manager="gpu-operator", sharing=TimeSlicing(4))
+
+
+def values(stack: cdk.Stack) -> dict[str, Any]:
+    return dict(json.loads(only(resources_of(stack), CHART)["Values"]))
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_every_way_of_sharing_is_a_part_of_its_configuration(
+    stack: cdk.Stack, cluster: eks.ICluster, first: bool
+) -> None:
+    if first:
+        GpuOperator(stack, "Operator", cluster=cluster)
+    ManagedNodeGroup(stack, "Pool", cluster=cluster, name="l4", shape=SHARED, max_nodes=2)
+    if not first:
+        GpuOperator(stack, "Operator", cluster=cluster)
+
+    config = values(stack)["devicePlugin"]["config"]
+    assert config["data"].keys() == {"exclusive", "time-slicing-4"}
+    assert config["default"] in config["data"]
+    asked = SHARED.node_labels("l4")["nvidia.com/device-plugin.config"]
+    [resource] = json.loads(config["data"][asked])["sharing"]["timeSlicing"]["resources"]
+    assert resource == {"name": "nvidia.com/gpu", "replicas": 4}
+
+
+def test_only_its_own_nodes_are_searched_for_gpus() -> None:
+    selected = gpu_operator_values({})["node-feature-discovery"]["worker"]["nodeSelector"]
+    others = NodeShape(instance_types=("g6.xlarge",), operating_system="bottlerocket").node_labels("l4")
+
+    assert selected.items() <= SHARED.node_labels("l4").items()
+    assert not selected.items() <= others.items()
+
+
+def test_its_pods_tolerate_every_taint() -> None:
+    found = gpu_operator_values({})
+
+    for each in (found["daemonsets"], found["node-feature-discovery"]["worker"]):
+        assert each["tolerations"] == [{"operator": "Exists"}]
+
+
+def test_chart_is_pinned(stack: cdk.Stack, cluster: eks.ICluster) -> None:
+    GpuOperator(stack, "Operator", cluster=cluster, values={"devicePlugin": {"hostNetwork": True}})
+
+    properties = only(resources_of(stack), CHART)
+    assert (properties["Chart"], properties["Version"]) == ("gpu-operator", "v26.7.0")
+    assert values(stack)["devicePlugin"].keys() == {"env", "config", "hostNetwork"}
+
+
+def test_every_chart_value_exists(chart_values: Path) -> None:
+    ours = dict(gpu_operator_values({"exclusive": "{}"}))
+    feature_discovery = ours.pop("node-feature-discovery")
+
+    defaults = chart_values / "gpu-operator-v26.7.0.yaml"
+    assert unknown_values(defaults, ours) == []
+    # A chart of its own, whose other values the operator's file does not repeat.
+    assert unknown_values(defaults, {"node-feature-discovery": feature_discovery}) == [
+        "node-feature-discovery.worker.nodeSelector.gpu-constructs.io/device-manager"
+    ]
+    assert unknown_values(defaults, {"driver": {"enable": False}}) == ["driver.enable"]
+
+
+@pytest.mark.parametrize("component", ["driver", "toolkit"])
+def test_refuses_what_the_image_has(stack: cdk.Stack, cluster: eks.ICluster, component: str) -> None:
+    with pytest.raises(ValueError, match=f"Test/Operator: values must leave {component}.enabled False, got True"):
+        GpuOperator(stack, "Operator", cluster=cluster, values={component: {"enabled": True}})
+
+
+def test_refuses_a_second_device_manager(stack: cdk.Stack, cluster: eks.ICluster) -> None:
+    DevicePlugin(stack, "Plugin", cluster=cluster)
+
+    with pytest.raises(ValueError, match="Test/Operator: cluster must have one device manager"):
+        GpuOperator(stack, "Operator", cluster=cluster)
