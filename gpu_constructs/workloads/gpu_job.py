@@ -14,6 +14,7 @@ from gpu_constructs.delivery import apply_manifests
 from gpu_constructs.pools.kubernetes_names import refuse_unless_object_name
 from gpu_constructs.pools.pool import Pool, refuse_unless_pool
 from gpu_constructs.refusals import refuse_unless_whole_number
+from gpu_constructs.workloads.gang import make_gang, refuse_unless_gang
 from gpu_constructs.workloads.gpu_pod import GpuPod
 from gpu_constructs.workloads.pod_claim import PodClaim, pod_claim
 from gpu_constructs.workloads.pod_spec import DO_NOT_DISRUPT, pod_spec
@@ -41,6 +42,9 @@ class GpuJob(Construct):
         max_hours: Time after which the Job is ended. Default: none.
         keep_hours: How long a finished Job and its logs stay.
         queue: Local queue of Kueue. Default: it starts at once.
+        gang: The pods work together: each has an index and a host name, and ``torchrun`` finds the others by its
+            environment (``PET_NNODES``, ``PET_NODE_RANK``, ``PET_MASTER_ADDR``, ``PET_MASTER_PORT``). Take a queue
+            for it: without one some pods hold GPUs while others wait for a node.
 
     Raises:
         TypeError: An argument has the wrong type.
@@ -63,6 +67,7 @@ class GpuJob(Construct):
         max_hours: int | None = None,
         keep_hours: int = 24,
         queue: str | None = None,
+        gang: bool = False,
     ) -> None:
         super().__init__(scope, id)
         who = PathOf(self)
@@ -85,10 +90,13 @@ class GpuJob(Construct):
             "active_deadline_seconds": None if max_hours is None else max_hours * 3600,
             "ttl_seconds_after_finished": keep_hours * 3600,
         }
+        if not isinstance(gang, bool):
+            raise TypeError(f"{who}: gang must be True or False, got {gang!r}")
         claim = pod_claim(who, pod, pool, name=name, namespace=namespace)
         manifest = job_manifest(
             who,
             claim=claim,
+            gang=gang,
             pool=pool,
             name=name,
             pod=pod,
@@ -96,7 +104,11 @@ class GpuJob(Construct):
             labels={QUEUE: queue} if queue else {},
             limits=limits,
         )
-        self.resource = apply_manifests(self, "Resource", cluster=ref, manifests=[manifest])
+        manifests = [manifest]
+        if gang:
+            refuse_unless_gang(who, job=manifest["metadata"]["name"], pods=pods, parallel=parallel)
+            manifests.append(make_gang(manifest))
+        self.resource = apply_manifests(self, "Resource", cluster=ref, manifests=manifests)
         self.resource.node.add_dependency(pool)
         if claim is not None:
             claim.apply(self, ref, self.resource)
@@ -112,6 +124,7 @@ def job_manifest(
     labels: Mapping[str, str],
     limits: Mapping[str, int | None],
     claim: PodClaim | None,
+    gang: bool,
 ) -> dict[str, Any]:
     """Return the Job."""
     import cdk8s
@@ -122,7 +135,7 @@ def job_manifest(
     spec = pod_spec(who, pod, pool, name=name, restart_policy="Never")
     template = k8s.PodTemplateSpec(metadata=k8s.ObjectMeta(labels=named, annotations=DO_NOT_DISRUPT), spec=spec)
     job = k8s.JobSpec(template=template, **limits)  # type: ignore[arg-type]
-    unique = f"{name}-{_fingerprint(k8s.KubeJob.manifest(spec=job), claim)}"
+    unique = f"{name}-{_fingerprint(k8s.KubeJob.manifest(spec=job), claim, gang)}"
     metadata = k8s.ObjectMeta(name=unique, namespace=namespace, labels=named | dict(labels))
     k8s.KubeJob(chart, "Job", metadata=metadata, spec=job)
     made: dict[str, Any]
@@ -132,8 +145,8 @@ def job_manifest(
     return made
 
 
-def _fingerprint(job: Any, claim: PodClaim | None) -> str:
-    says = json.dumps([job["spec"], claim.name if claim else None], sort_keys=True)
+def _fingerprint(job: Any, claim: PodClaim | None, gang: bool) -> str:
+    says = json.dumps([job["spec"], claim.name if claim else None, gang], sort_keys=True)
     return hashlib.sha256(says.encode()).hexdigest()[:8]
 
 
