@@ -11,7 +11,7 @@ export CDK_DISABLE_CLI_TELEMETRY := true
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help synth diff test check snapshots bench catalogue constraints clean
+.PHONY: help synth diff test check snapshots bench catalogue examples constraints clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -41,6 +41,9 @@ bench: $(VENV)/.synth ## Time synth against a hand-written app, and its growth w
 
 catalogue: $(VENV)/.dev ## Write the instance catalogue anew
 	python tools/build_catalogue.py
+
+examples: ## Write docs/examples.md anew
+	$(PYTHON) tools/write_examples.py
 
 constraints: $(VENV)/.dev ## Resolve constraints.txt anew; run it with PYTHON=python3.10
 	python tools/write_constraints.py

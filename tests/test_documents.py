@@ -11,6 +11,7 @@ import pytest
 import gpu_constructs
 from stacks.options import GpuClusterOptions, PoolOptions
 from tests.conftest import ROOT
+from tools import write_examples
 
 README = (ROOT / "README.md").read_text()
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]
@@ -22,6 +23,11 @@ def test_readmes_example_is_the_example() -> None:
 
     assert source.endswith(shown)
     assert source.removesuffix(shown).strip().count("\n") == 0
+
+
+def test_every_example_is_shown_from_its_file() -> None:
+    assert {each.parent.name for each in (ROOT / "examples").glob("*/app.py")} == set(write_examples.EXAMPLES)
+    assert write_examples.DOCUMENT.read_text() == write_examples.document(), "run: make examples"
 
 
 def test_readme_names_every_public_name_and_option() -> None:

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -38,7 +39,77 @@ def test_every_stack_of_an_example_has_gpu_nodes_and_their_plugin(name: str, tmp
 
 
 def test_every_example_is_tried() -> None:
-    assert {each.parent.name for each in EXAMPLES} == {"existing_cluster", "fleet", "quickstart", "reference_stacks"}
+    assert {each.parent.name for each in EXAMPLES} == {
+        "dra_pool",
+        "existing_cluster",
+        "fleet",
+        "llm_service",
+        "mig_on_p5",
+        "multi_node_training",
+        "quickstart",
+        "reference_stacks",
+        "shared_notebooks",
+    }
+
+
+def gpu_requests(resources: Resources) -> dict[str, dict[str, Any]]:
+    """What the pods of each workload ask for, without CPU and memory."""
+    found = {}
+    for each in manifests_of(resources):
+        if each["kind"] in ("Deployment", "Job") and each["metadata"]["namespace"] == "default":
+            [container] = each["spec"]["template"]["spec"]["containers"]
+            resources_of_it = container["resources"]
+            limits = {key: value for key, value in resources_of_it["limits"].items() if "." in key}
+            found[each["kind"]] = limits | {"claims": resources_of_it.get("claims", [])}
+    return found
+
+
+def test_notebooks_share_their_gpus(tmp_path: Path) -> None:
+    [resources] = synthesize(ROOT / "examples" / "shared_notebooks" / "app.py", tmp_path).values()
+
+    assert gpu_requests(resources) == {"Deployment": {"nvidia.com/gpu.shared": "1", "claims": []}}
+    [overlay] = [each for each in manifests_of(resources) if each["kind"] == "NodeOverlay"]
+    assert overlay["spec"]["capacity"] == {"nvidia.com/gpu": "0", "nvidia.com/gpu.shared": "4"}
+
+
+def test_a_language_model_sleeps_until_a_request_waits(tmp_path: Path) -> None:
+    [resources] = synthesize(ROOT / "examples" / "llm_service" / "app.py", tmp_path).values()
+
+    made = {each["kind"]: each for each in manifests_of(resources)}
+    scaled = made["ScaledObject"]["spec"]
+    assert scaled["minReplicaCount"] == 0
+    assert [each["type"] for each in scaled["triggers"]] == ["aws-sqs-queue", "prometheus"]
+    assert "replicas" not in made["Deployment"]["spec"]
+
+
+def test_small_models_take_an_instance_each(tmp_path: Path) -> None:
+    [resources] = synthesize(ROOT / "examples" / "mig_on_p5" / "app.py", tmp_path).values()
+
+    assert gpu_requests(resources) == {"Deployment": {"nvidia.com/mig-1g.10gb": "1", "claims": []}}
+    tags = [each["Properties"].get("Tags", {}) for each in of_type(resources, "AWS::EKS::Nodegroup").values()]
+    counted = "k8s.io/cluster-autoscaler/node-template/resources/nvidia.com/mig-1g.10gb"
+    assert [each[counted] for each in tags if counted in each] == ["56"]
+
+
+def test_pods_claim_their_gpus(tmp_path: Path) -> None:
+    [resources] = synthesize(ROOT / "examples" / "dra_pool" / "app.py", tmp_path).values()
+
+    claims = {"claims": [{"name": "gpu"}]}
+    assert gpu_requests(resources) == {"Deployment": claims, "Job": claims}
+    kinds = [each["kind"] for each in manifests_of(resources)]
+    assert (kinds.count("ResourceClaim"), kinds.count("ResourceClaimTemplate")) == (1, 1)
+
+
+def test_training_waits_in_a_queue_that_has_all_it_needs(tmp_path: Path) -> None:
+    [resources] = synthesize(ROOT / "examples" / "multi_node_training" / "app.py", tmp_path).values()
+
+    made = {each["kind"]: each for each in manifests_of(resources)}
+    [group] = made["ClusterQueue"]["spec"]["resourceGroups"]
+    quota = {each["name"]: each["nominalQuota"] for each in group["flavors"][0]["resources"]}
+    asked = gpu_requests(resources)["Job"]
+    assert int(quota["nvidia.com/gpu"]) == 4 * int(asked["nvidia.com/gpu"])
+    assert int(quota["vpc.amazonaws.com/efa"]) == 4 * int(asked["vpc.amazonaws.com/efa"])
+    assert made["Job"]["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == made["LocalQueue"]["metadata"]["name"]
 
 
 def test_a_fleet_is_the_same_platform_in_every_place(tmp_path: Path) -> None:

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
+import aws_cdk as cdk
 from constructs import Construct
 
 from gpu_constructs.cluster_ref import AnyCluster, PathOf, cluster_ref
-from gpu_constructs.delivery import install_helm_chart
-from gpu_constructs.refusals import refuse_unless_whole_number
+from gpu_constructs.delivery import apply_manifests, install_helm_chart
+from gpu_constructs.pod_identity import PodIdentity, policy_document
+from gpu_constructs.refusals import is_token, refuse_unless_whole_number
 from gpu_constructs.versions import KUBE_PROMETHEUS_STACK
+from gpu_constructs.workloads.gpu_deployment import GpuDeployment
 
 NAMESPACE = "monitoring"
+# Named here where a role belongs to it.
+_SERVICE_ACCOUNT = "prometheus"
+_WORKSPACE = re.compile(r"arn:[\w-]+:aps:[\w-]+:\d{12}:workspace/ws-[\w-]+")
 
 
 class PrometheusStack(Construct):
@@ -23,6 +31,8 @@ class PrometheusStack(Construct):
         storage_gib: Volume of Prometheus, in GiB; 0 for one that is lost with its pod.
         storage_class: Storage class of that volume. Default: the cluster's default class.
         retention_days: How long metrics stay.
+        workspace_arn: Workspace of Amazon Managed Service for Prometheus to which it sends all of them too.
+            Default: none.
 
     Raises:
         TypeError: An argument has the wrong type.
@@ -42,14 +52,17 @@ class PrometheusStack(Construct):
         storage_gib: int = 50,
         storage_class: str | None = None,
         retention_days: int = 15,
+        workspace_arn: str | None = None,
     ) -> None:
         super().__init__(scope, id)
         who = PathOf(self)
         ref = cluster_ref(who, cluster, kubectl=True)
         refuse_unless_whole_number(who, "storage_gib", storage_gib, least=0)
         refuse_unless_whole_number(who, "retention_days", retention_days, least=1)
+        sends = None if workspace_arn is None else RemoteWrite.to(self, who, workspace_arn)
         ref.claim(who, "Prometheus", why="both are the helm release 'kube-prometheus-stack'")
 
+        self._cluster = ref
         # The chart's service has the release's name.
         self.url = f"http://{KUBE_PROMETHEUS_STACK.name}-prometheus.{NAMESPACE}.svc:9090"
         self.chart = install_helm_chart(
@@ -59,13 +72,96 @@ class PrometheusStack(Construct):
             chart=KUBE_PROMETHEUS_STACK,
             namespace=NAMESPACE,
             create_namespace=True,
-            values=stack_values(storage_gib=storage_gib, storage_class=storage_class, retention_days=retention_days),
+            values=stack_values(
+                storage_gib=storage_gib, storage_class=storage_class, retention_days=retention_days, sends=sends
+            ),
         )
+        if sends is not None:
+            identity = PodIdentity(
+                self,
+                "Identity",
+                cluster_name=ref.name_token,
+                namespace=NAMESPACE,
+                service_account=_SERVICE_ACCOUNT,
+                policies={"Send": policy_document([sends.statement()])},
+            )
+            self.chart.node.add_dependency(identity)
         for needed in ref.foundation:
             self.chart.node.add_dependency(needed)
 
+    def scrape(self, deployment: GpuDeployment, *, path: str = "/metrics") -> None:
+        """Read the metrics that the pods of a deployment offer on its port, such as vLLM's waiting requests.
 
-def stack_values(*, storage_gib: int, storage_class: str | None, retention_days: int) -> Mapping[str, Any]:
+        Args:
+            deployment: The deployment.
+            path: HTTP path of the metrics.
+
+        Raises:
+            TypeError: ``deployment`` is no `GpuDeployment`.
+            ValueError: ``path`` is none.
+        """
+        who = PathOf(self)
+        if not isinstance(deployment, GpuDeployment):
+            raise TypeError(f"{who}: deployment must be a GpuDeployment, got {deployment!r}")
+        if not isinstance(path, str) or not path.startswith("/"):
+            raise ValueError(f"{who}: path must begin with '/', got {path!r}")
+        monitor = {
+            "apiVersion": "monitoring.coreos.com/v1",
+            "kind": "ServiceMonitor",
+            "metadata": {"name": deployment.name, "namespace": deployment.namespace},
+            "spec": {
+                "selector": {"matchLabels": {"app.kubernetes.io/name": deployment.name}},
+                "endpoints": [{"port": "http", "path": path}],
+            },
+        }
+        applied = apply_manifests(deployment, "ServiceMonitor", cluster=self._cluster, manifests=[monitor])
+        applied.node.add_dependency(self.chart)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RemoteWrite:
+    """Where Prometheus sends its metrics.
+
+    Source: https://docs.aws.amazon.com/prometheus/latest/userguide/AMP-onboard-ingest-metrics-new-Prometheus.html
+
+    Attributes:
+        arn: ARN of the workspace.
+        region: Its region.
+        workspace: Its id.
+    """
+
+    arn: str
+    region: str
+    workspace: str
+
+    @staticmethod
+    def to(scope: Construct, who: object, arn: object) -> RemoteWrite:
+        """Return what an ARN says; it may be known at deployment only.
+
+        Raises:
+            ValueError: ``arn`` is none of a workspace.
+        """
+        if not isinstance(arn, str) or not (is_token(arn) or _WORKSPACE.fullmatch(arn)):
+            raise ValueError(
+                f"{who}: workspace_arn must be one of a workspace, 'arn:aws:aps:<region>:<account>:workspace/ws-...', "
+                f"got {arn!r}"
+            )
+        parts = cdk.Stack.of(scope).split_arn(arn, cdk.ArnFormat.SLASH_RESOURCE_NAME)
+        return RemoteWrite(arn=arn, region=str(parts.region), workspace=str(parts.resource_name))
+
+    def statement(self) -> dict[str, Any]:
+        """Return the permission to send."""
+        return {"Sid": "Send", "Effect": "Allow", "Action": "aps:RemoteWrite", "Resource": self.arn}
+
+    def values(self) -> dict[str, Any]:
+        """Return what Prometheus must be told."""
+        address = f"https://aps-workspaces.{self.region}.amazonaws.com/workspaces/{self.workspace}/api/v1/remote_write"
+        return {"remoteWrite": [{"url": address, "sigv4": {"region": self.region}}]}
+
+
+def stack_values(
+    *, storage_gib: int, storage_class: str | None, retention_days: int, sends: RemoteWrite | None = None
+) -> Mapping[str, Any]:
     """Return the values of the chart.
 
     Source: prometheus-community/helm-charts kube-prometheus-stack 88.5.3 values.yaml
@@ -82,7 +178,9 @@ def stack_values(*, storage_gib: int, storage_class: str | None, retention_days:
                 "ruleSelectorNilUsesHelmValues": False,
                 "retention": f"{retention_days}d",
                 **storage,
-            }
+                **(sends.values() if sends is not None else {}),
+            },
+            **({"serviceAccount": {"name": _SERVICE_ACCOUNT}} if sends is not None else {}),
         },
         # Dashboards are taken from every namespace.
         "grafana": {"sidecar": {"dashboards": {"enabled": True, "searchNamespace": "ALL"}}},

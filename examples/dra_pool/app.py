@@ -1,0 +1,57 @@
+"""GPUs as devices that pods claim: one job with two of its own, and two servers that share one."""
+
+import aws_cdk as cdk
+
+from gpu_constructs import (
+    DraDriver,
+    GpuClaim,
+    GpuCluster,
+    GpuDeployment,
+    GpuJob,
+    GpuPod,
+    ManagedNodeGroup,
+    NodeShape,
+    SharedGpuClaim,
+)
+
+app = cdk.App()
+stack = cdk.Stack(app, "Claims")
+gpu = GpuCluster(stack, "Gpu")
+DraDriver(stack, "DraDriver", cluster=gpu.cluster)
+pool = ManagedNodeGroup(
+    stack,
+    "L4",
+    cluster=gpu.cluster,
+    name="l4",
+    shape=NodeShape(instance_types=("g6.12xlarge",), device_manager="dra"),
+    # No autoscaler of today knows the devices of a node that is not there.
+    min_nodes=1,
+    max_nodes=1,
+)
+GpuJob(
+    stack,
+    "Finetune",
+    cluster=gpu.cluster,
+    pool=pool,
+    name="finetune",
+    pod=GpuPod(image="pytorch/pytorch:2.9.0-cuda12.8-cudnn9-runtime", command=("torchrun", "train.py"), gpus=2),
+)
+shared = SharedGpuClaim(stack, "Shared", cluster=gpu.cluster, name="small-models", gpu=GpuClaim(memory_gib=20))
+for name, model in (("embed", "BAAI/bge-m3"), ("rerank", "BAAI/bge-reranker-v2-m3")):
+    GpuDeployment(
+        stack,
+        name.capitalize(),
+        cluster=gpu.cluster,
+        pool=pool,
+        name=name,
+        pod=GpuPod(
+            image="ghcr.io/huggingface/text-embeddings-inference:89-1.8",
+            args=("--model-id", model),
+            claim=shared.name,
+            cpus=4,
+            memory_gib=16,
+        ),
+        port=80,
+        replicas=1,
+    )
+app.synth()

@@ -1,0 +1,73 @@
+"""A language model behind vLLM: no pod and no GPU while nobody asks, one pod more for every twenty waiting requests."""
+
+import aws_cdk as cdk
+from aws_cdk import aws_sqs as sqs
+
+from gpu_constructs import (
+    DcgmExporter,
+    Demand,
+    DevicePlugin,
+    Disk,
+    GpuCluster,
+    GpuDeployment,
+    GpuHorizontalAutoscaler,
+    GpuPod,
+    Karpenter,
+    KarpenterNodePool,
+    Keda,
+    NodeShape,
+    PrometheusStack,
+    SqsQueue,
+)
+
+app = cdk.App()
+stack = cdk.Stack(app, "Llm", env=cdk.Environment(region="us-east-1"))
+gpu = GpuCluster(stack, "Gpu")
+DevicePlugin(stack, "DevicePlugin", cluster=gpu.cluster)
+karpenter = Karpenter(stack, "Karpenter", cluster=gpu.cluster)
+prometheus = PrometheusStack(stack, "Prometheus", cluster=gpu.cluster, storage_gib=0)
+DcgmExporter(stack, "DcgmExporter", cluster=gpu.cluster, prometheus=prometheus)
+requests = sqs.Queue(stack, "Requests", enforce_ssl=True)
+keda = Keda(stack, "Keda", cluster=gpu.cluster, sqs_queue_arns=[requests.queue_arn])
+pool = KarpenterNodePool(
+    stack,
+    "L40s",
+    cluster=gpu.cluster,
+    name="l40s",
+    # Weights and image are pulled in parallel streams onto a volume that can take them.
+    shape=NodeShape(
+        instance_types=("g6e.2xlarge", "g6e.4xlarge"),
+        purpose="inference",
+        disk=Disk(size_gib=200, iops=16_000, throughput_mib_s=1_000),
+        soci=True,
+    ),
+    max_gpus=8,
+    karpenter=karpenter,
+)
+chat = GpuDeployment(
+    stack,
+    "Chat",
+    cluster=gpu.cluster,
+    pool=pool,
+    name="chat",
+    pod=GpuPod(image="vllm/vllm-openai:v0.11.0", args=("--model", "Qwen/Qwen3-8B"), shm_gib=8),
+    port=8000,
+    startup_minutes=30,
+)
+prometheus.scrape(chat)
+GpuHorizontalAutoscaler(
+    stack,
+    "Scaler",
+    cluster=gpu.cluster,
+    target=chat,
+    # The queue wakes the first pod; what waits inside vLLM adds more. GPU utilization would do neither.
+    signals=[
+        SqsQueue(url=requests.queue_url, region=stack.region, per_pod=20),
+        Demand(query='sum(vllm:num_requests_waiting{namespace="default"}) or vector(0)', per_pod=20),
+    ],
+    min_replicas=0,
+    max_replicas=8,
+    through=keda,
+    prometheus=prometheus,
+)
+app.synth()

@@ -1,0 +1,66 @@
+"""Training over four p5 nodes with EFA: the job waits in its team's queue until all of them are there."""
+
+import aws_cdk as cdk
+from aws_cdk import aws_ec2 as ec2
+
+from gpu_constructs import (
+    ClusterAutoscaler,
+    DevicePlugin,
+    EfaDevicePlugin,
+    GpuCluster,
+    GpuJob,
+    GpuPod,
+    GpuQueues,
+    Kueue,
+    ManagedNodeGroup,
+    NodeShape,
+    TeamQueue,
+)
+
+app = cdk.App()
+stack = cdk.Stack(app, "Training")
+gpu = GpuCluster(stack, "Gpu")
+DevicePlugin(stack, "DevicePlugin", cluster=gpu.cluster)
+EfaDevicePlugin(stack, "EfaDevicePlugin", cluster=gpu.cluster)
+ClusterAutoscaler(stack, "ClusterAutoscaler", cluster=gpu.cluster)
+kueue = Kueue(stack, "Kueue", cluster=gpu.cluster)
+rack = ec2.CfnPlacementGroup(stack, "Rack", strategy="cluster")
+pool = ManagedNodeGroup(
+    stack,
+    "P5",
+    cluster=gpu.cluster,
+    name="p5",
+    shape=NodeShape(instance_types=("p5.48xlarge",), purpose="training", efa=True, placement_group=rack.ref),
+    max_nodes=4,
+    # EFA reaches as far as one zone.
+    subnets=gpu.vpc.private_subnets[:1],
+)
+queues = GpuQueues(
+    stack,
+    "Queues",
+    cluster=gpu.cluster,
+    kueue=kueue,
+    pools=[pool],
+    teams=[TeamQueue(name="research", namespace="default", nodes={"p5": 4})],
+)
+job = GpuJob(
+    stack,
+    "Pretrain",
+    cluster=gpu.cluster,
+    pool=pool,
+    name="pretrain",
+    pod=GpuPod(
+        image="pytorch/pytorch:2.9.0-cuda12.8-cudnn9-runtime",
+        # Where the first pod is, and how many there are, torchrun finds in its environment.
+        command=("torchrun", "--nproc-per-node", "8", "train.py"),
+        gpus=8,
+        efa=32,
+        shm_gib=64,
+    ),
+    pods=4,
+    gang=True,
+    queue="research",
+    max_hours=72,
+)
+job.node.add_dependency(queues)
+app.synth()

@@ -1,0 +1,45 @@
+"""Write docs/examples.md from the files under examples/."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+DOCUMENT = ROOT / "docs" / "examples.md"
+# In the order in which a reader meets them.
+EXAMPLES = (
+    "quickstart",
+    "existing_cluster",
+    "shared_notebooks",
+    "llm_service",
+    "mig_on_p5",
+    "dra_pool",
+    "multi_node_training",
+    "reference_stacks",
+    "fleet",
+)
+HEAD = """# Examples
+
+Each is an app that `cdk synth --app "python app.py"` takes as it stands. Nothing here has been deployed. This page is
+written by `make examples` from the files themselves.
+"""
+
+
+def document() -> str:
+    """Return the page."""
+    return "\n".join([HEAD, *(section(name) for name in EXAMPLES)])
+
+
+def section(name: str) -> str:
+    """Return an example with the first line of its docstring as introduction."""
+    source = (ROOT / "examples" / name / "app.py").read_text()
+    tree = ast.parse(source)
+    docstring = tree.body[0]
+    code = "\n".join(source.splitlines()[docstring.end_lineno :]).strip()
+    title = name.replace("_", " ").capitalize()
+    return f"## {title}\n\n{ast.get_docstring(tree)}\n\n```python\n{code}\n```\n"
+
+
+if __name__ == "__main__":
+    DOCUMENT.write_text(document())
