@@ -50,12 +50,15 @@ if TYPE_CHECKING:
     from gpu_constructs.pools.scaling_options import ScalingOptions
     from gpu_constructs.pools.sharing import Exclusive, Mig, Mps, Sharing, TimeSlicing
     from gpu_constructs.pools.taint import GPU_TAINT, Taint
-    from gpu_constructs.queueing.gpu_queues import GpuQueues, TeamQueue
+    from gpu_constructs.queueing.gpu_queues import GpuQueues
+    from gpu_constructs.queueing.kai import KaiQueues, KaiScheduler
     from gpu_constructs.queueing.kueue import Kueue
-    from gpu_constructs.queueing.operators import JobSets, KubeRay, LeaderWorkerSets
+    from gpu_constructs.queueing.operators import Dynamo, JobSets, KubeRay, LeaderWorkerSets
+    from gpu_constructs.queueing.team_queue import TeamQueue
     from gpu_constructs.workloads.gpu_deployment import GpuDeployment
     from gpu_constructs.workloads.gpu_job import GpuJob
     from gpu_constructs.workloads.gpu_pod import GpuPod
+    from gpu_constructs.workloads.kai_queue import KaiQueue
     from gpu_constructs.workloads.smoke_test import GpuSmokeTest
 
 __version__ = "0.1.0"
@@ -77,6 +80,7 @@ __all__ = [
     "Disk",
     "Disruption",
     "DraDriver",
+    "Dynamo",
     "EfaDevicePlugin",
     "Exclusive",
     "GpuClaim",
@@ -92,6 +96,9 @@ __all__ = [
     "GpuUtilization",
     "InstanceType",
     "JobSets",
+    "KaiQueue",
+    "KaiQueues",
+    "KaiScheduler",
     "Karpenter",
     "KarpenterNodePool",
     "Keda",
@@ -147,6 +154,7 @@ _MODULES = {
     "Disk": "pools.disk",
     "Disruption": "pools.disruption",
     "DraDriver": "devices.dra_driver",
+    "Dynamo": "queueing.operators",
     "EfaDevicePlugin": "devices.efa_device_plugin",
     "Exclusive": "pools.sharing",
     "GPU_TAINT": "pools.taint",
@@ -163,6 +171,9 @@ _MODULES = {
     "GpuUtilization": "metrics.signals",
     "InstanceType": "hardware.catalogue",
     "JobSets": "queueing.operators",
+    "KaiQueue": "workloads.kai_queue",
+    "KaiQueues": "queueing.kai",
+    "KaiScheduler": "queueing.kai",
     "Karpenter": "autoscaling.karpenter",
     "KarpenterNodePool": "autoscaling.karpenter_node_pool",
     "Keda": "metrics.keda",
@@ -191,7 +202,7 @@ _MODULES = {
     "SqsQueue": "metrics.signals",
     "SystemNodes": "cluster.system_nodes",
     "Taint": "pools.taint",
-    "TeamQueue": "queueing.gpu_queues",
+    "TeamQueue": "queueing.team_queue",
     "TimeSlicing": "pools.sharing",
     "VerticalPodAutoscaler": "metrics.rightsizing",
     "ZonalNodeGroups": "nodes.zonal_node_groups",

@@ -224,6 +224,21 @@ KUBERAY = Chart(
     as_of="2026-08-20",
 )
 
+KAI_SCHEDULER = Chart(
+    version="v0.17.0",
+    name="kai-scheduler",
+    repository="oci://ghcr.io/kai-scheduler/kai-scheduler/kai-scheduler",
+    source="https://github.com/kai-scheduler/KAI-Scheduler/releases/tag/v0.17.0",
+    as_of="2026-08-03",
+)
+DYNAMO = Chart(
+    version="1.5.0",
+    name="dynamo-platform",
+    repository="https://helm.ngc.nvidia.com/nvidia/ai-dynamo",
+    source="https://helm.ngc.nvidia.com/nvidia/ai-dynamo/charts/dynamo-platform-1.5.0.tgz",
+    as_of="2026-10-10",
+)
+
 NODE_TERMINATION_HANDLER = Chart(
     version="0.27.6",
     name="aws-node-termination-handler",

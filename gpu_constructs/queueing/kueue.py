@@ -50,7 +50,7 @@ class Kueue(Construct):
         who = PathOf(self)
         ref = cluster_ref(who, cluster, kubectl=True)
         refuse_unless_whole_number(who, "ready_minutes", ready_minutes, least=1)
-        ref.claim(who, "Kueue", why="both are the helm release 'kueue'")
+        ref.claim(who, "queueing system", why="both decide when a job may start")
         self.chart = install_helm_chart(
             self,
             "Resource",

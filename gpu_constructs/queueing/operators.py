@@ -10,7 +10,7 @@ from constructs import Construct
 
 from gpu_constructs.cluster_ref import AnyCluster, PathOf, cluster_ref
 from gpu_constructs.delivery import install_helm_chart
-from gpu_constructs.versions import JOBSET, KUBERAY, LEADER_WORKER_SET, Chart
+from gpu_constructs.versions import DYNAMO, JOBSET, KUBERAY, LEADER_WORKER_SET, Chart
 
 
 class JobSets(Construct):
@@ -77,6 +77,30 @@ class KubeRay(Construct):
     ) -> None:
         super().__init__(scope, id)
         self.chart = _install(self, cluster, KUBERAY, "kuberay-system", values)
+
+
+class Dynamo(Construct):
+    """NVIDIA's Dynamo platform: the operator that serves one model over many GPUs.
+
+    Its graphs (``DynamoGraphDeployment``) are yours to apply; their shape still changes between releases.
+
+    Args:
+        cluster: Cluster to install into; needs a kubectl provider.
+        values: Values of the chart.
+
+    Raises:
+        TypeError: ``cluster`` is no cluster of ``aws_eks_v2``.
+        ValueError: The cluster has no kubectl provider, or has the platform from this library.
+
+    Attributes:
+        chart: The release.
+    """
+
+    def __init__(
+        self, scope: Construct, id: str, *, cluster: AnyCluster, values: Mapping[str, Any] | None = None
+    ) -> None:
+        super().__init__(scope, id)
+        self.chart = _install(self, cluster, DYNAMO, "dynamo-system", values)
 
 
 def _install(

@@ -31,10 +31,9 @@ def refuse_unless_gang(who: object, *, job: str, pods: int, parallel: int | None
 
 
 def make_gang(job: dict[str, Any]) -> dict[str, Any]:
-    """Give the pods of a Job an index, host names and where to meet; return the Service that the names need."""
+    """Give the pods of an indexed Job host names and where to meet; return the Service that the names need."""
     metadata, spec = job["metadata"], job["spec"]
     name, namespace = metadata["name"], metadata["namespace"]
-    spec["completionMode"] = "Indexed"
     pod = spec["template"]["spec"]
     pod["subdomain"] = name
     [container] = pod["containers"]

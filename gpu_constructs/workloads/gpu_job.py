@@ -16,6 +16,7 @@ from gpu_constructs.pools.pool import Pool, refuse_unless_pool
 from gpu_constructs.refusals import refuse_unless_whole_number
 from gpu_constructs.workloads.gang import make_gang, refuse_unless_gang
 from gpu_constructs.workloads.gpu_pod import GpuPod
+from gpu_constructs.workloads.kai_queue import KaiQueue
 from gpu_constructs.workloads.pod_claim import PodClaim, pod_claim
 from gpu_constructs.workloads.pod_spec import DO_NOT_DISRUPT, pod_spec
 
@@ -41,7 +42,7 @@ class GpuJob(Construct):
         retries: How many pods may fail before the Job does.
         max_hours: Time after which the Job is ended. Default: none.
         keep_hours: How long a finished Job and its logs stay.
-        queue: Local queue of Kueue. Default: it starts at once.
+        queue: Name of a local queue of Kueue, or a queue of KAI Scheduler. Default: it starts at once.
         gang: The pods work together: each has an index and a host name, and ``torchrun`` finds the others by its
             environment (``PET_NNODES``, ``PET_NODE_RANK``, ``PET_MASTER_ADDR``, ``PET_MASTER_PORT``). Take a queue
             for it: without one some pods hold GPUs while others wait for a node.
@@ -66,7 +67,7 @@ class GpuJob(Construct):
         retries: int = 0,
         max_hours: int | None = None,
         keep_hours: int = 24,
-        queue: str | None = None,
+        queue: str | KaiQueue | None = None,
         gang: bool = False,
     ) -> None:
         super().__init__(scope, id)
@@ -101,7 +102,7 @@ class GpuJob(Construct):
             name=name,
             pod=pod,
             namespace=namespace,
-            labels={QUEUE: queue} if queue else {},
+            queue=queue,
             limits=limits,
         )
         manifests = [manifest]
@@ -121,12 +122,12 @@ def job_manifest(
     name: str,
     pod: GpuPod,
     namespace: str,
-    labels: Mapping[str, str],
+    queue: str | KaiQueue | None,
     limits: Mapping[str, int | None],
     claim: PodClaim | None,
     gang: bool,
 ) -> dict[str, Any]:
-    """Return the Job."""
+    """Return the Job, with the hash of what Kubernetes never changes in its name."""
     import cdk8s
     from cdk8s_plus_28 import k8s
 
@@ -135,25 +136,26 @@ def job_manifest(
     spec = pod_spec(who, pod, pool, name=name, restart_policy="Never")
     template = k8s.PodTemplateSpec(metadata=k8s.ObjectMeta(labels=named, annotations=DO_NOT_DISRUPT), spec=spec)
     job = k8s.JobSpec(template=template, **limits)  # type: ignore[arg-type]
-    unique = f"{name}-{_fingerprint(k8s.KubeJob.manifest(spec=job), claim, gang)}"
-    metadata = k8s.ObjectMeta(name=unique, namespace=namespace, labels=named | dict(labels))
+    queued = {QUEUE: queue} if isinstance(queue, str) else {}
+    metadata = k8s.ObjectMeta(name=name, namespace=namespace, labels=named | queued)
     k8s.KubeJob(chart, "Job", metadata=metadata, spec=job)
     made: dict[str, Any]
     [made] = chart.to_json()
     if claim is not None:
         claim.put_on(made)
+    if isinstance(queue, KaiQueue):
+        queue.put_on(made)
+    if gang:
+        made["spec"]["completionMode"] = "Indexed"
+    says = json.dumps(made["spec"], sort_keys=True)
+    made["metadata"]["name"] = f"{name}-{hashlib.sha256(says.encode()).hexdigest()[:8]}"
     return made
-
-
-def _fingerprint(job: Any, claim: PodClaim | None, gang: bool) -> str:
-    says = json.dumps([job["spec"], claim.name if claim else None, gang], sort_keys=True)
-    return hashlib.sha256(says.encode()).hexdigest()[:8]
 
 
 def _refuse_unless_job(who: object, *, name: object, namespace: object, pod: object, queue: object) -> None:
     refuse_unless_object_name(who, "name", name)
     refuse_unless_object_name(who, "namespace", namespace)
-    if queue is not None:
+    if queue is not None and not isinstance(queue, KaiQueue):
         refuse_unless_object_name(who, "queue", queue)
     if len(str(name)) > _MAX_NAME:
         raise ValueError(f"{who}: name must be at most {_MAX_NAME} characters, got {name!r}; a hash is added to it")

@@ -14,6 +14,7 @@ from aws_cdk import aws_iam as iam
 from syrupy.assertion import SnapshotAssertion
 
 from gpu_constructs import (
+    Dynamo,
     GpuJob,
     GpuPod,
     GpuQueues,
@@ -166,7 +167,7 @@ def test_the_configuration_is_what_the_controller_reads(chart_values: Path) -> N
 
 
 def test_operators_are_pinned_and_made_once(stack: cdk.Stack, cluster: eks.ICluster) -> None:
-    for operator in (JobSets, LeaderWorkerSets, KubeRay):
+    for operator in (JobSets, LeaderWorkerSets, KubeRay, Dynamo):
         operator(stack, operator.__name__, cluster=cluster)
 
     charts = {each["Properties"]["Chart"]: each["Properties"] for each in of_type(resources_of(stack), CHART).values()}
@@ -174,6 +175,7 @@ def test_operators_are_pinned_and_made_once(stack: cdk.Stack, cluster: eks.IClus
         "jobset": "0.12.0",
         "lws": "0.10.0",
         "kuberay-operator": "1.7.0",
+        "dynamo-platform": "1.5.0",
     }
     with pytest.raises(ValueError, match=r"Test/Again: cluster must have one helm release 'lws', .* beside"):
         LeaderWorkerSets(stack, "Again", cluster=cluster)

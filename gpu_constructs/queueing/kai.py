@@ -1,0 +1,154 @@
+"""KAI Scheduler: a scheduler of its own for GPU jobs, with queues of teams."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from constructs import Construct
+
+from gpu_constructs.cluster_ref import AnyCluster, PathOf, cluster_ref
+from gpu_constructs.delivery import apply_manifests, install_helm_chart
+from gpu_constructs.pools.kubernetes_names import refuse_unless_object_name
+from gpu_constructs.pools.node_labels import GPU_RESOURCE
+from gpu_constructs.pools.pool import Pool
+from gpu_constructs.queueing.team_queue import (
+    TeamQueue,
+    refuse_more_than_there_is,
+    refuse_unless_pools,
+    refuse_unless_teams,
+)
+from gpu_constructs.versions import KAI_SCHEDULER
+from gpu_constructs.workloads.kai_queue import KaiQueue
+
+NAMESPACE = "kai-scheduler"
+_UNLIMITED = -1
+
+
+class KaiScheduler(Construct):
+    """The scheduler. It places the pods of jobs in its queues, and no others.
+
+    Take it or `Kueue`: both decide when a job may start.
+
+    Source: https://github.com/kai-scheduler/KAI-Scheduler/tree/v0.17.0
+
+    Args:
+        cluster: Cluster to install into; needs a kubectl provider.
+        values: Values of the chart.
+
+    Raises:
+        TypeError: ``cluster`` is no cluster of ``aws_eks_v2``.
+        ValueError: The cluster has a queueing system from this library, or no kubectl provider.
+
+    Attributes:
+        chart: The release; queues depend on it.
+    """
+
+    def __init__(
+        self, scope: Construct, id: str, *, cluster: AnyCluster, values: Mapping[str, Any] | None = None
+    ) -> None:
+        super().__init__(scope, id)
+        who = PathOf(self)
+        ref = cluster_ref(who, cluster, kubectl=True)
+        ref.claim(who, "queueing system", why="both decide when a job may start")
+        self.chart = install_helm_chart(
+            self,
+            "Resource",
+            cluster=ref,
+            chart=KAI_SCHEDULER,
+            namespace=NAMESPACE,
+            create_namespace=True,
+            values=values,
+        )
+        for needed in ref.foundation:
+            self.chart.node.add_dependency(needed)
+
+
+class KaiQueues(Construct):
+    """A queue for each team with the GPUs of its nodes, under one department that has them all.
+
+    Quotas are in GPUs; CPU and memory are not limited. What a team does not use the others borrow by weight, and give
+    back when it does.
+
+    Args:
+        cluster: Cluster of the pools; needs a kubectl provider.
+        scheduler: Scheduler of this app.
+        pools: Pools that jobs may run on.
+        teams: The teams.
+        department: Name of the department.
+
+    Raises:
+        TypeError: An argument has the wrong type.
+        ValueError: Teams have more nodes than a pool may have, or a pool has no whole GPUs.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        cluster: AnyCluster,
+        scheduler: KaiScheduler,
+        pools: Sequence[Pool],
+        teams: Sequence[TeamQueue],
+        department: str = "gpus",
+    ) -> None:
+        super().__init__(scope, id)
+        who = PathOf(self)
+        ref = cluster_ref(who, cluster, kubectl=True)
+        if not isinstance(scheduler, KaiScheduler):
+            raise TypeError(f"{who}: scheduler must be a KaiScheduler, got {scheduler!r}")
+        refuse_unless_pools(who, pools)
+        _refuse_parts_of_gpus(who, pools)
+        refuse_unless_teams(who, teams)
+        refuse_more_than_there_is(who, pools, teams)
+        refuse_unless_object_name(who, "department", department)
+        if department in {team.name for team in teams}:
+            raise ValueError(f"{who}: department must differ from every team, got {department!r}")
+
+        gpus = {team.name: sum(_gpus(pool, team.nodes.get(pool.name, 0)) for pool in pools) for team in teams}
+        self._teams = frozenset(gpus)
+        parent = apply_manifests(self, "Department", cluster=ref, manifests=[queue(department, sum(gpus.values()), 1)])
+        parent.node.add_dependency(scheduler.chart)
+        for team in teams:
+            leaf = queue(team.name, gpus[team.name], team.weight, parent=department)
+            applied = apply_manifests(self, f"Queue-{team.name}", cluster=ref, manifests=[leaf])
+            applied.node.add_dependency(parent)
+
+    def queue(self, team: str) -> KaiQueue:
+        """Return the queue of a team, for ``GpuJob(queue=...)``.
+
+        Raises:
+            ValueError: It has none.
+        """
+        if team not in self._teams:
+            raise ValueError(f"{PathOf(self)}: team must be one of {', '.join(sorted(self._teams))}, got {team!r}")
+        return KaiQueue(team)
+
+
+def queue(name: str, gpus: int, weight: int, *, parent: str | None = None) -> dict[str, Any]:
+    """Return a queue with so many GPUs of its own.
+
+    Source: kai-scheduler/KAI-Scheduler v0.17.0 pkg/apis/scheduling/v2/queue_types.go
+    """
+    free = {"quota": _UNLIMITED, "limit": _UNLIMITED, "overQuotaWeight": weight}
+    resources = {"cpu": free, "memory": free, "gpu": free | {"quota": gpus}}
+    return {
+        "apiVersion": "scheduling.run.ai/v2",
+        "kind": "Queue",
+        "metadata": {"name": name},
+        "spec": ({"parentQueue": parent} if parent is not None else {}) | {"resources": resources},
+    }
+
+
+def _gpus(pool: Pool, nodes: int) -> int:
+    return nodes * min(each.gpus for each in pool.shape.types)
+
+
+def _refuse_parts_of_gpus(who: object, pools: Sequence[Pool]) -> None:
+    for pool in pools:
+        if set(pool.shape.gpu_resources(1)) != {GPU_RESOURCE}:
+            raise ValueError(
+                f"{who}: pools must have whole GPUs, which a queue counts, got {pool.name!r} with "
+                f"{pool.shape.sharing!r}"
+            )

@@ -1,0 +1,35 @@
+"""A queue of KAI Scheduler, as a job names it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from gpu_constructs.pools.kubernetes_names import refuse_unless_object_name
+
+_LABEL = "kai.scheduler/queue"
+_SCHEDULER = "kai-scheduler"
+
+
+@dataclass(frozen=True, slots=True)
+class KaiQueue:
+    """A queue of KAI Scheduler, which then places the pods instead of the cluster's own scheduler.
+
+    Attributes:
+        name: Name of the queue.
+
+    Raises:
+        ValueError: ``name`` is none.
+    """
+
+    name: str
+
+    def __post_init__(self) -> None:
+        refuse_unless_object_name("kai queue", "name", self.name)
+
+    def put_on(self, job: dict[str, Any]) -> None:
+        """Put a Job and its pods into it."""
+        template = job["spec"]["template"]
+        for each in (job, template):
+            each["metadata"]["labels"][_LABEL] = self.name
+        template["spec"]["schedulerName"] = _SCHEDULER
