@@ -121,6 +121,14 @@ SMOKE_TEST = Image(
     as_of="2026-10-10",
 )
 
+# Adds two vectors on a GPU and says whether the sum is right.
+CUDA_SAMPLE = Image(
+    version="vectoradd-cuda12.5.0",
+    repository="nvcr.io/nvidia/k8s/cuda-sample",
+    source="https://github.com/NVIDIA/k8s-device-plugin/blob/v0.20.0/README.md",
+    as_of="2026-08-19",
+)
+
 _KARPENTER_SOURCE = "https://github.com/aws/karpenter-provider-aws/releases/tag/v1.14.1"
 KARPENTER_CRDS = Chart(
     version="1.14.1",

@@ -14,7 +14,7 @@ from gpu_constructs.pools import node_labels
 from gpu_constructs.pools.kubernetes_names import refuse_unless_object_name
 from gpu_constructs.pools.pool import Pool, refuse_unless_pool
 from gpu_constructs.refusals import refuse_unless_image
-from gpu_constructs.versions import SMOKE_TEST
+from gpu_constructs.versions import CUDA_SAMPLE, SMOKE_TEST
 
 if TYPE_CHECKING:
     import cdk8s
@@ -27,7 +27,7 @@ _KEEP_SECONDS = 86_400
 
 
 class GpuSmokeTest(Construct):
-    """A job that runs ``nvidia-smi`` on one GPU of a pool, scaling the pool up from zero for it.
+    """A job that lists one GPU of a pool and computes on it, scaling the pool up from zero for it.
 
     Deploying starts the job and does not wait for it; ``kubectl wait --for=condition=complete job -l
     app.kubernetes.io/name=gpu-smoke-test`` does. It runs again whenever its definition changes.
@@ -36,6 +36,8 @@ class GpuSmokeTest(Construct):
         cluster: Cluster to run on; needs a kubectl provider.
         pool: Pool whose nodes are tested.
         image: Image with tag or digest; any with glibc will do, the node brings ``nvidia-smi`` along.
+        cuda_image: Image that computes on the GPU and fails where it cannot. Default: NVIDIA's sample that adds
+            vectors, on x86_64; none on arm64, for which no source states one.
         namespace: Existing namespace of the job.
 
     Raises:
@@ -51,12 +53,15 @@ class GpuSmokeTest(Construct):
         cluster: AnyCluster,
         pool: Pool,
         image: str = SMOKE_TEST.reference,
+        cuda_image: str | None = None,
         namespace: str = "default",
     ) -> None:
         super().__init__(scope, id)
         who = PathOf(self)
         ref = cluster_ref(who, cluster, kubectl=True)
         refuse_unless_image(who, "image", image)
+        if cuda_image is not None:
+            refuse_unless_image(who, "cuda_image", cuda_image)
         refuse_unless_object_name(who, "namespace", namespace)
         refuse_unless_pool(who, pool)
         if pool.shape.claims_gpus:
@@ -64,17 +69,19 @@ class GpuSmokeTest(Construct):
                 f"{who}: pool must offer GPUs as a resource, got {pool.name!r} with device_manager='dra'; run a GpuJob"
             )
 
-        chart = smoke_test_chart(pool=pool, image=image, namespace=namespace)
+        if cuda_image is None and pool.shape.architecture == "x86_64":
+            cuda_image = CUDA_SAMPLE.reference
+        chart = smoke_test_chart(pool=pool, image=image, cuda_image=cuda_image, namespace=namespace)
         self.resource = apply_chart(self, "Resource", cluster=ref, chart=chart)
         self.resource.node.add_dependency(pool)
 
 
-def smoke_test_chart(*, pool: Pool, image: str, namespace: str) -> cdk8s.Chart:
+def smoke_test_chart(*, pool: Pool, image: str, cuda_image: str | None, namespace: str) -> cdk8s.Chart:
     """Return the job. Its name contains a hash of its pod, because Kubernetes never changes a job's pod."""
     import cdk8s
     from cdk8s_plus_28 import k8s
 
-    says = json.dumps([pool.name, [repr(taint) for taint in pool.shape.taints], image])
+    says = json.dumps([pool.name, [repr(taint) for taint in pool.shape.taints], image, cuda_image])
     name = f"{NAME}-{hashlib.sha256(says.encode()).hexdigest()[:8]}"
     labels = {"app.kubernetes.io/name": NAME}
     chart = cdk8s.Chart(cdk8s.App(), NAME)
@@ -86,18 +93,20 @@ def smoke_test_chart(*, pool: Pool, image: str, namespace: str) -> cdk8s.Chart:
             backoff_limit=0,
             active_deadline_seconds=_DEADLINE_SECONDS,
             ttl_seconds_after_finished=_KEEP_SECONDS,
-            template=k8s.PodTemplateSpec(metadata=k8s.ObjectMeta(labels=labels), spec=_pod(pool, image)),
+            template=k8s.PodTemplateSpec(metadata=k8s.ObjectMeta(labels=labels), spec=_pod(pool, image, cuda_image)),
         ),
     )
     return chart
 
 
-def _pod(pool: Pool, image: str) -> k8s.PodSpec:
+def _pod(pool: Pool, image: str, cuda_image: str | None) -> k8s.PodSpec:
     from cdk8s_plus_28 import k8s
 
     # Of a GPU in partitions, the first kind.
     resource = next(iter(pool.shape.gpu_resources(1)))
-    one_gpu = {resource: k8s.Quantity.from_number(1)}
+    lists = _container("nvidia-smi", image, resource, command=["nvidia-smi"])
+    # It gets the GPU that the one before it had.
+    computes = _container("vector-add", cuda_image, resource) if cuda_image is not None else None
     return k8s.PodSpec(
         restart_policy="Never",
         automount_service_account_token=False,
@@ -106,18 +115,24 @@ def _pod(pool: Pool, image: str) -> k8s.PodSpec:
             k8s.Toleration(key=taint.key, operator="Equal", value=taint.value, effect=taint.effect)
             for taint in pool.shape.taints
         ],
-        containers=[
-            k8s.Container(
-                name="nvidia-smi",
-                image=image,
-                command=["nvidia-smi"],
-                resources=k8s.ResourceRequirements(
-                    requests={"cpu": k8s.Quantity.from_string("100m"), "memory": k8s.Quantity.from_string("128Mi")},
-                    limits=one_gpu,
-                ),
-                security_context=k8s.SecurityContext(
-                    allow_privilege_escalation=False, capabilities=k8s.Capabilities(drop=["ALL"])
-                ),
-            )
-        ],
+        init_containers=[lists] if computes is not None else None,
+        containers=[computes if computes is not None else lists],
+    )
+
+
+def _container(name: str, image: str, resource: str, *, command: list[str] | None = None) -> k8s.Container:
+    from cdk8s_plus_28 import k8s
+
+    memory = "128Mi" if command else "1Gi"
+    return k8s.Container(
+        name=name,
+        image=image,
+        command=command,
+        resources=k8s.ResourceRequirements(
+            requests={"cpu": k8s.Quantity.from_string("100m"), "memory": k8s.Quantity.from_string(memory)},
+            limits={resource: k8s.Quantity.from_number(1)},
+        ),
+        security_context=k8s.SecurityContext(
+            allow_privilege_escalation=False, capabilities=k8s.Capabilities(drop=["ALL"])
+        ),
     )

@@ -30,6 +30,20 @@ def test_manifest(
     assert job == snapshot_yaml
 
 
+@pytest.mark.parametrize(
+    ("instance_type", "containers"), [("g6.xlarge", ["nvidia-smi", "vector-add"]), ("g5g.xlarge", ["nvidia-smi"])]
+)
+def test_computes_where_an_image_is_known_to_run(
+    stack: cdk.Stack, cluster: eks.ICluster, instance_type: str, containers: list[str]
+) -> None:
+    shape = NodeShape(instance_types=(instance_type,))
+    pool = ManagedNodeGroup(stack, "Pool", cluster=cluster, name="pool", shape=shape, max_nodes=1)
+    GpuSmokeTest(stack, "Smoke", cluster=cluster, pool=pool)
+
+    pod = manifest(resources_of(stack), "Job")["spec"]["template"]["spec"]
+    assert [each["name"] for each in [*pod.get("initContainers", []), *pod["containers"]]] == containers
+
+
 def test_job_starts_after_its_pool(stack: cdk.Stack, cluster: eks.ICluster, nodes: ManagedNodeGroup) -> None:
     GpuSmokeTest(stack, "Smoke", cluster=cluster, pool=nodes)
 
@@ -56,6 +70,7 @@ def test_another_pod_is_another_job(stack: cdk.Stack, cluster: eks.ICluster, nod
             r"Test/Smoke: pool must be a pool such as a ManagedNodeGroup or KarpenterNodePool, got 'l4'",
         ),
         ({"image": "cuda:latest"}, ValueError, r"Test/Smoke: image must end in a tag other than 'latest'"),
+        ({"cuda_image": "cuda"}, ValueError, r"Test/Smoke: cuda_image must end in a tag"),
         ({"namespace": "Default"}, ValueError, r"Test/Smoke: namespace must be 1 to 63"),
         ({"cluster": None}, TypeError, r"Test/Smoke: cluster must be a cluster"),
     ],
