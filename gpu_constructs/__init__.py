@@ -59,6 +59,8 @@ if TYPE_CHECKING:
     from gpu_constructs.workloads.gpu_job import GpuJob
     from gpu_constructs.workloads.gpu_pod import GpuPod
     from gpu_constructs.workloads.kai_queue import KaiQueue
+    from gpu_constructs.workloads.mpi_operator import MpiOperator
+    from gpu_constructs.workloads.nccl_test import NcclTest
     from gpu_constructs.workloads.smoke_test import GpuSmokeTest
 
 __version__ = "0.1.0"
@@ -108,7 +110,9 @@ __all__ = [
     "LeaderWorkerSets",
     "ManagedNodeGroup",
     "Mig",
+    "MpiOperator",
     "Mps",
+    "NcclTest",
     "NodeRepair",
     "NodeShape",
     "NodeTerminationHandler",
@@ -183,7 +187,9 @@ _MODULES = {
     "LeaderWorkerSets": "queueing.operators",
     "ManagedNodeGroup": "nodes.managed_node_group",
     "Mig": "pools.sharing",
+    "MpiOperator": "workloads.mpi_operator",
     "Mps": "pools.sharing",
+    "NcclTest": "workloads.nccl_test",
     "NodeRepair": "pools.node_repair",
     "NodeShape": "pools.node_shape",
     "NodeTerminationHandler": "nodes.node_termination_handler",

@@ -129,6 +129,20 @@ CUDA_SAMPLE = Image(
     as_of="2026-08-19",
 )
 
+MPI_OPERATOR = Image(
+    version="0.8.0",
+    repository="docker.io/mpioperator/mpi-operator",
+    source="https://github.com/kubeflow/mpi-operator/tree/v0.8.0/deploy/v2beta1",
+    as_of="2026-10-10",
+)
+# NCCL's tests with EFA's libraries, x86_64.
+NCCL_TESTS = Image(
+    version="cuda12.8.1-efa1.42.0-ofiv1.16.0-ncclv2.27.5-1-testsv2.16.4",
+    repository="public.ecr.aws/hpc-cloud/nccl-tests",
+    source="https://github.com/aws-samples/awsome-distributed-training/tree/main/micro-benchmarks/nccl-tests",
+    as_of="2026-10-10",
+)
+
 _KARPENTER_SOURCE = "https://github.com/aws/karpenter-provider-aws/releases/tag/v1.14.1"
 KARPENTER_CRDS = Chart(
     version="1.14.1",

@@ -1,0 +1,138 @@
+"""NcclTest takes all that its nodes have, and MpiOperator's definition fits where upstream's does not."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import aws_cdk as cdk
+import jsonschema
+import kubernetes_validate
+import pytest
+import yaml
+from aws_cdk import aws_eks_v2 as eks
+from syrupy.assertion import SnapshotAssertion
+
+from gpu_constructs import ManagedNodeGroup, MpiOperator, NcclTest, NodeShape, TimeSlicing
+from gpu_constructs.workloads.mpi_operator import mpi_job_definition
+from tests.schemas import strict_schema
+from tests.templates import MANIFEST, depends_on, manifest, manifests_of, of_type, resources_of
+
+P5 = NodeShape(instance_types=("p5.48xlarge",), efa=True)
+# What kubectl keeps of an object that it applies.
+MAX_ANNOTATION = 262_144
+
+
+def nccl_test(stack: cdk.Stack, cluster: eks.ICluster, shape: NodeShape = P5, **changes: Any) -> dict[str, Any]:
+    """The MPIJob of a valid test, with ``changes`` applied."""
+    pool = ManagedNodeGroup(
+        stack,
+        "Pool",
+        cluster=cluster,
+        name="p5",
+        shape=shape,
+        max_nodes=4,
+        subnets=[cluster.vpc.private_subnets[0]],
+    )
+    operator = changes.pop("operator", None) or MpiOperator(stack, "Mpi", cluster=cluster)
+    NcclTest(stack, "Test", cluster=cluster, operator=operator, pool=pool, **changes)
+    return manifest(resources_of(stack), "MPIJob")
+
+
+def test_job(stack: cdk.Stack, cluster: eks.ICluster, snapshot_yaml: SnapshotAssertion) -> None:
+    assert nccl_test(stack, cluster) == snapshot_yaml
+
+
+def test_workers_take_the_whole_node_and_the_launcher_no_gpu(stack: cdk.Stack, cluster: eks.ICluster) -> None:
+    replicas = nccl_test(stack, cluster, nodes=3)["spec"]["mpiReplicaSpecs"]
+
+    [worker] = replicas["Worker"]["template"]["spec"]["containers"]
+    [launcher] = replicas["Launcher"]["template"]["spec"]["containers"]
+    limits = worker["resources"]["limits"]
+    assert (limits["nvidia.com/gpu"], limits["vpc.amazonaws.com/efa"]) == ("8", "32")
+    assert not any("nvidia.com" in key for key in launcher["resources"]["limits"])
+    command = launcher["command"]
+    assert command[command.index("-np") + 1] == str(3 * 8)
+    assert "FI_PROVIDER=efa" in command
+
+
+def test_without_efa_it_asks_for_none(stack: cdk.Stack, cluster: eks.ICluster) -> None:
+    job = nccl_test(stack, cluster, NodeShape(instance_types=("g6.12xlarge",)))
+
+    assert not any(word in json.dumps(job) for word in ("amazonaws.com/efa", "FI_PROVIDER", "IPC_LOCK", "hugepages"))
+
+
+def test_job_is_valid_for_upstreams_definition_and_ours(stack: cdk.Stack, cluster: eks.ICluster, crds: Path) -> None:
+    job = nccl_test(stack, cluster)
+    jsonschema.validate(job | {"metadata": {}}, strict_schema(crds, job))
+
+    [version] = mpi_job_definition()["spec"]["versions"]
+    jsonschema.validate(job, version["schema"]["openAPIV3Schema"])
+
+
+def test_the_definition_has_upstreams_fields_and_fits(crds: Path) -> None:
+    ours = mpi_job_definition()
+    [theirs] = [each for each in yaml.safe_load_all((crds / "kubeflow.org_mpijobs.yaml").read_text()) if each]
+
+    def fields(definition: dict[str, Any]) -> dict[str, Any]:
+        [version] = definition["spec"]["versions"]
+        return dict(version["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"])
+
+    assert fields(ours).keys() == fields(theirs).keys()
+    for name, field in fields(ours).items():
+        for key in ("type", "default", "enum"):
+            assert sorted(str(field.get(key))) == sorted(str(fields(theirs)[name].get(key)))
+    assert ours["spec"]["names"] == theirs["spec"]["names"]
+    assert len(json.dumps(theirs)) > MAX_ANNOTATION > len(json.dumps(ours))
+
+
+@pytest.mark.parametrize("minor", ["1.33", "1.34", "1.35", "1.36"])
+def test_operator_is_valid(stack: cdk.Stack, cluster: eks.ICluster, minor: str) -> None:
+    MpiOperator(stack, "Mpi", cluster=cluster)
+
+    made = list(manifests_of(resources_of(stack)))
+    assert {"CustomResourceDefinition", "Deployment", "ClusterRole", "Role"} <= {each["kind"] for each in made}
+    for each in made:
+        kubernetes_validate.validate(each, minor, strict=True)
+
+
+def test_operator_comes_before_the_job_and_after_its_definition(stack: cdk.Stack, cluster: eks.ICluster) -> None:
+    nccl_test(stack, cluster)
+
+    resources = resources_of(stack)
+    ids = {each["kind"]: id for id in of_type(resources, MANIFEST) for each in manifests_of({id: resources[id]})}
+    assert ids["CustomResourceDefinition"] in depends_on(resources, ids["Deployment"])
+    assert ids["Deployment"] in depends_on(resources, ids["MPIJob"])
+
+
+@pytest.mark.parametrize(
+    ("shape", "changes", "error", "rule"),
+    [
+        (P5, {"nodes": 5}, ValueError, "nodes must be at most the 4 of pool 'p5', got 5"),
+        (P5, {"nodes": 1}, ValueError, "nodes must be at least 2, got 1"),
+        (P5, {"operator": "mpi"}, TypeError, "operator must be a MpiOperator, got 'mpi'"),
+        (
+            NodeShape(instance_types=("g6.xlarge",), sharing=TimeSlicing(4)),
+            {},
+            ValueError,
+            r"pool must offer whole GPUs as a resource, got 'p5' with TimeSlicing\(replicas=4\)",
+        ),
+        (
+            NodeShape(instance_types=("g5g.xlarge",)),
+            {},
+            ValueError,
+            "image must be given for arm64 nodes, got None",
+        ),
+    ],
+)
+def test_refuses(
+    stack: cdk.Stack,
+    cluster: eks.ICluster,
+    shape: NodeShape,
+    changes: dict[str, Any],
+    error: type[Exception],
+    rule: str,
+) -> None:
+    with pytest.raises(error, match=f"Test/Test: {rule}"):
+        nccl_test(stack, cluster, shape, **changes)
