@@ -17,6 +17,7 @@ from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
+from gpu_constructs.gitops import delivery_of
 from gpu_constructs.pools.sharing import Sharing
 from gpu_constructs.subnets import given_subnets, in_zone, node_subnets
 from gpu_constructs.versions import KUBERNETES, kubernetes_minor
@@ -277,7 +278,7 @@ def cluster_ref(who: object, cluster: AnyCluster, *, kubectl: bool = False) -> C
     if found is None:
         _refuse_unless_cluster(who, cluster)
         found = _REFS[cluster] = ClusterRef(cast("eks.ICluster", cluster))
-    if kubectl and not found.has_kubectl:
+    if kubectl and not found.has_kubectl and delivery_of(cast("eks.ICluster", cluster)) == "kubectl":
         raise ValueError(
             f"{who}: cluster must have a kubectl provider, got {cluster.node.path!r} without one; give it "
             "kubectl_provider_options, or kubectl_provider when importing it"

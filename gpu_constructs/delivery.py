@@ -13,6 +13,7 @@ from aws_cdk import aws_eks_v2 as eks
 from constructs import Construct
 
 from gpu_constructs.cluster_ref import ClusterRef
+from gpu_constructs.gitops import ChartFile, ManifestFile, delivery_of
 from gpu_constructs.versions import Chart
 
 if TYPE_CHECKING:
@@ -25,12 +26,14 @@ HELM_TIMEOUT_MINUTES = 12
 
 def apply_manifests(
     scope: Construct, id: str, *, cluster: ClusterRef, manifests: Sequence[Mapping[str, Any]]
-) -> eks.KubernetesManifest:
+) -> Construct:
     """Apply objects that live and die together. Custom resources go one to a call: kubectl never prunes them."""
+    if delivery_of(scope) != "kubectl":
+        return ManifestFile(scope, id, manifests)
     return eks.KubernetesManifest(scope, id, cluster=cluster.cluster, manifest=list(manifests))
 
 
-def apply_chart(scope: Construct, id: str, *, cluster: ClusterRef, chart: cdk8s.Chart) -> eks.KubernetesManifest:
+def apply_chart(scope: Construct, id: str, *, cluster: ClusterRef, chart: cdk8s.Chart) -> Construct:
     """Apply the objects of a cdk8s chart."""
     return apply_manifests(scope, id, cluster=cluster, manifests=chart.to_json())
 
@@ -71,7 +74,7 @@ def install_helm_chart(
     namespace: str,
     values: Mapping[str, Any] | None = None,
     create_namespace: bool = False,
-) -> eks.HelmChart:
+) -> Construct:
     """Install a chart under its own name and wait until it runs.
 
     The release's name is fixed, so that moving the construct does not install it a second time.
@@ -79,13 +82,16 @@ def install_helm_chart(
     Raises:
         ValueError: The mirror in the app's context is no OCI registry.
     """
+    repository = _repository(scope, chart)
+    if delivery_of(scope) != "kubectl":
+        return ChartFile(scope, id, chart=chart, repository=repository, namespace=namespace, values=values)
     return eks.HelmChart(
         scope,
         id,
         cluster=cluster.cluster,
         chart=chart.name,
         release=chart.name,
-        repository=_repository(scope, chart),
+        repository=repository,
         version=chart.version,
         namespace=namespace,
         create_namespace=create_namespace,

@@ -4,21 +4,33 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
+import jsonschema
+import kubernetes_validate
 import pytest
 
 from tests.conftest import ROOT
+from tests.schemas import strict_schema
 from tests.templates import Resources, manifests_of, of_type
 
 EXAMPLES = sorted((ROOT / "examples").glob("*/app.py"))
 
 
-def synthesize(example: Path, output: Path) -> dict[str, Resources]:
+@cache
+def synthesize(example: Path) -> dict[str, Resources]:
     """Run an example and return the resources of its stacks."""
+    with TemporaryDirectory() as folder:
+        return _synthesize(example, Path(folder))
+
+
+def _synthesize(example: Path, output: Path) -> dict[str, Resources]:
     environment = os.environ | {"PYTHONPATH": str(ROOT), "CDK_OUTDIR": str(output)}
     command = [sys.executable, example.name]
     done = subprocess.run(command, cwd=example.parent, env=environment, capture_output=True, text=True, check=False)
@@ -28,8 +40,8 @@ def synthesize(example: Path, output: Path) -> dict[str, Resources]:
 
 
 @pytest.mark.parametrize("name", ["quickstart", "existing_cluster"])
-def test_every_stack_of_an_example_has_gpu_nodes_and_their_plugin(name: str, tmp_path: Path) -> None:
-    stacks = synthesize(ROOT / "examples" / name / "app.py", tmp_path)
+def test_every_stack_of_an_example_has_gpu_nodes_and_their_plugin(name: str) -> None:
+    stacks = synthesize(ROOT / "examples" / name / "app.py")
 
     for resources in stacks.values():
         kinds = [each["kind"] for each in manifests_of(resources)]
@@ -64,16 +76,16 @@ def gpu_requests(resources: Resources) -> dict[str, dict[str, Any]]:
     return found
 
 
-def test_notebooks_share_their_gpus(tmp_path: Path) -> None:
-    [resources] = synthesize(ROOT / "examples" / "shared_notebooks" / "app.py", tmp_path).values()
+def test_notebooks_share_their_gpus() -> None:
+    [resources] = synthesize(ROOT / "examples" / "shared_notebooks" / "app.py").values()
 
     assert gpu_requests(resources) == {"Deployment": {"nvidia.com/gpu.shared": "1", "claims": []}}
     [overlay] = [each for each in manifests_of(resources) if each["kind"] == "NodeOverlay"]
     assert overlay["spec"]["capacity"] == {"nvidia.com/gpu": "0", "nvidia.com/gpu.shared": "4"}
 
 
-def test_a_language_model_sleeps_until_a_request_waits(tmp_path: Path) -> None:
-    [resources] = synthesize(ROOT / "examples" / "llm_service" / "app.py", tmp_path).values()
+def test_a_language_model_sleeps_until_a_request_waits() -> None:
+    [resources] = synthesize(ROOT / "examples" / "llm_service" / "app.py").values()
 
     made = {each["kind"]: each for each in manifests_of(resources)}
     scaled = made["ScaledObject"]["spec"]
@@ -82,8 +94,8 @@ def test_a_language_model_sleeps_until_a_request_waits(tmp_path: Path) -> None:
     assert "replicas" not in made["Deployment"]["spec"]
 
 
-def test_small_models_take_an_instance_each(tmp_path: Path) -> None:
-    [resources] = synthesize(ROOT / "examples" / "mig_on_p5" / "app.py", tmp_path).values()
+def test_small_models_take_an_instance_each() -> None:
+    [resources] = synthesize(ROOT / "examples" / "mig_on_p5" / "app.py").values()
 
     assert gpu_requests(resources) == {"Deployment": {"nvidia.com/mig-1g.10gb": "1", "claims": []}}
     tags = [each["Properties"].get("Tags", {}) for each in of_type(resources, "AWS::EKS::Nodegroup").values()]
@@ -91,8 +103,8 @@ def test_small_models_take_an_instance_each(tmp_path: Path) -> None:
     assert [each[counted] for each in tags if counted in each] == ["56"]
 
 
-def test_pods_claim_their_gpus(tmp_path: Path) -> None:
-    [resources] = synthesize(ROOT / "examples" / "dra_pool" / "app.py", tmp_path).values()
+def test_pods_claim_their_gpus() -> None:
+    [resources] = synthesize(ROOT / "examples" / "dra_pool" / "app.py").values()
 
     claims = {"claims": [{"name": "gpu"}]}
     assert gpu_requests(resources) == {"Deployment": claims, "Job": claims}
@@ -100,8 +112,8 @@ def test_pods_claim_their_gpus(tmp_path: Path) -> None:
     assert (kinds.count("ResourceClaim"), kinds.count("ResourceClaimTemplate")) == (1, 1)
 
 
-def test_training_waits_in_a_queue_that_has_all_it_needs(tmp_path: Path) -> None:
-    [resources] = synthesize(ROOT / "examples" / "multi_node_training" / "app.py", tmp_path).values()
+def test_training_waits_in_a_queue_that_has_all_it_needs() -> None:
+    [resources] = synthesize(ROOT / "examples" / "multi_node_training" / "app.py").values()
 
     made = {each["kind"]: each for each in manifests_of(resources)}
     [group] = made["ClusterQueue"]["spec"]["resourceGroups"]
@@ -112,8 +124,8 @@ def test_training_waits_in_a_queue_that_has_all_it_needs(tmp_path: Path) -> None
     assert made["Job"]["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == made["LocalQueue"]["metadata"]["name"]
 
 
-def test_a_fleet_is_the_same_platform_in_every_place(tmp_path: Path) -> None:
-    stacks = synthesize(ROOT / "examples" / "fleet" / "app.py", tmp_path)
+def test_a_fleet_is_the_same_platform_in_every_place() -> None:
+    stacks = synthesize(ROOT / "examples" / "fleet" / "app.py")
 
     assert len(stacks) == 3 * 3
     pools: dict[str, set[str]] = {}
@@ -125,8 +137,8 @@ def test_a_fleet_is_the_same_platform_in_every_place(tmp_path: Path) -> None:
     assert all(names == {"notebooks", "chat", "embeddings"} for names in pools.values())
 
 
-def test_the_reference_stacks_are_three_ways_to_gpus(tmp_path: Path) -> None:
-    stacks = synthesize(ROOT / "examples" / "reference_stacks" / "app.py", tmp_path)
+def test_the_reference_stacks_are_three_ways_to_gpus() -> None:
+    stacks = synthesize(ROOT / "examples" / "reference_stacks" / "app.py")
 
     assert set(stacks) == {"Training", "Inference", "AutoMode"}
     for resources in stacks.values():
@@ -134,16 +146,68 @@ def test_the_reference_stacks_are_three_ways_to_gpus(tmp_path: Path) -> None:
         assert "NodePool" in kinds or len(of_type(resources, "AWS::EKS::Nodegroup")) == 2
 
 
-def test_pools_on_an_imported_cluster_make_no_cluster(tmp_path: Path) -> None:
-    stacks = synthesize(ROOT / "examples" / "existing_cluster" / "app.py", tmp_path)
+def test_pools_on_an_imported_cluster_make_no_cluster() -> None:
+    stacks = synthesize(ROOT / "examples" / "existing_cluster" / "app.py")
 
     groups = of_type(stacks["GpuPools"], "AWS::EKS::Nodegroup").values()
     assert of_type(stacks["GpuPools"], "AWS::EKS::Cluster") == {}
     assert {each["Properties"]["ClusterName"] for each in groups} == {"platform"}
 
 
-def test_a_new_cluster_in_an_existing_vpc_makes_no_network(tmp_path: Path) -> None:
-    stacks = synthesize(ROOT / "examples" / "existing_cluster" / "app.py", tmp_path)
+def test_a_new_cluster_in_an_existing_vpc_makes_no_network() -> None:
+    stacks = synthesize(ROOT / "examples" / "existing_cluster" / "app.py")
 
     assert of_type(stacks["GpuResearch"], "AWS::EC2::VPC") == {}
     assert len(of_type(stacks["GpuResearch"], "AWS::EKS::Cluster")) == 1
+
+
+# Of Kubernetes itself.
+API_GROUPS = {
+    "v1",
+    "apps/v1",
+    "autoscaling/v2",
+    "batch/v1",
+    "policy/v1",
+    "rbac.authorization.k8s.io/v1",
+    "resource.k8s.io/v1",
+}
+# EKS keeps the definitions of Auto Mode to itself.
+WITHOUT_DEFINITION = "eks.amazonaws.com/"
+FILES = {kind: f"crd-{kind.lower()}s.yaml" for kind in ("ServiceMonitor", "PodMonitor", "PrometheusRule")}
+SINCE = {"ResourceClaim": "1.34", "ResourceClaimTemplate": "1.34"}
+
+
+# What stands for an id that only deployment tells.
+IDS = ((re.compile(r"\$\{[\w:.-]*Subnet\w*\}"), "subnet-0"), (re.compile(r"\$\{[\w:.-]*SecurityGroupId\w*\}"), "sg-0"))
+
+
+def with_ids(manifest: dict[str, Any]) -> dict[str, Any]:
+    text = json.dumps(manifest)
+    for pattern, id in IDS:
+        text = pattern.sub(id, text)
+    return dict(json.loads(text))
+
+
+def objects(name: str) -> list[dict[str, Any]]:
+    stacks = synthesize(ROOT / "examples" / name / "app.py")
+    return [each for resources in stacks.values() for each in manifests_of(resources)]
+
+
+@pytest.mark.parametrize("name", [each.parent.name for each in EXAMPLES])
+def test_every_object_is_valid_for_its_definition(name: str, crds: Path) -> None:
+    for each in objects(name):
+        if each["apiVersion"] not in API_GROUPS and WITHOUT_DEFINITION not in each["apiVersion"]:
+            schema = strict_schema(crds, each, file=FILES.get(each["kind"]))
+            jsonschema.validate(with_ids(each) | {"metadata": {}}, schema)
+
+
+@pytest.mark.parametrize("minor", ["1.33", "1.34", "1.35", "1.36"])
+@pytest.mark.parametrize("name", [each.parent.name for each in EXAMPLES])
+def test_every_core_object_is_valid(name: str, minor: str) -> None:
+    tried = [
+        each for each in objects(name) if each["apiVersion"] in API_GROUPS and SINCE.get(each["kind"], "") <= minor
+    ]
+
+    assert tried
+    for each in tried:
+        kubernetes_validate.validate(each, minor, strict=True)

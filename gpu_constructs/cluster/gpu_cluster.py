@@ -20,6 +20,7 @@ from gpu_constructs.cluster.auto_mode import AutoMode, compute
 from gpu_constructs.cluster.network import gpu_vpc
 from gpu_constructs.cluster.system_nodes import SystemNodeGroup, SystemNodes
 from gpu_constructs.cluster_ref import PathOf, cluster_ref, refuse_unless_role
+from gpu_constructs.gitops import delivery_of
 from gpu_constructs.refusals import refuse_unless_one_of, words
 from gpu_constructs.subnets import node_subnets
 from gpu_constructs.versions import DEFAULT_KUBERNETES, kubernetes_minor
@@ -119,7 +120,6 @@ class GpuCluster(Construct):
         self.vpc = vpc if vpc is not None else gpu_vpc(self, "Vpc", ip_family=ip_family)
         subnets = node_subnets(self.vpc)
         key = secrets_key if secrets_key is not None else kms.Key(self, "SecretsKey", enable_key_rotation=True)
-        layer = _kubectl_layer(self, minor.kubectl_layer)
         self.cluster = eks.Cluster(
             self,
             "Cluster",
@@ -136,7 +136,7 @@ class GpuCluster(Construct):
             **compute(self, auto_mode),
             bootstrap_self_managed_addons=False,
             bootstrap_cluster_creator_admin_permissions=False,
-            kubectl_provider_options=eks.KubectlProviderOptions(kubectl_layer=layer),
+            kubectl_provider_options=_kubectl(self, minor.kubectl_layer),
         )
         if pack_gpus:
             control_plane = cast("eks.CfnCluster", self.cluster.node.default_child)
@@ -236,6 +236,13 @@ def _admit(scope: Construct, id: str, *, cluster_name: str, principal_arn: str) 
     eks.CfnAccessEntry(
         scope, id, cluster_name=cluster_name, principal_arn=principal_arn, access_policies=[policy], type="STANDARD"
     )
+
+
+def _kubectl(scope: Construct, module: str) -> eks.KubectlProviderOptions | None:
+    """Return what applies manifests; nothing where Argo CD or Flux do."""
+    if delivery_of(scope) != "kubectl":
+        return None
+    return eks.KubectlProviderOptions(kubectl_layer=_kubectl_layer(scope, module))
 
 
 def _kubectl_layer(scope: Construct, module: str) -> Any:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from aws_cdk import aws_eks_v2 as eks
 from constructs import Construct
 
 from gpu_constructs.cluster_ref import AnyCluster, PathOf, cluster_ref
@@ -105,7 +104,7 @@ class Dynamo(Construct):
 
 def _install(
     scope: Construct, cluster: AnyCluster, chart: Chart, namespace: str, values: Mapping[str, Any] | None
-) -> eks.HelmChart:
+) -> Construct:
     who = PathOf(scope)
     ref = cluster_ref(who, cluster, kubectl=True)
     ref.claim(who, f"helm release {chart.name!r}", why="a release has one owner")
