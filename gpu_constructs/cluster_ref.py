@@ -180,6 +180,10 @@ class ClusterRef:
             )
         claims[what] = str(who)
 
+    def has_claimed(self, what: str) -> bool:
+        """Whether a construct is the only one of its kind in the cluster."""
+        return what in self.shared(self.stack).claims
+
     def use_sharing(self, sharing: Sharing) -> None:
         """Have the cluster's device plugin serve nodes that share their GPUs so, now or when it is defined."""
         shared = self.shared(self.stack)

@@ -9,6 +9,7 @@ from constructs import Construct
 
 from gpu_constructs.cluster_ref import AnyCluster, PathOf, cluster_ref
 from gpu_constructs.delivery import apply_chart
+from gpu_constructs.devices.coexistence import PLUGIN, warn_of_both
 from gpu_constructs.devices.device_plugin_manifests import device_plugin_chart, sharing_chart
 from gpu_constructs.pools.sharing import Exclusive, Sharing
 from gpu_constructs.refusals import refuse_unless_image
@@ -54,7 +55,8 @@ class DevicePlugin(Construct):
         _refuse_efa_thief(who, image)
         if not isinstance(sharing, (list, tuple)) or not all(isinstance(each, get_args(Sharing)) for each in sharing):
             raise TypeError(f"{who}: sharing must be a list of TimeSlicing(...), Mps(...) or Mig(...), got {sharing!r}")
-        ref.claim(who, "device manager", why="two advertise every GPU twice")
+        ref.claim(who, PLUGIN, why="two advertise every GPU twice")
+        warn_of_both(self, ref)
 
         self._cluster, self._image = ref, image
         self.resource = apply_chart(self, "Resource", cluster=ref, chart=device_plugin_chart(image))

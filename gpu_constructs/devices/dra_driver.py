@@ -9,6 +9,7 @@ from constructs import Construct
 
 from gpu_constructs.cluster_ref import AnyCluster, PathOf, cluster_ref
 from gpu_constructs.delivery import install_helm_chart, merged
+from gpu_constructs.devices.coexistence import DRIVER, warn_of_both
 from gpu_constructs.pools import node_labels
 from gpu_constructs.versions import DRA_DRIVER
 
@@ -61,7 +62,8 @@ class DraDriver(Construct):
                 f"{who}: kubernetes_version must be 1.34 or newer, got {version!r}; older API servers do not serve "
                 "resource.k8s.io/v1"
             )
-        ref.claim(who, "DRA driver", why="two offer every GPU twice")
+        ref.claim(who, DRIVER, why="two offer every GPU twice")
+        warn_of_both(self, ref)
 
         self.chart = install_helm_chart(
             self,

@@ -12,8 +12,11 @@ from constructs import Construct
 
 from gpu_constructs.cluster_ref import AnyCluster, PathOf, cluster_ref
 from gpu_constructs.delivery import install_helm_chart, merged
+from gpu_constructs.devices.coexistence import PLUGIN, warn_of_both
 from gpu_constructs.devices.device_plugin_manifests import plugin_config
+from gpu_constructs.devices.gpu_operator_values import refuse_unknown_values
 from gpu_constructs.pools import node_labels
+from gpu_constructs.pools.operating_system import DeviceManager
 from gpu_constructs.pools.sharing import Exclusive, Sharing
 from gpu_constructs.versions import GPU_OPERATOR
 
@@ -33,7 +36,9 @@ class GpuOperator(Construct):
 
     Args:
         cluster: Cluster to install into; needs a kubectl provider.
-        values: Values of the chart, which itself accepts any.
+        values: Values of the chart.
+        acknowledge_bottlerocket: Run it for the Bottlerocket pools instead, whose makers advise against it: without
+            device plugin, for its labels and diagnostics alone.
 
     Raises:
         TypeError: ``cluster`` is no cluster of ``aws_eks_v2``.
@@ -44,20 +49,35 @@ class GpuOperator(Construct):
     """
 
     def __init__(
-        self, scope: Construct, id: str, *, cluster: AnyCluster, values: Mapping[str, Any] | None = None
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        cluster: AnyCluster,
+        values: Mapping[str, Any] | None = None,
+        acknowledge_bottlerocket: bool = False,
     ) -> None:
         super().__init__(scope, id)
         who = PathOf(self)
         ref = cluster_ref(who, cluster, kubectl=True)
+        if values is not None:
+            refuse_unknown_values(who, values)
         for component in ("driver", "toolkit"):
             if ((values or {}).get(component) or {}).get("enabled"):
                 raise ValueError(
                     f"{who}: values must leave {component}.enabled False, got True; the image has its own, and both "
                     "break each other"
                 )
-        ref.claim(who, "device manager", why="two advertise every GPU twice")
+        if not isinstance(acknowledge_bottlerocket, bool):
+            raise TypeError(f"{who}: acknowledge_bottlerocket must be True or False, got {acknowledge_bottlerocket!r}")
+        if not acknowledge_bottlerocket:
+            ref.claim(who, PLUGIN, why="two advertise every GPU twice")
+            warn_of_both(self, ref)
 
         configs: dict[str, str] = {}
+        ours = (
+            bottlerocket_values() if acknowledge_bottlerocket else gpu_operator_values(cdk.Lazy.any(_Configs(configs)))
+        )
         self.chart = install_helm_chart(
             self,
             "Resource",
@@ -65,10 +85,13 @@ class GpuOperator(Construct):
             chart=GPU_OPERATOR,
             namespace=NAMESPACE,
             create_namespace=True,
-            values=merged(gpu_operator_values(cdk.Lazy.any(_Configs(configs))), values),
+            values=merged(ours, values),
         )
         for needed in ref.foundation:
             self.chart.node.add_dependency(needed)
+
+        if acknowledge_bottlerocket:
+            return
 
         def serve(sharing: Sharing) -> None:
             configs[sharing.profile] = _config(sharing)
@@ -98,6 +121,24 @@ def gpu_operator_values(configs: Any) -> Mapping[str, Any]:
 
     Source: NVIDIA/gpu-operator v26.7.0 deployments/gpu-operator/values.yaml
     """
+    return _values("gpu-operator") | {
+        "devicePlugin": {
+            # The interfaces belong to EFA's own plugin.
+            "env": [{"name": "MOFED_ENABLED", "value": "false"}],
+            "config": {"create": True, "name": _CONFIG_MAP, "default": Exclusive.profile, "data": configs},
+        },
+    }
+
+
+def bottlerocket_values() -> Mapping[str, Any]:
+    """Return the values for nodes whose image has driver, toolkit and device plugin.
+
+    Source: https://github.com/bottlerocket-os/bottlerocket/issues/4162
+    """
+    return _values("bottlerocket") | {"devicePlugin": {"enabled": False}}
+
+
+def _values(device_manager: DeviceManager) -> dict[str, Any]:
     anywhere = [{"operator": "Exists"}]
     return {
         "driver": {"enabled": False},
@@ -105,14 +146,9 @@ def gpu_operator_values(configs: Any) -> Mapping[str, Any]:
         "migManager": {"enabled": False},
         "mig": {"strategy": "mixed"},
         "dcgmExporter": {"enabled": False},
-        "devicePlugin": {
-            # The interfaces belong to EFA's own plugin.
-            "env": [{"name": "MOFED_ENABLED", "value": "false"}],
-            "config": {"create": True, "name": _CONFIG_MAP, "default": Exclusive.profile, "data": configs},
-        },
         "daemonsets": {"tolerations": anywhere},
         # The operator works on the nodes where this one finds a GPU.
         "node-feature-discovery": {
-            "worker": {"tolerations": anywhere, "nodeSelector": {node_labels.DEVICE_MANAGER: "gpu-operator"}}
+            "worker": {"tolerations": anywhere, "nodeSelector": {node_labels.DEVICE_MANAGER: device_manager}}
         },
     }

@@ -218,8 +218,8 @@ class NodeShape:
             ours[node_labels.ACCELERATOR] = self.accelerator_label
         if not isinstance(self.sharing, Exclusive):
             ours[node_labels.SHARING] = self.sharing.profile
-            if self.managed_by == "gpu-operator" and not isinstance(self.sharing, Mig):
-                ours[node_labels.OPERATOR_CONFIG] = self.sharing.profile
+        if self.managed_by == "gpu-operator":
+            ours[node_labels.OPERATOR_CONFIG] = self.sharing.profile
         # Never on Bottlerocket or with claims: NVIDIA's charts would start a second device manager there.
         by_daemon_set = self.managed_by in ("device-plugin", "gpu-operator")
         present = {node_labels.GPU_PRESENT: "true"} if by_daemon_set else {}

@@ -62,7 +62,7 @@ def device_manager_for(who: object, operating_system: OperatingSystem, given: ob
     if operating_system == "bottlerocket" and given == "gpu-operator":
         raise ValueError(
             f"{who}: device_manager must be one of {', '.join(able)} on bottlerocket, whose image has all that the "
-            f"operator would install, got {given!r}"
+            f"operator would install, got {given!r}; leave it out, and see GpuOperator(acknowledge_bottlerocket=True)"
         )
     refuse_unless_one_of(who, "device_manager", given, able)
     return cast("DeviceManager", given)

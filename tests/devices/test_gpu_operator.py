@@ -8,10 +8,24 @@ from typing import Any
 
 import aws_cdk as cdk
 import pytest
+import yaml
 from aws_cdk import aws_eks_v2 as eks
+from aws_cdk.assertions import Annotations, Match
 
-from gpu_constructs import DevicePlugin, GpuOperator, ManagedNodeGroup, NodeShape, TimeSlicing
+from gpu_constructs import (
+    DevicePlugin,
+    DraDriver,
+    Exclusive,
+    GpuOperator,
+    ManagedNodeGroup,
+    Mig,
+    Mps,
+    NodeShape,
+    Sharing,
+    TimeSlicing,
+)
 from gpu_constructs.devices.gpu_operator import gpu_operator_values
+from gpu_constructs.devices.gpu_operator_values import KNOWN
 from tests.chart_values import unknown_values
 from tests.templates import CHART, only, resources_of
 
@@ -38,6 +52,13 @@ def test_every_way_of_sharing_is_a_part_of_its_configuration(
     asked = SHARED.node_labels("l4")["nvidia.com/device-plugin.config"]
     [resource] = json.loads(config["data"][asked])["sharing"]["timeSlicing"]["resources"]
     assert resource == {"name": "nvidia.com/gpu", "replicas": 4}
+
+
+@pytest.mark.parametrize("sharing", [Exclusive(), TimeSlicing(4), Mps(4), Mig(geometry={"1g.10gb": 7})])
+def test_a_node_names_its_part_of_the_configuration(sharing: Sharing) -> None:
+    shape = NodeShape(instance_types=("p5.48xlarge",), device_manager="gpu-operator", sharing=sharing)
+
+    assert shape.node_labels("p5")["nvidia.com/device-plugin.config"] == sharing.profile
 
 
 def test_only_its_own_nodes_are_searched_for_gpus() -> None:
@@ -74,6 +95,59 @@ def test_every_chart_value_exists(chart_values: Path) -> None:
         "node-feature-discovery.worker.nodeSelector.gpu-constructs.io/device-manager"
     ]
     assert unknown_values(defaults, {"driver": {"enable": False}}) == ["driver.enable"]
+
+
+def test_known_values_are_the_charts(chart_values: Path) -> None:
+    theirs = yaml.safe_load((chart_values / "gpu-operator-v26.7.0.yaml").read_text())
+
+    assert theirs.keys() == KNOWN.keys()
+    for section, names in KNOWN.items():
+        assert not names or theirs[section].keys() <= names
+
+
+def test_bottlerockets_own_device_plugin_stays_the_only_one(stack: cdk.Stack, cluster: eks.ICluster) -> None:
+    GpuOperator(stack, "Operator", cluster=cluster, acknowledge_bottlerocket=True)
+
+    made = values(stack)
+    assert made["devicePlugin"] == {"enabled": False}
+    selected = made["node-feature-discovery"]["worker"]["nodeSelector"]
+    nodes = NodeShape(instance_types=("g6.xlarge",), operating_system="bottlerocket").node_labels("l4")
+    assert selected.items() <= nodes.items()
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_warns_of_gpus_both_counted_and_claimed(stack: cdk.Stack, cluster: eks.ICluster, first: bool) -> None:
+    makers = [
+        lambda: GpuOperator(stack, "Operator", cluster=cluster),
+        lambda: DraDriver(stack, "Dra", cluster=cluster, kubernetes_version="1.36"),
+    ]
+    for make in makers if first else reversed(makers):
+        make()
+
+    warnings = Annotations.from_stack(stack).find_warning(
+        "*", Match.string_like_regexp("device plugin and the DRA driver")
+    )
+    assert len(warnings) == 1
+
+
+@pytest.mark.parametrize(
+    ("told", "error", "rule"),
+    [
+        ({"drivers": {}}, ValueError, "values must have sections of the chart, got 'drivers'; did you mean 'driver'"),
+        (
+            {"gfd": {"enable": True}},
+            ValueError,
+            "values.'gfd'. must have names of the chart, got 'enable'; did you mean",
+        ),
+        ({"gfd": True}, TypeError, "values.'gfd'. must be a mapping, got True"),
+        (["gfd"], TypeError, "values must be a mapping, got"),
+    ],
+)
+def test_refuses_values_that_the_chart_would_ignore(
+    stack: cdk.Stack, cluster: eks.ICluster, told: Any, error: type[Exception], rule: str
+) -> None:
+    with pytest.raises(error, match=f"Test/Operator: {rule}"):
+        GpuOperator(stack, "Operator", cluster=cluster, values=told)
 
 
 @pytest.mark.parametrize("component", ["driver", "toolkit"])

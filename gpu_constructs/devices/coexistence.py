@@ -1,0 +1,24 @@
+"""What two device managers in one cluster mean for each other."""
+
+from __future__ import annotations
+
+import aws_cdk as cdk
+from constructs import Construct
+
+from gpu_constructs.cluster_ref import ClusterRef
+
+PLUGIN = "device manager"
+DRIVER = "DRA driver"
+
+
+def warn_of_both(manager: Construct, cluster: ClusterRef) -> None:
+    """Warn where GPUs are both counted and claimed: since Kubernetes 1.36 a count may be met by a claim.
+
+    Source: https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocation/ (extended resources)
+    """
+    if cluster.has_claimed(PLUGIN) and cluster.has_claimed(DRIVER):
+        cdk.Annotations.of(manager).add_warning_v2(
+            "gpu-constructs:countedAndClaimed",
+            "the cluster has a device plugin and the DRA driver: from Kubernetes 1.36 on a pod that asks for "
+            "nvidia.com/gpu without selecting its pool may get a GPU that is meant to be claimed",
+        )
