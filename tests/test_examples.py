@@ -17,26 +17,31 @@ import kubernetes_validate
 import pytest
 
 from tests.conftest import ROOT
+from tests.linting import CDKS_OWN, cfn_lint
 from tests.schemas import strict_schema
 from tests.templates import Resources, manifests_of, of_type
 
 EXAMPLES = sorted((ROOT / "examples").glob("*/app.py"))
 
 
-@cache
 def synthesize(example: Path) -> dict[str, Resources]:
     """Run an example and return the resources of its stacks."""
+    return {stack: template["Resources"] for stack, template in templates_of(example).items()}
+
+
+@cache
+def templates_of(example: Path) -> dict[str, dict[str, Any]]:
+    """Run an example and return the templates of its stacks."""
     with TemporaryDirectory() as folder:
-        return _synthesize(example, Path(folder))
+        return _run(example, Path(folder))
 
 
-def _synthesize(example: Path, output: Path) -> dict[str, Resources]:
+def _run(example: Path, output: Path) -> dict[str, dict[str, Any]]:
     environment = os.environ | {"PYTHONPATH": str(ROOT), "CDK_OUTDIR": str(output)}
     command = [sys.executable, example.name]
     done = subprocess.run(command, cwd=example.parent, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    templates = {path.name.split(".")[0]: json.loads(path.read_text()) for path in output.glob("**/*.template.json")}
-    return {stack: template["Resources"] for stack, template in templates.items()}
+    return {path.name.split(".")[0]: json.loads(path.read_text()) for path in output.glob("**/*.template.json")}
 
 
 @pytest.mark.parametrize("name", ["quickstart", "existing_cluster"])
@@ -159,6 +164,20 @@ def test_a_new_cluster_in_an_existing_vpc_makes_no_network() -> None:
 
     assert of_type(stacks["GpuResearch"], "AWS::EC2::VPC") == {}
     assert len(of_type(stacks["GpuResearch"], "AWS::EKS::Cluster")) == 1
+
+
+# A reservation is in one zone, and so are the subnets for it.
+ZONES_ARE_MEANT = "W3010"
+
+
+def test_every_story_lints_clean(tmp_path: Path) -> None:
+    for example in EXAMPLES:
+        # The fleet is the same pools many times over, and the other stacks have tests of their own.
+        if example.parent.name not in ("fleet", "reference_stacks"):
+            for name, template in templates_of(example).items():
+                (tmp_path / f"{example.parent.name}-{name}.template.json").write_text(json.dumps(template))
+
+    assert cfn_lint(tmp_path.glob("*.json"), ignore=(*CDKS_OWN, ZONES_ARE_MEANT)) == []
 
 
 # Of Kubernetes itself.
