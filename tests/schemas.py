@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,10 @@ def close(schema: Any) -> Any:
 def _is_pythons(pattern: str) -> bool:
     """Whether a regular expression of Go is one of Python too."""
     try:
-        re.compile(pattern)
-    except re.error:
+        with warnings.catch_warnings():
+            # Python 3.10 only warns of flags in the middle, which 3.11 refuses.
+            warnings.simplefilter("error")
+            re.compile(pattern)
+    except (re.error, DeprecationWarning):
         return False
     return True
