@@ -43,9 +43,15 @@ CHART_MIRROR = "gpu-constructs:chartMirror"
 
 
 def merged(values: Mapping[str, Any], more: Mapping[str, Any] | None) -> Mapping[str, Any]:
-    """Return values of a chart with those of a user laid over them, mapping by mapping."""
+    """Return values of a chart with those of a user laid over them, mapping by mapping.
+
+    Raises:
+        TypeError: ``more`` is no mapping.
+    """
     if more is None:
         return values
+    if not isinstance(more, Mapping):
+        raise TypeError(f"values of a chart: values must be a mapping, got {more!r}")
     found = dict(values)
     for key, value in more.items():
         ours = found.get(key)
@@ -74,17 +80,27 @@ def install_helm_chart(
     namespace: str,
     values: Mapping[str, Any] | None = None,
     create_namespace: bool = False,
+    own_definitions: bool = True,
 ) -> Construct:
     """Install a chart under its own name and wait until it runs.
 
-    The release's name is fixed, so that moving the construct does not install it a second time.
+    The release's name is fixed, so that moving the construct does not install it a second time. Without
+    ``own_definitions`` a release of their own has the definitions; helm itself then sees that they are there.
 
     Raises:
         ValueError: The mirror in the app's context is no OCI registry.
     """
     repository = _repository(scope, chart)
     if delivery_of(scope) != "kubectl":
-        return ChartFile(scope, id, chart=chart, repository=repository, namespace=namespace, values=values)
+        return ChartFile(
+            scope,
+            id,
+            chart=chart,
+            repository=repository,
+            namespace=namespace,
+            values=values,
+            own_definitions=own_definitions,
+        )
     return eks.HelmChart(
         scope,
         id,

@@ -26,6 +26,7 @@ DELIVERY = "gpu-constructs:delivery"
 FOLDER = "gpu-constructs:manifests"
 Delivery = Literal["kubectl", "argocd", "flux"]
 
+_TTL = "ttlSecondsAfterFinished"
 # Charts bring the definitions of what the others are, and go first.
 _CHARTS, _OBJECTS = "charts", "objects"
 
@@ -60,7 +61,7 @@ class ManifestFile(Construct):
         super().__init__(scope, id)
         stack = cdk.Stack.of(self)
         path = self.node.path.removeprefix(stack.node.path).strip("/")
-        told = [_with_outputs(self, each, path) for each in manifests]
+        told = [_with_outputs(self, _kept(each), path) for each in manifests]
         file = _root(self) / stack.artifact_id / folder / f"{re.sub(r'[^A-Za-z0-9.]+', '-', path)}.yaml"
         _files_of(stack)[file] = told
 
@@ -73,6 +74,7 @@ class ChartFile(ManifestFile):
         repository: Where it is taken from.
         namespace: Namespace of the release.
         values: Its values.
+        own_definitions: Whether it installs the definitions that it contains; not where a chart of their own does.
     """
 
     def __init__(
@@ -84,14 +86,17 @@ class ChartFile(ManifestFile):
         repository: str,
         namespace: str,
         values: Mapping[str, Any] | None,
+        own_definitions: bool = True,
     ) -> None:
         make = argocd_application if delivery_of(scope) == "argocd" else flux_release
-        made = make(chart, repository=repository, namespace=namespace, values=values or {})
+        made = make(
+            chart, repository=repository, namespace=namespace, values=values or {}, own_definitions=own_definitions
+        )
         super().__init__(scope, id, made, folder=_CHARTS)
 
 
 def argocd_application(
-    chart: Chart, *, repository: str, namespace: str, values: Mapping[str, Any]
+    chart: Chart, *, repository: str, namespace: str, values: Mapping[str, Any], own_definitions: bool = True
 ) -> list[dict[str, Any]]:
     """Return the Application of a chart.
 
@@ -102,7 +107,7 @@ def argocd_application(
         "repoURL": _repository(chart, repository).removeprefix("oci://"),
         "chart": chart.name,
         "targetRevision": chart.version,
-        "helm": {"releaseName": chart.name, "valuesObject": values},
+        "helm": {"releaseName": chart.name, "valuesObject": values} | ({} if own_definitions else {"skipCrds": True}),
     }
     return [
         {
@@ -123,13 +128,16 @@ def argocd_application(
     ]
 
 
-def flux_release(chart: Chart, *, repository: str, namespace: str, values: Mapping[str, Any]) -> list[dict[str, Any]]:
+def flux_release(
+    chart: Chart, *, repository: str, namespace: str, values: Mapping[str, Any], own_definitions: bool = True
+) -> list[dict[str, Any]]:
     """Return the HelmRepository and the HelmRelease of a chart.
 
     Source: https://fluxcd.io/flux/components/helm/helmreleases/
     """
     url = _repository(chart, repository)
     metadata = {"name": chart.name, "namespace": "flux-system"}
+    definitions = "CreateReplace" if own_definitions else "Skip"
     from_here = {"kind": "HelmRepository", "name": chart.name}
     return [
         {
@@ -146,8 +154,9 @@ def flux_release(chart: Chart, *, repository: str, namespace: str, values: Mappi
                 "interval": "1h",
                 "releaseName": chart.name,
                 "targetNamespace": namespace,
-                "install": {"createNamespace": True, "crds": "CreateReplace"},
-                "upgrade": {"crds": "CreateReplace"},
+                # By default Flux gives up after the first failure.
+                "install": {"createNamespace": True, "crds": definitions, "remediation": {"retries": -1}},
+                "upgrade": {"crds": definitions, "remediation": {"retries": -1}},
                 "chart": {"spec": {"chart": chart.name, "version": chart.version, "sourceRef": from_here}},
                 "values": values,
             },
@@ -158,6 +167,17 @@ def flux_release(chart: Chart, *, repository: str, namespace: str, values: Mappi
 def _repository(chart: Chart, repository: str) -> str:
     """Return what holds the chart; Helm's own word for a registry names the chart too."""
     return repository.removesuffix(f"/{chart.name}") if repository.startswith("oci://") else repository
+
+
+def _kept(manifest: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a manifest that stays when it is done: a Job that is deleted then would be made, and run, anew."""
+    spec: Any = manifest.get("spec")
+    if manifest.get("kind") == "Job":
+        return {**manifest, "spec": {key: value for key, value in spec.items() if key != _TTL}}
+    if manifest.get("kind") == "MPIJob":
+        policy = {key: value for key, value in spec["runPolicy"].items() if key != _TTL}
+        return {**manifest, "spec": {**spec, "runPolicy": policy}}
+    return manifest
 
 
 def _root(scope: Construct) -> Path:

@@ -152,6 +152,26 @@ def test_an_imported_cluster_needs_no_kubectl(tmp_path: Path) -> None:
     assert "HelmRelease/kube-prometheus-stack" in charts(tmp_path)
 
 
+def test_a_finished_job_is_not_run_again(tmp_path: Path) -> None:
+    stack = cdk.Stack(cdk.App(context={"gpu-constructs:manifests": str(tmp_path)}), "Gpu")
+    job = {"kind": "Job", "spec": {"ttlSecondsAfterFinished": 1, "completions": 2}}
+    mpi = {"kind": "MPIJob", "spec": {"runPolicy": {"ttlSecondsAfterFinished": 1, "backoffLimit": 0}}}
+    ManifestFile(stack, "File", [job, mpi])
+    stack.node.root.synth()  # type: ignore[attr-defined]
+
+    assert [each["spec"] for each in objects(tmp_path)] == [{"completions": 2}, {"runPolicy": {"backoffLimit": 0}}]
+
+
+def test_karpenters_definitions_have_one_owner(tmp_path: Path) -> None:
+    for delivery in ("argocd", "flux"):
+        synthesize(tmp_path / delivery, delivery)
+
+    helm = charts(tmp_path / "argocd")["Application/karpenter"]["spec"]["source"]["helm"]
+    release = charts(tmp_path / "flux")["HelmRelease/karpenter"]["spec"]
+    assert helm["skipCrds"] is True
+    assert {release[each]["crds"] for each in ("install", "upgrade")} == {"Skip"}
+
+
 def test_refuses_another_delivery() -> None:
     stack = cdk.Stack(cdk.App(context={"gpu-constructs:delivery": "argo"}), "Stack")
 

@@ -107,6 +107,7 @@ class Karpenter(Construct):
             cluster=ref,
             chart=KARPENTER,
             namespace=NAMESPACE,
+            own_definitions=False,
             values=merged(
                 controller_values(
                     cluster_name=ref.name_token,

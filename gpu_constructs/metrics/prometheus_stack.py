@@ -13,6 +13,7 @@ from constructs import Construct
 from gpu_constructs.cluster_ref import AnyCluster, PathOf, cluster_ref
 from gpu_constructs.delivery import apply_manifests, install_helm_chart
 from gpu_constructs.pod_identity import PodIdentity, policy_document
+from gpu_constructs.pools.kubernetes_names import refuse_unless_object_name
 from gpu_constructs.refusals import is_token, refuse_unless_whole_number
 from gpu_constructs.versions import KUBE_PROMETHEUS_STACK
 from gpu_constructs.workloads.gpu_deployment import GpuDeployment
@@ -29,7 +30,7 @@ class PrometheusStack(Construct):
     Args:
         cluster: Cluster to install into; needs a kubectl provider.
         storage_gib: Volume of Prometheus, in GiB; 0 for one that is lost with its pod.
-        storage_class: Storage class of that volume. Default: the cluster's default class.
+        storage_class: Storage class of that volume. EKS makes no default one, and a volume without waits for ever.
         retention_days: How long metrics stay.
         workspace_arn: Workspace of Amazon Managed Service for Prometheus to which it sends all of them too.
             Default: none.
@@ -49,7 +50,7 @@ class PrometheusStack(Construct):
         id: str,
         *,
         cluster: AnyCluster,
-        storage_gib: int = 50,
+        storage_gib: int = 0,
         storage_class: str | None = None,
         retention_days: int = 15,
         workspace_arn: str | None = None,
@@ -59,6 +60,13 @@ class PrometheusStack(Construct):
         ref = cluster_ref(who, cluster, kubectl=True)
         refuse_unless_whole_number(who, "storage_gib", storage_gib, least=0)
         refuse_unless_whole_number(who, "retention_days", retention_days, least=1)
+        if storage_gib and storage_class is None:
+            raise ValueError(
+                f"{who}: storage_class must be given with storage_gib={storage_gib}, got None; EKS makes no default "
+                "class, and Prometheus would stay Pending"
+            )
+        if storage_class is not None:
+            refuse_unless_object_name(who, "storage_class", storage_class)
         sends = None if workspace_arn is None else RemoteWrite.to(self, who, workspace_arn)
         ref.claim(who, "Prometheus", why="both are the helm release 'kube-prometheus-stack'")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from gpu_constructs.pools.sharing import MIG_PROFILE
 from gpu_constructs.refusals import refuse_unless_whole_number
 
 _API = "resource.k8s.io/v1"
@@ -26,7 +27,7 @@ class GpuClaim:
 
     Raises:
         TypeError: An argument has the wrong type.
-        ValueError: A number is below 1.
+        ValueError: A number is below 1, or the profile is none.
     """
 
     count: int = 1
@@ -39,6 +40,8 @@ class GpuClaim:
             refuse_unless_whole_number("gpu claim", "memory_gib", self.memory_gib, least=1)
         if self.mig_profile is not None and not isinstance(self.mig_profile, str):
             raise TypeError(f"gpu claim: mig_profile must be a string, got {self.mig_profile!r}")
+        if self.mig_profile is not None and not MIG_PROFILE.fullmatch(self.mig_profile):
+            raise ValueError(f"gpu claim: mig_profile must be one such as '1g.10gb', got {self.mig_profile!r}")
 
     def claim(self, *, name: str, namespace: str) -> dict[str, Any]:
         """Return the claim that pods share."""

@@ -15,7 +15,7 @@ from gpu_constructs.refusals import did_you_mean, refuse_unless_whole_number
 
 # What a share is called, so that no pod that asks for a whole GPU lands on one.
 SHARED_RESOURCE = f"{GPU_RESOURCE}.shared"
-_PROFILE = re.compile(r"\dg\.\d+gb(\+me)?")
+MIG_PROFILE = re.compile(r"\dg\.\d+gb(\+me)?")
 # MPS clients of one GPU, by whether its compute capability is 7.5 (T4) or newer; of EC2's only V100 is older.
 # Source: NVIDIA/k8s-device-plugin v0.20.0 cmd/mps-control-daemon/mps/
 _MAX_MPS, _MAX_MPS_VOLTA = 48, 16
@@ -115,7 +115,7 @@ class Mig:
                 f"mig: geometry must map profiles to numbers, got {self.geometry!r}; write {{'1g.10gb': 7}}"
             )
         for profile, number in self.geometry.items():
-            if not isinstance(profile, str) or not _PROFILE.fullmatch(profile):
+            if not isinstance(profile, str) or not MIG_PROFILE.fullmatch(profile):
                 raise ValueError(f"mig: geometry must have profiles such as '1g.10gb' as keys, got {profile!r}")
             refuse_unless_whole_number("mig", f"geometry[{profile!r}]", number, least=1)
         object.__setattr__(self, "geometry", MappingProxyType(dict(self.geometry)))

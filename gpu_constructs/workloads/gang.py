@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from gpu_constructs.pools.pool import Pool
+
 # Name by which torchrun's options can be set in the environment, and its own default port.
 # Source: https://github.com/pytorch/pytorch/blob/v2.9.0/torch/distributed/argparse_util.py, run.py
 _TORCHRUN = "PET_"
@@ -12,8 +14,8 @@ _INDEX = "batch.kubernetes.io/job-completion-index"
 _MAX_HOST_NAME = 63
 
 
-def refuse_unless_gang(who: object, *, job: str, pods: int, parallel: int | None) -> None:
-    """Refuse a gang whose pods do not all run at once, or have no host name.
+def refuse_unless_gang(who: object, *, job: str, pods: int, parallel: int | None, pool: Pool, gpus: int) -> None:
+    """Refuse a gang whose pods can never all run at once, or have no host name.
 
     Raises:
         ValueError: It is one.
@@ -22,6 +24,13 @@ def refuse_unless_gang(who: object, *, job: str, pods: int, parallel: int | None
         raise ValueError(f"{who}: pods must be at least 2 with gang=True, got {pods}; one pod needs nobody to find")
     if parallel not in (None, pods):
         raise ValueError(f"{who}: parallel must be left out with gang=True, got {parallel}; all pods run at once")
+    units = sum(pool.shape.gpu_resources(min(each.gpus for each in pool.shape.types)).values())
+    most = pool.max_nodes * (units // gpus) if isinstance(pool.max_nodes, int) else pods
+    if pods > most:
+        raise ValueError(
+            f"{who}: pods must be at most {most} with gang=True, which pool {pool.name!r} has room for, got {pods}; "
+            "those that run would hold GPUs for ever"
+        )
     longest = f"{job}-{pods - 1}"
     if len(longest) > _MAX_HOST_NAME:
         raise ValueError(

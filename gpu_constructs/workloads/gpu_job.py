@@ -41,8 +41,8 @@ class GpuJob(Construct):
         parallel: Pods that run at once. Default: all.
         retries: How many pods may fail before the Job does.
         max_hours: Time after which the Job is ended. Default: none.
-        keep_hours: How long a finished Job and its logs stay.
-        queue: Name of a local queue of Kueue, or a queue of KAI Scheduler. Default: it starts at once.
+        keep_hours: How long a finished Job and its logs stay; in files for Argo CD or Flux until you delete them.
+        queue: Name of a local queue of Kueue, or what ``KaiQueues.queue(...)`` returns. Default: it starts at once.
         gang: The pods work together: each has an index and a host name, and ``torchrun`` finds the others by its
             environment (``PET_NNODES``, ``PET_NODE_RANK``, ``PET_MASTER_ADDR``, ``PET_MASTER_PORT``). Take a queue
             for it: without one some pods hold GPUs while others wait for a node.
@@ -107,7 +107,9 @@ class GpuJob(Construct):
         )
         manifests = [manifest]
         if gang:
-            refuse_unless_gang(who, job=manifest["metadata"]["name"], pods=pods, parallel=parallel)
+            refuse_unless_gang(
+                who, job=manifest["metadata"]["name"], pods=pods, parallel=parallel, pool=pool, gpus=pod.gpus
+            )
             manifests.append(make_gang(manifest))
         self.resource = apply_manifests(self, "Resource", cluster=ref, manifests=manifests)
         self.resource.node.add_dependency(pool)

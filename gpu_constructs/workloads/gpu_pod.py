@@ -82,6 +82,11 @@ class GpuPod:
         for argument in ("service_account", "priority_class", "claim"):
             if getattr(self, argument) is not None:
                 refuse_unless_object_name(who, argument, getattr(self, argument))
+        self._refuse_contradictions(who)
+
+    def _refuse_contradictions(self, who: str) -> None:
+        if self.claim is not None and self.gpus != 1:
+            raise ValueError(f"{who}: gpus must be left out with claim, which says how many, got {self.gpus}")
         if self.memory_gib is not None and self.memory_gib <= self.shm_gib:
             raise ValueError(
                 f"{who}: memory_gib must be above shm_gib, which is part of it, got {self.memory_gib} and "

@@ -195,9 +195,20 @@ def test_refuses_what_cannot_claim(stack: cdk.Stack, cluster: eks.ICluster) -> N
     [
         ({"count": 0}, ValueError, "gpu claim: count must be at least 1, got 0"),
         ({"memory_gib": "40"}, TypeError, "gpu claim: memory_gib must be a whole number, got '40'"),
+        ({"mig_profile": "banana"}, ValueError, "gpu claim: mig_profile must be one such as '1g.10gb', got 'banana'"),
         ({"mig_profile": 1}, TypeError, "gpu claim: mig_profile must be a string, got 1"),
     ],
 )
 def test_refuses_claims(changes: dict[str, Any], error: type[Exception], rule: str) -> None:
     with pytest.raises(error, match=rule):
         GpuClaim(**changes)
+
+
+def test_refuses_a_number_beside_a_claim() -> None:
+    with pytest.raises(ValueError, match="gpu pod: gpus must be left out with claim, which says how many, got 4"):
+        GpuPod(image=IMAGE, gpus=4, claim="shared")
+
+
+def test_refuses_values_that_are_none(stack: cdk.Stack, cluster: eks.ICluster) -> None:
+    with pytest.raises(TypeError, match="values must be a mapping, got 'x'"):
+        DraDriver(stack, "Dra", cluster=cluster, kubernetes_version="1.36", values="x")  # type: ignore[arg-type]

@@ -59,6 +59,7 @@ def test_objects_are_valid(stack: cdk.Stack, cluster: eks.ICluster, minor: str) 
     ("changes", "error", "rule"),
     [
         ({"pods": 1}, ValueError, "pods must be at least 2 with gang=True, got 1"),
+        ({"pods": 5}, ValueError, "pods must be at most 4 with gang=True, which pool .l4. has room for, got 5"),
         ({"parallel": 2}, ValueError, "parallel must be left out with gang=True, got 2"),
         ({"name": "t" * 53}, ValueError, "name must be 1 characters shorter with gang=True"),
         ({"gang": 1}, TypeError, "gang must be True or False, got 1"),
