@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from gpu_constructs.metrics.dcgm_exporter import DcgmExporter
     from gpu_constructs.metrics.gpu_horizontal_autoscaler import GpuHorizontalAutoscaler
     from gpu_constructs.metrics.keda import Keda
+    from gpu_constructs.metrics.managed_prometheus import ManagedPrometheus
     from gpu_constructs.metrics.prometheus_adapter import PrometheusAdapter
     from gpu_constructs.metrics.prometheus_stack import PrometheusStack
     from gpu_constructs.metrics.rightsizing import CpuMemoryRightsizing, VerticalPodAutoscaler
@@ -109,6 +110,7 @@ __all__ = [
     "Kueue",
     "LeaderWorkerSets",
     "ManagedNodeGroup",
+    "ManagedPrometheus",
     "Mig",
     "MpiOperator",
     "Mps",
@@ -186,6 +188,7 @@ _MODULES = {
     "Kueue": "queueing.kueue",
     "LeaderWorkerSets": "queueing.operators",
     "ManagedNodeGroup": "nodes.managed_node_group",
+    "ManagedPrometheus": "metrics.managed_prometheus",
     "Mig": "pools.sharing",
     "MpiOperator": "workloads.mpi_operator",
     "Mps": "pools.sharing",

@@ -10,6 +10,7 @@ from constructs import Construct
 from gpu_constructs.cluster_ref import AnyCluster, PathOf, cluster_ref
 from gpu_constructs.delivery import apply_manifests
 from gpu_constructs.metrics.keda import Keda
+from gpu_constructs.metrics.managed_prometheus import ManagedPrometheus
 from gpu_constructs.metrics.prometheus_adapter import PrometheusAdapter
 from gpu_constructs.metrics.prometheus_stack import PrometheusStack
 from gpu_constructs.metrics.scaling_manifests import (
@@ -37,7 +38,8 @@ class GpuHorizontalAutoscaler(Construct):
         max_replicas: Most pods.
         min_replicas: Least pods; 0 takes a signal of what waits, because pods that are not there use no GPU.
         through: What reads the signals.
-        prometheus: Where use and demand are measured. Default: none, for queues alone.
+        prometheus: Where use and demand are measured: in the cluster, or, with Keda, a workspace of AWS.
+            Default: none, for queues alone.
 
     Raises:
         TypeError: An argument has the wrong type.
@@ -55,7 +57,7 @@ class GpuHorizontalAutoscaler(Construct):
         max_replicas: int,
         min_replicas: int = 1,
         through: Keda | PrometheusAdapter,
-        prometheus: PrometheusStack | None = None,
+        prometheus: PrometheusStack | ManagedPrometheus | None = None,
     ) -> None:
         super().__init__(scope, id)
         who = PathOf(self)
@@ -76,8 +78,15 @@ class GpuHorizontalAutoscaler(Construct):
             max_replicas=max_replicas,
         )
         if isinstance(through, Keda):
-            objects = [scaled_object(scale, prometheus_url=prometheus.url if prometheus is not None else "")]
-            if any(isinstance(each, SqsQueue) for each in signals):
+            managed = prometheus if isinstance(prometheus, ManagedPrometheus) else None
+            objects = [
+                scaled_object(
+                    scale,
+                    prometheus_url=prometheus.url if prometheus is not None else "",
+                    region=managed.region if managed is not None else None,
+                )
+            ]
+            if managed is not None or any(isinstance(each, SqsQueue) for each in signals):
                 objects.insert(0, trigger_authentication(name=target.name, namespace=target.namespace))
         else:
             objects = [horizontal_pod_autoscaler(scale)]
@@ -98,8 +107,12 @@ def _refuse_unless_target(who: object, target: object) -> None:
 def _refuse_unless_signals(who: object, signals: object, through: object, prometheus: object) -> None:
     if not isinstance(through, (Keda, PrometheusAdapter)):
         raise TypeError(f"{who}: through must be a Keda or a PrometheusAdapter, got {through!r}")
-    if prometheus is not None and not isinstance(prometheus, PrometheusStack):
-        raise TypeError(f"{who}: prometheus must be a PrometheusStack, got {prometheus!r}")
+    if prometheus is not None and not isinstance(prometheus, (PrometheusStack, ManagedPrometheus)):
+        raise TypeError(f"{who}: prometheus must be a PrometheusStack or ManagedPrometheus, got {prometheus!r}")
+    if isinstance(through, PrometheusAdapter) and isinstance(prometheus, ManagedPrometheus):
+        raise ValueError(
+            f"{who}: through must be a Keda with a ManagedPrometheus, got a PrometheusAdapter; it signs nothing"
+        )
     if not isinstance(signals, (list, tuple)) or not all(isinstance(each, get_args(Signal)) for each in signals):
         raise TypeError(f"{who}: signals must be a list such as [GpuUtilization(percent=70)], got {signals!r}")
     if not signals:

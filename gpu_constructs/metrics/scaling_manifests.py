@@ -69,8 +69,8 @@ def horizontal_pod_autoscaler(scale: Scale) -> dict[str, Any]:
     }
 
 
-def scaled_object(scale: Scale, *, prometheus_url: str) -> dict[str, Any]:
-    """Return what KEDA scales by.
+def scaled_object(scale: Scale, *, prometheus_url: str, region: str | None = None) -> dict[str, Any]:
+    """Return what KEDA scales by; of a Prometheus that AWS manages, with its region.
 
     Source: https://keda.sh/docs/2.20/reference/scaledobject-spec/
     """
@@ -85,7 +85,7 @@ def scaled_object(scale: Scale, *, prometheus_url: str) -> dict[str, Any]:
             "minReplicaCount": scale.min_replicas,
             "maxReplicaCount": scale.max_replicas,
             "advanced": {"horizontalPodAutoscalerConfig": {"behavior": BEHAVIOR}},
-            "triggers": [_trigger(each, scale, prometheus_url) for each in scale.signals],
+            "triggers": [_signed(_trigger(each, scale, prometheus_url), scale, region) for each in scale.signals],
         },
     }
 
@@ -118,6 +118,14 @@ def _trigger(signal: Signal, scale: Scale, prometheus_url: str) -> dict[str, Any
     # Pods of this Deployment: its name, the hash of a ReplicaSet, five characters.
     pods = f'exported_namespace="{scale.namespace}",exported_pod=~"{scale.name}-[a-z0-9]+-[a-z0-9]{{5}}"'
     return _measured(prometheus_url, signal.query(pods), signal.percent, 1)
+
+
+def _signed(trigger: dict[str, Any], scale: Scale, region: str | None) -> dict[str, Any]:
+    """Return a trigger that reads a Prometheus of AWS as KEDA itself."""
+    if region is None or trigger["type"] != "prometheus":
+        return trigger
+    metadata = trigger["metadata"] | {"awsRegion": region}
+    return trigger | {"metadata": metadata, "authenticationRef": {"name": scale.name}}
 
 
 def _measured(prometheus_url: str, query: str, per_pod: int, wakes_at: int) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import aws_cdk as cdk
+import kubernetes_validate
 import pytest
 from aws_cdk import aws_eks_v2 as eks
 from syrupy.assertion import SnapshotAssertion
@@ -195,3 +196,10 @@ def test_nodes_with_a_plugin_of_their_own_are_none_of_its_business(stack: cdk.St
     ManagedNodeGroup(stack, "Pool", cluster=cluster, name="pool", shape=shape, max_nodes=1)
 
     assert names(stack) == ["nvidia-device-plugin"]
+
+
+@pytest.mark.parametrize("minor", ["1.33", "1.34", "1.35", "1.36"])
+def test_manifests_of_sharing_are_valid(minor: str) -> None:
+    for sharing in (TimeSlicing(4), Mps(4), Mig(geometry={"1g.10gb": 7})):
+        for each in sharing_chart(IMAGE, sharing).to_json():
+            kubernetes_validate.validate(each, minor, strict=True)

@@ -9,6 +9,7 @@ from typing import Any
 
 import aws_cdk as cdk
 import jsonschema
+import kubernetes_validate
 import pytest
 from aws_cdk import aws_eks_v2 as eks
 from syrupy.assertion import SnapshotAssertion
@@ -23,6 +24,7 @@ from gpu_constructs import (
     GpuUtilization,
     Keda,
     ManagedNodeGroup,
+    ManagedPrometheus,
     NodeShape,
     PrometheusAdapter,
     PrometheusStack,
@@ -59,6 +61,60 @@ def test_horizontal_pod_autoscaler(snapshot_yaml: SnapshotAssertion) -> None:
 
 def test_scaled_object(snapshot_yaml: SnapshotAssertion) -> None:
     assert scaled_object(scale(GpuUtilization(), WAITING, QUEUE), prometheus_url=URL) == snapshot_yaml
+
+
+@pytest.mark.parametrize("minor", ["1.33", "1.34", "1.35", "1.36"])
+def test_horizontal_pod_autoscaler_is_valid(minor: str) -> None:
+    kubernetes_validate.validate(horizontal_pod_autoscaler(scale(GpuUtilization(), GpuMemory())), minor, strict=True)
+
+
+def test_a_workspace_of_aws_is_read_with_kedas_own_permissions(
+    stack: cdk.Stack, cluster: eks.ICluster, crds: Path
+) -> None:
+    workspace = "arn:aws:aps:us-east-1:111122223333:workspace/ws-1"
+    keda = Keda(stack, "Keda", cluster=cluster, prometheus_workspace_arns=[workspace])
+    shape = NodeShape(instance_types=("g6.xlarge",))
+    pool = ManagedNodeGroup(stack, "Pool", cluster=cluster, name="l4", shape=shape, max_nodes=1)
+    pod = GpuPod(image="example.com/serve:1")
+    target = GpuDeployment(stack, "Serve", cluster=cluster, pool=pool, name="chat", pod=pod, port=80)
+    url = "https://aps-workspaces.us-east-1.amazonaws.com/workspaces/ws-1"
+    GpuHorizontalAutoscaler(
+        stack,
+        "Scaler",
+        cluster=cluster,
+        target=target,
+        signals=[GpuUtilization(), WAITING],
+        max_replicas=2,
+        through=keda,
+        prometheus=ManagedPrometheus(url=url, region="us-east-1"),
+    )
+
+    resources = resources_of(stack)
+    made, authentication = manifest(resources, "ScaledObject"), manifest(resources, "TriggerAuthentication")
+    for trigger in made["spec"]["triggers"]:
+        assert trigger["metadata"]["serverAddress"] == url
+        assert trigger["metadata"]["awsRegion"] == "us-east-1"
+        assert trigger["authenticationRef"]["name"] == authentication["metadata"]["name"]
+    assert authentication["spec"] == {"podIdentity": {"provider": "aws"}}
+    jsonschema.validate(made | {"metadata": {}}, strict_schema(crds, made))
+    [policy] = only(slice_of(resources, "Keda"), "AWS::IAM::Role")["Policies"]
+    [statement] = policy["PolicyDocument"]["Statement"]
+    assert "aps:QueryMetrics" in statement["Action"]
+    assert statement["Resource"] == [workspace]
+
+
+@pytest.mark.parametrize(
+    ("changes", "rule"),
+    [
+        ({"url": "https://prometheus.example.com"}, "url must be one such as 'https://aps-workspaces"),
+        ({"url": None}, "url must be one such as"),
+        ({"region": "US"}, "region must be one such as 'us-east-1', got 'US'"),
+    ],
+)
+def test_refuses_workspaces(changes: dict[str, Any], rule: str) -> None:
+    valid = {"url": "https://aps-workspaces.us-east-1.amazonaws.com/workspaces/ws-1", "region": "us-east-1"}
+    with pytest.raises(ValueError, match=f"managed prometheus: {rule}"):
+        ManagedPrometheus(**valid | changes)
 
 
 def test_objects_are_valid_for_their_definitions(crds: Path) -> None:
@@ -187,7 +243,11 @@ def test_the_chain_is_there_before_its_end(app: App) -> None:
         ({"max_replicas": 0}, ValueError, r"max_replicas must be at least 1, got 0"),
         ({"min_replicas": 5}, ValueError, r"max_replicas must be at least 5, got 4"),
         ({"prometheus": None}, ValueError, r"prometheus must be given for signals that it measures, got None"),
-        ({"prometheus": "http://x"}, TypeError, r"prometheus must be a PrometheusStack, got 'http://x'"),
+        (
+            {"prometheus": "http://x"},
+            TypeError,
+            r"prometheus must be a PrometheusStack or ManagedPrometheus, got 'http://x'",
+        ),
         ({"through": "keda"}, TypeError, r"through must be a Keda or a PrometheusAdapter, got 'keda'"),
     ],
 )
