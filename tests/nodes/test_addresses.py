@@ -13,6 +13,7 @@ from aws_cdk.assertions import Annotations, Match
 
 from gpu_constructs import KarpenterNodePool, ManagedNodeGroup, NodeShape
 from gpu_constructs.nodes.addresses import addresses_per_node
+from tests.templates import only, resources_of
 
 P5 = NodeShape(instance_types=("p5.48xlarge",), efa=True)
 
@@ -53,6 +54,8 @@ def test_refuses_a_subnet_with_less_addresses_than_nodes(stack: cdk.Stack, clust
 
 def test_accepts_as_many_nodes_as_addresses(stack: cdk.Stack, cluster: eks.ICluster) -> None:
     group(stack, cluster, "10.0.0.0/28", max_nodes=11)
+
+    assert only(resources_of(stack), "AWS::EKS::Nodegroup")["ScalingConfig"]["MaxSize"] == 11
 
 
 def test_says_nothing_of_what_it_does_not_know(stack: cdk.Stack, cluster: eks.ICluster) -> None:
