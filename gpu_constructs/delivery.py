@@ -12,7 +12,7 @@ import aws_cdk as cdk
 from aws_cdk import aws_eks_v2 as eks
 from constructs import Construct
 
-from gpu_constructs.cluster_ref import ClusterRef
+from gpu_constructs.cluster_ref import ClusterRef, PathOf
 from gpu_constructs.gitops import ChartFile, ManifestFile, delivery_of
 from gpu_constructs.versions import Chart
 
@@ -42,20 +42,12 @@ def apply_chart(scope: Construct, id: str, *, cluster: ClusterRef, chart: cdk8s.
 CHART_MIRROR = "gpu-constructs:chartMirror"
 
 
-def merged(values: Mapping[str, Any], more: Mapping[str, Any] | None) -> Mapping[str, Any]:
-    """Return values of a chart with those of a user laid over them, mapping by mapping.
-
-    Raises:
-        TypeError: ``more`` is no mapping.
-    """
-    if more is None:
-        return values
-    if not isinstance(more, Mapping):
-        raise TypeError(f"values of a chart: values must be a mapping, got {more!r}")
+def _merged(values: Mapping[str, Any], more: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return values of a chart with others laid over them, mapping by mapping."""
     found = dict(values)
     for key, value in more.items():
         ours = found.get(key)
-        found[key] = merged(ours, value) if isinstance(ours, Mapping) and isinstance(value, Mapping) else value
+        found[key] = _merged(ours, value) if isinstance(ours, Mapping) and isinstance(value, Mapping) else value
     return found
 
 
@@ -79,20 +71,28 @@ def install_helm_chart(
     chart: Chart,
     namespace: str,
     values: Mapping[str, Any] | None = None,
+    user_values: Mapping[str, Any] | None = None,
     create_namespace: bool = False,
     own_definitions: bool = True,
 ) -> Construct:
-    """Install a chart under its own name and wait until it runs.
+    """Install a chart under its own name, after what every controller needs, and wait until it runs.
 
     The release's name is fixed, so that moving the construct does not install it a second time. Without
     ``own_definitions`` a release of their own has the definitions; helm itself then sees that they are there.
+    ``user_values`` are laid over ``values``.
 
     Raises:
+        TypeError: ``user_values`` is no mapping.
         ValueError: The mirror in the app's context is no OCI registry.
     """
+    if user_values is not None:
+        if not isinstance(user_values, Mapping):
+            raise TypeError(f"{PathOf(scope)}: values must be a mapping, got {user_values!r}")
+        values = _merged(values or {}, user_values)
     repository = _repository(scope, chart)
+    release: Construct
     if delivery_of(scope) != "kubectl":
-        return ChartFile(
+        release = ChartFile(
             scope,
             id,
             chart=chart,
@@ -101,17 +101,21 @@ def install_helm_chart(
             values=values,
             own_definitions=own_definitions,
         )
-    return eks.HelmChart(
-        scope,
-        id,
-        cluster=cluster.cluster,
-        chart=chart.name,
-        release=chart.name,
-        repository=repository,
-        version=chart.version,
-        namespace=namespace,
-        create_namespace=create_namespace,
-        values=values,
-        wait=True,
-        timeout=cdk.Duration.minutes(HELM_TIMEOUT_MINUTES),
-    )
+    else:
+        release = eks.HelmChart(
+            scope,
+            id,
+            cluster=cluster.cluster,
+            chart=chart.name,
+            release=chart.name,
+            repository=repository,
+            version=chart.version,
+            namespace=namespace,
+            create_namespace=create_namespace,
+            values=values,
+            wait=True,
+            timeout=cdk.Duration.minutes(HELM_TIMEOUT_MINUTES),
+        )
+    for needed in cluster.foundation:
+        release.node.add_dependency(needed)
+    return release

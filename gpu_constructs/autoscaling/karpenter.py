@@ -13,7 +13,7 @@ from constructs import Construct
 
 from gpu_constructs.autoscaling.karpenter_policies import KarpenterScope, karpenter_policies
 from gpu_constructs.cluster_ref import AnyCluster, ClusterRef, PathOf, cluster_ref, refuse_unless_role, string_equals
-from gpu_constructs.delivery import install_helm_chart, merged
+from gpu_constructs.delivery import install_helm_chart
 from gpu_constructs.nodes.interruption_queue import InterruptionQueue, event
 from gpu_constructs.nodes.node_role import make_node_role
 from gpu_constructs.pod_identity import PodIdentity, policy_document
@@ -108,18 +108,16 @@ class Karpenter(Construct):
             chart=KARPENTER,
             namespace=NAMESPACE,
             own_definitions=False,
-            values=merged(
-                controller_values(
-                    cluster_name=ref.name_token,
-                    queue_name=queue.name,
-                    gates=cdk.Lazy.any(_Gates(self._gates)),
-                    isolated=isolated,
-                ),
-                values,
+            values=controller_values(
+                cluster_name=ref.name_token,
+                queue_name=queue.name,
+                gates=cdk.Lazy.any(_Gates(self._gates)),
+                isolated=isolated,
             ),
+            user_values=values,
         )
         # Created after, and deleted before, what the controller cannot work without.
-        for needed in (crds, identity, queue, *self._own_access(), *ref.foundation):
+        for needed in (crds, identity, queue, *self._own_access()):
             self.chart.node.add_dependency(needed)
 
     def enable(self, *gates: FeatureGate) -> None:

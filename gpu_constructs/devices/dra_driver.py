@@ -8,7 +8,7 @@ from typing import Any
 from constructs import Construct
 
 from gpu_constructs.cluster_ref import AnyCluster, PathOf, cluster_ref
-from gpu_constructs.delivery import install_helm_chart, merged
+from gpu_constructs.delivery import install_helm_chart
 from gpu_constructs.devices.coexistence import DRIVER, warn_of_both
 from gpu_constructs.pools import node_labels
 from gpu_constructs.versions import DRA_DRIVER
@@ -72,10 +72,9 @@ class DraDriver(Construct):
             chart=DRA_DRIVER,
             namespace=NAMESPACE,
             create_namespace=True,
-            values=merged(dra_driver_values(), values),
+            values=dra_driver_values(),
+            user_values=values,
         )
-        for needed in ref.foundation:
-            self.chart.node.add_dependency(needed)
         ref.serve_claims(self.chart)
 
 

@@ -11,7 +11,7 @@ import jsii
 from constructs import Construct
 
 from gpu_constructs.cluster_ref import AnyCluster, PathOf, cluster_ref
-from gpu_constructs.delivery import install_helm_chart, merged
+from gpu_constructs.delivery import install_helm_chart
 from gpu_constructs.devices.coexistence import PLUGIN, warn_of_both
 from gpu_constructs.devices.device_plugin_manifests import plugin_config
 from gpu_constructs.devices.gpu_operator_values import refuse_unknown_values
@@ -85,10 +85,9 @@ class GpuOperator(Construct):
             chart=GPU_OPERATOR,
             namespace=NAMESPACE,
             create_namespace=True,
-            values=merged(ours, values),
+            values=ours,
+            user_values=values,
         )
-        for needed in ref.foundation:
-            self.chart.node.add_dependency(needed)
 
         if acknowledge_bottlerocket:
             return

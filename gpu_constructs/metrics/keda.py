@@ -8,7 +8,7 @@ from typing import Any
 from constructs import Construct
 
 from gpu_constructs.cluster_ref import AnyCluster, PathOf, cluster_ref
-from gpu_constructs.delivery import install_helm_chart, merged
+from gpu_constructs.delivery import install_helm_chart
 from gpu_constructs.pod_identity import PodIdentity, policy_document
 from gpu_constructs.refusals import words
 from gpu_constructs.versions import KEDA
@@ -63,10 +63,9 @@ class Keda(Construct):
             chart=KEDA,
             namespace=NAMESPACE,
             create_namespace=True,
-            values=merged(keda_values(), values),
+            values=keda_values(),
+            user_values=values,
         )
-        for needed in ref.foundation:
-            self.chart.node.add_dependency(needed)
         statements = _statements(queues, workspaces)
         if statements:
             identity = PodIdentity(

@@ -94,8 +94,6 @@ class PrometheusStack(Construct):
                 policies={"Send": policy_document([sends.statement()])},
             )
             self.chart.node.add_dependency(identity)
-        for needed in ref.foundation:
-            self.chart.node.add_dependency(needed)
 
     def scrape(self, deployment: GpuDeployment, *, path: str = "/metrics") -> None:
         """Read the metrics that the pods of a deployment offer on its port, such as vLLM's waiting requests.

@@ -40,8 +40,6 @@ class VerticalPodAutoscaler(Construct):
         self.chart = install_helm_chart(
             self, "Resource", cluster=ref, chart=VERTICAL_POD_AUTOSCALER, namespace=NAMESPACE, create_namespace=True
         )
-        for needed in ref.foundation:
-            self.chart.node.add_dependency(needed)
 
 
 class CpuMemoryRightsizing(Construct):

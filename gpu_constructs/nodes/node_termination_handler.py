@@ -9,7 +9,7 @@ import aws_cdk as cdk
 from constructs import Construct
 
 from gpu_constructs.cluster_ref import AnyCluster, PathOf, cluster_ref, string_equals
-from gpu_constructs.delivery import install_helm_chart, merged
+from gpu_constructs.delivery import install_helm_chart
 from gpu_constructs.nodes.interruption_queue import InterruptionQueue, event
 from gpu_constructs.pod_identity import PodIdentity, policy_document
 from gpu_constructs.pools import node_labels
@@ -95,11 +95,10 @@ class NodeTerminationHandler(Construct):
             cluster=ref,
             chart=NODE_TERMINATION_HANDLER,
             namespace=NAMESPACE,
-            values=merged(
-                handler_values(queue_url=queue.url, region=stack.region, drain_seconds=self.drain_seconds), values
-            ),
+            values=handler_values(queue_url=queue.url, region=stack.region, drain_seconds=self.drain_seconds),
+            user_values=values,
         )
-        for needed in (identity, queue, *ref.foundation):
+        for needed in (identity, queue):
             self.chart.node.add_dependency(needed)
 
 

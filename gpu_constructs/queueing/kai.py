@@ -58,10 +58,8 @@ class KaiScheduler(Construct):
             chart=KAI_SCHEDULER,
             namespace=NAMESPACE,
             create_namespace=True,
-            values=values,
+            user_values=values,
         )
-        for needed in ref.foundation:
-            self.chart.node.add_dependency(needed)
 
 
 class KaiQueues(Construct):

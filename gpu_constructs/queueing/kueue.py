@@ -9,7 +9,7 @@ import yaml
 from constructs import Construct
 
 from gpu_constructs.cluster_ref import AnyCluster, PathOf, cluster_ref
-from gpu_constructs.delivery import install_helm_chart, merged
+from gpu_constructs.delivery import install_helm_chart
 from gpu_constructs.refusals import refuse_unless_whole_number
 from gpu_constructs.versions import KUEUE
 
@@ -58,10 +58,9 @@ class Kueue(Construct):
             chart=KUEUE,
             namespace=NAMESPACE,
             create_namespace=True,
-            values=merged(kueue_values(ready_minutes=ready_minutes, fair_sharing=fair_sharing), values),
+            values=kueue_values(ready_minutes=ready_minutes, fair_sharing=fair_sharing),
+            user_values=values,
         )
-        for needed in ref.foundation:
-            self.chart.node.add_dependency(needed)
 
 
 def kueue_values(*, ready_minutes: int, fair_sharing: bool) -> Mapping[str, Any]:

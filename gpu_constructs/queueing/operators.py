@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from constructs import Construct
 
@@ -12,7 +12,31 @@ from gpu_constructs.delivery import install_helm_chart
 from gpu_constructs.versions import DYNAMO, JOBSET, KUBERAY, LEADER_WORKER_SET, Chart
 
 
-class JobSets(Construct):
+class _Operator(Construct):
+    """A controller that is its chart."""
+
+    _release: ClassVar[Chart]
+    _namespace: ClassVar[str]
+
+    def __init__(
+        self, scope: Construct, id: str, *, cluster: AnyCluster, values: Mapping[str, Any] | None = None
+    ) -> None:
+        super().__init__(scope, id)
+        who = PathOf(self)
+        ref = cluster_ref(who, cluster, kubectl=True)
+        ref.claim(who, f"helm release {self._release.name!r}", why="a release has one owner")
+        self.chart = install_helm_chart(
+            self,
+            "Resource",
+            cluster=ref,
+            chart=self._release,
+            namespace=self._namespace,
+            create_namespace=True,
+            user_values=values,
+        )
+
+
+class JobSets(_Operator):
     """The controller of JobSet: several Jobs that start and fail together, as distributed training does.
 
     Args:
@@ -27,14 +51,11 @@ class JobSets(Construct):
         chart: The release.
     """
 
-    def __init__(
-        self, scope: Construct, id: str, *, cluster: AnyCluster, values: Mapping[str, Any] | None = None
-    ) -> None:
-        super().__init__(scope, id)
-        self.chart = _install(self, cluster, JOBSET, "jobset-system", values)
+    _release = JOBSET
+    _namespace = "jobset-system"
 
 
-class LeaderWorkerSets(Construct):
+class LeaderWorkerSets(_Operator):
     """The controller of LeaderWorkerSet: groups of pods that serve one model over several nodes.
 
     Args:
@@ -49,14 +70,11 @@ class LeaderWorkerSets(Construct):
         chart: The release.
     """
 
-    def __init__(
-        self, scope: Construct, id: str, *, cluster: AnyCluster, values: Mapping[str, Any] | None = None
-    ) -> None:
-        super().__init__(scope, id)
-        self.chart = _install(self, cluster, LEADER_WORKER_SET, "lws-system", values)
+    _release = LEADER_WORKER_SET
+    _namespace = "lws-system"
 
 
-class KubeRay(Construct):
+class KubeRay(_Operator):
     """The operator of Ray: clusters, jobs and services.
 
     Args:
@@ -71,14 +89,11 @@ class KubeRay(Construct):
         chart: The release.
     """
 
-    def __init__(
-        self, scope: Construct, id: str, *, cluster: AnyCluster, values: Mapping[str, Any] | None = None
-    ) -> None:
-        super().__init__(scope, id)
-        self.chart = _install(self, cluster, KUBERAY, "kuberay-system", values)
+    _release = KUBERAY
+    _namespace = "kuberay-system"
 
 
-class Dynamo(Construct):
+class Dynamo(_Operator):
     """NVIDIA's Dynamo platform: the operator that serves one model over many GPUs.
 
     Its graphs (``DynamoGraphDeployment``) are yours to apply; their shape still changes between releases.
@@ -95,22 +110,5 @@ class Dynamo(Construct):
         chart: The release.
     """
 
-    def __init__(
-        self, scope: Construct, id: str, *, cluster: AnyCluster, values: Mapping[str, Any] | None = None
-    ) -> None:
-        super().__init__(scope, id)
-        self.chart = _install(self, cluster, DYNAMO, "dynamo-system", values)
-
-
-def _install(
-    scope: Construct, cluster: AnyCluster, chart: Chart, namespace: str, values: Mapping[str, Any] | None
-) -> Construct:
-    who = PathOf(scope)
-    ref = cluster_ref(who, cluster, kubectl=True)
-    ref.claim(who, f"helm release {chart.name!r}", why="a release has one owner")
-    made = install_helm_chart(
-        scope, "Resource", cluster=ref, chart=chart, namespace=namespace, create_namespace=True, values=values
-    )
-    for needed in ref.foundation:
-        made.node.add_dependency(needed)
-    return made
+    _release = DYNAMO
+    _namespace = "dynamo-system"

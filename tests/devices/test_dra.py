@@ -210,5 +210,5 @@ def test_refuses_a_number_beside_a_claim() -> None:
 
 
 def test_refuses_values_that_are_none(stack: cdk.Stack, cluster: eks.ICluster) -> None:
-    with pytest.raises(TypeError, match="values must be a mapping, got 'x'"):
+    with pytest.raises(TypeError, match="Test/Dra: values must be a mapping, got 'x'"):
         DraDriver(stack, "Dra", cluster=cluster, kubernetes_version="1.36", values="x")  # type: ignore[arg-type]
