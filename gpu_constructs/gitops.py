@@ -216,6 +216,7 @@ class _Files:
         self.manifests: dict[Path, Sequence[Any]] = {}
 
     def validate(self) -> list[str]:
+        """Write them, and find no fault."""
         for folder in {file.parent for file in self.manifests}:
             folder.mkdir(parents=True, exist_ok=True)
         for folder in {file.parents[1] / name for file in self.manifests for name in (_CHARTS, _OBJECTS)}:

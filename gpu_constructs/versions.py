@@ -107,6 +107,10 @@ KUBERNETES = {
     ),
 }
 
+# Minor versions that do not serve resource.k8s.io/v1, by which pods claim devices.
+# Source: https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocation/
+WITHOUT_CLAIMS = ("1.33",)
+
 DEVICE_PLUGIN = Image(
     version="v0.20.0",
     repository="nvcr.io/nvidia/k8s-device-plugin",

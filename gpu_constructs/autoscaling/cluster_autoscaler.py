@@ -21,9 +21,8 @@ from gpu_constructs.cluster_ref import AnyCluster, PathOf, cluster_ref, string_e
 from gpu_constructs.delivery import apply_chart
 from gpu_constructs.pod_identity import PodIdentity, policy_document
 from gpu_constructs.refusals import refuse_unless_image, refuse_unless_whole_number
-from gpu_constructs.versions import kubernetes_minor
+from gpu_constructs.versions import WITHOUT_CLAIMS, kubernetes_minor
 
-_WITHOUT_DRA = ("1.33",)
 _DRA_BY_FLAG = ("1.34",)
 
 
@@ -137,7 +136,7 @@ def _needs_flag_for_claims(who: object, version: str) -> bool:
 
     Source: kubernetes/autoscaler cluster-autoscaler/config/flags/flags.go of 1.33.6, 1.34.5, 1.35.2 and 1.36.1
     """
-    if version in _WITHOUT_DRA:
+    if version in WITHOUT_CLAIMS:
         raise ValueError(
             f"{who}: dynamic_resource_allocation must be False on Kubernetes {version}, whose API server serves no "
             "resource.k8s.io/v1, got True; upgrade to 1.34"

@@ -160,6 +160,7 @@ class _Gates:
         self._gates = gates
 
     def produce(self) -> Any:
+        """Return them; CDK asks once for each template."""
         return dict(sorted(self._gates.items())) or None
 
 

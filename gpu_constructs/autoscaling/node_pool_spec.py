@@ -89,7 +89,7 @@ class NodePoolSpec:
         """Most nodes, if each is of the smallest type."""
         if self.replicas is not None:
             return self.replicas + self.spare
-        return (self.max_gpus or 0) // min(each.gpus for each in self.shape.types)
+        return (self.max_gpus or 0) // self.shape.gpus
 
     @property
     def reservations(self) -> list[dict[str, str]]:
@@ -227,7 +227,7 @@ def _refuse_more_than_reserved(who: object, spec: NodePoolSpec) -> None:
 def _refuse_unless_max_gpus(who: object, spec: NodePoolSpec) -> None:
     if isinstance(spec.max_gpus, float) and math.isfinite(spec.max_gpus) and cdk.Token.is_unresolved(spec.max_gpus):
         raise ValueError(f"{who}: max_gpus must be known at synth, got a token; a NodePool limit is part of a manifest")
-    least = min(each.gpus for each in spec.shape.types)
+    least = spec.shape.gpus
     names = ", ".join(spec.shape.names)
     refuse_unless_whole_number(who, "max_gpus", spec.max_gpus, least=least, fix=f"the smallest of {names} has {least}")
 

@@ -11,12 +11,9 @@ from gpu_constructs.cluster_ref import AnyCluster, PathOf, cluster_ref
 from gpu_constructs.delivery import install_helm_chart
 from gpu_constructs.devices.coexistence import DRIVER, warn_of_both
 from gpu_constructs.pools import node_labels
-from gpu_constructs.versions import DRA_DRIVER
+from gpu_constructs.versions import DRA_DRIVER, WITHOUT_CLAIMS
 
 NAMESPACE = "dra-driver-nvidia-gpu"
-# resource.k8s.io/v1, the API of the claims, is served from it on.
-# Source: https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocation/
-_FIRST_MINOR = (1, 34)
 
 
 class DraDriver(Construct):
@@ -56,8 +53,7 @@ class DraDriver(Construct):
         who = PathOf(self)
         ref = cluster_ref(who, cluster, kubectl=True)
         version = ref.kubernetes_version(kubernetes_version, who=who)
-        major, minor = version.split(".")
-        if (int(major), int(minor)) < _FIRST_MINOR:
+        if version in WITHOUT_CLAIMS:
             raise ValueError(
                 f"{who}: kubernetes_version must be 1.34 or newer, got {version!r}; older API servers do not serve "
                 "resource.k8s.io/v1"

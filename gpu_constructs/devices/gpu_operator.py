@@ -74,10 +74,9 @@ class GpuOperator(Construct):
             ref.claim(who, PLUGIN, why="two advertise every GPU twice")
             warn_of_both(self, ref)
 
-        configs: dict[str, str] = {}
-        ours = (
-            bottlerocket_values() if acknowledge_bottlerocket else gpu_operator_values(cdk.Lazy.any(_Configs(configs)))
-        )
+        self._configs: dict[str, str] = {}
+        configs = cdk.Lazy.any(_Configs(self._configs))
+        ours = bottlerocket_values() if acknowledge_bottlerocket else gpu_operator_values(configs)
         self.chart = install_helm_chart(
             self,
             "Resource",
@@ -89,14 +88,14 @@ class GpuOperator(Construct):
             user_values=values,
         )
 
-        if acknowledge_bottlerocket:
-            return
+        if not acknowledge_bottlerocket:
+            self._serve(Exclusive())
+            ref.serve_sharing(self._serve)
 
-        def serve(sharing: Sharing) -> None:
-            configs[sharing.profile] = _config(sharing)
-
-        serve(Exclusive())
-        ref.serve_sharing(serve)
+    def _serve(self, sharing: Sharing) -> None:
+        """Add the configuration for one more way of sharing."""
+        # JSON is YAML, which is what the plugin reads.
+        self._configs[sharing.profile] = json.dumps(plugin_config(sharing), indent=2)
 
 
 @jsii.implements(cdk.IStableAnyProducer)
@@ -107,12 +106,8 @@ class _Configs:
         self._configs = configs
 
     def produce(self) -> Any:
+        """Return them; CDK asks once for each template."""
         return dict(sorted(self._configs.items()))
-
-
-def _config(sharing: Sharing) -> str:
-    # JSON is YAML, which is what the plugin reads.
-    return json.dumps(plugin_config(sharing), indent=2)
 
 
 def gpu_operator_values(configs: Any) -> Mapping[str, Any]:

@@ -31,6 +31,7 @@ from gpu_constructs.versions import DRIVER_BRANCH
 _KUBE_RESERVED_GIB = 1
 _EVICTION_FRACTION = 0.1
 _GIB_PER_GB = 1e9 / 2**30
+_MIB_PER_GIB = 1024
 
 # What soci's parallel unpacking writes, and the least it runs on.
 # Source: awslabs/amazon-eks-ami v20260724 nodeadm/doc/examples.md, nodeadm/internal/containerd/config.go
@@ -168,6 +169,21 @@ class NodeShape:
         return tuple(each.name for each in self.types)
 
     @property
+    def gpus(self) -> int:
+        """GPUs of the smallest node."""
+        return min(each.gpus for each in self.types)
+
+    @property
+    def vcpus(self) -> int:
+        """Virtual CPUs of the smallest node; 0 where the catalogue does not state them."""
+        return min(each.vcpus or 0 for each in self.types)
+
+    @property
+    def memory_gib(self) -> int:
+        """Memory of the smallest node, in GiB, rounded down; 0 where the catalogue does not state it."""
+        return min(each.memory_mib or 0 for each in self.types) // _MIB_PER_GIB
+
+    @property
     def architecture(self) -> Architecture:
         """CPU architecture, one for all types."""
         return self.types[0].architecture
@@ -235,7 +251,7 @@ class NodeShape:
 
     def resources(self) -> dict[str, str]:
         """Return what a node offers that EC2 does not report, by resource name: the least of all types."""
-        gpus = {} if self.claims_gpus else self.gpu_resources(min(each.gpus for each in self.types))
+        gpus = {} if self.claims_gpus else self.gpu_resources(self.gpus)
         # What EC2 reports is no longer there where shares have another name, or GPUs are claimed.
         found = {resource: str(amount) for resource, amount in ({node_labels.GPU_RESOURCE: 0} | gpus).items()}
         found["ephemeral-storage"] = f"{self.ephemeral_storage_gib}Gi"

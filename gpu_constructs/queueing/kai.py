@@ -104,7 +104,7 @@ class KaiQueues(Construct):
         if department in {team.name for team in teams}:
             raise ValueError(f"{who}: department must differ from every team, got {department!r}")
 
-        gpus = {team.name: sum(_gpus(pool, team.nodes.get(pool.name, 0)) for pool in pools) for team in teams}
+        gpus = {team.name: sum(pool.shape.gpus * team.nodes.get(pool.name, 0) for pool in pools) for team in teams}
         self._teams = frozenset(gpus)
         parent = apply_manifests(self, "Department", cluster=ref, manifests=[queue(department, sum(gpus.values()), 1)])
         parent.node.add_dependency(scheduler.chart)
@@ -137,10 +137,6 @@ def queue(name: str, gpus: int, weight: int, *, parent: str | None = None) -> di
         "metadata": {"name": name},
         "spec": ({"parentQueue": parent} if parent is not None else {}) | {"resources": resources},
     }
-
-
-def _gpus(pool: Pool, nodes: int) -> int:
-    return nodes * min(each.gpus for each in pool.shape.types)
 
 
 def _refuse_parts_of_gpus(who: object, pools: Sequence[Pool]) -> None:

@@ -12,7 +12,6 @@ from gpu_constructs.pools import node_labels
 from gpu_constructs.pools.pool import Pool
 
 _API = "kueue.x-k8s.io/v1beta2"
-_MIB_PER_GIB = 1024
 
 
 def flavor(pool: Pool, topology_name: str | None) -> dict[str, Any]:
@@ -80,10 +79,8 @@ def local_queue(name: str, namespace: str) -> dict[str, Any]:
 def quota(pool: Pool, nodes: int) -> dict[str, str]:
     """Return what so many nodes of a pool have, by resource."""
     shape = pool.shape
-    vcpus = min((each.vcpus or 0) for each in shape.types)
-    memory = min((each.memory_mib or 0) for each in shape.types) // _MIB_PER_GIB
-    found = {"cpu": str(vcpus * nodes), "memory": f"{memory * nodes}Gi"}
-    for resource, amount in shape.gpu_resources(min(each.gpus for each in shape.types)).items():
+    found = {"cpu": str(shape.vcpus * nodes), "memory": f"{shape.memory_gib * nodes}Gi"}
+    for resource, amount in shape.gpu_resources(shape.gpus).items():
         found[resource] = str(amount * nodes)
     if shape.efa:
         found[node_labels.EFA_RESOURCE] = str((shape.types[0].max_efa or 0) * nodes)

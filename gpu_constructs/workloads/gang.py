@@ -14,7 +14,7 @@ _INDEX = "batch.kubernetes.io/job-completion-index"
 _MAX_HOST_NAME = 63
 
 
-def refuse_unless_gang(who: object, *, job: str, pods: int, parallel: int | None, pool: Pool, gpus: int) -> None:
+def refuse_unless_gang(who: object, *, job: str, pods: int, parallel: int | None, pool: Pool, per_node: int) -> None:
     """Refuse a gang whose pods can never all run at once, or have no host name.
 
     Raises:
@@ -24,8 +24,7 @@ def refuse_unless_gang(who: object, *, job: str, pods: int, parallel: int | None
         raise ValueError(f"{who}: pods must be at least 2 with gang=True, got {pods}; one pod needs nobody to find")
     if parallel not in (None, pods):
         raise ValueError(f"{who}: parallel must be left out with gang=True, got {parallel}; all pods run at once")
-    units = sum(pool.shape.gpu_resources(min(each.gpus for each in pool.shape.types)).values())
-    most = pool.max_nodes * (units // gpus) if isinstance(pool.max_nodes, int) else pods
+    most = pool.max_nodes * per_node if isinstance(pool.max_nodes, int) else pods
     if pods > most:
         raise ValueError(
             f"{who}: pods must be at most {most} with gang=True, which pool {pool.name!r} has room for, got {pods}; "

@@ -21,7 +21,7 @@ _PROBE_SECONDS = 10
 _FAILURES_TO_RESTART = 6
 # Its older spelling, for API servers that do not know the newer one.
 # Source: https://github.com/kubernetes/enhancements/tree/master/keps/sig-network/3015-prefer-same-node
-_PREFER_CLOSE_UNTIL = (1, 33)
+_PREFER_CLOSE = ("1.33",)
 
 
 class GpuDeployment(Construct):
@@ -107,8 +107,7 @@ class GpuDeployment(Construct):
 
 def traffic_distribution(kubernetes_version: str) -> str:
     """Return how a Service is told to prefer pods in the client's zone."""
-    major, minor = kubernetes_version.split(".")
-    return "PreferClose" if (int(major), int(minor)) <= _PREFER_CLOSE_UNTIL else "PreferSameZone"
+    return "PreferClose" if kubernetes_version in _PREFER_CLOSE else "PreferSameZone"
 
 
 def deployment_manifests(

@@ -108,7 +108,12 @@ class GpuJob(Construct):
         manifests = [manifest]
         if gang:
             refuse_unless_gang(
-                who, job=manifest["metadata"]["name"], pods=pods, parallel=parallel, pool=pool, gpus=pod.gpus
+                who,
+                job=manifest["metadata"]["name"],
+                pods=pods,
+                parallel=parallel,
+                pool=pool,
+                per_node=pod.per_node(who, pool.shape),
             )
             manifests.append(make_gang(manifest))
         self.resource = apply_manifests(self, "Resource", cluster=ref, manifests=manifests)

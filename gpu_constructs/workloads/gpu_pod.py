@@ -13,7 +13,6 @@ from gpu_constructs.pools.node_shape import EFA_HUGEPAGES, NodeShape
 from gpu_constructs.pools.sharing import Exclusive, Mig, mig_resource
 from gpu_constructs.refusals import refuse_unless_image, refuse_unless_one_of, refuse_unless_whole_number, words
 
-_MIB_PER_GIB = 1024
 # What pods of a node leave to the system, its daemons and DaemonSets.
 _FOR_PODS = 0.8
 
@@ -143,15 +142,23 @@ class GpuPod:
         Raises:
             ValueError: No node of the pool has so many.
         """
-        least = min((each.vcpus or 0) for each in shape.types)
+        least = shape.vcpus
         if self.cpus is None:
             return str(max(1, int(least * self._part(shape) * _FOR_PODS)))
         if least and self.cpus > least:
             raise ValueError(f"{who}: pod must have at most the {least} vCPUs of the pool's nodes, got {self.cpus}")
         return f"{int(self.cpus * 1000)}m"
 
+    def per_node(self, who: object, shape: NodeShape) -> int:
+        """Return how many such pods the GPUs of the smallest node are enough for.
+
+        Raises:
+            ValueError: No node of the pool has so many GPUs.
+        """
+        return shape.gpu_resources(shape.gpus)[self._gpu_resource(who, shape)] // self.gpus
+
     def _memory_gib(self, who: object, shape: NodeShape) -> int:
-        least = min((each.memory_mib or 0) for each in shape.types) // _MIB_PER_GIB
+        least = shape.memory_gib
         if self.memory_gib is None:
             return max(self.shm_gib + 1, int(least * self._part(shape) * _FOR_PODS))
         if least and self.memory_gib > least:
@@ -162,11 +169,11 @@ class GpuPod:
 
     def _part(self, shape: NodeShape) -> float:
         """Return the part of a node's GPUs, shares or instances that the pod takes."""
-        units = sum(shape.gpu_resources(min(each.gpus for each in shape.types)).values())
+        units = sum(shape.gpu_resources(shape.gpus).values())
         return min(1.0, self.gpus / units)
 
     def _gpu_resource(self, who: object, shape: NodeShape) -> str:
-        offered = shape.gpu_resources(min(each.gpus for each in shape.types))
+        offered = shape.gpu_resources(shape.gpus)
         resource = self._named_resource(who, shape, list(offered))
         if self.gpus > offered[resource]:
             raise ValueError(

@@ -83,7 +83,7 @@ def mpi_job(who: object, *, pool: Pool, nodes: int, image: str, namespace: str) 
 
     Source: kubeflow/mpi-operator v0.8.0 pkg/apis/kubeflow/v2beta1/types.go
     """
-    gpus = min(each.gpus for each in pool.shape.types)
+    gpus = pool.shape.gpus
     launcher = {
         "restartPolicy": "Never",
         "automountServiceAccountToken": False,

@@ -58,10 +58,7 @@ def pod_spec(
         automount_service_account_token=None if pod.service_account else False,
         priority_class_name=pod.priority_class,
         node_selector={node_labels.POOL: pool.name},
-        tolerations=[
-            k8s.Toleration(key=taint.key, operator="Equal", value=taint.value, effect=taint.effect)
-            for taint in pool.shape.taints
-        ],
+        tolerations=tolerations(pool),
         topology_spread_constraints=list(spread) or None,
         security_context=k8s.PodSecurityContext(
             seccomp_profile=k8s.SeccompProfile(type="RuntimeDefault"),
@@ -90,6 +87,16 @@ def pod_spec(
         ],
         volumes=[_shm(pod)] if pod.shm_gib else None,
     )
+
+
+def tolerations(pool: Pool) -> list[k8s.Toleration]:
+    """Return what lets a pod onto the nodes of a pool."""
+    from cdk8s_plus_28 import k8s
+
+    return [
+        k8s.Toleration(key=taint.key, operator="Equal", value=taint.value, effect=taint.effect)
+        for taint in pool.shape.taints
+    ]
 
 
 def _resources(who: object, pod: GpuPod, pool: Pool) -> k8s.ResourceRequirements:

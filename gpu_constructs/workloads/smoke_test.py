@@ -15,6 +15,7 @@ from gpu_constructs.pools.kubernetes_names import refuse_unless_object_name
 from gpu_constructs.pools.pool import Pool, refuse_unless_pool
 from gpu_constructs.refusals import refuse_unless_image
 from gpu_constructs.versions import CUDA_SAMPLE, SMOKE_TEST
+from gpu_constructs.workloads.pod_spec import tolerations
 
 if TYPE_CHECKING:
     import cdk8s
@@ -111,10 +112,7 @@ def _pod(pool: Pool, image: str, cuda_image: str | None) -> k8s.PodSpec:
         restart_policy="Never",
         automount_service_account_token=False,
         node_selector={node_labels.POOL: pool.name},
-        tolerations=[
-            k8s.Toleration(key=taint.key, operator="Equal", value=taint.value, effect=taint.effect)
-            for taint in pool.shape.taints
-        ],
+        tolerations=tolerations(pool),
         init_containers=[lists] if computes is not None else None,
         containers=[computes if computes is not None else lists],
     )
