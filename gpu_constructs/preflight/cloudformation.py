@@ -1,0 +1,345 @@
+"""CloudFormation templates with their intrinsics resolved as far as they can be before deployment.
+
+Source, read 2026-08:
+https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/intrinsic-function-reference.html
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from gpu_constructs.preflight.unknown import Unknown, dig, is_true, items, mapping
+
+_NO_VALUE = object()
+_SUB = re.compile(r"\$\{(!?)([^}]*)\}")
+_REGION_PARTITIONS = {"cn-": "aws-cn", "us-gov-": "aws-us-gov", "us-iso-": "aws-iso", "us-isob-": "aws-iso-b"}
+# A parameter of such a type holds the name of something; the value is looked up at deployment.
+_LOOKED_UP = ("AWS::SSM::Parameter::Value",)
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """A resource of a template.
+
+    Attributes:
+        file: Path of the template.
+        key: Name of the template and logical id, as `Unknown` names it.
+        type: CloudFormation type.
+        properties: Properties with every value resolved, or `Unknown`.
+        path: Construct path, where CDK wrote one, else the logical id.
+        depends_on: Keys of the resources it is created after.
+        metadata: Metadata of the resource.
+        conditional: Whether a condition that is not known decides over it.
+    """
+
+    file: str
+    key: str
+    type: str
+    properties: Mapping[str, Any]
+    path: str
+    depends_on: tuple[str, ...]
+    metadata: Mapping[str, Any]
+    conditional: bool
+
+    def ref(self) -> Unknown:
+        """Return what ``Ref`` of it resolves to."""
+        return Unknown(f"${{{self.key}}}")
+
+
+@dataclass(slots=True)
+class Template:
+    """A template and where it will be deployed.
+
+    Attributes:
+        file: Path of the template.
+        name: Name of the stack.
+        body: The parsed template.
+        region: AWS Region; ``None`` where it is not known.
+        account: AWS account; ``None`` where it is not known.
+        parameters: Values that the user gives.
+        exports: Values of other stacks of the same app, by export name.
+        parent: The template that this one is nested in.
+        passed: What the parent passes as parameters, not yet resolved.
+        nested: Templates nested in this one, by logical id.
+    """
+
+    file: str
+    name: str
+    body: Mapping[str, Any]
+    region: str | None = None
+    account: str | None = None
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    exports: Mapping[str, Any] = field(default_factory=dict)
+    parent: Template | None = None
+    passed: Mapping[str, Any] = field(default_factory=dict)
+    nested: dict[str, Template] = field(default_factory=dict)
+    _conditions: dict[str, bool | None] = field(default_factory=dict)
+
+    def resources(self) -> list[Resource]:
+        """Return the resources, without those whose condition is false."""
+        found = []
+        for logical_id, raw in mapping(self.body.get("Resources")).items():
+            if not isinstance(raw, dict) or not isinstance(raw.get("Type"), str):
+                continue
+            condition = self._condition(raw["Condition"]) if isinstance(raw.get("Condition"), str) else True
+            if condition is not False:
+                found.append(self._resource(logical_id, raw, condition is None))
+        return found
+
+    def _resource(self, logical_id: str, raw: dict[str, Any], conditional: bool) -> Resource:
+        metadata = mapping(raw.get("Metadata"))
+        path = metadata.get("aws:cdk:path")
+        after = raw.get("DependsOn")
+        names = [after] if isinstance(after, str) else [each for each in items(after) if isinstance(each, str)]
+        return Resource(
+            file=self.file,
+            key=f"{self.name}/{logical_id}",
+            type=raw["Type"],
+            properties=mapping(self.resolve(mapping(raw.get("Properties")))),
+            path=path.removesuffix("/Resource") if isinstance(path, str) else f"{self.name}/{logical_id}",
+            depends_on=tuple(f"{self.name}/{each}" for each in names),
+            metadata=metadata,
+            conditional=conditional,
+        )
+
+    def exported(self) -> dict[str, Any]:
+        """Return the values of the outputs that other stacks may import, by export name."""
+        found: dict[str, Any] = {}
+        for output in mapping(self.body.get("Outputs")).values():
+            name = self.resolve(dig(output, "Export", "Name"))
+            if isinstance(name, str):
+                found[name] = self.resolve(dig(output, "Value"))
+        return found
+
+    def outputs(self) -> dict[str, Any]:
+        """Return the values of the outputs, by name."""
+        return {name: self.resolve(dig(output, "Value")) for name, output in mapping(self.body.get("Outputs")).items()}
+
+    def resolve(self, value: Any) -> Any:
+        """Return a value with its intrinsics resolved; a part that cannot be is `Unknown`."""
+        resolved = self._resolve(value)
+        return None if resolved is _NO_VALUE else resolved
+
+    def _resolve(self, value: Any) -> Any:
+        if isinstance(value, list):
+            return [each for each in map(self._resolve, value) if each is not _NO_VALUE]
+        if not isinstance(value, dict):
+            return value
+        if len(value) == 1:
+            [(name, argument)] = value.items()
+            if name == "Ref" or (isinstance(name, str) and name.startswith("Fn::")):
+                return self._intrinsic(name, argument)
+        pairs = ((key, self._resolve(each)) for key, each in value.items())
+        return {str(key): each for key, each in pairs if each is not _NO_VALUE}
+
+    def _intrinsic(self, name: str, argument: Any) -> Any:
+        handler = {
+            "Ref": self._ref,
+            "Fn::GetAtt": self._get_att,
+            "Fn::Join": self._join,
+            "Fn::Sub": self._sub,
+            "Fn::Select": self._select,
+            "Fn::Split": self._split,
+            "Fn::If": self._if,
+            "Fn::FindInMap": self._find_in_map,
+            "Fn::ImportValue": self._import_value,
+            "Fn::Base64": self._base64,
+            "Fn::ToJsonString": self._to_json,
+            "Fn::Length": self._length,
+        }.get(name)
+        found = handler(argument) if handler else None
+        return self._opaque(name, argument) if found is None else found
+
+    def _opaque(self, name: str, argument: Any) -> Unknown:
+        return Unknown(f"${{{name} {_compact(self._resolve(argument))}}}")
+
+    def _ref(self, argument: Any) -> Any:
+        if not isinstance(argument, str):
+            return None
+        if argument.startswith("AWS::"):
+            return self._pseudo(argument)
+        if argument in mapping(self.body.get("Resources")):
+            return Unknown(f"${{{self.name}/{argument}}}")
+        return self._parameter(argument)
+
+    def _pseudo(self, name: str) -> Any:
+        if name == "AWS::NoValue":
+            return _NO_VALUE
+        known = {
+            "AWS::Region": self.region,
+            "AWS::AccountId": self.account,
+            "AWS::StackName": self.name if self.region else None,
+            "AWS::Partition": partition(self.region) if self.region else None,
+        }.get(name)
+        return known or Unknown(f"${{{name}}}")
+
+    def _parameter(self, name: str) -> Any:
+        if self.parent is not None and name in self.passed:
+            return self.parent.resolve(self.passed[name])
+        if name in self.parameters:
+            return self.parameters[name]
+        parameter = mapping(dig(self.body, "Parameters", name))
+        kind, default = parameter.get("Type"), parameter.get("Default")
+        if isinstance(kind, str) and kind.startswith(_LOOKED_UP) and isinstance(default, str):
+            return Unknown(f"{{{{resolve:ssm:{default}}}}}")
+        if default is None or not isinstance(kind, str):
+            return Unknown(f"${{{self.name}/{name}}}")
+        if kind == "CommaDelimitedList" or kind.startswith("List<"):
+            return [each.strip() for each in str(default).split(",")]
+        return default
+
+    def _get_att(self, argument: Any) -> Any:
+        parts = argument.split(".", 1) if isinstance(argument, str) else argument
+        if not isinstance(parts, list) or len(parts) != 2 or not isinstance(parts[0], str):
+            return None
+        attribute = self._resolve(parts[1])
+        if parts[0] in self.nested and isinstance(attribute, str) and attribute.startswith("Outputs."):
+            return self.nested[parts[0]].outputs().get(attribute.removeprefix("Outputs."))
+        return Unknown(f"${{{self.name}/{parts[0]}.{attribute}}}") if isinstance(attribute, str) else None
+
+    def _join(self, argument: Any) -> Any:
+        if not isinstance(argument, list) or len(argument) != 2:
+            return None
+        separator, parts = argument[0], self._resolve(argument[1])
+        if not isinstance(separator, str) or not isinstance(parts, list):
+            return None
+        return _text([each for part in parts for each in (separator, part)][1:])
+
+    def _sub(self, argument: Any) -> Any:
+        pattern, variables = argument if isinstance(argument, list) and len(argument) == 2 else (argument, {})
+        if not isinstance(pattern, str):
+            return None
+        given = mapping(variables)
+        parts: list[Any] = []
+        end = 0
+        for found in _SUB.finditer(pattern):
+            parts.append(pattern[end : found.start()])
+            escape, name = found.groups()
+            end = found.end()
+            if escape:
+                parts.append(f"${{{name}}}")
+            elif name in given:
+                parts.append(self._resolve(given[name]))
+            else:
+                parts.append(self._intrinsic("Fn::GetAtt", name) if "." in name else self._intrinsic("Ref", name))
+        return _text([*parts, pattern[end:]])
+
+    def _select(self, argument: Any) -> Any:
+        if not isinstance(argument, list) or len(argument) != 2:
+            return None
+        index, values = self._resolve(argument[0]), self._resolve(argument[1])
+        if isinstance(values, list) and str(index).isdigit() and int(index) < len(values):
+            return values[int(index)]
+        return None
+
+    def _split(self, argument: Any) -> Any:
+        if not isinstance(argument, list) or len(argument) != 2:
+            return None
+        separator, text = argument[0], self._resolve(argument[1])
+        return text.split(separator) if isinstance(text, str) and isinstance(separator, str) and separator else None
+
+    def _if(self, argument: Any) -> Any:
+        if not isinstance(argument, list) or len(argument) != 3 or not isinstance(argument[0], str):
+            return None
+        condition = self._condition(argument[0])
+        if condition is None:
+            yes, no = (self._resolve(each) for each in argument[1:])
+            return yes if yes == no else None
+        return self._resolve(argument[1 if condition else 2])
+
+    def _find_in_map(self, argument: Any) -> Any:
+        if not isinstance(argument, list) or len(argument) < 3:
+            return None
+        keys = [self._resolve(each) for each in argument[:3]]
+        if not all(isinstance(each, str) for each in keys):
+            return None
+        return dig(self.body, "Mappings", *keys)
+
+    def _import_value(self, argument: Any) -> Any:
+        name = self._resolve(argument)
+        return self.exports.get(name) if isinstance(name, str) else None
+
+    def _base64(self, argument: Any) -> Any:
+        text = self._resolve(argument)
+        if isinstance(text, str):
+            return base64.b64encode(text.encode()).decode()
+        return {"Fn::Base64": text} if isinstance(text, Unknown) else None
+
+    def _to_json(self, argument: Any) -> Any:
+        return _compact(self._resolve(argument))
+
+    def _length(self, argument: Any) -> Any:
+        values = self._resolve(argument)
+        return len(values) if isinstance(values, list) else None
+
+    def _condition(self, name: str) -> bool | None:
+        if name not in self._conditions:
+            self._conditions[name] = None  # A condition that refers to itself is not known.
+            self._conditions[name] = self._holds(dig(self.body, "Conditions", name))
+        return self._conditions[name]
+
+    def _holds(self, expression: Any) -> bool | None:
+        if not isinstance(expression, dict) or len(expression) != 1:
+            return None
+        [(name, argument)] = expression.items()
+        if name == "Condition":
+            return self._condition(argument) if isinstance(argument, str) else None
+        if name == "Fn::Equals":
+            return _equal(self._resolve(argument))
+        parts = [self._holds(each) for each in items(argument)]
+        if name == "Fn::Not" and len(parts) == 1:
+            return None if parts[0] is None else not parts[0]
+        if name == "Fn::And" and parts:
+            return False if False in parts else None if None in parts else True
+        if name == "Fn::Or" and parts:
+            return True if True in parts else None if None in parts else False
+        return None
+
+
+def partition(region: str) -> str:
+    """Return the partition of a Region."""
+    return next((name for prefix, name in _REGION_PARTITIONS.items() if region.startswith(prefix)), "aws")
+
+
+def _equal(pair: Any) -> bool | None:
+    if not isinstance(pair, list) or len(pair) != 2:
+        return None
+    left, right = pair
+    if isinstance(left, Unknown) or isinstance(right, Unknown):
+        return True if left == right else None
+    if isinstance(left, (dict, list)) or isinstance(right, (dict, list)):
+        return None
+    return _scalar(left) == _scalar(right)
+
+
+def _scalar(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _text(parts: list[Any]) -> str | Unknown | None:
+    """Return the parts as one text, which is not known when a part is not."""
+    if any(isinstance(each, (dict, list)) for each in parts):
+        return None
+    whole = "".join(each.expression if isinstance(each, Unknown) else _scalar(each) for each in parts)
+    return Unknown(whole) if any(isinstance(each, Unknown) for each in parts) else whole
+
+
+def _compact(value: Any) -> str:
+    return json.dumps(value, default=str, separators=(",", ":"), sort_keys=True)
+
+
+def is_template(content: Any) -> bool:
+    """Whether a document is a CloudFormation template."""
+    resources = mapping(content).get("Resources")
+    typed = (isinstance(each, dict) and isinstance(each.get("Type"), str) for each in mapping(resources).values())
+    return isinstance(resources, dict) and any(typed)
+
+
+def enabled(properties: Mapping[str, Any], *path: str) -> bool:
+    """Whether a switch deep in some properties is on."""
+    return is_true(dig(properties, *path))

@@ -1,0 +1,218 @@
+"""Everything the given paths hold: resources of templates, Kubernetes objects, Helm releases."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from gpu_constructs.preflight.cloudformation import Resource, Template, is_template
+from gpu_constructs.preflight.documents import MAX_DEPTH, STDIN, Document, UnusableInput, read
+from gpu_constructs.preflight.embedded import parse_embedded
+from gpu_constructs.preflight.model import Chart, Object, Origin
+from gpu_constructs.preflight.unknown import Unknown, dig, known_text, mapping
+
+# The same in aws_eks and aws_eks_v2 of the CDK.
+_MANIFEST = "Custom::AWSCDK-EKS-KubernetesResource"
+_CHART = "Custom::AWSCDK-EKS-HelmChart"
+# What an acknowledgement file is told by.
+ACKNOWLEDGEMENTS = "acknowledgements"
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """What was read, before it is sorted by cluster.
+
+    Attributes:
+        resources: Resources of every template, by key.
+        objects: Kubernetes objects, in manifests of templates and in files.
+        charts: Helm releases.
+        acknowledgements: Parsed acknowledgement files, with their paths.
+        problems: What could not be read inside a template, as origin and reason.
+    """
+
+    resources: Mapping[str, Resource]
+    objects: tuple[Object, ...]
+    charts: tuple[Chart, ...]
+    acknowledgements: tuple[Document, ...] = ()
+    problems: tuple[tuple[Origin, str], ...] = ()
+
+
+@dataclass(slots=True)
+class _Found:
+    templates: list[Template] = field(default_factory=list)
+    objects: list[Object] = field(default_factory=list)
+    acknowledgements: list[Document] = field(default_factory=list)
+
+
+def read_input(paths: Iterable[str], *, parameters: Mapping[str, str] | None = None) -> Input:
+    """Read assemblies, templates, manifests and folders of them.
+
+    Args:
+        paths: Files, folders, or ``-`` for standard input.
+        parameters: Values of template parameters, which go before their defaults.
+
+    Raises:
+        UnusableInput: A path cannot be read, or holds nothing to judge.
+    """
+    found = _Found()
+    for path in paths:
+        before = len(found.templates), len(found.objects), len(found.acknowledgements)
+        _read_path(path, found)
+        if before == (len(found.templates), len(found.objects), len(found.acknowledgements)):
+            raise UnusableInput(
+                f"{path}: must hold a CDK assembly, a CloudFormation template or Kubernetes objects, got none"
+            )
+    try:
+        return _input(found, parameters or {})
+    except RecursionError:
+        raise UnusableInput(
+            f"{', '.join(each.file for each in found.templates)}: values must refer to each other at most "
+            f"{MAX_DEPTH} deep, got more"
+        ) from None
+
+
+def _read_path(path: str, found: _Found) -> None:
+    if path != STDIN and Path(path).is_dir() and (manifest := _assembly(Path(path))) is not None:
+        _read_assembly(Path(path), manifest, found)
+        return
+    named = path == STDIN or not Path(path).is_dir()
+    for document in read(path):
+        _sort(document, found, named=named)
+
+
+def _assembly(folder: Path) -> Mapping[str, Any] | None:
+    try:
+        manifest = json.loads((folder / "manifest.json").read_text())
+    except (OSError, ValueError, RecursionError):
+        return None
+    return mapping(manifest) if "artifacts" in mapping(manifest) else None
+
+
+def _read_assembly(folder: Path, manifest: Mapping[str, Any], found: _Found) -> None:
+    for name, artifact in sorted(mapping(manifest.get("artifacts")).items()):
+        properties = mapping(mapping(artifact).get("properties"))
+        if mapping(artifact).get("type") == "aws:cloudformation:stack":
+            file = _inside(folder, properties.get("templateFile"))
+            account, region = _environment(mapping(artifact).get("environment"))
+            for document in read(str(file)):
+                template = Template(
+                    str(file), str(properties.get("stackName") or name), mapping(document.content), region, account
+                )
+                _add_template(template, found)
+        elif mapping(artifact).get("type") == "cdk:cloud-assembly":
+            inner = _inside(folder, properties.get("directoryName"))
+            if (nested := _assembly(inner)) is not None:
+                _read_assembly(inner, nested, found)
+
+
+def _inside(folder: Path, name: Any) -> Path:
+    """Return a file of a folder; a name that leads out of it is refused."""
+    file = folder / str(name)
+    if not isinstance(name, str) or folder.resolve() not in file.resolve().parents:
+        raise UnusableInput(f"{folder / 'manifest.json'}: must name files of its own folder, got {name!r}")
+    return file
+
+
+def _environment(text: Any) -> tuple[str | None, str | None]:
+    parts = str(text).removeprefix("aws://").split("/")
+    account, region = parts if len(parts) == 2 else ("", "")
+    return (
+        None if account in ("", "unknown-account") else account,
+        None if region in ("", "unknown-region") else region,
+    )
+
+
+def _add_template(template: Template, found: _Found) -> None:
+    found.templates.append(template)
+    for logical_id, raw in mapping(template.body.get("Resources")).items():
+        asset = dig(raw, "Metadata", "aws:asset:path")
+        if dig(raw, "Type") == "AWS::CloudFormation::Stack" and isinstance(asset, str) and asset.endswith(".json"):
+            file = _inside(Path(template.file).parent, asset)
+            for document in read(str(file)):
+                nested = Template(
+                    str(file),
+                    f"{template.name}.{logical_id}",
+                    mapping(document.content),
+                    template.region,
+                    template.account,
+                    parent=template,
+                    passed=mapping(dig(raw, "Properties", "Parameters")),
+                )
+                template.nested[logical_id] = nested
+                _add_template(nested, found)
+
+
+def _sort(document: Document, found: _Found, *, named: bool) -> None:
+    content = document.content
+    if is_template(content):
+        _add_template(Template(document.file, _stack_name(document.file), content), found)
+        return
+    if isinstance(content, dict) and isinstance(content.get(ACKNOWLEDGEMENTS), list):
+        found.acknowledgements.append(document)
+        return
+    objects = list(_objects(content, document.file, None, None))
+    found.objects += objects
+    if named and not objects:
+        raise UnusableInput(
+            f"{document.file}: must be a CloudFormation template or Kubernetes objects, got {type(content).__name__}"
+            " without 'Resources' or 'kind'"
+        )
+
+
+def _stack_name(file: str) -> str:
+    return Path(file).name.removesuffix(".json").removesuffix(".template").removesuffix(".yaml").removesuffix(".yml")
+
+
+def _objects(content: Any, file: str, resource: Resource | None, cluster: Any) -> Iterable[Object]:
+    for each in content if isinstance(content, list) else [content]:
+        if not isinstance(each, dict) or not isinstance(each.get("kind"), str):
+            continue
+        if each["kind"].endswith("List") and isinstance(each.get("items"), list):
+            yield from _objects(each["items"], file, resource, cluster)
+        elif "apiVersion" in each:
+            name, space = dig(each, "metadata", "name"), dig(each, "metadata", "namespace")
+            place = f"{each['kind']} {f'{space}/' if space else ''}{name}"
+            yield Object(each, Origin(file, place, resource.key if resource else None), cluster)
+
+
+def _input(found: _Found, parameters: Mapping[str, str]) -> Input:
+    exports: dict[str, Any] = {}
+    for template in found.templates:
+        template.parameters = parameters
+        exports |= template.exported()
+    resources: dict[str, Resource] = {}
+    for template in found.templates:
+        template.exports = exports
+        resources |= {each.key: each for each in template.resources()}
+    objects, charts, problems = list(found.objects), [], []
+    for resource in resources.values():
+        if resource.type == _MANIFEST:
+            content = parse_embedded(resource.file, resource.properties.get("Manifest"))
+            objects += _objects(content, resource.file, resource, resource.properties.get("ClusterName"))
+            if isinstance(content, Unknown):
+                problems.append((_origin(resource), "its manifest cannot be read before deployment"))
+        elif resource.type == _CHART:
+            charts.append(_chart(resource))
+    return Input(resources, tuple(objects), tuple(charts), tuple(found.acknowledgements), tuple(problems))
+
+
+def _origin(resource: Resource) -> Origin:
+    return Origin(resource.file, resource.path, resource.key)
+
+
+def _chart(resource: Resource) -> Chart:
+    values = parse_embedded(resource.file, resource.properties.get("Values"))
+    reference = resource.properties.get("Chart") or resource.properties.get("Repository")
+    text = known_text(reference) or str(reference)
+    return Chart(
+        name=text.rstrip("/").rsplit("/", 1)[-1],
+        version=known_text(resource.properties.get("Version")),
+        values=mapping(values),
+        origin=_origin(resource),
+        properties=resource.properties,
+        namespace=known_text(resource.properties.get("Namespace")) or "default",
+        cluster=resource.properties.get("ClusterName"),
+    )

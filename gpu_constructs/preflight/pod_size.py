@@ -1,0 +1,82 @@
+"""What a pod asks for, as the scheduler adds it up.
+
+Source: kubernetes/kubernetes v1.36.1 staging/src/k8s.io/component-helpers/resource/helpers.go
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from gpu_constructs.preflight.quantity import add, resources
+from gpu_constructs.preflight.unknown import Unknown, dig, known_number, known_text, mapping, mappings
+
+
+def container_requests(container: Mapping[str, Any]) -> dict[str, int]:
+    """Return what a container asks for; a limit is a request where none is written."""
+    limits = resources(dig(dict(container), "resources", "limits"))
+    return limits | resources(dig(dict(container), "resources", "requests"))
+
+
+def pod_requests(pod: Mapping[str, Any]) -> dict[str, int]:
+    """Return what a pod asks of a node, one place for a pod included."""
+    total = add(*(container_requests(each) for each in mappings(pod.get("containers"))))
+    before: dict[str, int] = {}
+    beside: dict[str, int] = {}
+    for each in mappings(pod.get("initContainers")):
+        asked = container_requests(each)
+        if each.get("restartPolicy") == "Always":
+            # A sidecar stays, beside the containers and beside every later init container.
+            beside = add(beside, asked)
+            total = add(total, asked)
+            before = _larger(before, beside)
+        else:
+            before = _larger(before, add(beside, asked))
+    total = _larger(total, before)
+    # A request of the whole pod goes before the sum of its containers.
+    whole = resources(dig(dict(pod), "resources", "limits")) | resources(dig(dict(pod), "resources", "requests"))
+    return add({**total, **whole}, resources(pod.get("overhead")), {"pods": 1})
+
+
+def has_unknown_requests(pod: Mapping[str, Any]) -> bool:
+    """Whether a request of a pod is known at deployment only."""
+    parts = (
+        dig(each, "resources", part)
+        for each in (*mappings(pod.get("containers")), *mappings(pod.get("initContainers")))
+        for part in ("limits", "requests")
+    )
+    return any(isinstance(part, Unknown) or _has_unknown(mapping(part).values()) for part in parts)
+
+
+def _has_unknown(values: Iterable[Any]) -> bool:
+    return any(isinstance(each, Unknown) for each in values)
+
+
+def _larger(left: Mapping[str, int], right: Mapping[str, int]) -> dict[str, int]:
+    return {name: max(left.get(name, 0), right.get(name, 0)) for name in {**left, **right}}
+
+
+def host_ports(pod: Mapping[str, Any]) -> frozenset[tuple[str, str, int]]:
+    """Return the address, protocol and number of each host port of a pod."""
+    network = pod.get("hostNetwork") is True
+    found = set()
+    sidecars = [each for each in mappings(pod.get("initContainers")) if each.get("restartPolicy") == "Always"]
+    for container in [*mappings(pod.get("containers")), *sidecars]:
+        for port in mappings(container.get("ports")):
+            number = known_number(port.get("hostPort")) or (
+                known_number(port.get("containerPort")) if network else None
+            )
+            if number:
+                address = known_text(port.get("hostIP")) or "0.0.0.0"
+                found.add((address, known_text(port.get("protocol")) or "TCP", number))
+    return frozenset(found)
+
+
+def ports_clash(left: Iterable[tuple[str, str, int]], right: Iterable[tuple[str, str, int]]) -> bool:
+    """Whether two sets of host ports cannot be on one node."""
+    every = "0.0.0.0"
+    return any(
+        protocol == other_protocol and number == other_number and (address == other or every in (address, other))
+        for address, protocol, number in left
+        for other, other_protocol, other_number in right
+    )

@@ -1,0 +1,88 @@
+"""A value that exists only once the template is deployed."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+_REFERENCE = re.compile(r"\$\{([^{}.:]+)(?:\.([^{}]+))?\}")
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """A value known at deployment only.
+
+    Two with one expression are equal at deployment; two with different expressions may be.
+
+    Attributes:
+        expression: The value as ``Fn::Sub`` would write it, e.g. ``arn:${AWS::Partition}:iam::aws:policy/X``; a
+            resource is named by template and logical id, ``${GpuStack/Nodes}``.
+    """
+
+    expression: str
+
+    @property
+    def resource(self) -> str | None:
+        """Template and logical id of the one resource whose ``Ref`` or attribute this is."""
+        found = _REFERENCE.fullmatch(self.expression)
+        return found.group(1) if found else None
+
+    @property
+    def attribute(self) -> str | None:
+        """Attribute of the resource; ``None`` for its ``Ref``."""
+        found = _REFERENCE.fullmatch(self.expression)
+        return found.group(2) if found else None
+
+    @property
+    def resources(self) -> tuple[str, ...]:
+        """Every resource that takes part in the value."""
+        return tuple(found.group(1) for found in _REFERENCE.finditer(self.expression))
+
+    def __str__(self) -> str:
+        return self.expression
+
+
+def known_text(value: Any) -> str | None:
+    """Return a text, or ``None`` for anything else."""
+    return value if isinstance(value, str) else None
+
+
+def known_number(value: Any) -> int | None:
+    """Return a whole number, which templates write as number or text, or ``None`` for anything else."""
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, int):
+        return value
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, str) and re.fullmatch(r"-?\d{1,18}", value):
+        return int(value)
+    return None
+
+
+def mapping(value: Any) -> dict[str, Any]:
+    """Return a mapping, or an empty one for anything else."""
+    return value if isinstance(value, dict) else {}
+
+
+def items(value: Any) -> list[Any]:
+    """Return a list, or an empty one for anything else."""
+    return value if isinstance(value, list) else []
+
+
+def mappings(value: Any) -> list[dict[str, Any]]:
+    """Return the mappings of a list."""
+    return [each for each in items(value) if isinstance(each, dict)]
+
+
+def dig(value: Any, *path: str) -> Any:
+    """Return what lies at a path of mappings, or ``None``."""
+    for key in path:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value
+
+
+def is_true(value: Any) -> bool:
+    """Whether a template's switch is on; templates write ``true`` and ``"true"``."""
+    return value is True or (isinstance(value, str) and value.lower() == "true")

@@ -1,0 +1,149 @@
+"""A pod and the only node it may go to: how a cluster that holds many such pairs is told, and what became of it."""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from tests.e2e.client import Object
+
+# The name of every pod that is decided on; its namespace tells whose it is.
+ASKED = "asked"
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+# The term of a pod that asks for no node in particular.
+ANY: Object = {}
+# Not so: an error of the scheduler, after which it tries again.
+VERDICTS = ("Unschedulable", "SchedulingGated")
+# "0/9 nodes are available: 1 Insufficient cpu, 8 node(s) didn't satisfy plugin(s) [NodeAffinity]. no new claims to ..."
+REASONS = re.compile(r"^0/\d+ nodes are available: (.*?)\.(?: .*)?$", re.DOTALL)
+OF_OTHERS = "node(s) didn't satisfy plugin(s) [NodeAffinity]"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Case:
+    """A pod, the only node it may go to, and the pods that are there already.
+
+    Attributes:
+        node: The node. Its ``status.allocatable`` counts, that of ``pods`` included.
+        pod: The pod to decide on.
+        bound: Pods on the node. Those of another namespace than the pod's stay apart from it.
+    """
+
+    node: Object
+    pod: Object
+    bound: Sequence[Object] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Decision:
+    """What became of a pod.
+
+    Attributes:
+        scheduled: Whether it went to its node.
+        message: Why not, in the scheduler's words about that one node.
+        refused: Why the API server took no such pod.
+    """
+
+    scheduled: bool
+    message: str = ""
+    refused: str = ""
+
+
+def decision_on(pod: Object) -> Decision | None:
+    """Return what the scheduler decided on a pod, or ``None`` where it has not yet."""
+    if pod["spec"].get("nodeName"):
+        return Decision(scheduled=True)
+    for each in pod.get("status", {}).get("conditions", ()):
+        if each["type"] == "PodScheduled" and each.get("reason") in VERDICTS:
+            return Decision(scheduled=False, message=reasons(each.get("message", "")))
+    return None
+
+
+def reasons(message: str) -> str:
+    """Return what a message says of the one node that was asked for, without what it says of the others."""
+    found = REASONS.match(message)
+    if found is None:
+        return message
+    counted = found[1].split(", ")
+    return ", ".join(re.sub(r"^\d+ ", "", each) for each in counted if OF_OTHERS not in each)
+
+
+@dataclass(frozen=True, eq=False)
+class Pair:
+    """A case with names of its own in a cluster that holds many.
+
+    Attributes:
+        case: The case.
+        slot: Its place in the batch, which names its namespaces.
+        number: A number that no other pair of the cluster had, which names its node.
+    """
+
+    case: Case
+    slot: int
+    number: int
+    node: Object = field(init=False)
+    pod: Object = field(init=False)
+    bound: tuple[Object, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        name = f"node-{self.number}"
+        node = copy.deepcopy(self.case.node)
+        old = node.setdefault("metadata", {}).get("name", name)
+        node["metadata"]["name"] = name
+        pod = self._named(self.case.pod, ASKED)
+        hold(pod["spec"], old, name)
+        bound = [self._named(each, f"bound-{number}") for number, each in enumerate(self.case.bound)]
+        for each in bound:
+            each["spec"]["nodeName"] = name
+        object.__setattr__(self, "node", {"apiVersion": "v1", "kind": "Node"} | node)
+        object.__setattr__(self, "pod", pod)
+        object.__setattr__(self, "bound", tuple(bound))
+
+    def _named(self, pod: Object, name: str) -> Object:
+        metadata = {key: value for key, value in pod.get("metadata", {}).items() if key != "generateName"}
+        namespace = f"{metadata.get('namespace', 'default')}-{self.slot}"
+        made = copy.deepcopy(pod | {"metadata": metadata | {"name": name, "namespace": namespace}})
+        return {"apiVersion": "v1", "kind": "Pod"} | made
+
+    @property
+    def namespace(self) -> str:
+        """Namespace of the pod, which no other pair has."""
+        return str(self.pod["metadata"]["namespace"])
+
+    @property
+    def namespaces(self) -> set[str]:
+        """Namespaces of all pods."""
+        return {pod["metadata"]["namespace"] for pod in (self.pod, *self.bound)}
+
+
+def hold(spec: Object, old: str, name: str) -> None:
+    """Let a pod go to the node of that name only, whatever else it asks for; it may have asked for the old name."""
+    affinity = spec.get("affinity") or {}
+    of_node = affinity.get("nodeAffinity") or {}
+    required = of_node.get(REQUIRED) or {"nodeSelectorTerms": [ANY]}
+    held = required | {"nodeSelectorTerms": [held_term(each, old, name) for each in required["nodeSelectorTerms"]]}
+    spec["affinity"] = affinity | {"nodeAffinity": of_node | {REQUIRED: held}}
+
+
+def held_term(term: Object, old: str, name: str) -> Object:
+    """Return a term that matches the node of that name where the term did, and no other."""
+    fields = [
+        each | {"values": [name if value == old else value for value in each["values"]]}
+        for each in term.get("matchFields") or ()
+    ]
+    # A term that says nothing matches no node.
+    nowhere = [] if term is ANY or fields or term.get("matchExpressions") else [_by_name("NotIn", name)]
+    return term | {"matchFields": [*fields, *nowhere, _by_name("In", name)]}
+
+
+def _by_name(operator: str, name: str) -> Object:
+    return {"key": "metadata.name", "operator": operator, "values": [name]}
+
+
+def last_pair(number: int) -> Pair:
+    """Return a pair that always fits."""
+    node = {"status": {"allocatable": {"pods": "1"}}}
+    pod = {"metadata": {"namespace": "last"}, "spec": {"containers": [{"name": "main", "image": "none"}]}}
+    return Pair(Case(node=node, pod=pod), slot=0, number=number)

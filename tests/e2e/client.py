@@ -1,0 +1,124 @@
+"""The Kubernetes API over connections that are kept: as little of it as the tests need."""
+
+from __future__ import annotations
+
+import json
+import ssl
+import threading
+from http.client import HTTPSConnection
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+Object = dict[str, Any]
+
+JSON = "application/json"
+# JSON is YAML.
+APPLY = "application/apply-patch+yaml"
+NOT_FOUND = 404
+REFUSALS = (400, 403, 409, 422)
+
+
+class Refused(Exception):
+    """What the API server says no to.
+
+    Attributes:
+        status: The HTTP status.
+        message: The server's own words.
+    """
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(f"{status}: {message}")
+        self.status, self.message = status, message
+
+
+class Client:
+    """An administrator of one API server on this machine, for any number of threads.
+
+    Args:
+        port: Port of the server on loopback.
+        token: Bearer token.
+        certificate: File with the certificate of the server.
+    """
+
+    def __init__(self, port: int, token: str, certificate: Path) -> None:
+        self.port, self.token, self.certificate = port, token, certificate
+        self._tls = ssl.create_default_context(cafile=str(certificate))
+        self._of_thread = threading.local()
+        self._open: list[HTTPSConnection] = []
+        self._collections: dict[tuple[str, str], Object] = {}
+
+    def get(self, path: str, **query: str) -> Object:
+        """Read an object or a list."""
+        return self._request("GET", path, None, JSON, query)
+
+    def create(self, manifest: Object, **query: str) -> Object:
+        """Create an object; a name that is taken is refused."""
+        return self._request("POST", self.collection_of(manifest), manifest, JSON, query)
+
+    def apply(self, manifest: Object) -> Object:
+        """Apply an object as ``kubectl apply --server-side --validate=strict`` does."""
+        query = {"fieldManager": "e2e", "fieldValidation": "Strict", "force": "true"}
+        return self._request("PATCH", self.path_of(manifest), manifest, APPLY, query)
+
+    def delete(self, path: str) -> None:
+        """Delete an object, or all of a collection, at once; what is not there is deleted."""
+        now = {"gracePeriodSeconds": 0, "propagationPolicy": "Background"}
+        try:
+            self._request("DELETE", path, now, JSON, {})
+        except Refused as refused:
+            if refused.status != NOT_FOUND:
+                raise
+
+    def path_of(self, manifest: Object) -> str:
+        """Return the path of an object."""
+        return f"{self.collection_of(manifest)}/{manifest['metadata']['name']}"
+
+    def collection_of(self, manifest: Object) -> str:
+        """Return the path under which the server keeps objects of that kind."""
+        version = manifest["apiVersion"]
+        root = f"/apis/{version}" if "/" in version else f"/api/{version}"
+        kind = self._kind(root, manifest["kind"])
+        place = f"/namespaces/{manifest['metadata'].get('namespace', 'default')}" if kind["namespaced"] else ""
+        return f"{root}{place}/{kind['name']}"
+
+    def _kind(self, root: str, kind: str) -> Object:
+        if (root, kind) not in self._collections:
+            known = {each["kind"]: each for each in self.get(root)["resources"] if "/" not in each["name"]}
+            if kind not in known:
+                raise Refused(404, f"the server knows no {kind} in {root}")
+            self._collections[root, kind] = known[kind]
+        return self._collections[root, kind]
+
+    def _request(self, method: str, path: str, body: Object | None, content: str, query: dict[str, str]) -> Object:
+        headers = {"Authorization": f"Bearer {self.token}", "Content-Type": content, "Accept": JSON}
+        sent = None if body is None else json.dumps(body)
+        connection = self._connection()
+        try:
+            connection.request(method, f"{path}?{urlencode(query)}", sent, headers)
+            answer = connection.getresponse()
+            status, text = answer.status, answer.read()
+        except OSError:
+            connection.close()
+            raise
+        if status >= 400:
+            raise Refused(status, _message(text))
+        return dict(json.loads(text)) if text.startswith(b"{") else {}
+
+    def _connection(self) -> HTTPSConnection:
+        if not hasattr(self._of_thread, "connection"):
+            self._of_thread.connection = HTTPSConnection("127.0.0.1", self.port, context=self._tls, timeout=60)
+            self._open.append(self._of_thread.connection)
+        return self._of_thread.connection  # type: ignore[no-any-return]
+
+    def close(self) -> None:
+        """Close the connections of all threads."""
+        for each in self._open:
+            each.close()
+
+
+def _message(text: bytes) -> str:
+    try:
+        return str(json.loads(text)["message"])
+    except (ValueError, KeyError, TypeError):
+        return text.decode(errors="replace")

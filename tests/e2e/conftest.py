@@ -1,0 +1,44 @@
+"""A control plane for the tests that are run by name only: `make e2e`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.client import Client
+from tests.e2e.control_plane import ControlPlane, control_plane
+from tests.e2e.rig import Rig
+from tools import build_e2e_tools
+
+HERE = Path(__file__).parent
+
+
+def pytest_ignore_collect(config: pytest.Config) -> bool | None:
+    """Leave these tests out unless the command line names this folder, or a file in it."""
+    named = (Path(config.invocation_params.dir, each.split("::")[0]).resolve() for each in config.args)
+    return None if any(each == HERE or HERE in each.parents for each in named) else True
+
+
+@pytest.fixture(scope="session")
+def plane() -> Iterator[ControlPlane]:
+    """A control plane for all tests."""
+    folder = build_e2e_tools.folder_of_tools()
+    if folder is None:
+        pytest.skip(build_e2e_tools.MISSING)
+    with control_plane(folder) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def client(plane: ControlPlane) -> Client:
+    """An administrator of the control plane."""
+    return plane.client
+
+
+@pytest.fixture(scope="session")
+def rig(plane: ControlPlane) -> Iterator[Rig]:
+    """The control plane as a judge of pairs."""
+    with Rig(plane) as made:
+        yield made

@@ -1,0 +1,124 @@
+"""A real API server takes every object that the stacks and examples emit, rules in CEL included."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.conftest import FLAGS
+from tests.e2e.client import Client, Object, Refused
+from tests.e2e.control_plane import wait_until
+from tests.stacks.test_gpu_cluster_stack import MODES, options, template_text
+from tests.stacks.test_reference_stacks import Made
+from tests.templates import Resources, manifests_of
+from tests.test_examples import EXAMPLES, synthesize, with_ids
+
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+# Why there is no definition to hold an object against.
+WITHOUT_DEFINITION = {("eks.amazonaws.com/v1", "NodeClass"): "EKS keeps the definitions of Auto Mode to itself"}
+REFERENCE = ("Training", "Reserved", "OnDemand", "Inference", "AutoMode")
+
+
+@pytest.fixture(scope="module")
+def cluster(client: Client, crds: Path) -> Client:
+    """The control plane, with the definitions of the software we emit objects for."""
+    definitions = [
+        each for path in sorted(crds.glob("*.yaml")) for each in yaml.safe_load_all(path.read_text()) if each
+    ]
+    for each in definitions:
+        client.apply(each)
+    for each in definitions:
+        wait_until(lambda name=each["metadata"]["name"]: is_served(client, name), "definitions to be served")
+    return client
+
+
+def documents(path: Path) -> list[Object]:
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    return [each for each in yaml.load_all(path.read_text(), loader) if each]
+
+
+def is_served(client: Client, name: str) -> bool:
+    """Whether the server takes objects of a definition: it lists the kind a moment after it accepts the names."""
+    definition = client.get(f"{DEFINITIONS}/{name}")
+    conditions = {each["type"]: each["status"] for each in definition.get("status", {}).get("conditions", ())}
+    if conditions.get("Established") != "True":
+        return False
+    spec = definition["spec"]
+    served = [each["name"] for each in spec["versions"] if each["served"]]
+    try:
+        lists = [client.get(f"/apis/{spec['group']}/{version}/{spec['names']['plural']}") for version in served]
+    except Refused:
+        return False
+    return len(lists) == len(served)
+
+
+@pytest.fixture(scope="module")
+def stacks(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Resources]:
+    """Every stack, synthesized once."""
+    folder = tmp_path_factory.mktemp("stacks")
+    whole = {mode: json.loads(template_text(folder / mode, options(mode), FLAGS))["Resources"] for mode in MODES}
+    return Made(tmp_path_factory.mktemp("reference")).resources | whole
+
+
+def refusals(cluster: Client, objects: list[Object]) -> dict[str, str]:
+    """Apply objects, delete them again, and return the server's message on each that it refuses."""
+    known = [each for each in objects if (each["apiVersion"], each["kind"]) not in WITHOUT_DEFINITION]
+    for namespace in {each["metadata"]["namespace"] for each in known if "namespace" in each["metadata"]}:
+        cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
+    answers = {f"{each['kind']} {each['metadata']['name']}": refusal(cluster, each) for each in known}
+    for each in known:
+        cluster.delete(cluster.path_of(each))
+    return {name: answer for name, answer in answers.items() if answer}
+
+
+def refusal(cluster: Client, manifest: Object) -> str:
+    """Apply an object, and return the server's message where it refuses."""
+    try:
+        cluster.apply(manifest)
+    except Refused as refused:
+        return str(refused)
+    return ""
+
+
+def emitted(resources: Resources) -> list[Object]:
+    """Everything a template applies, with ids for what is known at deployment only."""
+    return [with_ids(each) for each in manifests_of(resources)]
+
+
+@pytest.mark.parametrize("name", [each.parent.name for each in EXAMPLES])
+def test_every_object_of_an_example_is_accepted(name: str, cluster: Client) -> None:
+    [example] = [each for each in EXAMPLES if each.parent.name == name]
+
+    for stack, resources in synthesize(example).items():
+        assert refusals(cluster, emitted(resources)) == {}, stack
+
+
+@pytest.mark.parametrize("name", [*REFERENCE, *MODES])
+def test_every_object_of_a_stack_is_accepted(name: str, cluster: Client, stacks: dict[str, Resources]) -> None:
+    objects = emitted(stacks[name])
+
+    assert len(objects) >= 2
+    assert refusals(cluster, objects) == {}
+
+
+def test_every_stack_is_tried(stacks: dict[str, Resources]) -> None:
+    assert set(stacks) == {*REFERENCE, *MODES}
+
+
+def changed(objects: list[Object], kind: str, **spec: object) -> Object:
+    """The first object of a kind, with ``spec`` applied to its spec."""
+    found = next(each for each in objects if each["kind"] == kind)
+    return found | {"spec": found["spec"] | spec}
+
+
+def test_what_is_wrong_is_refused(cluster: Client, stacks: dict[str, Resources]) -> None:
+    objects = emitted(stacks["karpenter"])
+
+    typo = refusal(cluster, changed(objects, "DaemonSet", templat={}))
+    assert ".spec.templat: field not declared in schema" in typo
+    # A rule in CEL, which no JSON schema knows.
+    both = refusal(cluster, changed(objects, "EC2NodeClass", role="nodes", instanceProfile="nodes"))
+    assert "must specify exactly one of ['role', 'instanceProfile']" in both
