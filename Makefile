@@ -11,10 +11,10 @@ export CDK_DISABLE_CLI_TELEMETRY := true
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help synth diff test check snapshots bench catalogue examples constraints clean
+.PHONY: help synth diff test check e2e e2e-tools snapshots bench catalogue examples constraints clean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 synth: $(VENV)/.synth ## Synthesize the stack; ARGS="-c autoscaler=karpenter" sets options
 	cdk synth $(STACK) --quiet $(ARGS)
@@ -32,6 +32,13 @@ check: $(VENV)/.dev ## Format, lint, types, imports, tests: what CI runs
 	mypy
 	lint-imports
 	pytest
+
+e2e: $(VENV)/.dev ## Run the tests that need the API server and scheduler of Kubernetes itself
+	python tools/build_e2e_tools.py --check
+	pytest tests/e2e $(ARGS)
+
+e2e-tools: $(VENV)/.synth ## Build that API server, scheduler and etcd with Go, once; some minutes
+	python tools/build_e2e_tools.py
 
 snapshots: $(VENV)/.dev ## Write the snapshots anew; read their diff before you commit
 	pytest --snapshot-update

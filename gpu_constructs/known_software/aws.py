@@ -90,7 +90,7 @@ _VPC_CNI = KnownDaemonSet(
     node_affinity=(term(_ON_LINUX, _ANY_ARCHITECTURE, not_on("fargate", "hybrid", "auto")),),
     containers=(
         Container(requests={"cpu": "25m"}, path="resources"),
-        Container(requests={"cpu": "25m"}, path="nodeAgent.resources,resources"),
+        Container(requests={"cpu": "25m"}, path="resources", replacing_path="nodeAgent.resources"),
     ),
     tolerations_path="tolerations",
     selector_path="nodeSelector",
@@ -109,7 +109,7 @@ _KUBE_PROXY = KnownDaemonSet(
     node_affinity=(term(_ON_LINUX, not_on("fargate")),),
     containers=(Container(requests={"cpu": "100m"}, path="resources"),),
     source="https://github.com/eksctl-io/eksctl/blob/main/pkg/addons/default/testdata/sample-1.23.json",
-    as_of="2026-08-20",
+    as_of="2026-08-21",
 )
 
 _POD_IDENTITY = KnownDaemonSet(
@@ -131,11 +131,9 @@ _SIDECAR_REQUESTS = {"cpu": "10m", "memory": "32Mi"}
 _SIDECARS = ("nodeDriverRegistrar", "livenessProbe")
 
 
-def _storage_driver(
-    name: str, *compute_types: str, sidecar_requests: dict[str, str], source: str, as_of: str
-) -> KnownDaemonSet:
+def _storage_driver(name: str, *compute_types: str, source: str, as_of: str) -> KnownDaemonSet:
     """Return the DaemonSet of a storage driver of a chart that tolerates everything unless told otherwise."""
-    sidecars = (Container(requests=sidecar_requests, path=f"sidecars.{each}.resources") for each in _SIDECARS)
+    sidecars = (Container(requests=_SIDECAR_REQUESTS, path=f"sidecars.{each}.resources") for each in _SIDECARS)
     return KnownDaemonSet(
         name=name,
         tolerations=(EVERYTHING,),
@@ -158,9 +156,12 @@ _EBS = replace(
         "fargate",
         "auto",
         "hybrid",
-        sidecar_requests=_SIDECAR_REQUESTS,
         source="https://github.com/kubernetes-sigs/aws-ebs-csi-driver/tree/v1.64.0/charts/aws-ebs-csi-driver",
         as_of="2026-08-19",
+    ),
+    containers=(
+        Container(requests=_DRIVER_REQUESTS, path="node.resources"),
+        *(Container(requests=_SIDECAR_REQUESTS, replacing_path=f"sidecars.{each}.resources") for each in _SIDECARS),
     ),
     tolerations_unless_all=tuple(
         tolerates(key)
@@ -179,7 +180,6 @@ _FSX = replace(
     _storage_driver(
         "fsx-csi-node",
         "fargate",
-        sidecar_requests=_SIDECAR_REQUESTS,
         source="https://github.com/kubernetes-sigs/aws-fsx-csi-driver/tree/v1.9.0/charts/aws-fsx-csi-driver",
         as_of="2026-04-21",
     ),
@@ -191,13 +191,15 @@ _MOUNTPOINT = replace(
         "s3-csi-node",
         "fargate",
         "hybrid",
-        sidecar_requests=_DRIVER_REQUESTS,
         source="https://github.com/awslabs/mountpoint-s3-csi-driver/tree/v2.7.0/charts/aws-mountpoint-s3-csi-driver",
         as_of="2026-08-08",
     ),
     containers=(
         Container(requests=_DRIVER_REQUESTS, path="node.resources"),
-        *(Container(requests=_DRIVER_REQUESTS, path=f"sidecars.{each}.resources,node.resources") for each in _SIDECARS),
+        *(
+            Container(requests=_DRIVER_REQUESTS, path="node.resources", replacing_path=f"sidecars.{each}.resources")
+            for each in _SIDECARS
+        ),
     ),
     tolerations_unless_all=(CRITICAL_ADDONS, tolerates("s3.csi.aws.com/agent-not-ready"), FOR_FIVE_MINUTES),
     inexact_paths=("node.defaultTolerations",),

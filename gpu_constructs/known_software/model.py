@@ -34,11 +34,12 @@ class Container:
     Attributes:
         requests: CPU, memory and ephemeral storage, as the pod says them.
         path: Dotted path of its ``resources``, which Helm merges with the default; empty when fixed.
-            Several, separated by commas: the first that is not empty counts.
+        replacing_path: Path of ``resources`` that take the place of those and of the default, unless empty.
     """
 
     requests: Mapping[str, str] = field(default_factory=dict)
     path: str = ""
+    replacing_path: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

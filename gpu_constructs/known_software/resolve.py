@@ -116,16 +116,18 @@ class _Resolution:
         return tuple(affinity)
 
     def _requests(self, container: Container) -> Mapping[str, str]:
-        value = _find(self.values, container.path, empty=({}, None))
+        value, default = _find(self.values, container.replacing_path, empty=({}, None)), {}
         if value is _ABSENT:
-            return container.requests
+            value, default = _find(self.values, container.path, empty=({}, None)), dict(container.requests)
+        if value is _ABSENT:
+            return default
         try:
             requests, limits = (_amounts(_mapping(value).get(part)) for part in ("requests", "limits"))
         except _Misread:
             self.exact = False
             return container.requests
         # A container that only limits a resource asks for as much.
-        merged = {**limits, **container.requests, **requests}
+        merged = {**limits, **default, **requests}
         return {name: amount for name, amount in merged.items() if amount is not None}
 
 

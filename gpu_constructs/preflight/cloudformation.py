@@ -66,6 +66,7 @@ class Template:
         parent: The template that this one is nested in.
         passed: What the parent passes as parameters, not yet resolved.
         nested: Templates nested in this one, by logical id.
+        stacks: Every stack of the same app, by name and Region.
     """
 
     file: str
@@ -78,6 +79,7 @@ class Template:
     parent: Template | None = None
     passed: Mapping[str, Any] = field(default_factory=dict)
     nested: dict[str, Template] = field(default_factory=dict)
+    stacks: Mapping[tuple[str, str | None], Template] = field(default_factory=dict)
     _conditions: dict[str, bool | None] = field(default_factory=dict)
 
     def resources(self) -> list[Resource]:
@@ -116,9 +118,9 @@ class Template:
                 found[name] = self.resolve(dig(output, "Value"))
         return found
 
-    def outputs(self) -> dict[str, Any]:
-        """Return the values of the outputs, by name."""
-        return {name: self.resolve(dig(output, "Value")) for name, output in mapping(self.body.get("Outputs")).items()}
+    def output(self, name: str) -> Any:
+        """Return the value of an output."""
+        return self.resolve(dig(mapping(self.body.get("Outputs")).get(name), "Value"))
 
     def resolve(self, value: Any) -> Any:
         """Return a value with its intrinsics resolved; a part that cannot be is `Unknown`."""
@@ -148,6 +150,7 @@ class Template:
             "Fn::If": self._if,
             "Fn::FindInMap": self._find_in_map,
             "Fn::ImportValue": self._import_value,
+            "Fn::GetStackOutput": self._stack_output,
             "Fn::Base64": self._base64,
             "Fn::ToJsonString": self._to_json,
             "Fn::Length": self._length,
@@ -199,7 +202,7 @@ class Template:
             return None
         attribute = self._resolve(parts[1])
         if parts[0] in self.nested and isinstance(attribute, str) and attribute.startswith("Outputs."):
-            return self.nested[parts[0]].outputs().get(attribute.removeprefix("Outputs."))
+            return self.nested[parts[0]].output(attribute.removeprefix("Outputs."))
         return Unknown(f"${{{self.name}/{parts[0]}.{attribute}}}") if isinstance(attribute, str) else None
 
     def _join(self, argument: Any) -> Any:
@@ -263,6 +266,12 @@ class Template:
     def _import_value(self, argument: Any) -> Any:
         name = self._resolve(argument)
         return self.exports.get(name) if isinstance(name, str) else None
+
+    def _stack_output(self, argument: Any) -> Any:
+        name, output = dig(argument, "StackName"), dig(argument, "OutputName")
+        region = dig(argument, "Region") or self.region
+        stack = self.stacks.get((str(name), region if isinstance(region, str) else None))
+        return stack.output(str(output)) if stack is not None else None
 
     def _base64(self, argument: Any) -> Any:
         text = self._resolve(argument)

@@ -180,8 +180,9 @@ def _objects(content: Any, file: str, resource: Resource | None, cluster: Any) -
 
 def _input(found: _Found, parameters: Mapping[str, str]) -> Input:
     exports: dict[str, Any] = {}
+    stacks = {(each.name, each.region): each for each in found.templates}
     for template in found.templates:
-        template.parameters = parameters
+        template.parameters, template.stacks = parameters, stacks
         exports |= template.exported()
     resources: dict[str, Resource] = {}
     for template in found.templates:

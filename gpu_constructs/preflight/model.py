@@ -355,7 +355,14 @@ class Cluster:
 
     def of_kind(self, *kinds: str) -> list[Object]:
         """Return the objects of some kinds."""
-        return [each for each in self.objects if each.kind in kinds]
+        return [each for kind in kinds for each in self._by_kind.get(kind, ())]
+
+    @cached_property
+    def _by_kind(self) -> dict[str, list[Object]]:
+        found: dict[str, list[Object]] = {}
+        for each in self.objects:
+            found.setdefault(each.kind, []).append(each)
+        return found
 
     def resources_of(self, *types: str) -> list[Resource]:
         """Return the resources of some types."""

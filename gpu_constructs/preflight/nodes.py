@@ -30,6 +30,10 @@ from gpu_constructs.preflight.quantity import MIB, quantity, resources
 from gpu_constructs.preflight.taints import flag_taint, untolerated
 from gpu_constructs.preflight.unknown import Unknown, known_text, mapping, mappings
 
+HUGE_PAGES = "hugepages-2Mi"
+# What AL2023's EFA driver sets aside, of 2 MiB each.
+# Source: https://docs.aws.amazon.com/eks/latest/userguide/node-efa.html (2026-08)
+_EFA_HUGE_PAGES = 5128 * 2 * MIB
 GPU_PRESENT = "nvidia.com/gpu.present"
 # nodeadm labels nodes with a GPU itself from this minor on.
 # Source: awslabs/amazon-eks-ami v20260724 nodeadm/internal/kubelet/config.go
@@ -141,7 +145,7 @@ def _node(pool: Pool, name: str | None, cluster: Cluster, overlays: list[Object]
     reached = [(each, _reaches(each, at_boot, pool.taints)) for each in cluster.daemon_sets]
     labels = at_boot | _discovered_labels(reached)
     least, most = allocatable(pool, row) if row else ({}, {})
-    unsaid = frozenset(("cpu", "memory", "pods", "ephemeral-storage")) - most.keys()
+    unsaid = frozenset(("cpu", "memory", "pods", "ephemeral-storage")).difference(most)
     devices = _devices(pool, row, cluster, reached)
     least, most = {**least, **devices.least}, {**most, **devices.most}
     certain = [pod_requests(each.pod) for each, answer in reached if answer is Answer.YES]
@@ -257,7 +261,10 @@ def _devices(
         least[EFA] = most[EFA] = efa_count
     elif efa_count and (Answer.UNKNOWN in plugins or not sees_software(cluster)):
         unsaid.add(EFA)
-    unsaid |= {name for name in ("hugepages-2Mi", "hugepages-1Gi") if row is not None}
+    if efa_count and pool.operating_system == "al2023":
+        least[HUGE_PAGES] = most[HUGE_PAGES] = _EFA_HUGE_PAGES
+    elif row is not None:
+        unsaid.add(HUGE_PAGES)
     return _Devices(least, most, frozenset(unsaid), gpus.alone, names)
 
 

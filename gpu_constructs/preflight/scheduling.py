@@ -6,9 +6,10 @@ Karpenter 1.14; see docs/preflight.md for the code paths.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from gpu_constructs.preflight.answer import Answer
 from gpu_constructs.preflight.label_values import Labels
@@ -63,6 +64,27 @@ class Demand:
         return sum(amount for name, amount in self.requests.items() if name.startswith("nvidia.com/"))
 
     @cached_property
+    def keys(self) -> tuple[str, ...]:
+        """The labels that matter to it."""
+        terms = [each for term in self.selection.terms or () for each in term.labels]
+        return tuple(dict.fromkeys(each.key for each in (*self.selection.selector, *terms)))
+
+    @cached_property
+    def selection_key(self) -> str:
+        """What tells its demands on labels from others."""
+        return repr(self.selection)
+
+    @cached_property
+    def tolerations_key(self) -> str:
+        """What tells its tolerations from others."""
+        return repr(self.workload.pod.get("tolerations"))
+
+    @cached_property
+    def requests_key(self) -> tuple[object, ...]:
+        """What tells its requests from others."""
+        return (*self.requests.items(), self.uncertain)
+
+    @cached_property
     def uncertain(self) -> bool:
         """Whether a request is known at deployment only."""
         return has_unknown_requests(self.workload.pod)
@@ -81,10 +103,12 @@ class Fit:
     Attributes:
         node: The node.
         reasons: What keeps the pod off it.
+        unexpected: Why the autoscaler does not expect that it would fit.
     """
 
     node: NodeToBe
     reasons: tuple[Reason, ...]
+    unexpected: tuple[Reason, ...] = ()
 
     @property
     def answer(self) -> Answer:
@@ -94,19 +118,55 @@ class Fit:
 
 def worst(reasons: Iterable[Reason]) -> Answer:
     """Return yes without reasons, no as soon as one says no."""
-    answers = {each.answer for each in reasons}
-    return Answer.NO if Answer.NO in answers else Answer.UNKNOWN if answers else Answer.YES
+    answer = Answer.YES
+    for each in reasons:
+        if each.answer is Answer.NO:
+            return Answer.NO
+        answer = Answer.UNKNOWN
+    return answer
 
 
-def fits(wanted: Demand, node: NodeToBe) -> Fit:
-    """Say whether the scheduler would put a pod on a fresh node."""
-    reasons = [
-        *_taints(wanted, node.taints),
-        *_labels(wanted, node.labels),
-        *_resources(wanted, node),
-        *_ports(wanted, node),
+def fits(wanted: Demand, node: NodeToBe, pool: Pool) -> Fit:
+    """Say whether the scheduler would put a pod on a fresh node, and whether the pool's autoscaler expects so."""
+    parts = [part(wanted, node, pool) for part in _PARTS]
+    return Fit(node, _joined(part[0] for part in parts), _joined(part[1] for part in parts))
+
+
+def _joined(parts: Iterable[tuple[Reason, ...]]) -> tuple[Reason, ...]:
+    return tuple(reason for part in parts for reason in part)
+
+
+# What keeps a pod off a node, and why the autoscaler does not expect it there.
+Part = tuple[tuple[Reason, ...], tuple[Reason, ...]]
+
+
+def _by_taints(wanted: Demand, node: NodeToBe, pool: Pool) -> Part:
+    expected = [
+        Reason(answer, "autoscaler", f"{_who(pool)} expects taint {taint}, which the pod does not tolerate")
+        for taint, answer in untolerated(wanted.workload.pod, node.believed_taints)
+        if taint not in node.taints
     ]
-    return Fit(node, tuple(reasons))
+    return tuple(_taints(wanted, node.taints)), tuple(expected)
+
+
+def _by_labels(wanted: Demand, node: NodeToBe, pool: Pool) -> Part:
+    return tuple(_labels(wanted, node.labels)), tuple(_expected_labels(wanted, node, pool, _who(pool)))
+
+
+def _by_resources(wanted: Demand, node: NodeToBe, pool: Pool) -> Part:
+    return tuple(_resources(wanted, node)), tuple(_expected_resources(wanted, node, pool, _who(pool)))
+
+
+def _by_ports(wanted: Demand, node: NodeToBe, pool: Pool) -> Part:
+    return tuple(_ports(wanted, node)), ()
+
+
+_PARTS = (_by_taints, _by_labels, _by_resources, _by_ports)
+
+
+def _who(pool: Pool) -> str:
+    names = {"karpenter": "Karpenter", "auto-mode": "EKS Auto Mode"}
+    return names.get(pool.autoscaler, "cluster autoscaler")
 
 
 def _taints(wanted: Demand, taints: tuple[Taint, ...]) -> list[Reason]:
@@ -195,18 +255,6 @@ def _ports(wanted: Demand, node: NodeToBe) -> list[Reason]:
     return [Reason(Answer.NO, "port", "asks for a host port that a DaemonSet has on every node")]
 
 
-def expects(wanted: Demand, node: NodeToBe, pool: Pool) -> tuple[Reason, ...]:
-    """Say whether the pool's autoscaler expects that the pod would fit a node it has not made yet."""
-    who = {"karpenter": "Karpenter", "auto-mode": "EKS Auto Mode"}.get(pool.autoscaler, "cluster autoscaler")
-    reasons = [*_expected_labels(wanted, node, pool, who), *_expected_resources(wanted, node, pool, who)]
-    for taint, answer in untolerated(wanted.workload.pod, node.believed_taints):
-        if taint not in node.taints:
-            reasons.append(
-                Reason(answer, "autoscaler", f"{who} expects taint {taint}, which the pod does not tolerate")
-            )
-    return tuple(reasons)
-
-
 def _expected_labels(wanted: Demand, node: NodeToBe, pool: Pool, who: str) -> list[Reason]:
     if wanted.selection.takes(node.believed_labels) is Answer.YES:
         return []
@@ -268,6 +316,7 @@ class PoolVerdict:
         per_node: Pods that a node takes; of several types, the fewest.
         nodes: Nodes that all replicas need; ``None`` where it is not known.
         binding: The limit that stops first, when it leaves replicas without a node.
+        nodes_taking: A fresh node of each of those types.
     """
 
     pool: Pool
@@ -277,13 +326,14 @@ class PoolVerdict:
     per_node: int | None = None
     nodes: int | None = None
     binding: str | None = None
+    nodes_taking: tuple[NodeToBe, ...] = ()
 
     @property
     def distance(self) -> tuple[int, int]:
         """How near the pool comes: what it fails by, weighed."""
-        against = [each for each in self.reasons if each.answer is Answer.NO]
-        order = {Answer.YES: 0, Answer.UNKNOWN: 1, Answer.NO: 2}[self.answer]
-        return order, sum(each.weight for each in against)
+        if self.answer is not Answer.NO:
+            return int(self.answer is Answer.UNKNOWN), 0
+        return 2, sum([each.weight for each in self.reasons if each.answer is Answer.NO])
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,12 +345,66 @@ class Verdict:
         answer: Yes when one pool takes them, no when none does.
         pools: Verdict of each pool, the nearest first.
         reasons: What holds of the workload wherever it runs.
+        demand: What one of its pods, or of pods like them, asks for.
     """
 
     workload: Workload
     answer: Answer
     pools: tuple[PoolVerdict, ...]
-    reasons: tuple[Reason, ...] = ()
+    reasons: tuple[Reason, ...]
+    demand: Demand
+
+
+class _Memory:
+    """Remembers how parts of a pod and parts of a node go together, because most pods and most pools are alike."""
+
+    def __init__(self) -> None:
+        self._ids: dict[object, int] = {}
+        self._profiles: dict[int, tuple[int, int, dict[str, int]]] = {}
+        self._parts: dict[object, dict[object, Part]] = {}
+
+    def _id(self, value: object) -> int:
+        return self._ids.setdefault(value, len(self._ids))
+
+    def fit(self, wanted: Demand, node: NodeToBe, pool: Pool) -> Fit:
+        """Say what `fits` says."""
+        taints, resources, labels = self._profile(node, pool)
+        chosen = (wanted.selection_key, pool.kind, *[labels.get(key) for key in wanted.keys])
+        by_taints = self._part(_by_taints, (wanted.tolerations_key, taints), wanted, node, pool)
+        by_labels = self._part(_by_labels, chosen, wanted, node, pool)
+        by_resources = self._part(_by_resources, (wanted.requests_key, resources), wanted, node, pool)
+        ports = tuple(_ports(wanted, node)) if wanted.ports else ()
+        reasons = by_taints[0] + by_labels[0] + by_resources[0] + ports
+        return Fit(node, reasons, by_taints[1] + by_labels[1] + by_resources[1])
+
+    def _part(
+        self, part: Callable[[Demand, NodeToBe, Pool], Part], key: object, wanted: Demand, node: NodeToBe, pool: Pool
+    ) -> Part:
+        known = self._parts.setdefault(part, {})
+        found = known.get(key)
+        if found is None:
+            found = known[key] = part(wanted, node, pool)
+        return found
+
+    def _profile(self, node: NodeToBe, pool: Pool) -> tuple[int, int, dict[str, int]]:
+        found = self._profiles.get(id(node))
+        if found is None:
+            taints = self._id(("taints", node.taints, node.believed_taints, pool.kind))
+            sizes = (node.least, node.most, node.believed)
+            resources = self._id(
+                (
+                    "resources",
+                    *(frozenset(each.items()) for each in sizes),
+                    node.unsaid,
+                    node.alone,
+                    node.instance_type,
+                    pool.kind,
+                )
+            )
+            keys = {**node.labels, **node.believed_labels}
+            labels = {key: self._id((node.labels.get(key), node.believed_labels.get(key))) for key in keys}
+            found = self._profiles[id(node)] = (taints, resources, labels)
+        return found
 
 
 class Scheduler:
@@ -309,43 +413,50 @@ class Scheduler:
     def __init__(self, cluster: Cluster) -> None:
         """Make the nodes-to-be of every pool."""
         self.cluster = cluster
-        self._nodes = [(pool, nodes_to_be(pool, cluster)) for pool in cluster.pools]
-        self._seen: dict[object, tuple[PoolVerdict, ...]] = {}
+        self._nodes = [(pool, nodes_to_be(pool, cluster), _autoscaled(pool, cluster)) for pool in cluster.pools]
+        self._memory = _Memory()
+        self._seen: dict[str, tuple[Demand, tuple[PoolVerdict, ...]]] = {}
 
     def verdict(self, workload: Workload) -> Verdict:
         """Say whether the pods of a workload run, and where."""
-        wanted = demand(workload)
-        held = general_reasons(wanted, self.cluster)
-        key = _shape(wanted)
-        if key is None or key not in self._seen:
-            judged = [judge(wanted, pool, nodes, self.cluster) for pool, nodes in self._nodes]
-            pools = tuple(sorted(judged, key=lambda each: each.distance))
-            if key is not None:
-                self._seen[key] = pools
-        else:
-            pools = self._seen[key]
-        return Verdict(workload, _overall(pools, held, self.cluster), pools, held)
+        key = _shape(workload)
+        if key not in self._seen:
+            wanted = demand(workload)
+            judged = [_judge(wanted, *each, self._memory) for each in self._nodes]
+            self._seen[key] = wanted, tuple(sorted(judged, key=lambda each: each.distance))
+        wanted, pools = self._seen[key]
+        held = general_reasons(workload.pod, self.cluster)
+        return Verdict(workload, _overall(pools, held, self.cluster), pools, held, wanted)
 
 
-def _shape(wanted: Demand) -> object | None:
-    """Return what makes pods alike, ``None`` where it cannot be told cheaply."""
-    pod = wanted.workload.pod
+def _shape(workload: Workload) -> str:
+    """Return what makes pods alike."""
+    pod = workload.pod
+    containers = [(each.get("resources"), each.get("ports"), each.get("restartPolicy")) for each in workload.containers]
+    by_labels = pod.get("affinity") or pod.get("topologySpreadConstraints")
     return repr(
         (
-            sorted(wanted.requests.items()),
-            wanted.uncertain,
-            wanted.workload.replicas,
-            wanted.workload.together,
-            wanted.ports,
-            pod.get("nodeSelector"),
-            pod.get("affinity"),
-            pod.get("tolerations"),
-            pod.get("resourceClaims"),
-            pod.get("topologySpreadConstraints"),
-            wanted.workload.labels if pod.get("affinity") or pod.get("topologySpreadConstraints") else None,
-            wanted.workload.namespace if pod.get("resourceClaims") else None,
+            len(mappings(pod.get("initContainers"))),
+            containers,
+            workload.replicas,
+            workload.together,
+            *(pod.get(key) for key in _SHAPING),
+            workload.labels if by_labels else None,
+            workload.namespace if pod.get("resourceClaims") else None,
         )
     )
+
+
+_SHAPING = (
+    "nodeSelector",
+    "affinity",
+    "tolerations",
+    "resources",
+    "overhead",
+    "resourceClaims",
+    "topologySpreadConstraints",
+    "hostNetwork",
+)
 
 
 def _overall(pools: Sequence[PoolVerdict], held: Sequence[Reason], cluster: Cluster) -> Answer:
@@ -365,9 +476,9 @@ def _overall(pools: Sequence[PoolVerdict], held: Sequence[Reason], cluster: Clus
     )
 
 
-def general_reasons(wanted: Demand, cluster: Cluster) -> tuple[Reason, ...]:
+def general_reasons(pod: Mapping[str, Any], cluster: Cluster) -> tuple[Reason, ...]:
     """Return what holds a pod back wherever it would run."""
-    pod, found = wanted.workload.pod, []
+    found = []
     if gates := mappings(pod.get("schedulingGates")):
         names = ", ".join(str(each.get("name")) for each in gates)
         found.append(Reason(Answer.UNKNOWN, "gate", f"waits until scheduling gate {names} is removed"))
@@ -384,58 +495,56 @@ def _runs(scheduler: str, cluster: Cluster) -> bool:
     )
 
 
-def judge(wanted: Demand, pool: Pool, nodes: tuple[NodeToBe, ...], cluster: Cluster) -> PoolVerdict:
+def _judge(
+    wanted: Demand, pool: Pool, nodes: tuple[NodeToBe, ...], autoscaled: Sequence[Reason], memory: _Memory
+) -> PoolVerdict:
     """Say whether a pool gives a pod a node, and how many nodes all its replicas need."""
-    judged = [(fits(wanted, node), expects(wanted, node, pool)) for node in nodes]
-    pool_reasons = [*_autoscaled(wanted, pool, cluster), *_claims(wanted, pool, cluster)]
-    judged.sort(key=lambda each: _badness((*each[0].reasons, *each[1])))
-    chosen = judged if pool.is_group else judged[:1]
+    fit = memory.fit
+    judged = sorted([fit(wanted, node, pool) for node in nodes], key=_badness)
     running = bool(pool.min_nodes)
-    reasons = _merged(chosen, pool, running)
-    taking = [(fit.node, expected) for fit, expected in judged if fit.answer is Answer.YES]
+    reasons = _merged(judged if pool.is_group else judged[:1], running)
+    taking = [each.node for each in judged if each.answer is Answer.YES]
     if pool.is_group and len(taking) not in (0, len(judged)):
         reasons = _some_types(judged, reasons)
-    reasons = [*reasons, *([] if running else pool_reasons)]
+    if not running:
+        reasons += [*autoscaled, *_claims(wanted, pool)]
     answer = worst(reasons)
     if answer is Answer.NO:
         return PoolVerdict(pool, answer, tuple(reasons))
-    return _counted(wanted, pool, [node for node, _ in taking] or [nodes[0]], reasons)
+    return _counted(wanted, pool, taking or [nodes[0]], reasons)
 
 
-def _badness(reasons: Iterable[Reason]) -> tuple[int, int, int]:
-    listed = list(reasons)
-    against = [each for each in listed if each.answer is Answer.NO]
-    return bool(against), sum(each.weight for each in against), len(listed)
+def _badness(fit: Fit) -> tuple[int, int]:
+    every = fit.reasons + fit.unexpected
+    return sum([each.weight for each in every if each.answer is Answer.NO]), len(every)
 
 
-def _merged(judged: list[tuple[Fit, tuple[Reason, ...]]], pool: Pool, running: bool) -> list[Reason]:
+def _merged(judged: list[Fit], running: bool) -> list[Reason]:
     """Return the reasons of the chosen types; what an autoscaler expects does not matter where nodes run already."""
-    found: dict[Reason, None] = {}
-    for fit, expected in judged:
-        for each in (*fit.reasons, *(() if running else expected)):
-            found[each] = None
-    return list(found)
+    if len(judged) == 1:
+        return [*judged[0].reasons, *(() if running else judged[0].unexpected)]
+    return list(dict.fromkeys(each for fit in judged for each in (*fit.reasons, *(() if running else fit.unexpected))))
 
 
-def _some_types(judged: list[tuple[Fit, tuple[Reason, ...]]], reasons: list[Reason]) -> list[Reason]:
-    taking = ", ".join(str(fit.node.instance_type) for fit, _ in judged if fit.answer is Answer.YES)
+def _some_types(judged: list[Fit], reasons: list[Reason]) -> list[Reason]:
+    taking = ", ".join(str(fit.node.instance_type) for fit in judged if fit.answer is Answer.YES)
     text = f"fits {taking}, but not every instance type that the group may launch; make the types alike"
-    general = [each for each in reasons if all(each in (*fit.reasons, *expected) for fit, expected in judged)]
+    general = [each for each in reasons if all(each in (*fit.reasons, *fit.unexpected) for fit in judged)]
     return [*general, Reason(Answer.UNKNOWN, "resource", text)]
 
 
-def _autoscaled(wanted: Demand, pool: Pool, cluster: Cluster) -> list[Reason]:
+def _autoscaled(pool: Pool, cluster: Cluster) -> list[Reason]:
     if pool.max_nodes == 0:
         return [Reason(Answer.NO, "limit", "the pool may have no node; raise its maximum", 2)]
     if cluster.autoscaler(pool.autoscaler) is None:
-        who = {"karpenter": "Karpenter", "auto-mode": "EKS Auto Mode"}.get(pool.autoscaler, "cluster autoscaler")
+        who = _who(pool)
         if cluster.whole and not cluster.opaque:
             return [Reason(Answer.NO, "autoscaler", f"{who} does not run in the cluster; install it", 2)]
         return [Reason(Answer.UNKNOWN, "autoscaler", f"whether {who} runs in the cluster is not known")]
     return []
 
 
-def _claims(wanted: Demand, pool: Pool, cluster: Cluster) -> list[Reason]:
+def _claims(wanted: Demand, pool: Pool) -> list[Reason]:
     if not items(wanted.workload.pod.get("resourceClaims")):
         return []
     if pool.kind in ("karpenter", "auto-mode"):
@@ -457,7 +566,7 @@ def _counted(wanted: Demand, pool: Pool, taking: list[NodeToBe], reasons: list[R
         reasons = [*reasons, Reason(Answer.NO, "limit", f"{binding}; raise it")]
     elif binding:
         reasons = [*reasons, Reason(Answer.NO, "limit", f"{binding}, so some replicas stay Pending; raise it")]
-    return PoolVerdict(pool, worst(reasons), tuple(reasons), types, per_node or None, nodes, binding)
+    return PoolVerdict(pool, worst(reasons), tuple(reasons), types, per_node or None, nodes, binding, tuple(taking))
 
 
 def pods_per_node(wanted: Demand, node: NodeToBe) -> int:
@@ -486,6 +595,13 @@ def _spreads_by_host(wanted: Demand) -> bool:
 def _selects(selector: object, workload: Workload) -> bool:
     labels = dig(selector, "matchLabels")
     return isinstance(labels, dict) and all(workload.labels.get(key) == value for key, value in labels.items())
+
+
+def node_limit(pool: Pool, node: NodeToBe) -> int | None:
+    """Return how many nodes of a kind a pool may have, ``None`` without a bound."""
+    bounds = [] if pool.max_nodes is None else [pool.max_nodes]
+    bounds += [limit // size for name, limit in pool.limits.items() if (size := _capacity(name, node))]
+    return min(bounds, default=None)
 
 
 def _binding(pool: Pool, taking: list[NodeToBe], nodes: int, wanted: Demand) -> str | None:

@@ -144,6 +144,8 @@ def _start_api_server(
         f"--service-account-key-file={key}",
         f"--service-account-signing-key-file={key}",
         "--service-cluster-ip-range=10.0.0.0/16",
+        # As on EKS: device plugins are privileged.
+        "--allow-privileged=true",
         f"--disable-admission-plugins={','.join(WITHOUT)}",
         # Deletes the nodes and pods of a batch side by side.
         "--delete-collection-workers=8",

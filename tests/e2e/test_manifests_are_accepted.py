@@ -16,7 +16,6 @@ from tests.stacks.test_reference_stacks import Made
 from tests.templates import Resources, manifests_of
 from tests.test_examples import EXAMPLES, synthesize, with_ids
 
-DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 # Why there is no definition to hold an object against.
 WITHOUT_DEFINITION = {("eks.amazonaws.com/v1", "NodeClass"): "EKS keeps the definitions of Auto Mode to itself"}
 REFERENCE = ("Training", "Reserved", "OnDemand", "Inference", "AutoMode")
@@ -25,34 +24,31 @@ REFERENCE = ("Training", "Reserved", "OnDemand", "Inference", "AutoMode")
 @pytest.fixture(scope="module")
 def cluster(client: Client, crds: Path) -> Client:
     """The control plane, with the definitions of the software we emit objects for."""
-    definitions = [
-        each for path in sorted(crds.glob("*.yaml")) for each in yaml.safe_load_all(path.read_text()) if each
-    ]
+    definitions = [each for path in sorted(crds.glob("*.yaml")) for each in documents(path)]
     for each in definitions:
         client.apply(each)
     for each in definitions:
-        wait_until(lambda name=each["metadata"]["name"]: is_served(client, name), "definitions to be served")
+        wait_until(lambda definition=each: is_served(client, definition), f"{each['metadata']['name']} to be served")
     return client
 
 
 def documents(path: Path) -> list[Object]:
+    # Definitions are megabytes, with which yaml.safe_load takes half a minute.
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     return [each for each in yaml.load_all(path.read_text(), loader) if each]
 
 
-def is_served(client: Client, name: str) -> bool:
-    """Whether the server takes objects of a definition: it lists the kind a moment after it accepts the names."""
-    definition = client.get(f"{DEFINITIONS}/{name}")
-    conditions = {each["type"]: each["status"] for each in definition.get("status", {}).get("conditions", ())}
-    if conditions.get("Established") != "True":
-        return False
+def is_served(client: Client, definition: Object) -> bool:
+    """Whether the server takes objects of a definition, in every version."""
     spec = definition["spec"]
-    served = [each["name"] for each in spec["versions"] if each["served"]]
     try:
-        lists = [client.get(f"/apis/{spec['group']}/{version}/{spec['names']['plural']}") for version in served]
+        for each in spec["versions"]:
+            if each["served"]:
+                kind = {"apiVersion": f"{spec['group']}/{each['name']}", "kind": spec["names"]["kind"], "metadata": {}}
+                client.get(client.collection_of(kind), limit="1")
     except Refused:
         return False
-    return len(lists) == len(served)
+    return True
 
 
 @pytest.fixture(scope="module")

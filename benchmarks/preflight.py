@@ -1,0 +1,109 @@
+"""Time preflight: many pods against many pools, and how the time grows with each.
+
+Prints seconds of this machine, and ratios between runs of the same process, which hold on any machine.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable
+from typing import Any
+
+from gpu_constructs.preflight.clusters import clusters
+from gpu_constructs.preflight.explain import explain
+from gpu_constructs.preflight.inputs import Input
+from gpu_constructs.preflight.model import Object, Origin
+
+TYPES = ("g6.xlarge", "g6.12xlarge", "g5.2xlarge", "g6e.48xlarge", "p5.48xlarge", "g4dn.xlarge")
+ORIGIN = Origin("benchmark", "benchmark")
+LIMIT_SECONDS = 2.0
+
+
+def node_pool(number: int) -> Object:
+    """A NodePool with two instance types and taint and label of its own."""
+    types = [TYPES[number % len(TYPES)], TYPES[(number + 1) % len(TYPES)]]
+    requirements = [
+        {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": types},
+        {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]},
+    ]
+    spec = {
+        "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "gpu"},
+        "requirements": requirements,
+        "taints": [{"key": "nvidia.com/gpu", "value": "true", "effect": "NoSchedule"}],
+    }
+    template = {"metadata": {"labels": {"team": f"team-{number % 50}"}}, "spec": spec}
+    content = {"template": template, "limits": {"nvidia.com/gpu": "64"}}
+    return _object("karpenter.sh/v1", "NodePool", f"pool-{number}", content)
+
+
+def pod(number: int, shapes: int) -> Object:
+    """A pod of one of some shapes."""
+    shape = number % shapes
+    requests = {"nvidia.com/gpu": str(1 + shape % 8), "cpu": str(1 + shape % 7), "memory": f"{4 + shape}Gi"}
+    spec = {
+        "nodeSelector": {"team": f"team-{shape % 60}"},
+        "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists"}],
+        "containers": [{"name": "main", "image": "x", "resources": {"limits": requests}}],
+    }
+    return _object("v1", "Pod", f"pod-{number}", spec)
+
+
+def _object(version: str, kind: str, name: str, spec: dict[str, Any]) -> Object:
+    return Object({"apiVersion": version, "kind": kind, "metadata": {"name": name}, "spec": spec}, ORIGIN)
+
+
+def node_class() -> Object:
+    """The EC2NodeClass of every pool."""
+    spec = {"amiSelectorTerms": [{"alias": "al2023@v20260714"}]}
+    return _object("karpenter.k8s.aws/v1", "EC2NodeClass", "gpu", spec)
+
+
+def device_plugin() -> Object:
+    """A device plugin that runs everywhere."""
+    template = {
+        "spec": {
+            "tolerations": [{"operator": "Exists"}],
+            "containers": [{"name": "plugin", "image": "nvcr.io/nvidia/k8s-device-plugin:v0.20.0"}],
+        }
+    }
+    return _object("apps/v1", "DaemonSet", "nvidia-device-plugin", {"template": template})
+
+
+def judging(pods: int, shapes: int, pools: int) -> Callable[[], object]:
+    """Return what judges so many pods of so many shapes against so many pools."""
+    objects = [
+        *map(node_pool, range(pools)),
+        *(pod(each, shapes) for each in range(pods)),
+        node_class(),
+        device_plugin(),
+    ]
+    given = Input({}, tuple(objects), ())
+    return lambda: [explain(cluster) for cluster in clusters(given)]
+
+
+def seconds(work: Callable[[], object], rounds: int = 3) -> float:
+    """Return the shortest of some rounds."""
+    taken = []
+    for _ in range(rounds):
+        gc.collect()
+        start = time.perf_counter()
+        work()
+        taken.append(time.perf_counter() - start)
+    return min(taken)
+
+
+def main() -> None:
+    """Print the figures."""
+    whole = seconds(judging(10_000, 200, 300))
+    print(f"10,000 pods of 200 shapes against 300 pools: {whole:.2f} s (limit {LIMIT_SECONDS} s)")
+    half = seconds(judging(10_000, 200, 150))
+    print(f"growth with pools: 300 take {whole / half:.2f} times what 150 take")
+    fewer = seconds(judging(10_000, 100, 300))
+    print(f"growth with shapes: 200 take {whole / fewer:.2f} times what 100 take")
+    single = seconds(judging(1_000, 200, 300))
+    print(f"growth with pods: 10,000 take {whole / single:.2f} times what 1,000 take")
+
+
+if __name__ == "__main__":
+    main()
