@@ -37,8 +37,8 @@ e2e: $(VENV)/.dev ## Run the tests that need the API server and scheduler of Kub
 	python tools/build_e2e_tools.py --check
 	pytest tests/e2e $(ARGS)
 
-e2e-tools: $(VENV)/.synth ## Build that API server, scheduler and etcd with Go, once; some minutes
-	python tools/build_e2e_tools.py
+e2e-tools: ## Build that API server, scheduler and etcd with Go, once; some minutes
+	$(PYTHON) tools/build_e2e_tools.py
 
 snapshots: $(VENV)/.dev ## Write the snapshots anew; read their diff before you commit
 	pytest --snapshot-update

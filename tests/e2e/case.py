@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from tests.e2e.client import Object
 
@@ -70,36 +70,25 @@ def reasons(message: str) -> str:
     return ", ".join(re.sub(r"^\d+ ", "", each) for each in counted if OF_OTHERS not in each)
 
 
-@dataclass(frozen=True, eq=False)
 class Pair:
     """A case with names of its own in a cluster that holds many.
 
-    Attributes:
+    Args:
         case: The case.
         slot: Its place in the batch, which names its namespaces.
-        number: A number that no other pair of the cluster had, which names its node.
+        number: A number that no other pair of the batch has, nor of the one before, which names its node.
     """
 
-    case: Case
-    slot: int
-    number: int
-    node: Object = field(init=False)
-    pod: Object = field(init=False)
-    bound: tuple[Object, ...] = field(init=False)
-
-    def __post_init__(self) -> None:
-        name = f"node-{self.number}"
-        node = copy.deepcopy(self.case.node)
-        old = node.setdefault("metadata", {}).get("name", name)
-        node["metadata"]["name"] = name
-        pod = self._named(self.case.pod, ASKED)
-        hold(pod["spec"], old, name)
-        bound = [self._named(each, f"bound-{number}") for number, each in enumerate(self.case.bound)]
-        for each in bound:
+    def __init__(self, case: Case, *, slot: int, number: int) -> None:
+        self.slot, name = slot, f"node-{number}"
+        self.node = {"apiVersion": "v1", "kind": "Node"} | copy.deepcopy(case.node)
+        metadata = self.node.setdefault("metadata", {})
+        old, metadata["name"] = metadata.get("name", name), name
+        self.pod = self._named(case.pod, ASKED)
+        hold(self.pod["spec"], old, name)
+        self.bound = [self._named(each, f"bound-{place}") for place, each in enumerate(case.bound)]
+        for each in self.bound:
             each["spec"]["nodeName"] = name
-        object.__setattr__(self, "node", {"apiVersion": "v1", "kind": "Node"} | node)
-        object.__setattr__(self, "pod", pod)
-        object.__setattr__(self, "bound", tuple(bound))
 
     def _named(self, pod: Object, name: str) -> Object:
         metadata = {key: value for key, value in pod.get("metadata", {}).items() if key != "generateName"}
@@ -122,15 +111,16 @@ def hold(spec: Object, old: str, name: str) -> None:
     """Let a pod go to the node of that name only, whatever else it asks for; it may have asked for the old name."""
     affinity = spec.get("affinity") or {}
     of_node = affinity.get("nodeAffinity") or {}
-    required = of_node.get(REQUIRED) or {"nodeSelectorTerms": [ANY]}
-    held = required | {"nodeSelectorTerms": [held_term(each, old, name) for each in required["nodeSelectorTerms"]]}
+    required = of_node.get(REQUIRED)
+    terms = [ANY] if required is None else required.get("nodeSelectorTerms") or []
+    held = (required or {}) | {"nodeSelectorTerms": [held_term(each, old, name) for each in terms]}
     spec["affinity"] = affinity | {"nodeAffinity": of_node | {REQUIRED: held}}
 
 
 def held_term(term: Object, old: str, name: str) -> Object:
     """Return a term that matches the node of that name where the term did, and no other."""
     fields = [
-        each | {"values": [name if value == old else value for value in each["values"]]}
+        each | {"values": [name if value == old else value for value in each.get("values") or ()]}
         for each in term.get("matchFields") or ()
     ]
     # A term that says nothing matches no node.

@@ -14,7 +14,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from typing import TypeVar
 
 from tests.e2e.case import ASKED, Case, Decision, Pair, decision_on, last_pair
@@ -123,4 +123,7 @@ class Rig:
         self.client.delete("/api/v1/nodes")
 
     def _in_threads(self, do: Callable[[Given], Made], on: Iterable[Given]) -> list[Made]:
-        return list(self._threads.map(do, on))
+        doing = [self._threads.submit(do, each) for each in on]
+        # All, even where one fails: what is made later than it is removed would stay.
+        wait(doing)
+        return [each.result() for each in doing]

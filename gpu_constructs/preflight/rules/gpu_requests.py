@@ -1,0 +1,136 @@
+"""GPUs asked for in a way that Kubernetes refuses, or not asked for at all."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from gpu_constructs.preflight.model import GPU, Cluster, Workload
+from gpu_constructs.preflight.quantity import quantity
+from gpu_constructs.preflight.rules.rule import OutOfReach, Problem, Rule
+from gpu_constructs.preflight.unknown import Unknown, dig, known_text, mapping
+
+_DEVICES = "https://kubernetes.io/docs/tasks/manage-gpus/scheduling-gpus/"
+_PREFIX = "nvidia.com/"
+# Images that do nothing without a GPU.
+_GPU_IMAGE = re.compile(
+    r"(nvcr\.io/nvidia/(cuda|pytorch|tensorflow|jax|tritonserver|nemo|tensorrt|tensorrt-llm/\S*|vllm)"
+    r"|nvcr\.io/nim/\S+|(docker\.io/)?nvidia/cuda|(docker\.io/)?vllm/vllm-openai"
+    r"|(docker\.io/)?lmsysorg/sglang)(:\S+|@\S+)?"
+)
+
+
+def _without_limit(cluster: Cluster) -> Iterator[Problem]:
+    for workload in cluster.workloads:
+        for container in workload.containers:
+            limits, requests = _parts(container)
+            if limits is None or requests is None:
+                continue
+            for name, asked in requests.items():
+                if name.startswith(_PREFIX) and _differs(name, asked, limits.get(name)):
+                    limit = f"a limit of {limits[name]}" if name in limits else "no limit"
+                    text = f"container {container.get('name')} requests {asked} {name} with {limit}"
+                    yield Problem(workload.origin, f"{workload.name}: {text}")
+
+
+def _parts(container: dict[str, Any]) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
+    found = [dig(container, "resources", part) for part in ("limits", "requests")]
+    limits, requests = (None if isinstance(each, Unknown) else mapping(each) for each in found)
+    return limits, requests
+
+
+def _differs(name: str, asked: Any, limit: Any) -> bool:
+    amount = quantity(name, asked)
+    if amount is None or isinstance(limit, Unknown):
+        return False
+    return amount != 0 if limit is None else quantity(name, limit) not in (None, amount)
+
+
+def _unasked(cluster: Cluster) -> Iterator[Problem]:
+    for workload in cluster.workloads:
+        if workload.asks_for_gpu or _may_ask(workload):
+            continue
+        for container in workload.containers:
+            image = known_text(container.get("image")) or ""
+            if _GPU_IMAGE.fullmatch(image):
+                text = f"container {container.get('name')} runs {image} and asks for no GPU"
+                yield Problem(workload.origin, f"{workload.name}: {text}")
+
+
+def _may_ask(workload: Workload) -> bool:
+    resources = (each.get("resources") for each in workload.containers)
+    return any(isinstance(each, Unknown) or any(map(_unknown, mapping(each).values())) for each in resources)
+
+
+def _unknown(value: Any) -> bool:
+    return isinstance(value, Unknown)
+
+
+def _daemon_sets(cluster: Cluster) -> Iterator[Problem]:
+    for daemon in cluster.of_kind("DaemonSet"):
+        pod = mapping(dig(dict(daemon.spec), "template", "spec"))
+        workload = Workload(daemon.name, daemon.namespace, daemon.origin, pod, {}, {}, 1, False, daemon)
+        asked = {
+            name: amount
+            for each in workload.containers
+            for name, amount in mapping(dig(each, "resources", "limits")).items()
+            if name.startswith(_PREFIX)
+        }
+        for name, amount in asked.items():
+            text = f"DaemonSet {daemon.namespace}/{daemon.name}: takes {amount} {name} of every node it runs on"
+            yield Problem(daemon.origin, text)
+
+
+def _piling(cluster: Cluster) -> Iterator[Problem]:
+    for workload in cluster.workloads:
+        policy = workload.owner.spec.get("concurrencyPolicy")
+        allows = policy in (None, "Allow")
+        if workload.owner.kind == "CronJob" and workload.asks_for_gpu and allows:
+            yield Problem(workload.origin, f"{workload.name}: a run starts although the one before still waits or runs")
+
+
+RULES = (
+    Rule(
+        id="GPU122",
+        severity="error",
+        title="GPUs requested without the same limit",
+        why="Extended resources are not overcommitted: the API server refuses the pod.",
+        source=_DEVICES,
+        fix=f"Set {GPU} in limits; the request follows from it.",
+        causes=("E1",),
+        check=_without_limit,
+    ),
+    Rule(
+        id="GPU123",
+        severity="warning",
+        title="GPU image in a pod that asks for no GPU",
+        why="The pod lands on any node, finds no device, or shares one that the scheduler gave to somebody else.",
+        source=_DEVICES,
+        fix=f"Set limits {GPU} in the container that uses the GPU, or claim a device.",
+        causes=("E1",),
+        check=_unasked,
+    ),
+    Rule(
+        id="GPU124",
+        severity="warning",
+        title="DaemonSet that asks for GPUs",
+        why="No autoscaler makes a node for a DaemonSet, and its pod takes a GPU of every node from the workloads.",
+        source="https://kubernetes.io/docs/concepts/workloads/controllers/daemonset/",
+        fix="Give monitoring pods no GPU resource; run workloads as Deployment or Job.",
+        causes=("E15",),
+        check=_daemon_sets,
+    ),
+    Rule(
+        id="GPU125",
+        severity="note",
+        title="CronJob whose runs can pile up on GPUs",
+        why="A run that waits for a GPU does not hold back the next one, so that every run asks for nodes of its own.",
+        source="https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/#concurrency-policy",
+        fix="Set concurrencyPolicy to Forbid or Replace.",
+        causes=("E13",),
+        check=_piling,
+    ),
+)
+
+OUT_OF_REACH: tuple[OutOfReach, ...] = ()

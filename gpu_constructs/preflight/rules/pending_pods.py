@@ -1,0 +1,100 @@
+"""GPU pods that no pool gives a node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpu_constructs.preflight.answer import Answer
+from gpu_constructs.preflight.model import Cluster
+from gpu_constructs.preflight.nodes import minor
+from gpu_constructs.preflight.rules.rule import OutOfReach, Problem, Rule
+from gpu_constructs.preflight.rules.verdicts import gpu_verdicts, no_reasons, only_limited
+from gpu_constructs.preflight.scheduling import PoolVerdict, Verdict, node_limit
+
+# Karpenter can make nodes for claims from here on, when its gates are on.
+# Source: https://karpenter.sh/docs/tasks/dra/
+_CLAIMS_FROM = (1, 15)
+_SHOWN = 3
+
+
+def _never(cluster: Cluster) -> Iterator[Problem]:
+    for verdict in gpu_verdicts(cluster):
+        pools = verdict.pools
+        if not _none_takes(verdict, cluster) or any(only_limited(each) for each in pools):
+            continue
+        yield Problem(verdict.workload.origin, f"{verdict.workload.name}: {_why(pools)}", unknown=not cluster.whole)
+
+
+def _none_takes(verdict: Verdict, cluster: Cluster) -> bool:
+    if not verdict.pools:
+        return cluster.whole and not cluster.opaque
+    return all(each.answer is Answer.NO and not _claimable(each, cluster) for each in verdict.pools)
+
+
+def _claimable(verdict: PoolVerdict, cluster: Cluster) -> bool:
+    """Whether only claims stand against a pool of a Karpenter that may be told to make nodes for them."""
+    karpenter = cluster.autoscaler("karpenter")
+    against = {each.kind for each in verdict.reasons if each.answer is Answer.NO}
+    newer = karpenter is not None and (karpenter.version is None or minor(karpenter.version) >= _CLAIMS_FROM)
+    return verdict.pool.kind == "karpenter" and against == {"claim"} and newer
+
+
+def _why(pools: tuple[PoolVerdict, ...]) -> str:
+    if not pools:
+        return "would stay Pending, the cluster has no pool of its own"
+    reasons = "; ".join(no_reasons(pools[0])[:_SHOWN])
+    return f"would stay Pending, and pool {pools[0].pool.name} comes nearest: {reasons}"
+
+
+def _too_many(cluster: Cluster) -> Iterator[Problem]:
+    for verdict in gpu_verdicts(cluster):
+        replicas, most = verdict.workload.replicas, _most(verdict)
+        if replicas is not None and most is not None and most < replicas:
+            bounds = ", ".join(f"{each.pool.name}: {each.binding}" for each in verdict.pools if only_limited(each))
+            message = f"{verdict.workload.name}: at most {most} of {replicas} pods run ({bounds})"
+            yield Problem(verdict.workload.origin, message, unknown=not cluster.whole)
+
+
+def _most(verdict: Verdict) -> int | None:
+    """Return how many pods run when every pool that takes them is used up; ``None`` where there is no bound."""
+    if any(each.answer is not Answer.NO for each in verdict.pools):
+        return None
+    bounds = [_bound(each) for each in verdict.pools if only_limited(each)]
+    known = [each for each in bounds if each is not None]
+    return sum(known) if known and len(known) == len(bounds) else None
+
+
+def _bound(verdict: PoolVerdict) -> int | None:
+    limits = [node_limit(verdict.pool, node) for node in verdict.nodes_taking]
+    known = [each for each in limits if each is not None]
+    per_node = max((verdict.per_node or 1,))
+    return max(known) * per_node if known and len(known) == len(limits) else None
+
+
+RULES = (
+    Rule(
+        id="GPU120",
+        severity="error",
+        title="GPU pod that no pool gives a node",
+        why="The pod stays Pending: no node fits it, or no autoscaler expects that a new one would.",
+        source="https://kubernetes.io/docs/concepts/scheduling-eviction/kube-scheduler/",
+        fix="Change the pod or the nearest pool as the message says.",
+        causes=(
+            *("E2", "E3", "E4", "E5", "E6", "E7", "E9", "F6", "F9", "F10", "F13", "F19"),
+            *("G1", "G4", "G6", "G7", "G14", "K8", "P020", "P070"),
+        ),
+        check=_never,
+    ),
+    Rule(
+        id="GPU121",
+        severity="error",
+        title="More replicas than the limits of the pools allow",
+        why="The pool stops at its maximum, and the replicas beyond it stay Pending.",
+        source="https://karpenter.sh/docs/concepts/nodepools/#speclimits",
+        fix="Raise the maximum or the limit of the pool, or lower the replicas.",
+        causes=("F14", "G2"),
+        check=_too_many,
+    ),
+)
+
+OUT_OF_REACH: tuple[OutOfReach, ...] = ()
