@@ -7,7 +7,7 @@ Karpenter 1.14; see docs/preflight.md for the code paths.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -19,7 +19,8 @@ from gpu_constructs.preflight.nodes import NodeToBe, nodes_to_be
 from gpu_constructs.preflight.pod_size import has_unknown_requests, host_ports, pod_requests, ports_clash
 from gpu_constructs.preflight.quantity import Resources, show
 from gpu_constructs.preflight.taints import untolerated
-from gpu_constructs.preflight.unknown import dig, items, known_text, mappings
+from gpu_constructs.preflight.topology import Topology, topology
+from gpu_constructs.preflight.unknown import items, known_text, mappings
 
 _DEFAULT_SCHEDULER = "default-scheduler"
 
@@ -51,12 +52,14 @@ class Demand:
         requests: What one pod asks for.
         selection: What it asks of labels.
         ports: Its host ports.
+        topology: What it asks of where it runs.
     """
 
     workload: Workload
     requests: Resources
     selection: Selection
     ports: frozenset[tuple[str, str, int]]
+    topology: Topology = field(default_factory=Topology)
 
     @cached_property
     def gpus(self) -> int:
@@ -90,10 +93,10 @@ class Demand:
         return has_unknown_requests(self.workload.pod)
 
 
-def demand(workload: Workload) -> Demand:
+def demand(workload: Workload, cluster: Cluster) -> Demand:
     """Return what the pods of a workload ask for."""
     pod = workload.pod
-    return Demand(workload, pod_requests(pod), selection(pod), host_ports(pod))
+    return Demand(workload, pod_requests(pod), selection(pod), host_ports(pod), topology(workload, cluster))
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +164,13 @@ def _by_ports(wanted: Demand, node: NodeToBe, pool: Pool) -> Part:
     return tuple(_ports(wanted, node)), ()
 
 
-_PARTS = (_by_taints, _by_labels, _by_resources, _by_ports)
+def _by_topology(wanted: Demand, node: NodeToBe, pool: Pool) -> Part:
+    problems = wanted.topology.problems(node.labels, wanted.workload.replicas)
+    return tuple(Reason(answer, "topology", text) for answer, text in problems), ()
+
+
+_ANYWHERE = Topology()
+_PARTS = (_by_taints, _by_labels, _by_resources, _by_ports, _by_topology)
 
 
 def _who(pool: Pool) -> str:
@@ -375,6 +384,8 @@ class _Memory:
         by_resources = self._part(_by_resources, (wanted.requests_key, resources), wanted, node, pool)
         ports = tuple(_ports(wanted, node)) if wanted.ports else ()
         reasons = by_taints[0] + by_labels[0] + by_resources[0] + ports
+        if wanted.topology != _ANYWHERE:
+            reasons += _by_topology(wanted, node, pool)[0]
         return Fit(node, reasons, by_taints[1] + by_labels[1] + by_resources[1])
 
     def _part(
@@ -421,7 +432,7 @@ class Scheduler:
         """Say whether the pods of a workload run, and where."""
         key = _shape(workload)
         if key not in self._seen:
-            wanted = demand(workload)
+            wanted = demand(workload, self.cluster)
             judged = [_judge(wanted, *each, self._memory) for each in self._nodes]
             self._seen[key] = wanted, tuple(sorted(judged, key=lambda each: each.distance))
         wanted, pools = self._seen[key]
@@ -433,6 +444,8 @@ def _shape(workload: Workload) -> str:
     """Return what makes pods alike."""
     pod = workload.pod
     containers = [(each.get("resources"), each.get("ports"), each.get("restartPolicy")) for each in workload.containers]
+    claimed = [each for each in mappings(pod.get("volumes")) if "persistentVolumeClaim" in each or "ephemeral" in each]
+    claimed += mappings(workload.owner.spec.get("volumeClaimTemplates"))
     by_labels = pod.get("affinity") or pod.get("topologySpreadConstraints")
     return repr(
         (
@@ -442,7 +455,8 @@ def _shape(workload: Workload) -> str:
             workload.together,
             *(pod.get(key) for key in _SHAPING),
             workload.labels if by_labels else None,
-            workload.namespace if pod.get("resourceClaims") else None,
+            workload.namespace if pod.get("resourceClaims") or claimed else None,
+            claimed,
         )
     )
 
@@ -571,7 +585,7 @@ def _counted(wanted: Demand, pool: Pool, taking: list[NodeToBe], reasons: list[R
 
 def pods_per_node(wanted: Demand, node: NodeToBe) -> int:
     """Return how many such pods a fresh node takes."""
-    if wanted.ports or _spreads_by_host(wanted):
+    if wanted.ports or wanted.topology.one_per_node:
         return 1
     counts = [
         node.most.get(name, 0) // asked
@@ -579,22 +593,6 @@ def pods_per_node(wanted: Demand, node: NodeToBe) -> int:
         if asked > 0 and name not in node.unsaid and name in node.most
     ]
     return max(min(counts, default=1), 1)
-
-
-def _spreads_by_host(wanted: Demand) -> bool:
-    """Whether the pods keep off each other's nodes."""
-    terms = mappings(
-        dig(dict(wanted.workload.pod), "affinity", "podAntiAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
-    )
-    return any(
-        each.get("topologyKey") == "kubernetes.io/hostname" and _selects(each.get("labelSelector"), wanted.workload)
-        for each in terms
-    )
-
-
-def _selects(selector: object, workload: Workload) -> bool:
-    labels = dig(selector, "matchLabels")
-    return isinstance(labels, dict) and all(workload.labels.get(key) == value for key, value in labels.items())
 
 
 def node_limit(pool: Pool, node: NodeToBe) -> int | None:

@@ -54,7 +54,8 @@ def test_no_fixture_without_rule() -> None:
 def test_rule_says_all_that_a_reader_needs(rule: object) -> None:
     for part in ("title", "why", "fix", "source"):
         text = getattr(rule, part)
-        assert text and text == text.strip()
+        assert text
+        assert text == text.strip()
         assert len(text) < 400
 
 

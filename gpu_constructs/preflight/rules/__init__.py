@@ -11,7 +11,20 @@ from gpu_constructs.preflight.rules.rule import Rule
 
 FAMILIES = (
     "advertising",
+    "capacity",
+    "claims",
+    "gpu_requests",
+    "held_pods",
     "images",
+    "instance_types",
+    "launch_templates",
+    "network_interfaces",
+    "node_groups",
+    "pending_pods",
+    "placement",
+    "pod_zones",
+    "reservations",
+    "volumes",
 )
 
 

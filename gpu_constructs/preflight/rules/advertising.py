@@ -4,49 +4,155 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gpu_constructs.known_software import LABELS_SET_AT_RUN_TIME
 from gpu_constructs.preflight.answer import Answer
 from gpu_constructs.preflight.images import has_driver
-from gpu_constructs.preflight.model import GPU, Cluster, Pool
-from gpu_constructs.preflight.nodes import reaches, sees_software
-from gpu_constructs.preflight.rules.rule import Problem, Rule
+from gpu_constructs.preflight.model import EFA, GPU, Chart, Cluster, DaemonSet, Pool
+from gpu_constructs.preflight.node_selection import selection
+from gpu_constructs.preflight.nodes import nodes_to_be, reaches, sees_software
+from gpu_constructs.preflight.rules.rule import OutOfReach, Problem, Rule
+from gpu_constructs.preflight.taints import untolerated
+from gpu_constructs.preflight.unknown import dig, known_text, mapping, mappings
 
 _DEVICE_MANAGEMENT = "https://docs.aws.amazon.com/eks/latest/userguide/device-management-nvidia.html"
-_DRA = "gpu.nvidia.com"
+_PLUGIN_CHANGES = "https://github.com/NVIDIA/k8s-device-plugin/blob/v0.20.0/CHANGELOG.md"
+_OPERATOR, _PLUGIN = "gpu-operator", "nvidia-device-plugin"
+_DRA_CHARTS = ("dra-driver-nvidia-gpu", "nvidia-dra-driver-gpu")
+# They took every InfiniBand device for themselves unless told not to.
+_GREEDY = ("0.19.0", "0.19.1", "0.19.2")
+_NEEDS_HOST = (_PLUGIN, _OPERATOR, "dcgm-exporter", "aws-efa-k8s-device-plugin", *_DRA_CHARTS)
+_ENFORCE = "pod-security.kubernetes.io/enforce"
 
 
 def _built_in(pool: Pool) -> str | None:
     """Return the name of the device manager that a pool's nodes bring along."""
     if pool.kind == "auto-mode":
         return "EKS Auto Mode"
-    enabled = pool.user_data.settings.get("kubelet-device-plugins", {}) if pool.user_data.settings else {}
-    switched_off = isinstance(enabled, dict) and enabled.get("nvidia", {}).get("enabled") is False
+    switched_off = dig(dict(pool.user_data.settings), "kubelet-device-plugins", "nvidia", "enabled") is False
     if pool.operating_system == "bottlerocket" and has_driver(pool) is not Answer.NO and not switched_off:
         return "Bottlerocket"
     return None
 
 
+def _plugins(cluster: Cluster) -> list[DaemonSet]:
+    return [each for each in cluster.daemon_sets if GPU in each.advertises]
+
+
 def _managers(cluster: Cluster, pool: Pool) -> list[tuple[str, Answer]]:
-    found = [(each.name, reaches(each, pool, cluster)) for each in cluster.daemon_sets if GPU in each.advertises]
+    found = [(each.name, _reaches(each, pool, cluster)) for each in _plugins(cluster)]
     built_in = _built_in(pool)
     return [*([(built_in, Answer.YES)] if built_in else []), *found]
+
+
+def _reaches(daemon: DaemonSet, pool: Pool, cluster: Cluster) -> Answer:
+    answer = reaches(daemon, pool, cluster)
+    return Answer.UNKNOWN if answer is Answer.NO and _waits_for_labels(daemon, pool) else answer
+
+
+def _waits_for_labels(daemon: DaemonSet, pool: Pool) -> bool:
+    """Whether only labels are missing that software of the cluster sets itself."""
+    keys = [each.key for each in selection(daemon.pod).selector]
+    own = bool(keys) and all(each.startswith(LABELS_SET_AT_RUN_TIME) for each in keys)
+    return own and not any(answer is Answer.NO for _, answer in untolerated(daemon.pod, pool.taints, daemon=True))
+
+
+def _dra(cluster: Cluster) -> Chart | None:
+    return next((chart for each in _DRA_CHARTS if (chart := cluster.chart(each))), None)
 
 
 def _nobody(cluster: Cluster) -> Iterator[Problem]:
     for pool in cluster.gpu_pools:
         answers = [answer for _, answer in _managers(cluster, pool)]
-        if Answer.YES in answers or cluster.chart("dra-driver-nvidia-gpu"):
+        if Answer.YES in answers or _dra(cluster):
             continue
         unknown = Answer.UNKNOWN in answers or not sees_software(cluster)
         if cluster.whole or not unknown:
-            message = f"pool {pool.name}: nothing that reaches its nodes advertises {GPU}"
-            yield Problem(pool.origin, message, unknown=unknown)
+            yield Problem(pool.origin, f"pool {pool.name}: {_why_nobody(cluster, pool)}", unknown=unknown)
+
+
+def _why_nobody(cluster: Cluster, pool: Pool) -> str:
+    misses = [text for each in _plugins(cluster) if (text := _miss(each, pool, cluster))]
+    if misses:
+        return f"nothing advertises {GPU}: {'; '.join(misses)}"
+    for name in (_OPERATOR, _PLUGIN):
+        chart = cluster.chart(name)
+        if chart and dig(dict(chart.values), "devicePlugin", "enabled") in (False, "false"):
+            return f"nothing advertises {GPU}: devicePlugin.enabled of chart {name} is false"
+    return f"nothing that reaches its nodes advertises {GPU}"
+
+
+def _miss(daemon: DaemonSet, pool: Pool, cluster: Cluster) -> str | None:
+    """Return why a plugin does not run on a pool, ``None`` when it may."""
+    taints = [taint for taint, answer in untolerated(daemon.pod, pool.taints, daemon=True) if answer is Answer.NO]
+    if taints:
+        return f"{daemon.name} does not tolerate {', '.join(map(str, taints))}"
+    for node in nodes_to_be(pool, cluster):
+        unmet = [str(each) for each, answer in selection(daemon.pod).unmet(node.labels) if answer is Answer.NO]
+        if unmet and not _waits_for_labels(daemon, pool):
+            return f"{daemon.name} asks for {', '.join(unmet)}, which its nodes do not have"
+    return None
 
 
 def _two(cluster: Cluster) -> Iterator[Problem]:
     for pool in cluster.gpu_pools:
         names = [name for name, answer in _managers(cluster, pool) if answer is Answer.YES]
+        names += [each.name for each in _claimed_from(cluster) if reaches(each, pool, cluster) is Answer.YES]
         if len(names) > 1:
             yield Problem(pool.origin, f"pool {pool.name}: {' and '.join(names)} both advertise its GPUs")
+
+
+def _claimed_from(cluster: Cluster) -> list[DaemonSet]:
+    """Return the DaemonSets that offer GPUs to claims."""
+    chart = _dra(cluster)
+    if chart is None or dig(dict(chart.values), "resources", "gpus", "enabled") in (False, "false"):
+        return []
+    return [each for each in cluster.daemon_sets if each.origin == chart.origin]
+
+
+def _over_the_image(cluster: Cluster) -> Iterator[Problem]:
+    chart = cluster.chart(_OPERATOR)
+    pools = [each.name for each in cluster.gpu_pools if has_driver(each) is Answer.YES and each.kind != "auto-mode"]
+    if chart is None or not pools:
+        return
+    parts = [each for each in ("driver", "toolkit") if dig(dict(chart.values), each, "enabled") in (None, True, "true")]
+    if parts:
+        message = f"chart {_OPERATOR}: {' and '.join(f'{each}.enabled' for each in parts)} is not false, "
+        yield Problem(chart.origin, f"{message}and the image of {', '.join(pools)} has both")
+
+
+def _not_privileged(cluster: Cluster) -> Iterator[Problem]:
+    for namespace in cluster.of_kind("Namespace"):
+        level = namespace.labels.get(_ENFORCE)
+        if level not in ("baseline", "restricted"):
+            continue
+        released = [each for each in cluster.charts if each.name in _NEEDS_HOST and each.namespace == namespace.name]
+        applied = [
+            each
+            for each in cluster.of_kind("DaemonSet")
+            if each.namespace == namespace.name and _is_plugin(each.origin, cluster)
+        ]
+        for each in (*released, *applied):
+            message = f"{each.name} is in namespace {namespace.name}, which enforces {level}"
+            yield Problem(each.origin, message)
+
+
+def _is_plugin(origin: object, cluster: Cluster) -> bool:
+    return any(each.origin == origin and each.advertises for each in cluster.daemon_sets)
+
+
+def _greedy(cluster: Cluster) -> Iterator[Problem]:
+    if not any(EFA in each.advertises for each in cluster.daemon_sets):
+        return
+    chart = cluster.chart(_PLUGIN)
+    if chart and chart.version in _GREEDY and chart.values.get("mofedEnabled") in (None, True, "true"):
+        yield Problem(chart.origin, f"chart {_PLUGIN} {chart.version} also hands out the devices of EFA")
+    for daemon in _plugins(cluster):
+        for container in mappings(daemon.pod.get("containers")):
+            version = (known_text(container.get("image")) or "").rpartition(":v")[2]
+            told = {str(each.get("name")): each.get("value") for each in mappings(container.get("env"))}
+            words = str(mapping(container).get("args")) + str(container.get("command"))
+            if version in _GREEDY and told.get("MOFED_ENABLED") != "false" and "--mofed-enabled=false" not in words:
+                yield Problem(daemon.origin, f"{daemon.name} {version} also hands out the devices of EFA")
 
 
 RULES = (
@@ -57,7 +163,7 @@ RULES = (
         why="The node joins without nvidia.com/gpu in its allocatable resources; the pod it was for stays Pending.",
         source=_DEVICE_MANAGEMENT,
         fix="Install NVIDIA's device plugin with tolerations and node affinity that reach the pool.",
-        causes=("D1", "D2", "D3"),
+        causes=("D1", "D2", "D3", "P010"),
         check=_nobody,
     ),
     Rule(
@@ -67,7 +173,54 @@ RULES = (
         why="Both register the same GPUs with kubelet, so pods are given GPUs that others already have.",
         source=_DEVICE_MANAGEMENT,
         fix="Keep one, and keep the other off the pool by node affinity.",
-        causes=("D4", "D5"),
+        causes=("D4", "D5", "D19", "P011", "P012"),
         check=_two,
+    ),
+    Rule(
+        id="GPU012",
+        severity="warning",
+        title="GPU Operator installs what the image has",
+        why="Its driver and toolkit do not fit EKS images; their pods crash or break the container runtime.",
+        source="https://docs.aws.amazon.com/eks/latest/userguide/device-management-nvidia-mig.html",
+        fix="Set driver.enabled and toolkit.enabled of the chart to false.",
+        causes=("D6",),
+        check=_over_the_image,
+    ),
+    Rule(
+        id="GPU014",
+        severity="error",
+        title="Device plugin in a namespace that forbids it",
+        why="Pod Security refuses host paths and privileges there, so the DaemonSet makes no pods.",
+        source="https://kubernetes.io/docs/concepts/security/pod-security-standards/",
+        fix="Label the namespace pod-security.kubernetes.io/enforce=privileged, or install into another one.",
+        causes=("D18",),
+        check=_not_privileged,
+    ),
+    Rule(
+        id="GPU017",
+        severity="warning",
+        title="Device plugin that takes the devices of EFA",
+        why="Versions 0.19.0 to 0.19.2 mount every InfiniBand device, and pods that ask for EFA fail.",
+        source=_PLUGIN_CHANGES,
+        fix="Take 0.19.3 or newer, or set mofedEnabled to false.",
+        causes=("D16",),
+        check=_greedy,
+    ),
+)
+OUT_OF_REACH = (
+    OutOfReach(
+        "D7",
+        "NVIDIA's kernel module does not load",
+        "That a custom image or kernel does not fit the driver shows on the running node only.",
+    ),
+    OutOfReach(
+        "D8",
+        "Fabric manager does not run on instances with NVSwitch",
+        "EKS images bring it; what is on a custom image no template says.",
+    ),
+    OutOfReach(
+        "D9",
+        "A GPU fails, and the node has fewer than it should",
+        "Hardware fails later; node auto repair is there for it.",
     ),
 )

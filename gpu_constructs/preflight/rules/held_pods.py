@@ -33,7 +33,9 @@ def _runtime_class(cluster: Cluster) -> Iterator[Problem]:
     for workload in cluster.workloads:
         name = known_text(workload.pod.get("runtimeClassName"))
         if name and name not in known:
-            yield Problem(workload.origin, f"{workload.name}: runtimeClassName {name} is no RuntimeClass of the cluster")
+            yield Problem(
+                workload.origin, f"{workload.name}: runtimeClassName {name} is no RuntimeClass of the cluster"
+            )
 
 
 def _waits(cluster: Cluster) -> Iterator[Problem]:
@@ -95,7 +97,11 @@ def _over_range(cluster: Cluster, workload: Workload, name: str, amount: int) ->
     for each in _in_namespace(cluster, "LimitRange", workload):
         for limit in mappings(each.spec.get("limits")):
             most = resources(mapping(limit.get("max"))).get(name)
-            if limit.get("type") in ("Pod", "Container") and most is not None and _largest(workload, name, limit) > most:
+            if (
+                limit.get("type") in ("Pod", "Container")
+                and most is not None
+                and _largest(workload, name, limit) > most
+            ):
                 text = f"asks for {amount} {name}, LimitRange {each.name} allows {most} in a {limit['type']}"
                 yield Problem(workload.origin, f"{workload.name}: {text}")
 
@@ -152,7 +158,7 @@ RULES = (
         id="GPU130",
         severity="error",
         title="More GPUs than the namespace allows",
-        why="The API server refuses the pods beyond the quota; their owner reports FailedCreate, and no pod is Pending.",
+        why="The API server refuses the pods beyond the quota: their owner reports FailedCreate, no pod is Pending.",
         source="https://kubernetes.io/docs/concepts/policy/resource-quotas/",
         fix="Raise the quota, or ask for fewer GPUs.",
         causes=("E12",),

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
-from gpu_constructs.hardware.catalogue import catalogue
+from gpu_constructs.hardware.catalogue import InstanceType, catalogue
 from gpu_constructs.preflight.answer import Answer
-from gpu_constructs.preflight.images import architecture_of, has_driver
-from gpu_constructs.preflight.model import Cluster
-from gpu_constructs.preflight.nodes import gpu_types
+from gpu_constructs.preflight.images import alias_of, architecture_of, has_driver, image_of
+from gpu_constructs.preflight.launch import gpu_groups
+from gpu_constructs.preflight.model import Cluster, Pool
+from gpu_constructs.preflight.nodes import gpu_types, minor
 from gpu_constructs.preflight.rules.rule import Problem, Rule
 from gpu_constructs.preflight.unknown import known_text
+from gpu_constructs.versions import DRIVER_BRANCH
 
 _AMI_TYPES = "https://docs.aws.amazon.com/eks/latest/userguide/ml-eks-optimized-ami.html"
+# The last minor version with Amazon Linux 2 is the one before.
+# Source: https://docs.aws.amazon.com/eks/latest/userguide/eks-ami-deprecation-faqs.html (2026-08)
+_WITHOUT_AMAZON_LINUX_2 = (1, 33)
+# Source: https://docs.aws.amazon.com/eks/latest/userguide/ml-eks-nvidia-ultraserver.html (2026-08)
+_ULTRASERVER_VERSION, _ULTRASERVER_RELEASE = (1, 33), "20251103"
+_AL2023_RELEASE = re.compile(r"(\d+\.\d+)\.\d+-(\d{8})")
 
 
 def _without_driver(cluster: Cluster) -> Iterator[Problem]:
@@ -25,11 +34,100 @@ def _without_driver(cluster: Cluster) -> Iterator[Problem]:
 
 
 def _other_architecture(cluster: Cluster) -> Iterator[Problem]:
-    for pool in cluster.gpu_pools:
-        image = architecture_of(pool) if pool.is_group else None
-        wrong = [name for name in gpu_types(pool) if image and catalogue()[name].architecture != image]
+    for pool in gpu_groups(cluster):
+        image = architecture_of(pool)
+        wrong = [each.name for each in _rows(pool) if image and each.architecture != image]
         if wrong:
             yield Problem(pool.origin, f"pool {pool.name}: the image is {image}, {', '.join(wrong)} is not")
+        elif image is None and len({each.architecture for each in _rows(pool)}) > 1:
+            types = ", ".join(f"{each.name} ({each.architecture})" for each in _rows(pool))
+            yield Problem(pool.origin, f"pool {pool.name}: one image cannot serve {types}")
+
+
+def _rows(pool: Pool) -> list[InstanceType]:
+    return [catalogue()[name] for name in gpu_types(pool)]
+
+
+def _amazon_linux_2(cluster: Cluster) -> Iterator[Problem]:
+    for pool in cluster.pools:
+        version = _version(cluster, pool)
+        if _is_published_amazon_linux_2(pool) and (version is None or minor(version) >= _WITHOUT_AMAZON_LINUX_2):
+            runs = f"Kubernetes {version}" if version else "Kubernetes from 1.33 on"
+            message = f"pool {pool.name}: AWS published no Amazon Linux 2 image for {runs}"
+            yield Problem(pool.origin, message, unknown=version is None)
+
+
+def _version(cluster: Cluster, pool: Pool) -> str | None:
+    return known_text(pool.properties.get("Version")) or cluster.version
+
+
+def _is_published_amazon_linux_2(pool: Pool) -> bool:
+    if pool.kind == "karpenter":
+        return (alias_of(pool) or "").lower().startswith("al2@")
+    named = (known_text(pool.properties.get("AmiType")) or "").startswith("AL2_")
+    return named or (pool.operating_system == "al2" and "/optimized-ami/" in str(image_of(pool)))
+
+
+def _driver_too_old(cluster: Cluster) -> Iterator[Problem]:
+    for pool in cluster.gpu_pools:
+        undriven = [each for each in _rows(pool) if (each.driver_min or 0) > DRIVER_BRANCH]
+        if undriven and _has_branch_of_today(pool):
+            names = ", ".join(each.name for each in undriven)
+            needs = max(each.driver_min or 0 for each in undriven)
+            # Karpenter may choose another type for a pod.
+            some = not pool.is_group and len(undriven) < len(gpu_types(pool))
+            message = f"pool {pool.name}: {names} needs NVIDIA driver {needs}, its image carries {DRIVER_BRANCH}"
+            yield Problem(pool.origin, message, unknown=some)
+
+
+def _has_branch_of_today(pool: Pool) -> bool:
+    """Whether a pool boots an image that EKS publishes for every NVIDIA type; others name a branch of their own."""
+    current = pool.kind != "auto-mode" and pool.operating_system in ("al2023", "bottlerocket")
+    return current and has_driver(pool) is Answer.YES and not re.search(r"nvidia-\d", str(image_of(pool)))
+
+
+def _last_driver(cluster: Cluster) -> Iterator[Problem]:
+    for pool in gpu_groups(cluster):
+        ageing = [each for each in _rows(pool) if each.driver_max is not None]
+        if ageing and image_of(pool) is not None and has_driver(pool) is Answer.UNKNOWN:
+            names = ", ".join(each.name for each in ageing)
+            last = min(each.driver_max or 0 for each in ageing)
+            grid = " with its GRID modules" if any(each.ec2_gpus == 0 for each in ageing) else ""
+            message = f"pool {pool.name}: {names} needs NVIDIA driver {last} or older{grid}; the image does not say"
+            yield Problem(pool.origin, message, unknown=True)
+
+
+def _release_of_another_version(cluster: Cluster) -> Iterator[Problem]:
+    for pool in cluster.pools:
+        release, version = _release(pool), pool.properties.get("Version")
+        runs = known_text(version) if version is not None else cluster.version if cluster.whole else None
+        if release and runs and release[0] != runs:
+            named = pool.properties["ReleaseVersion"]
+            yield Problem(pool.origin, f"pool {pool.name}: release {named} is not one for Kubernetes {runs}")
+
+
+def _release(pool: Pool) -> tuple[str, str] | None:
+    """Return minor version and date of a group's release; those of Bottlerocket have neither."""
+    text = known_text(pool.properties.get("ReleaseVersion")) if pool.kind == "managed" else None
+    found = _AL2023_RELEASE.fullmatch(text or "")
+    return (found.group(1), found.group(2)) if found and pool.operating_system in ("al2023", "al2") else None
+
+
+def _ultraserver_image(cluster: Cluster) -> Iterator[Problem]:
+    for pool in gpu_groups(cluster):
+        for name in [each.name for each in _rows(pool) if each.ultraserver_only]:
+            for why in _unfit_for_ultraserver(pool, _version(cluster, pool)):
+                yield Problem(pool.origin, f"pool {pool.name}: {name} {why}")
+
+
+def _unfit_for_ultraserver(pool: Pool, version: str | None) -> Iterator[str]:
+    if pool.operating_system == "bottlerocket":
+        yield "has no Bottlerocket image"
+    if version is not None and minor(version) < _ULTRASERVER_VERSION:
+        yield f"needs Kubernetes 1.33, the nodes get {version}"
+    release = _release(pool)
+    if release and release[1] < _ULTRASERVER_RELEASE:
+        yield f"needs an image from {_ULTRASERVER_RELEASE} on, release {pool.properties['ReleaseVersion']} is older"
 
 
 RULES = (
@@ -40,7 +138,7 @@ RULES = (
         why="The node becomes Ready, never advertises nvidia.com/gpu, and its GPU pods stay Pending.",
         source=_AMI_TYPES,
         fix="Set AmiType to AL2023_x86_64_NVIDIA, AL2023_ARM_64_NVIDIA or BOTTLEROCKET_x86_64_NVIDIA.",
-        causes=("B9",),
+        causes=("B9", "P001"),
         check=_without_driver,
     ),
     Rule(
@@ -49,8 +147,59 @@ RULES = (
         title="Image for another CPU architecture",
         why="EKS refuses the node group, or the instance does not boot.",
         source="https://docs.aws.amazon.com/eks/latest/APIReference/API_Nodegroup.html",
-        fix="Choose the image of the instance type's architecture.",
-        causes=("B8",),
+        fix="Choose the image of the instance type's architecture, and make one pool per architecture.",
+        causes=("B8", "P001", "P004"),
         check=_other_architecture,
     ),
+    Rule(
+        id="GPU003",
+        severity="error",
+        title="Amazon Linux 2 image for a Kubernetes version that has none",
+        why="AWS published the last one on 2025-11-26, for Kubernetes 1.32; EKS finds no image and makes no node.",
+        source="https://docs.aws.amazon.com/eks/latest/userguide/eks-ami-deprecation-faqs.html",
+        fix="Set AmiType to AL2023_x86_64_NVIDIA or BOTTLEROCKET_x86_64_NVIDIA; CDK's Nodegroup defaults to AL2.",
+        causes=("B10", "P002"),
+        check=_amazon_linux_2,
+    ),
+    Rule(
+        id="GPU006",
+        severity="error",
+        title="Image whose NVIDIA driver is too old for the GPU",
+        why="The node becomes Ready, the driver does not find the GPU, and nothing advertises it.",
+        source="awslabs/amazon-eks-ami v20260724 doc/usage/g7-ami.md",
+        fix="Build an image with the driver branch that the type needs, or choose a type that the image drives.",
+        causes=("B11", "P003"),
+        check=_driver_too_old,
+    ),
+    Rule(
+        id="GPU007",
+        severity="warning",
+        title="Custom image for a GPU that newer NVIDIA drivers dropped",
+        why="With a newer driver branch, or without the GRID modules that g6f and gr6f need, the node has no GPU.",
+        source="awslabs/amazon-eks-ami v20260724 doc/usage/g7-ami.md",
+        fix="Use the image that EKS publishes, or build yours with that driver branch.",
+        causes=("B11", "D20"),
+        check=_last_driver,
+    ),
+    Rule(
+        id="GPU008",
+        severity="error",
+        title="Image release of another Kubernetes version",
+        why="A release of AL2023 belongs to one Kubernetes minor version; EKS refuses it for another.",
+        source="https://docs.aws.amazon.com/eks/latest/APIReference/API_UpdateNodegroupVersion.html",
+        fix="Move ReleaseVersion and Version together, or leave ReleaseVersion out.",
+        causes=("B12",),
+        check=_release_of_another_version,
+    ),
+    Rule(
+        id="GPU009",
+        severity="error",
+        title="Image or Kubernetes version without UltraServers",
+        why="Only newer AL2023 images for ARM start GB200 nodes, on Kubernetes 1.33 or newer.",
+        source="https://docs.aws.amazon.com/eks/latest/userguide/ml-eks-nvidia-ultraserver.html",
+        fix="Set AmiType to AL2023_ARM_64_NVIDIA with Kubernetes 1.33 or newer, and leave ReleaseVersion to EKS.",
+        causes=("B12",),
+        check=_ultraserver_image,
+    ),
 )
+OUT_OF_REACH = ()

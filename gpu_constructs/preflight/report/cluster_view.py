@@ -1,0 +1,134 @@
+"""A cluster as plain data: its pools, its workloads, and which pool runs which."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from gpu_constructs.preflight.answer import Answer
+from gpu_constructs.preflight.explain import Explanation
+from gpu_constructs.preflight.model import Cluster, Pool
+from gpu_constructs.preflight.nodes import NodeToBe, nodes_to_be
+from gpu_constructs.preflight.packing import PoolUse
+from gpu_constructs.preflight.quantity import show
+from gpu_constructs.preflight.report.finding_view import View, origin_view
+from gpu_constructs.preflight.scheduling import PoolVerdict, Reason, Verdict, node_limit
+
+_MIB_PER_GIB = 1024
+
+
+def cluster_view(explanation: Explanation, *, most_pools: int | None = None) -> View:
+    """Return a cluster with the verdict on each workload.
+
+    Args:
+        explanation: The verdicts.
+        most_pools: Most pools to list for a workload, the nearest first. Default: all.
+    """
+    cluster = explanation.cluster
+    uses = {id(each.pool): each for each in explanation.uses}
+    return {
+        "name": cluster.name,
+        "kubernetesVersion": cluster.version,
+        "whole": cluster.whole,
+        "autoMode": cluster.auto_mode,
+        "autoscalers": [{"kind": each.kind, "version": each.version} for each in cluster.autoscalers],
+        "opaqueSoftware": list(cluster.opaque),
+        "pools": [_pool(pool, cluster, uses.get(id(pool))) for pool in cluster.pools],
+        "workloads": [_workload(each, most_pools) for each in explanation.verdicts],
+        "left": [{"workload": workload.name, "replicas": count} for workload, count in explanation.left],
+    }
+
+
+def _pool(pool: Pool, cluster: Cluster, use: PoolUse | None) -> View:
+    nodes = nodes_to_be(pool, cluster)
+    gpus = [node.row.gpus if node.row else 0 for node in nodes]
+    return {
+        "name": pool.name,
+        "kind": pool.kind,
+        "origin": origin_view(pool.origin),
+        "operatingSystem": pool.operating_system,
+        "instanceTypes": [_instance_type(node) for node in nodes if node.instance_type],
+        "gpusPerNode": {"least": min(gpus, default=0), "most": max(gpus, default=0)},
+        "offers": _offers(nodes),
+        "minNodes": pool.min_nodes,
+        "maxNodes": _most_nodes(pool, nodes),
+        "limits": {name: show(name, amount) for name, amount in pool.limits.items()},
+        "taints": [str(each) for each in pool.taints],
+        "capacityTypes": list(pool.capacity_types),
+        "autoscaler": {"kind": pool.autoscaler, "runs": _runs(pool, cluster).value},
+        "deviceManagers": sorted({name for node in nodes for name in node.device_managers}),
+        "use": _use(use),
+    }
+
+
+def _instance_type(node: NodeToBe) -> View:
+    row = node.row
+    memory = row.gpu_memory_mib if row else None
+    return {
+        "name": node.instance_type,
+        "gpus": row.gpus if row else 0,
+        "gpuModel": row.gpu_model if row else None,
+        "gpuMemoryGib": round(memory / _MIB_PER_GIB, 1) if memory is not None else None,
+        "usdPerHour": row.usd_per_hour if row else None,
+    }
+
+
+def _offers(nodes: Iterable[NodeToBe]) -> list[str]:
+    """Return the devices that pods can ask for on some node."""
+    found = {name for node in nodes for name, amount in node.most.items() if "/" in name and amount > 0}
+    return sorted(found)
+
+
+def _most_nodes(pool: Pool, nodes: Iterable[NodeToBe]) -> int | None:
+    bounds = [node_limit(pool, node) for node in nodes]
+    known = [each for each in bounds if each is not None]
+    return max(known) if known and len(known) == len(bounds) else None
+
+
+def _runs(pool: Pool, cluster: Cluster) -> Answer:
+    """Say whether the autoscaler of a pool runs in its cluster."""
+    if cluster.autoscaler(pool.autoscaler) is not None:
+        return Answer.YES
+    return Answer.NO if cluster.whole and not cluster.opaque else Answer.UNKNOWN
+
+
+def _use(use: PoolUse | None) -> View:
+    pods = use.pods if use else {}
+    return {
+        "nodes": use.nodes if use else 0,
+        "gpus": use.gpus if use else 0,
+        "pods": [{"workload": name, "count": count} for name, count in pods.items() if count],
+    }
+
+
+def _workload(verdict: Verdict, most_pools: int | None) -> View:
+    workload = verdict.workload
+    return {
+        "name": workload.name,
+        "namespace": workload.namespace,
+        "origin": origin_view(workload.origin),
+        "replicas": workload.replicas,
+        "together": workload.together,
+        "priority": workload.priority,
+        "requests": {name: show(name, amount) for name, amount in verdict.demand.requests.items() if name != "pods"},
+        "answer": verdict.answer.value,
+        "reasons": _reasons(verdict.reasons),
+        "poolCount": len(verdict.pools),
+        "pools": [_pool_verdict(each) for each in verdict.pools[:most_pools]],
+    }
+
+
+def _pool_verdict(verdict: PoolVerdict) -> View:
+    return {
+        "pool": verdict.pool.name,
+        "answer": verdict.answer.value,
+        "instanceTypes": list(verdict.instance_types),
+        "podsPerNode": verdict.per_node,
+        "nodes": verdict.nodes,
+        "reasons": _reasons(verdict.reasons),
+    }
+
+
+def _reasons(reasons: Iterable[Reason]) -> list[View]:
+    """Return reasons, those that keep the pod off before those that may, the nearest to being mended first."""
+    ordered = sorted(dict.fromkeys(reasons), key=lambda each: (each.answer is not Answer.NO, each.weight))
+    return [{"answer": each.answer.value, "kind": each.kind, "text": each.text} for each in ordered]

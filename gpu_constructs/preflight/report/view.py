@@ -1,0 +1,142 @@
+"""Everything that an output shows, as plain data; `schema.json` describes it, and every renderer works from it alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from gpu_constructs import __version__
+from gpu_constructs.hardware.catalogue import InstanceType
+from gpu_constructs.preflight.answer import Answer
+from gpu_constructs.preflight.ceiling import Ceiling
+from gpu_constructs.preflight.check import Report
+from gpu_constructs.preflight.explain import Explanation, explain
+from gpu_constructs.preflight.model import Cluster, Origin
+from gpu_constructs.preflight.report.cluster_view import cluster_view
+from gpu_constructs.preflight.report.finding_view import View, counts, finding_view, rule_view, unread_view
+from gpu_constructs.preflight.review import Review
+from gpu_constructs.preflight.rules.rule import Rule
+
+# Changes only when a key is renamed, removed or means something else.
+SCHEMA_VERSION = 1
+_MIB_PER_GIB = 1024
+
+
+def _head(command: str) -> View:
+    return {
+        "schemaVersion": SCHEMA_VERSION,
+        "tool": {"name": "gpu-constructs", "version": __version__},
+        "command": command,
+    }
+
+
+def _outcome(*, fails: bool, unknown: bool) -> str:
+    return "fail" if fails else "unknown" if unknown else "pass"
+
+
+def check_view(report: Report) -> View:
+    """Return what a check found."""
+    return {
+        **_head("check"),
+        "outcome": _outcome(fails=report.fails, unknown=report.unknown),
+        "counts": counts(report.findings),
+        "findings": [finding_view(each) for each in report.findings],
+        "unread": unread_view(report.unread),
+        "clusters": [cluster_view(explain(each), most_pools=1) for each in report.clusters],
+    }
+
+
+def explain_view(explanations: Iterable[Explanation], unread: Iterable[tuple[Origin, str]] = ()) -> View:
+    """Return the verdict on each workload."""
+    judged, missing = list(explanations), unread_view(unread)
+    answers = [each.answer for explanation in judged for each in explanation.verdicts]
+    return {
+        **_head("explain"),
+        "outcome": _outcome(fails=Answer.NO in answers, unknown=Answer.UNKNOWN in answers),
+        "counts": {each.value: answers.count(each) for each in Answer},
+        "unread": missing,
+        "clusters": [cluster_view(each) for each in judged],
+    }
+
+
+def review_view(review: Review, before: Iterable[Cluster] = (), after: Iterable[Cluster] = ()) -> View:
+    """Return what a change means, with the clusters before and after it."""
+    standing = (*review.new, *review.standing)
+    unknown = any(each.problem.unknown for each in standing if each.acknowledged is None)
+    unknown = unknown or any(each.after is Answer.UNKNOWN for each in review.fates)
+    return {
+        **_head("review"),
+        "outcome": _outcome(fails=review.fails, unknown=unknown),
+        "pools": [
+            {
+                "cluster": each.cluster,
+                "name": each.name,
+                "kind": each.kind,
+                "change": each.change,
+                "details": list(each.details),
+            }
+            for each in review.pools
+        ],
+        "versions": [{"what": each.what, "before": each.before, "after": each.after} for each in review.moves],
+        "ceiling": {"before": _ceiling(review.before), "after": _ceiling(review.after)},
+        "workloads": [
+            {
+                "name": each.workload,
+                "before": each.before.value if each.before else None,
+                "after": each.after.value if each.after else None,
+                "reason": each.reason or None,
+            }
+            for each in review.fates
+        ],
+        "counts": {"new": counts(review.new), "fixed": counts(review.fixed), "standing": counts(review.standing)},
+        "new": [finding_view(each) for each in review.new],
+        "fixed": [finding_view(each) for each in review.fixed],
+        "standing": [finding_view(each) for each in review.standing],
+        "clusters": {
+            "before": [cluster_view(explain(each), most_pools=1) for each in before],
+            "after": [cluster_view(explain(each), most_pools=1) for each in after],
+        },
+    }
+
+
+def _ceiling(ceiling: Ceiling) -> View:
+    return {
+        "gpus": ceiling.gpus,
+        "usdPerHour": round(ceiling.usd_per_hour, 2),
+        "vcpus": [{"quota": code, "name": name, "vcpus": count} for code, (name, count) in ceiling.vcpus.items()],
+        "unboundedPools": list(ceiling.unbounded),
+        "unpricedInstanceTypes": list(ceiling.unpriced),
+    }
+
+
+def instances_view(rows: Iterable[InstanceType]) -> View:
+    """Return rows of the catalogue."""
+    return {**_head("instances"), "instanceTypes": [_instance(each) for each in rows]}
+
+
+def _instance(row: InstanceType) -> View:
+    return {
+        "name": row.name,
+        "family": row.family,
+        "architecture": row.architecture,
+        "gpuModel": row.gpu_model,
+        "gpus": row.gpus,
+        "gpuMemoryGib": _gib(row.gpu_memory_mib),
+        "vcpus": row.vcpus,
+        "memoryGib": _gib(row.memory_mib),
+        "nvmeGb": row.nvme_gb,
+        "efaInterfaces": row.max_efa or 0,
+        "mig": row.mig,
+        "purchaseOptions": list(row.purchase_options),
+        "quotaFamily": row.quota_family,
+        "usdPerHour": row.usd_per_hour,
+        "usdPerGpuHour": None if row.usd_per_hour is None else round(row.usd_per_hour / row.gpus, 4),
+    }
+
+
+def _gib(mib: int | None) -> float | None:
+    return None if mib is None else round(mib / _MIB_PER_GIB, 1)
+
+
+def rules_view(rules: Mapping[str, Rule]) -> View:
+    """Return what rules say."""
+    return {**_head("rules"), "rules": [rule_view(each) for each in rules.values()]}

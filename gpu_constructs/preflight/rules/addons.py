@@ -1,0 +1,218 @@
+"""Add-ons and charts that do not come up, or not on GPU nodes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+
+from gpu_constructs.preflight.answer import Answer
+from gpu_constructs.preflight.model import Addon, Cluster, DaemonSet, Origin, Pool
+from gpu_constructs.preflight.nodes import reaches
+from gpu_constructs.preflight.references import of_cluster, setting
+from gpu_constructs.preflight.rules.rule import Problem, Rule
+from gpu_constructs.preflight.taints import untolerated
+from gpu_constructs.preflight.unknown import dig, known_number, known_text, mappings
+
+_NETWORK = "vpc-cni"
+_OTHER_NETWORKS = ("aws-vpc-cni", "cilium", "tigera-operator", "calico")
+# What pods on a node count on, and what is lost without it.
+_COUNTED_ON = {
+    "eks-pod-identity-agent": "pods there get no AWS credentials",
+    "ebs-csi-node": "EBS volumes cannot be mounted there",
+    "efs-csi-node": "EFS volumes cannot be mounted there",
+    "fsx-csi-node": "FSx volumes cannot be mounted there",
+    "s3-csi-node": "S3 volumes cannot be mounted there",
+}
+_WITHOUT_THEM_NOT_READY = ("aws-node", "kube-proxy")
+# Controllers off the host's network that call AWS.
+_CALL_AWS = ("aws-ebs-csi-driver", "aws-efs-csi-driver", "aws-fsx-csi-driver", "amazon-cloudwatch-observability")
+# From it on the plugin leaves efa-only interfaces alone.
+# Source: aws/amazon-vpc-cni-k8s v1.18.5 CHANGELOG.md
+_KNOWS_EFA_ONLY = (1, 18, 5)
+_AGENT = "eks-pod-identity-agent"
+_ASSOCIATION = "AWS::EKS::PodIdentityAssociation"
+# The Lambda function that runs Helm lives no longer.
+# Source: https://docs.aws.amazon.com/lambda/latest/dg/configuration-timeout.html
+_LONGEST_SECONDS = 15 * 60
+
+
+def kept_off(daemon: DaemonSet, pool: Pool, cluster: Cluster) -> str | None:
+    """Return the taint that alone keeps a DaemonSet off a pool, ``None`` when none does."""
+    if reaches(daemon, replace(pool, taints=()), cluster) is Answer.NO:
+        return None
+    taints = [taint for taint, answer in untolerated(daemon.pod, pool.taints, daemon=True) if answer is Answer.NO]
+    return str(taints[0]) if taints else None
+
+
+def _untolerated(cluster: Cluster) -> Iterator[Problem]:
+    for pool in cluster.gpu_pools:
+        for daemon in cluster.daemon_sets:
+            lost = next((text for name, text in _COUNTED_ON.items() if daemon.name.endswith(name)), None)
+            taint = kept_off(daemon, pool, cluster) if lost else None
+            if taint:
+                message = f"pool {pool.name}: {daemon.name} does not tolerate its taint {taint}; {lost}"
+                yield Problem(daemon.origin, message)
+
+
+def _no_network(cluster: Cluster) -> Iterator[Problem]:
+    if cluster.resource is None or not any(each.kind != "auto-mode" for each in cluster.gpu_pools):
+        return
+    origin = Origin(cluster.resource.file, cluster.resource.path, cluster.resource.key)
+    for name in _WITHOUT_THEM_NOT_READY:
+        for pool in cluster.gpu_pools:
+            daemon = next((each for each in cluster.daemon_sets if each.name == name), None)
+            taint = kept_off(daemon, pool, cluster) if daemon else None
+            if daemon and taint:
+                yield Problem(daemon.origin, f"pool {pool.name}: {name} does not tolerate its taint {taint}")
+    if setting(cluster, "BootstrapSelfManagedAddons") not in (False, "false") or cluster.opaque:
+        return
+    addon = cluster.addon(_NETWORK)
+    if addon is None and not _has_other_network(cluster):
+        yield Problem(
+            origin, f"cluster {cluster.name}: BootstrapSelfManagedAddons is off and nothing installs {_NETWORK}"
+        )
+    elif addon is not None:
+        yield from _waits_for_nodes(cluster, addon)
+
+
+def _has_other_network(cluster: Cluster) -> bool:
+    brought = any(cluster.chart(each) for each in _OTHER_NETWORKS)
+    return brought or any(each.name in ("aws-node", "cilium", "calico-node") for each in cluster.daemon_sets)
+
+
+def _waits_for_nodes(cluster: Cluster, addon: Addon) -> Iterator[Problem]:
+    """Yield the groups that cannot become ready before the add-on, which is created after them."""
+    before, found = list(addon.resource.depends_on), set[str]()
+    while before:
+        key = before.pop()
+        if key not in found and key in cluster.resources:
+            found.add(key)
+            before += cluster.resources[key].depends_on
+    for pool in cluster.pools:
+        if pool.kind == "managed" and pool.resource and pool.resource.key in found and pool.min_nodes:
+            message = f"add-on {addon.name} is created after group {pool.name}, whose nodes wait for it"
+            yield Problem(addon.origin, message)
+
+
+def _too_old(cluster: Cluster) -> Iterator[Problem]:
+    addon = cluster.addon(_NETWORK)
+    numbers = re.match(r"v?(\d+)\.(\d+)\.(\d+)", addon.version or "") if addon else None
+    version = tuple(int(each) for each in numbers.groups()) if numbers else None
+    if addon is None or version is None or version >= _KNOWS_EFA_ONLY:
+        return
+    for pool in cluster.gpu_pools:
+        listed = [*mappings(pool.launch.get("NetworkInterfaces")), *mappings(pool.launch.get("networkInterfaces"))]
+        if any("efa-only" in (each.get("InterfaceType"), each.get("interfaceType")) for each in listed):
+            yield Problem(
+                addon.origin, f"pool {pool.name}: {addon.name} {addon.version} does not know efa-only interfaces"
+            )
+
+
+def _helm_outlives_its_function(cluster: Cluster) -> Iterator[Problem]:
+    for chart in cluster.charts:
+        written = chart.properties.get("Timeout")
+        seconds = known_number((known_text(written) or "").removesuffix("s"))
+        if seconds is not None and seconds >= _LONGEST_SECONDS:
+            yield Problem(
+                chart.origin, f"chart {chart.name}: waits {seconds} s, its function ends after {_LONGEST_SECONDS} s"
+            )
+
+
+def _no_agent(cluster: Cluster) -> Iterator[Problem]:
+    if cluster.resource is None or cluster.auto_mode or cluster.opaque or cluster.addon(_AGENT):
+        return
+    if cluster.chart(_AGENT) or any(each.name.startswith(_AGENT) for each in cluster.daemon_sets):
+        return
+    for each in of_cluster(cluster, _ASSOCIATION):
+        account = f"{each.properties.get('Namespace')}/{each.properties.get('ServiceAccount')}"
+        message = f"pods of {account} get no credentials: add-on {_AGENT} is not installed"
+        yield Problem(Origin(each.file, each.path, each.key), message)
+    for addon in cluster.addons:
+        if addon.resource.properties.get("PodIdentityAssociations"):
+            yield Problem(addon.origin, f"add-on {addon.name} gets no credentials: add-on {_AGENT} is not installed")
+
+
+def _too_far_from_metadata(cluster: Cluster) -> Iterator[Problem]:
+    if not cluster.whole or not cluster.pools or not all(_is_one_hop(each) for each in cluster.pools):
+        return
+    accounts = {str(each.properties.get("ServiceAccount")) for each in of_cluster(cluster, _ASSOCIATION)}
+    for addon in cluster.addons:
+        own = addon.resource.properties
+        linked = own.get("ServiceAccountRoleArn") or own.get("PodIdentityAssociations")
+        named = addon.name.removeprefix("aws-").partition("-")[0]
+        if addon.name in _CALL_AWS and not linked and not any(named in each for each in accounts):
+            message = f"add-on {addon.name} has no role of its own, and metadata is one hop away on every pool"
+            yield Problem(addon.origin, message)
+
+
+def _is_one_hop(pool: Pool) -> bool:
+    """Whether pods off the host's network cannot reach the metadata service; a managed group allows two hops."""
+    if pool.kind in ("karpenter", "auto-mode"):
+        return dig(dict(pool.launch), "metadataOptions", "httpPutResponseHopLimit") in (None, 1)
+    return known_number(dig(dict(pool.launch), "MetadataOptions", "HttpPutResponseHopLimit")) == 1
+
+
+RULES = (
+    Rule(
+        id="GPU086",
+        severity="warning",
+        title="Add-on that needs the node's role, out of reach of it",
+        why="With a hop limit of 1 its pods get no credentials; volumes or metrics that it makes never come.",
+        source="https://docs.aws.amazon.com/eks/latest/best-practices/identity-and-access-management.html",
+        fix="Give the add-on a role by Pod Identity, or set HttpPutResponseHopLimit to 2.",
+        causes=("C16", "P091"),
+        check=_too_far_from_metadata,
+    ),
+    Rule(
+        id="GPU090",
+        severity="error",
+        title="Nodes without network",
+        why="Nodes stay NotReady without the network plugin and kube-proxy, and a managed group fails.",
+        source="https://docs.aws.amazon.com/eks/latest/userguide/managing-vpc-cni.html",
+        fix="Install vpc-cni and kube-proxy before the nodes, tolerating every taint.",
+        causes=("C19",),
+        check=_no_network,
+    ),
+    Rule(
+        id="GPU091",
+        severity="warning",
+        title="DaemonSet that does not tolerate the taint of a GPU pool",
+        why="It runs on every node but those with GPUs; what it does for pods is missing there.",
+        source="https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/",
+        fix="Add the toleration to the values of its chart, or to the configuration of its add-on.",
+        causes=("C20",),
+        check=_untolerated,
+    ),
+    Rule(
+        id="GPU092",
+        severity="error",
+        title="Network plugin too old for efa-only interfaces",
+        why="Before 1.18.5 it takes them for interfaces with addresses, and pods fail to start.",
+        source="https://docs.aws.amazon.com/eks/latest/userguide/node-efa.html",
+        fix="Update the add-on vpc-cni to 1.18.5 or newer.",
+        causes=("C21",),
+        check=_too_old,
+    ),
+    Rule(
+        id="GPU095",
+        severity="warning",
+        title="Helm may wait longer than the function that runs it",
+        why="The function is cut off without an answer, and CloudFormation waits an hour for it.",
+        source="https://github.com/aws/aws-cdk/issues/35299",
+        fix="Set the chart's timeout below 15 minutes.",
+        causes=("P082",),
+        check=_helm_outlives_its_function,
+    ),
+    Rule(
+        id="GPU096",
+        severity="error",
+        title="Pod Identity without its agent",
+        why="Controllers get no credentials, so no autoscaler makes nodes and no driver makes volumes.",
+        source="https://docs.aws.amazon.com/eks/latest/userguide/pod-id-agent-setup.html",
+        fix="Add the add-on eks-pod-identity-agent.",
+        causes=("C24",),
+        check=_no_agent,
+    ),
+)
+OUT_OF_REACH = ()

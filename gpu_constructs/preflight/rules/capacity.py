@@ -1,0 +1,132 @@
+"""How much capacity the pools need, and how easily EC2 has none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpu_constructs.hardware.catalogue import InstanceType, catalogue
+from gpu_constructs.hardware.quotas import Quota, quota_of
+from gpu_constructs.preflight.launch import is_reserved, is_visible
+from gpu_constructs.preflight.model import GPU, Cluster, Origin, Pool
+from gpu_constructs.preflight.nodes import gpu_types
+from gpu_constructs.preflight.rules.rule import OutOfReach, Problem, Rule
+
+# As many pools of spot instances EC2 should have to choose from; a type in a zone is one.
+# Source: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/spot-best-practices.html (2026-08)
+_SPOT_POOLS = 3
+
+
+def _quotas(cluster: Cluster) -> Iterator[Problem]:
+    demands: dict[Quota, dict[str, int | None]] = {}
+    for pool in cluster.gpu_pools:
+        for quota, rows in _counted(pool).items():
+            demands.setdefault(quota, {})[pool.name] = _most_vcpus(pool, rows)
+    for quota, pools in demands.items():
+        yield Problem(_origin(cluster), _demand(quota, pools))
+
+
+def _origin(cluster: Cluster) -> Origin:
+    resource = cluster.resource
+    return Origin(resource.file, resource.path, resource.key) if resource else cluster.gpu_pools[0].origin
+
+
+def _counted(pool: Pool) -> dict[Quota, list[InstanceType]]:
+    """Return the types of a pool by the quota that they count against."""
+    found: dict[Quota, list[InstanceType]] = {}
+    for capacity in pool.capacity_types:
+        for row in (catalogue()[name] for name in gpu_types(pool)):
+            quota = quota_of(row, capacity)
+            if quota is not None and row.vcpus is not None:
+                found.setdefault(quota, []).append(row)
+    return found
+
+
+def _most_vcpus(pool: Pool, rows: list[InstanceType]) -> int | None:
+    """Return how many vCPUs a pool may have at most; ``None`` where nothing that is known bounds it."""
+    bounds = []
+    if pool.max_nodes is not None:
+        bounds.append(pool.max_nodes * max(row.vcpus or 0 for row in rows))
+    if not pool.is_group and "cpu" in pool.limits:
+        bounds.append(pool.limits["cpu"] // 1000)
+    if not pool.is_group and GPU in pool.limits and all(row.ec2_gpus for row in rows):
+        bounds.append(max(pool.limits[GPU] * (row.vcpus or 0) // row.ec2_gpus for row in rows))
+    return min(bounds, default=None)
+
+
+def _demand(quota: Quota, pools: dict[str, int | None]) -> str:
+    bounded = {name: vcpus for name, vcpus in pools.items() if vcpus is not None}
+    unbounded = [f"{name} without a known bound" for name in pools if name not in bounded]
+    of = ", ".join(f"{name} {vcpus}" for name, vcpus in bounded.items())
+    total = [f"up to {sum(bounded.values())} vCPUs ({of})"] if bounded else []
+    return f"quota {quota.code}, {quota.name}: {', '.join([*total, *unbounded])}"
+
+
+def _narrow_spot(cluster: Cluster) -> Iterator[Problem]:
+    for pool in cluster.gpu_pools:
+        types, zones = gpu_types(pool), len(set(pool.zones))
+        if pool.capacity_types == ("spot",) and 0 < len(types) * zones < _SPOT_POOLS:
+            where = f"{_count(len(types), 'type')} in {_count(zones, 'zone')}"
+            yield Problem(pool.origin, f"pool {pool.name}: spot of {where}, {', '.join(types)}")
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def _one_source(cluster: Cluster) -> Iterator[Problem]:
+    for pool in cluster.gpu_pools:
+        types = gpu_types(pool)
+        bought = pool.capacity_types == ("on-demand",) and not (pool.is_group and _may_be_reserved(pool))
+        if bought and len(types) == 1 and len(set(pool.zones)) == 1:
+            yield Problem(pool.origin, f"pool {pool.name}: only {types[0]}, on demand, in one Availability Zone")
+
+
+def _may_be_reserved(pool: Pool) -> bool:
+    return not is_visible(pool) or is_reserved(pool)
+
+
+RULES = (
+    Rule(
+        id="GPU020",
+        severity="note",
+        title="EC2 quota that the pools need",
+        why="Launches above the quota fail with VcpuLimitExceeded; new accounts have 0 for P and little for G.",
+        source="https://docs.aws.amazon.com/ec2/latest/instancetypes/ec2-instance-quotas.html",
+        fix="Compare with 'aws service-quotas get-service-quota --service-code ec2 --quota-code CODE'; ask for more.",
+        causes=("A1", "A2"),
+        check=_quotas,
+    ),
+    Rule(
+        id="GPU021",
+        severity="warning",
+        title="Spot with too little to choose from",
+        why="When EC2 has no spare instance of that type in that zone, nothing launches and nothing else is tried.",
+        source="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/spot-best-practices.html",
+        fix="Add types with as many GPUs, or zones, until there are three; or an on-demand pool beside it.",
+        causes=("A7",),
+        check=_narrow_spot,
+    ),
+    Rule(
+        id="GPU022",
+        severity="note",
+        title="One type in one zone, without a reservation",
+        why="When EC2 has none free there (InsufficientInstanceCapacity), no node starts until it has again.",
+        source="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/troubleshooting-launch.html",
+        fix="Reserve the capacity, or add zones, or a second pool of another type.",
+        causes=("A3",),
+        check=_one_source,
+    ),
+)
+
+OUT_OF_REACH = (
+    OutOfReach(
+        "A14",
+        "The account lacks the service-linked role of Auto Scaling or of EC2 Spot.",
+        "A role of the account that AWS creates on first use; iam:GetRole says whether it exists.",
+    ),
+    OutOfReach(
+        "A15",
+        "A service control policy or a permission boundary denies RunInstances, CreateFleet or CreateTags.",
+        "Policies of the organization are in no template of the cluster; CloudTrail names the denied call.",
+    ),
+)

@@ -1,0 +1,118 @@
+"""Instance types that EC2 does not sell, or does not sell like that."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from gpu_constructs.hardware.catalogue import catalogue, columns, retired
+from gpu_constructs.preflight.launch import gpu_groups
+from gpu_constructs.preflight.model import Cluster, Pool
+from gpu_constructs.preflight.nodes import gpu_types
+from gpu_constructs.preflight.pools import TYPE
+from gpu_constructs.preflight.rules.rule import OutOfReach, Problem, Rule
+from gpu_constructs.refusals import did_you_mean
+
+_FAMILY_LABELS = ("karpenter.k8s.aws/instance-family", "eks.amazonaws.com/instance-family")
+# Families g, gr and p have GPUs; those of g4ad are not NVIDIA's. SageMaker's names have a prefix.
+_LIKE_A_GPU_TYPE = re.compile(r"(ml\.)?(gr?|p)\d(?!ad\b)", re.IGNORECASE)
+
+
+def _retired(cluster: Cluster) -> Iterator[Problem]:
+    for pool in cluster.pools:
+        for name in _retired_choices(pool):
+            entry = retired().get(name) or _of_family(name)
+            message = f"pool {pool.name}: {name} is retired: {entry['reason']}"
+            yield Problem(pool.origin, message, fix=f"Use a size of family {entry['successor']}.")
+
+
+def _of_family(family: str) -> dict[str, str]:
+    return dict(next(entry for name, entry in retired().items() if name.partition(".")[0] == family))
+
+
+def _retired_choices(pool: Pool) -> list[str]:
+    """Return the retired types of a group, and those that a NodePool leaves nothing beside."""
+    if pool.is_group:
+        return [name for name in pool.instance_types if name in retired()]
+    families = {name.partition(".")[0] for name in retired()} - {each.family for each in catalogue().values()}
+    found: list[str] = []
+    for each in pool.requirements:
+        known = set(retired()) if each.key == TYPE else families if each.key in _FAMILY_LABELS else set()
+        if each.operator == "In" and each.values and known.issuperset(each.values):
+            found += each.values
+    return found
+
+
+def _unknown(cluster: Cluster) -> Iterator[Problem]:
+    as_of = columns()["architecture"]["as_of"]
+    for pool in cluster.pools:
+        for name in dict.fromkeys(_named(pool)):
+            if _LIKE_A_GPU_TYPE.match(name) and name not in catalogue() and name not in retired():
+                hint = did_you_mean(name.lower().removeprefix("ml."), catalogue(), closeness=0.85)
+                yield Problem(pool.origin, f"pool {pool.name}: EC2 had no type {name} on {as_of}{hint}")
+
+
+def _named(pool: Pool) -> list[str]:
+    if pool.is_group:
+        return list(pool.instance_types)
+    wanted = [each for each in pool.requirements if each.key == TYPE and each.operator == "In"]
+    return [name for each in wanted for name in each.values or ()]
+
+
+def _not_sold_so(cluster: Cluster) -> Iterator[Problem]:
+    for pool in gpu_groups(cluster):
+        for row in [catalogue()[name] for name in gpu_types(pool)]:
+            for capacity in pool.capacity_types:
+                if capacity not in row.purchase_options:
+                    sold = ", ".join(row.purchase_options)
+                    yield Problem(
+                        pool.origin, f"pool {pool.name}: {row.name} is not sold as {capacity}, only as {sold}"
+                    )
+
+
+RULES = (
+    Rule(
+        id="GPU004",
+        severity="error",
+        title="Retired instance type",
+        why="EC2 no longer sells it, or no current image has a driver for its GPU.",
+        source="awslabs/amazon-eks-ami v20260724 templates/al2023/provisioners/install-nvidia-driver.sh",
+        fix="Use a type of a current family.",
+        causes=("A6",),
+        check=_retired,
+    ),
+    Rule(
+        id="GPU005",
+        severity="warning",
+        title="Instance type that nobody knows",
+        why="EKS refuses the node group, and Karpenter ignores the name; a type newer than this list is fine.",
+        source="https://docs.aws.amazon.com/ec2/latest/instancetypes/ac.html",
+        fix="Correct the name; 'gpu-constructs instances' lists the types.",
+        causes=("P003",),
+        check=_unknown,
+    ),
+    Rule(
+        id="GPU024",
+        severity="error",
+        title="Instance type that is not sold that way",
+        why="Each launch fails, whatever the quota is.",
+        source="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-capacity-blocks.html",
+        fix="Set the CapacityType that EC2 sells it with; UltraServers need a Capacity Block.",
+        causes=("A13", "P040"),
+        check=_not_sold_so,
+    ),
+)
+
+OUT_OF_REACH = (
+    OutOfReach(
+        "A4",
+        "EC2 does not offer the type in one of the Availability Zones of the pool.",
+        "Which zone offers what changes from month to month and, by zone name, from account to account; "
+        "ec2:DescribeInstanceTypeOfferings says it.",
+    ),
+    OutOfReach(
+        "A5",
+        "EC2 does not offer the type in the Region.",
+        "The catalogue holds the types of all Regions together; ec2:DescribeInstanceTypeOfferings says it.",
+    ),
+)

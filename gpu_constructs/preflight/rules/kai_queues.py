@@ -1,0 +1,115 @@
+"""Pods of KAI Scheduler that it never places."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpu_constructs.preflight.model import GPU, Cluster, Object, Workload
+from gpu_constructs.preflight.nodes import sees_software
+from gpu_constructs.preflight.pod_size import pod_requests
+from gpu_constructs.preflight.rules.rule import OutOfReach, Problem, Rule
+from gpu_constructs.preflight.unknown import Unknown, dig, is_true, known_text
+
+_SCHEDULER = "kai-scheduler"
+_QUEUE = "kai.scheduler/queue"
+_PARTS = ("gpu-fraction", "gpu-memory")
+# The chart makes two queues of its own.
+# Source: kai-scheduler/KAI-Scheduler v0.17.0 deployments/kai-scheduler/values.yaml
+_DEFAULT_QUEUE, _DEFAULT_PARENT = "default-queue", "default-parent-queue"
+_DOCUMENTED = "https://github.com/kai-scheduler/KAI-Scheduler/tree/v0.17.0/docs"
+
+
+def _queue_of(workload: Workload) -> str | None:
+    return known_text(workload.labels.get(_QUEUE)) or known_text(workload.owner.labels.get(_QUEUE))
+
+
+def _queues(cluster: Cluster) -> list[Object]:
+    return [each for each in cluster.of_kind("Queue") if each.group == "scheduling.run.ai"]
+
+
+def _of_kai(cluster: Cluster) -> list[tuple[Workload, str]]:
+    named = [(each, _queue_of(each)) for each in cluster.workloads if each.pod.get("schedulerName") == _SCHEDULER]
+    return [(each, queue) for each, queue in named if queue]
+
+
+def _no_leaf(cluster: Cluster) -> Iterator[Problem]:
+    queues = _queues(cluster)
+    names = {each.name for each in queues} | {_DEFAULT_QUEUE, _DEFAULT_PARENT}
+    parents = {known_text(each.spec.get("parentQueue")) for each in queues} | {_DEFAULT_PARENT}
+    for workload, queue in _of_kai(cluster):
+        if queue in parents:
+            yield Problem(workload.origin, f"{workload.name}: queue {queue} has queues of its own and takes no pods")
+        elif queue not in names and (queues or sees_software(cluster)):
+            message = f"{workload.name}: nothing defines queue {queue} of KAI Scheduler"
+            yield Problem(workload.origin, message, unknown=not sees_software(cluster))
+
+
+def _orphans(cluster: Cluster) -> Iterator[Problem]:
+    queues = _queues(cluster)
+    names = {each.name for each in queues} | {_DEFAULT_PARENT}
+    for each in queues:
+        parent = known_text(each.spec.get("parentQueue"))
+        if parent and parent not in names:
+            message = f"Queue {each.name}: nothing defines its parent {parent}"
+            yield Problem(each.origin, message, unknown=not sees_software(cluster))
+
+
+def _queue_problems(cluster: Cluster) -> Iterator[Problem]:
+    yield from _no_leaf(cluster)
+    yield from _orphans(cluster)
+
+
+def _other_scheduler(cluster: Cluster) -> Iterator[Problem]:
+    for each in cluster.workloads:
+        queue, scheduler = _queue_of(each), each.pod.get("schedulerName")
+        if queue and scheduler != _SCHEDULER and not isinstance(scheduler, Unknown):
+            name = known_text(scheduler) or "the default scheduler"
+            yield Problem(each.origin, f"{each.name}: is in queue {queue} of KAI Scheduler, but {name} places it")
+
+
+def _parts(cluster: Cluster) -> Iterator[Problem]:
+    chart = cluster.chart(_SCHEDULER)
+    sharing = dig(dict(chart.values), "global", "gpuSharing") if chart else True
+    for each in cluster.workloads:
+        asked = next((name for name in _PARTS if name in each.annotations), None)
+        if asked is None or each.pod.get("schedulerName") != _SCHEDULER:
+            continue
+        if pod_requests(each.pod).get(GPU):
+            yield Problem(each.origin, f"{each.name}: asks for {asked} and for whole {GPU} at once")
+        elif not is_true(sharing) and not isinstance(sharing, Unknown):
+            yield Problem(each.origin, f"{each.name}: asks for {asked}, and the chart has global.gpuSharing off")
+
+
+RULES = (
+    Rule(
+        id="GPU210",
+        severity="error",
+        title="Queue of KAI Scheduler that takes no pods",
+        why="KAI Scheduler passes over jobs whose queue, or whose queue's parent, does not exist, or is no leaf.",
+        source=f"{_DOCUMENTED}/queues",
+        fix="Name a queue that exists, has a parent that exists, and has no queues below it.",
+        causes=("Q3",),
+        check=_queue_problems,
+    ),
+    Rule(
+        id="GPU211",
+        severity="warning",
+        title="Queue of KAI Scheduler on a pod of another scheduler",
+        why="The other scheduler knows no queues: the pod takes GPUs that KAI Scheduler counts for its queues.",
+        source=f"{_DOCUMENTED}/quickstart",
+        fix="Set schedulerName: kai-scheduler in the pod.",
+        causes=("Q4",),
+        check=_other_scheduler,
+    ),
+    Rule(
+        id="GPU212",
+        severity="error",
+        title="Part of a GPU that KAI Scheduler refuses",
+        why="Its webhook refuses a pod that asks for a part and for whole GPUs, or for a part while sharing is off.",
+        source=f"{_DOCUMENTED}/gpu-sharing",
+        fix="Remove nvidia.com/gpu from the pod's limits, and set global.gpuSharing: true in the chart.",
+        causes=("Q5",),
+        check=_parts,
+    ),
+)
+OUT_OF_REACH: tuple[OutOfReach, ...] = ()

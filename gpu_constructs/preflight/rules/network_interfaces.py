@@ -1,0 +1,176 @@
+"""Network interfaces and security groups of launch templates."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from gpu_constructs.hardware.catalogue import InstanceType, catalogue
+from gpu_constructs.preflight.launch import gpu_groups, interfaces, is_given, launched_groups
+from gpu_constructs.preflight.model import Cluster, Pool
+from gpu_constructs.preflight.nodes import gpu_types
+from gpu_constructs.preflight.rules.rule import Problem, Rule
+from gpu_constructs.preflight.unknown import Unknown, dig, is_true, items, known_number, known_text
+
+_EFA = "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-acc-inst-types.html"
+_GROUP = "AWS::EC2::SecurityGroup"
+_RULES = ("AWS::EC2::SecurityGroupIngress", "AWS::EC2::SecurityGroupEgress", _GROUP)
+
+
+def _groups_twice(cluster: Cluster) -> Iterator[Problem]:
+    for pool in launched_groups(cluster):
+        names = [name for name in ("SecurityGroupIds", "SecurityGroups") if is_given(pool.launch.get(name))]
+        if names and interfaces(pool):
+            message = f"pool {pool.name}: {' and '.join(names)} beside network interfaces in the launch template"
+            yield Problem(pool.origin, message)
+
+
+def _outside_cluster(cluster: Cluster) -> Iterator[Problem]:
+    for pool in launched_groups(cluster) if cluster.resource else []:
+        groups = _security_groups(pool)
+        if groups and all(_is_own(each, cluster) for each in groups) and not _are_let_in(groups, cluster):
+            names = ", ".join(str(each) for each in groups)
+            yield Problem(
+                pool.origin, f"pool {pool.name}: its nodes are in {names}, not in the cluster's security group"
+            )
+
+
+def _security_groups(pool: Pool) -> list[Any]:
+    found = [*items(pool.launch.get("SecurityGroupIds"))]
+    for each in interfaces(pool):
+        found += items(each.get("Groups"))
+    return list(dict.fromkeys(each for each in found if isinstance(each, (str, Unknown))))
+
+
+def _is_own(group: Any, cluster: Cluster) -> bool:
+    """Whether a security group is certainly not the one that EKS makes with the cluster."""
+    if isinstance(group, str):
+        return True
+    resource = cluster.resources.get(group.resource or "")
+    return resource is not None and resource.type == _GROUP
+
+
+def _are_let_in(groups: list[Any], cluster: Cluster) -> bool:
+    """Whether the control plane has one of the groups, or a rule joins it with a group of the control plane."""
+    resource = cluster.resource
+    given = items(dig(dict(resource.properties), "ResourcesVpcConfig", "SecurityGroupIds")) if resource else []
+    plane = [str(each) for each in given] + [f"${{{resource.key}." if resource else ""]
+    if any(str(each) in plane for each in groups):
+        return True
+    rules = [
+        json.dumps(dict(each.properties), default=str) + each.ref().expression for each in cluster.resources_of(*_RULES)
+    ]
+    mine = [str(each).rstrip("}").partition(".")[0] for each in groups]
+    theirs = [each.rstrip("}").partition(".GroupId")[0] for each in plane]
+    return any(_names(rule, mine) and _names(rule, theirs) for rule in rules)
+
+
+def _names(rule: str, groups: list[str]) -> bool:
+    return any(each in rule for each in groups)
+
+
+def _public_address(cluster: Cluster) -> Iterator[Problem]:
+    for pool in launched_groups(cluster):
+        cards = interfaces(pool)
+        if len(cards) > 1 and any(is_true(each.get("AssociatePublicIpAddress")) for each in cards):
+            yield Problem(pool.origin, f"pool {pool.name}: a public address and {len(cards)} network interfaces")
+
+
+def _public_subnet(cluster: Cluster) -> Iterator[Problem]:
+    for pool in launched_groups(cluster):
+        public = [str(each) for each in pool.subnets if _gives_addresses(each, cluster)]
+        cards = len(interfaces(pool))
+        if cards > 1 and public:
+            message = f"pool {pool.name}: nodes with {cards} network interfaces in public subnets, {', '.join(public)}"
+            yield Problem(pool.origin, message)
+
+
+def _gives_addresses(subnet: Any, cluster: Cluster) -> bool:
+    resource = cluster.resources.get(subnet.resource or "") if isinstance(subnet, Unknown) else None
+    return resource is not None and is_true(resource.properties.get("MapPublicIpOnLaunch"))
+
+
+def _misplaced(cluster: Cluster) -> Iterator[Problem]:
+    for pool in gpu_groups(cluster):
+        for row in (catalogue()[name] for name in gpu_types(pool)):
+            why = _why_not(pool, row)
+            if why:
+                yield Problem(pool.origin, f"pool {pool.name}: {row.name} {why}")
+
+
+def _why_not(pool: Pool, row: InstanceType) -> str | None:
+    asked = [each for each in interfaces(pool) if known_text(each.get("InterfaceType")) in ("efa", "efa-only")]
+    if not asked:
+        return None
+    if row.max_efa == 0:
+        return "has no EFA"
+    if row.max_efa is not None and len(asked) > row.max_efa:
+        return f"takes {row.max_efa} EFA interfaces, the launch template has {len(asked)}"
+    return next((why for each in asked if (why := _why_not_there(each, row))), None)
+
+
+def _why_not_there(interface: dict[str, Any], row: InstanceType) -> str | None:
+    index = known_number(interface.get("NetworkCardIndex", 0))
+    card = next((each for each in row.network_cards if each.index == index), None)
+    if index is None or not row.network_cards:
+        return None
+    if card is None:
+        return f"has no network card {index}"
+    kind = interface["InterfaceType"]
+    return f"takes no {kind} on network card {index}" if card.types and kind not in card.types else None
+
+
+RULES = (
+    Rule(
+        id="GPU044",
+        severity="error",
+        title="Security groups of the instance beside network interfaces",
+        why="EC2 takes security groups in one place and refuses the launch.",
+        source="https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_RequestLaunchTemplateData.html",
+        fix="Name the groups in Groups of each network interface only.",
+        causes=("B5",),
+        check=_groups_twice,
+    ),
+    Rule(
+        id="GPU045",
+        severity="warning",
+        title="Nodes outside the cluster's security group",
+        why="With security groups of its own a launch template does not get the cluster's, and the node cannot join.",
+        source="https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html",
+        fix="Add the cluster's ClusterSecurityGroupId to the groups of the launch template.",
+        causes=("B6",),
+        check=_outside_cluster,
+    ),
+    Rule(
+        id="GPU046",
+        severity="error",
+        title="Public address on an instance with several network interfaces",
+        why="EC2 gives a public address only at the launch of one interface and refuses others.",
+        source="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/using-instance-addressing.html",
+        fix="Remove AssociatePublicIpAddress and use private subnets with a NAT gateway or endpoints.",
+        causes=("B7",),
+        check=_public_address,
+    ),
+    Rule(
+        id="GPU047",
+        severity="warning",
+        title="Several network interfaces in a public subnet",
+        why="Such an instance gets no public address, so that it has no way to the cluster, to images or to AWS.",
+        source="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/using-instance-addressing.html",
+        fix="Use private subnets with a NAT gateway or endpoints.",
+        causes=("B7",),
+        check=_public_subnet,
+    ),
+    Rule(
+        id="GPU054",
+        severity="error",
+        title="EFA interface where the instance type takes none",
+        why="EC2 refuses the launch; of several types each must take every interface of the launch template.",
+        source=_EFA,
+        fix="Give each group one type, and interfaces as EC2's table for that type has them.",
+        causes=("B19", "B20", "P034"),
+        check=_misplaced,
+    ),
+)
+OUT_OF_REACH = ()

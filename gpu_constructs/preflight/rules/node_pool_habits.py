@@ -1,0 +1,159 @@
+"""NodePools that give other nodes than meant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpu_constructs.hardware.catalogue import InstanceType, catalogue
+from gpu_constructs.preflight.model import GPU, GPU_TAINT, Cluster, Pool
+from gpu_constructs.preflight.node_selection import selection
+from gpu_constructs.preflight.nodes import gpu_types, minor, sees_software
+from gpu_constructs.preflight.quantity import MIB, show
+from gpu_constructs.preflight.rules.rule import OutOfReach, Problem, Rule
+
+_KARPENTER, _AUTO = "karpenter.k8s.aws/", "eks.amazonaws.com/instance-"
+# Karpenter counts the memory of a type without what the hypervisor may keep.
+_MEMORY = 0.925
+# From Kubernetes minor on, the least Karpenter.
+# Source: https://karpenter.sh/v1.15/upgrading/compatibility/
+_LEAST = {31: (1, 0), 32: (1, 2), 33: (1, 5), 34: (1, 6), 35: (1, 9), 36: (1, 13), 37: (1, 15)}
+_CHOOSES = ("instance-gpu-name", "instance-gpu-memory", "instance-family", "instance-type", "nodepool")
+_SPREAD = 2
+
+
+def _rows(pool: Pool) -> list[InstanceType]:
+    return [catalogue()[name] for name in gpu_types(pool)]
+
+
+def _bound(cluster: Cluster) -> Iterator[Problem]:
+    for pool in cluster.gpu_pools:
+        gpus = pool.limits.get(GPU)
+        if not gpus or pool.is_group:
+            continue
+        for model in dict.fromkeys(row.gpu_model for row in _rows(pool)):
+            rows = [row for row in _rows(pool) if row.gpu_model == model and 0 < row.ec2_gpus <= gpus]
+            reached = [(_nodes(pool, row) * row.ec2_gpus, row) for row in rows if _nodes(pool, row) is not None]
+            best = max(reached, key=lambda each: each[0], default=None)
+            if best is not None and len(reached) == len(rows) and best[0] < gpus // best[1].ec2_gpus * best[1].ec2_gpus:
+                yield Problem(pool.origin, _bound_text(pool, best[1], best[0], gpus))
+
+
+def _nodes(pool: Pool, row: InstanceType) -> int:
+    """Return how many nodes of a type the limits of CPU and memory allow."""
+    figures = ((pool.limits.get("cpu"), (row.vcpus or 0) * 1000), (pool.limits.get("memory"), _memory(row)))
+    counts = [limit // figure for limit, figure in figures if limit is not None and figure]
+    return min(counts, default=10**9)
+
+
+def _memory(row: InstanceType) -> int:
+    return int((row.memory_mib or 0) * _MEMORY) * MIB
+
+
+def _bound_text(pool: Pool, row: InstanceType, reached: int, gpus: int) -> str:
+    shown = " and ".join(f"{show(name, pool.limits[name])} {name}" for name in ("cpu", "memory") if name in pool.limits)
+    return f"pool {pool.name}: limits {shown} allow {reached} of its {gpus} GPUs, as {row.name}"
+
+
+def _mixed(cluster: Cluster) -> Iterator[Problem]:
+    for pool in cluster.gpu_pools:
+        if pool.is_group or not _is_for_gpus(pool) or _chosen(cluster):
+            continue
+        sizes = {row.gpu_model: row.gpu_memory_mib for row in _rows(pool) if row.gpu_memory_mib}
+        least, most = (
+            min(sizes, key=lambda each: sizes[each], default=""),
+            max(sizes, key=lambda each: sizes[each], default=""),
+        )
+        if sizes and sizes[most] >= _SPREAD * sizes[least]:
+            figures = f"{least} with {round(sizes[least] / 1024)} GiB or {most} with {round(sizes[most] / 1024)} GiB"
+            yield Problem(pool.origin, f"pool {pool.name}: a pod that asks for one GPU gets {figures}")
+
+
+def _is_for_gpus(pool: Pool) -> bool:
+    """Whether whoever wrote the pool meant GPUs, and not just every instance type."""
+    tainted = any(taint.key == GPU_TAINT for taint in pool.taints)
+    return tainted or any("instance-gpu-" in each.key for each in pool.requirements)
+
+
+def _chosen(cluster: Cluster) -> bool:
+    """Whether every pod with GPUs says which it takes."""
+    asking = [each for each in cluster.workloads if each.asks_for_gpu]
+    return bool(asking) and all(_chooses(selection(each.pod)) for each in asking)
+
+
+def _chooses(chosen: object) -> bool:
+    keys = [each.key for each in getattr(chosen, "selector", ())]
+    keys += [each.key for term in getattr(chosen, "terms", None) or () for each in term.labels]
+    return any(key.endswith(_CHOOSES) or key.endswith("/pool") for key in keys)
+
+
+def _other_labels(cluster: Cluster) -> Iterator[Problem]:
+    for pool in cluster.pools:
+        foreign = {"auto-mode": _KARPENTER, "karpenter": _AUTO}.get(pool.kind)
+        keys = [each.key for each in pool.requirements if foreign and each.key.startswith(foreign)]
+        if keys:
+            who = "EKS Auto Mode" if pool.kind == "auto-mode" else "Karpenter"
+            yield Problem(pool.origin, f"pool {pool.name}: {who} knows no label {', '.join(keys)}")
+        elif pool.kind == "karpenter" and cluster.auto_mode and _runs_no_karpenter(cluster):
+            yield Problem(
+                pool.origin, f"pool {pool.name}: its class is Karpenter's EC2NodeClass, EKS Auto Mode runs here"
+            )
+
+
+def _runs_no_karpenter(cluster: Cluster) -> bool:
+    return sees_software(cluster) and cluster.autoscaler("karpenter") is None
+
+
+def _old_karpenter(cluster: Cluster) -> Iterator[Problem]:
+    karpenter = cluster.autoscaler("karpenter")
+    least = _LEAST.get(minor(cluster.version)[1]) if cluster.version else None
+    if karpenter and karpenter.version and least and (0, 0) < minor(karpenter.version) < least:
+        message = (
+            f"Karpenter {karpenter.version} on Kubernetes {cluster.version}, which needs {least[0]}.{least[1]} or later"
+        )
+        yield Problem(karpenter.origin, message)
+
+
+RULES = (
+    Rule(
+        id="GPU256",
+        severity="warning",
+        title="NodePool whose CPU or memory limit stops before its GPUs",
+        why="Karpenter leaves out every type that is larger than what is left of any limit, so the GPUs are never made.",
+        source="kubernetes-sigs/karpenter v1.14.1 pkg/controllers/provisioning/scheduling/scheduler.go",
+        fix="Limit nvidia.com/gpu only, or raise cpu and memory to what so many nodes have.",
+        causes=("W4.3", "W4.4"),
+        check=_bound,
+    ),
+    Rule(
+        id="GPU257",
+        severity="warning",
+        title="NodePool with GPUs that are not alike",
+        why="nvidia.com/gpu: 1 takes whichever is cheapest and there: too small for the model, or far too dear.",
+        source="https://karpenter.sh/v1.14/reference/instance-types/",
+        fix="Make a NodePool for each model, or let pods select instance-gpu-name.",
+        causes=("W4.5",),
+        check=_mixed,
+    ),
+    Rule(
+        id="GPU258",
+        severity="error",
+        title="NodePool in the words of the other Karpenter",
+        why="EKS Auto Mode and Karpenter have labels and classes of their own; the pool makes no GPU nodes.",
+        source="https://docs.aws.amazon.com/eks/latest/userguide/create-node-pool.html",
+        fix="Write eks.amazonaws.com/instance-* and NodeClass for Auto Mode, karpenter.k8s.aws/* and EC2NodeClass for "
+        "Karpenter.",
+        causes=("W4.8",),
+        check=_other_labels,
+    ),
+    Rule(
+        id="GPU259",
+        severity="warning",
+        title="Karpenter that is older than the cluster allows",
+        why="It was not made for this Kubernetes: it may find no image, or fail on fields it does not know.",
+        source="https://karpenter.sh/v1.15/upgrading/compatibility/",
+        fix="Upgrade Karpenter before the cluster.",
+        causes=("W4.2",),
+        check=_old_karpenter,
+    ),
+)
+OUT_OF_REACH: tuple[OutOfReach, ...] = ()

@@ -1,0 +1,301 @@
+"""Measurements of GPUs by which pods are not scaled as meant."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from gpu_constructs.preflight.answer import Answer
+from gpu_constructs.preflight.model import GPU, Cluster, Origin, Workload
+from gpu_constructs.preflight.nodes import NodeToBe, nodes_to_be, sees_software
+from gpu_constructs.preflight.pod_size import pod_requests
+from gpu_constructs.preflight.rules.exporters import exporters, operator_exports
+from gpu_constructs.preflight.rules.rule import OutOfReach, Problem, Rule
+from gpu_constructs.preflight.scalers import SCALED_OBJECT, Signal, adapter_rules, signals, target_of
+from gpu_constructs.preflight.scheduling import Scheduler
+from gpu_constructs.preflight.unknown import dig, known_number, known_text, mapping, mappings
+
+_COUNTERS = "NVIDIA/dcgm-exporter 4.5.3-4.8.2 etc/default-counters.csv"
+_KEDA = "https://keda.sh/docs/2.20/scalers/prometheus/"
+_SCALED = "https://keda.sh/docs/2.20/reference/scaledobject-spec/"
+_FIELD = re.compile(r"\bDCGM_(?:FI|EXP)_[A-Z0-9_]+")
+_PERCENT = re.compile(r"DCGM_FI_DEV_(?:GPU|MEM_COPY|ENC|DEC)_UTIL")
+_RATIO = re.compile(r"DCGM_FI_PROF_(?:GR_ENGINE|SM|DRAM|PIPE_\w+)_(?:ACTIVE|OCCUPANCY)")
+_MEMORY = "DCGM_FI_DEV_FB_"
+# Labels of the pod that uses a GPU, as a query would name them where they are not renamed.
+_PLAIN_LABEL = re.compile(
+    r"(?<![\w.])(?:pod|namespace|container)\s*(?:=~|!=|!~|=)|\bby\s*\([^)]*(?<!\w)(?:pod|container)\b"
+)
+_RENAMED_LABEL = re.compile(r"\bexported_(?:pod|namespace|container)\b")
+_ONE = 1000
+# A pod has at most eight GPUs here, whose ratios may be summed.
+_MOST_RATIO = 8 * _ONE
+_SERVERS = ("vllm", "text-generation-inference", "tritonserver", "sglang")
+_ON = frozenset(
+    f"DCGM_FI_{name}"
+    for name in (
+        "DEV_SM_CLOCK DEV_MEM_CLOCK DEV_MEMORY_TEMP DEV_GPU_TEMP DEV_POWER_USAGE DEV_TOTAL_ENERGY_CONSUMPTION "
+        "DEV_PCIE_REPLAY_COUNTER DEV_GPU_UTIL DEV_MEM_COPY_UTIL DEV_ENC_UTIL DEV_DEC_UTIL DEV_XID_ERRORS "
+        "DEV_FB_FREE DEV_FB_USED DEV_FB_RESERVED DEV_NVLINK_BANDWIDTH_TOTAL DEV_VGPU_LICENSE_STATUS "
+        "DEV_UNCORRECTABLE_REMAPPED_ROWS DEV_CORRECTABLE_REMAPPED_ROWS DEV_ROW_REMAP_FAILURE PROF_GR_ENGINE_ACTIVE "
+        "PROF_PIPE_TENSOR_ACTIVE PROF_DRAM_ACTIVE PROF_PCIE_TX_BYTES PROF_PCIE_RX_BYTES DRIVER_VERSION"
+    ).split()
+)
+
+
+def _of_gpus(cluster: Cluster) -> Iterator[Signal]:
+    return (each for each in signals(cluster) if "DCGM_" in each.meaning)
+
+
+def _keeps_labels(cluster: Cluster) -> bool | None:
+    """Return whether the labels of DCGM's series survive the scrape, ``None`` where it cannot be told or differs."""
+    answers = set()
+    for chart, path in (("dcgm-exporter", ()), ("gpu-operator", ("dcgmExporter",))):
+        release = cluster.chart(chart)
+        monitor = mapping(dig(dict(release.values), *path, "serviceMonitor")) if release else {}
+        if release and monitor.get("enabled", chart == "dcgm-exporter") is True:
+            answers.add(_answer(monitor))
+    for each in cluster.of_kind("ServiceMonitor", "PodMonitor"):
+        if "dcgm" in f"{each.name} {each.spec.get('selector')}":
+            ends = mappings(each.spec.get("endpoints")) + mappings(each.spec.get("podMetricsEndpoints"))
+            answers |= {_answer(end) for end in ends}
+    return answers.pop() if len(answers) == 1 else None
+
+
+def _answer(endpoint: dict[str, object]) -> bool | None:
+    value = endpoint.get("honorLabels", False)
+    plain = not endpoint.get("metricRelabelings") and not endpoint.get("relabelings")
+    return value if isinstance(value, bool) and plain else None
+
+
+def _renamed(cluster: Cluster) -> Iterator[Problem]:
+    kept = _keeps_labels(cluster)
+    if kept is None:
+        return
+    wrong, other = (_RENAMED_LABEL, _PLAIN_LABEL) if kept else (_PLAIN_LABEL, _RENAMED_LABEL)
+    state = "true: the labels are pod and namespace" if kept else "false: the labels are exported_pod and so on"
+    for place, origin, query in _queries(cluster):
+        found = wrong.search(query)
+        if found and not other.search(query):
+            yield Problem(origin, f"{place}: the query uses {_short(found.group())}, and honorLabels is {state}")
+
+
+def _short(text: str) -> str:
+    return " ".join(text.split())[:40]
+
+
+def _queries(cluster: Cluster) -> Iterator[tuple[str, Origin, str]]:
+    """Yield what reads DCGM's series in order to scale pods."""
+    for each in signals(cluster):
+        if "DCGM_" in each.query:
+            yield each.place, each.scaler.origin, each.query
+    scaled = " ".join(each.query for each in signals(cluster))
+    for rule in cluster.of_kind("PrometheusRule"):
+        for group in mappings(rule.spec.get("groups")):
+            for each in mappings(group.get("rules")):
+                name, query = known_text(each.get("record")), known_text(each.get("expr")) or ""
+                if name and name in scaled and "DCGM_" in query:
+                    yield f"record {name}", rule.origin, query
+    chart = cluster.chart("prometheus-adapter")
+    for each in adapter_rules(cluster):
+        query = known_text(each.get("seriesQuery")) or ""
+        if chart and "DCGM_" in query:
+            mapped = mapping(dig(each, "resources", "overrides"))
+            yield "prometheus-adapter", chart.origin, query + "".join(f" {key}=" for key in mapped)
+
+
+def _units(cluster: Cluster) -> Iterator[Problem]:
+    for each in _of_gpus(cluster):
+        meaning, aimed = each.meaning, each.threshold
+        if aimed is None or "100" in meaning or "/" in meaning or "*" in meaning.replace(".*", ""):
+            continue
+        percent, ratio = _PERCENT.search(meaning), _RATIO.search(meaning)
+        if percent and not ratio and 0 < aimed <= _ONE:
+            yield _unit(each, f"{percent.group()} is 0 to 100")
+        elif ratio and not percent and aimed > _MOST_RATIO:
+            yield _unit(each, f"{ratio.group()} is 0 to 1")
+
+
+def _unit(signal: Signal, range_: str) -> Problem:
+    aimed = f"{(signal.threshold or 0) / _ONE:g}"
+    return Problem(signal.scaler.origin, f"{signal.place}: aims at {aimed}, and {range_}")
+
+
+def _asleep(cluster: Cluster) -> Iterator[Problem]:
+    for each in cluster.of_kind(SCALED_OBJECT):
+        idle = each.spec.get("idleReplicaCount", each.spec.get("minReplicaCount", 0))
+        triggers = [one for one in signals(cluster) if one.scaler is each]
+        if known_number(idle) == 0 and triggers and not each.spec.get("fallback") and all(map(_needs_pods, triggers)):
+            count = "minReplicaCount is 0 unless it is set" if "minReplicaCount" not in each.spec else "scales to 0"
+            message = f"{each.kind} {each.namespace}/{each.name}: {count}, and every trigger measures pods that run"
+            if any("DCGM_" in one.meaning for one in triggers):
+                yield Problem(each.origin, message)
+
+
+def _needs_pods(signal: Signal) -> bool:
+    if signal.kind in ("cpu", "memory"):
+        return True
+    wakes = re.search(r"\bvector\s*\(\s*[1-9]", signal.meaning) or "kube_" in signal.meaning
+    return signal.kind == "prometheus" and "DCGM_" in signal.meaning and not wakes
+
+
+def _shared(cluster: Cluster) -> Iterator[Problem]:
+    scheduler: Scheduler | None = None
+    for each in _of_gpus(cluster):
+        workload = target_of(each.scaler, cluster)
+        if workload is None or "KUBERNETES_VIRTUAL_GPUS" in str([one.pod for one in exporters(cluster)]):
+            continue
+        asked = pod_requests(workload.pod)
+        slices = [name for name in asked if name.startswith("nvidia.com/mig-")]
+        if slices and _PERCENT.search(each.meaning):
+            message = (
+                f"{each.place}: {workload.name} runs on {slices[0]}, of which {_PERCENT.search(each.meaning).group()}"  # type: ignore[union-attr]
+            )
+            yield Problem(each.scaler.origin, f"{message} does not exist; take DCGM_FI_PROF_GR_ENGINE_ACTIVE")
+        elif not slices and "pod" in each.meaning:
+            scheduler = scheduler or Scheduler(cluster)
+            if f"{GPU}.shared" in asked or _on_shares(workload, scheduler):
+                message = f"{each.place}: {workload.name} shares its GPUs, and a shared GPU is counted for one pod only"
+                yield Problem(each.scaler.origin, message)
+
+
+def _on_shares(workload: Workload, scheduler: Scheduler) -> bool:
+    taking = [each.pool for each in scheduler.verdict(workload).pools if each.answer is Answer.YES]
+    nodes = [node for pool in taking for node in nodes_to_be(pool, scheduler.cluster)]
+    return bool(nodes) and all(_is_shared(node) for node in nodes)
+
+
+def _is_shared(node: NodeToBe) -> bool:
+    return node.row is not None and node.most.get(GPU, 0) > node.row.gpus
+
+
+def _full(cluster: Cluster) -> Iterator[Problem]:
+    for each in _of_gpus(cluster):
+        workload = target_of(each.scaler, cluster)
+        images = [known_text(one.get("image")) or "" for one in workload.containers] if workload else []
+        server = next((name for name in _SERVERS if any(name in image for image in images)), None)
+        if server and workload and _MEMORY in each.meaning:
+            yield Problem(each.scaler.origin, f"{each.place}: {server} takes GPU memory at start, used or not")
+
+
+def _averages(cluster: Cluster) -> Iterator[Problem]:
+    for each in _of_gpus(cluster):
+        if each.kind != "prometheus" or not each.per_pod or not each.query:
+            continue
+        query = each.query.strip()
+        if re.match(r"avg\s*(?:\(|by|without)", query):
+            yield Problem(
+                each.scaler.origin, f"{each.place}: the query is an average, which KEDA divides by the threshold"
+            )
+        elif re.match(r"DCGM_\w+\s*(?:\{[^}]*\})?$", query) or re.match(r"(?:sum|max|min)\s+by\b", query):
+            yield Problem(
+                each.scaler.origin, f"{each.place}: the query has a value for each GPU or pod, KEDA takes one"
+            )
+
+
+def _silence(cluster: Cluster) -> Iterator[Problem]:
+    for each in _of_gpus(cluster):
+        if each.kind == "prometheus" and each.null_is_zero and "vector" not in each.query:
+            yield Problem(each.scaler.origin, f"{each.place}: no measurement counts as 0, an exporter that is down too")
+
+
+def _not_exported(cluster: Cluster) -> Iterator[Problem]:
+    if not _exports_defaults(cluster):
+        return
+    for each in _of_gpus(cluster):
+        missing = sorted(set(_FIELD.findall(each.meaning)) - _ON)
+        if missing:
+            yield Problem(each.scaler.origin, f"{each.place}: the exporter does not export {', '.join(missing)}")
+
+
+def _exports_defaults(cluster: Cluster) -> bool:
+    """Whether the only exporter is that of the chart, with its own list of fields."""
+    chart = cluster.chart("dcgm-exporter")
+    if chart is None or operator_exports(cluster) or len(exporters(cluster)) != 1 or not sees_software(cluster):
+        return False
+    return not any(chart.values.get(key) for key in ("customMetrics", "arguments", "extraConfigMapVolumes", "extraEnv"))
+
+
+RULES = (
+    Rule(
+        id="GPU224",
+        severity="warning",
+        title="Query on labels that the scrape renames",
+        why="Without honorLabels, pod and namespace are those of the exporter, so nothing is found for your pods.",
+        source="https://prometheus.io/docs/prometheus/latest/configuration/configuration/#scrape_config",
+        fix="Use exported_pod and exported_namespace, or set honorLabels: true and use pod and namespace.",
+        causes=("S9",),
+        check=_renamed,
+    ),
+    Rule(
+        id="GPU225",
+        severity="warning",
+        title="Threshold in another unit than the metric",
+        why="A share held against percents asks for the most pods at once; percents held against a share never scale.",
+        source=_COUNTERS,
+        fix="Aim at 70 for DCGM_FI_DEV_GPU_UTIL, at 0.7 for DCGM_FI_PROF_*_ACTIVE.",
+        causes=("S10", "W2.7"),
+        check=_units,
+    ),
+    Rule(
+        id="GPU226",
+        severity="error",
+        title="Scaled to zero by a measurement of running pods",
+        why="With no pod there is no GPU in use and no measurement, so KEDA never makes the first pod again.",
+        source=_SCALED,
+        fix="Add a trigger of demand, such as the length of a queue, or set minReplicaCount: 1.",
+        causes=("S11",),
+        check=_asleep,
+    ),
+    Rule(
+        id="GPU228",
+        severity="warning",
+        title="Pods scaled by the use of GPUs that they share",
+        why="DCGM counts a shared GPU for one pod of several, and has no GPU_UTIL of a MIG slice.",
+        source="https://docs.nvidia.com/datacenter/dcgm/latest/gpu-telemetry/dcgm-exporter.html",
+        fix="Scale by demand, such as requests that wait, or take DCGM_FI_PROF_GR_ENGINE_ACTIVE for MIG slices.",
+        causes=("P053", "S10"),
+        check=_shared,
+    ),
+    Rule(
+        id="GPU229",
+        severity="warning",
+        title="Model server scaled by GPU memory",
+        why="It keeps most of the memory whether it has work or not, so the pods go to their most and stay there.",
+        source="https://docs.vllm.ai/en/latest/configuration/conserving_memory/",
+        fix="Scale by requests that wait, e.g. vllm:num_requests_waiting.",
+        causes=("M3",),
+        check=_full,
+    ),
+    Rule(
+        id="GPU230",
+        severity="warning",
+        title="KEDA query that is no sum",
+        why="KEDA makes query / threshold pods: an average asks for one or two whatever the load, several values fail.",
+        source=_KEDA,
+        fix="Sum over the pods, e.g. sum(max by (exported_pod) (...)), or set metricType: Value for an average.",
+        causes=("M4",),
+        check=_averages,
+    ),
+    Rule(
+        id="GPU231",
+        severity="note",
+        title="Missing measurement counts as zero",
+        why="When the exporter or Prometheus is down, KEDA removes the pods that are busy.",
+        source=_KEDA,
+        fix='Set ignoreNullValues: "false" in the trigger.',
+        causes=("M5",),
+        check=_silence,
+    ),
+    Rule(
+        id="GPU236",
+        severity="warning",
+        title="Field that the exporter does not export",
+        why="The series does not exist, so what scales by it never moves.",
+        source=_COUNTERS,
+        fix="Add the field to customMetrics of the chart, beside the default ones, or take a default field.",
+        causes=("W2.8",),
+        check=_not_exported,
+    ),
+)
+OUT_OF_REACH: tuple[OutOfReach, ...] = ()

@@ -1,0 +1,177 @@
+"""GPUs shared in a way that the nodes cannot, or that the device plugin is not told of."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+
+from gpu_constructs.hardware.catalogue import InstanceType, catalogue
+from gpu_constructs.hardware.mig import BOTTLEROCKET_NAMES, PROFILES, SLICES, USUAL_SLICES, compute_slices
+from gpu_constructs.preflight.answer import Answer
+from gpu_constructs.preflight.label_values import LabelValues
+from gpu_constructs.preflight.model import GPU, Cluster, Pool
+from gpu_constructs.preflight.nodes import gpu_types, nodes_to_be, reaches
+from gpu_constructs.preflight.rules.rule import Problem, Rule
+from gpu_constructs.preflight.unknown import Unknown, dig, mapping
+
+_MIG = "https://docs.aws.amazon.com/eks/latest/userguide/device-management-nvidia-mig.html"
+_LABEL = "nvidia.com/mig.config"
+_PLUGIN_LABEL = "nvidia.com/device-plugin.config"
+_MADE_BY_SCRIPT = re.compile(r"nvidia-smi\s+mig\b[^\n;|&]*?-cgi\s+([0-9a-z.,+]{1,400})")
+_PROFILE = re.compile(r"(\d)g\.\d+gb(\+me)?")
+# A geometry of the GPU Operator that has several profiles.
+_BALANCED = "all-balanced"
+# Slices of compute that Bottlerocket takes instead of a profile.
+_COUNTS = ("1", "2", "3", "4", "7")
+
+
+def _label(pool: Pool, key: str) -> str | None:
+    value = pool.labels.get(key)
+    return value.only if isinstance(value, LabelValues) else None
+
+
+def _bottlerocket(pool: Pool) -> dict[str, object]:
+    plugin = mapping(dig(dict(pool.user_data.settings), "kubelet-device-plugins", "nvidia"))
+    return plugin if plugin.get("device-partitioning-strategy") == "mig" else {}
+
+
+def _by_script(pool: Pool) -> Counter[str] | None:
+    """Return the instances that user data makes on each GPU, ``None`` when it makes none."""
+    found = next((hit for each in pool.user_data.scripts if (hit := _MADE_BY_SCRIPT.search(each))), None)
+    return Counter(found.group(1).split(",")) if found else None
+
+
+def _is_partitioned(pool: Pool) -> bool:
+    named = _label(pool, _LABEL)
+    return bool(_bottlerocket(pool) or _by_script(pool) or (named and named != "all-disabled"))
+
+
+def _impossible(cluster: Cluster) -> Iterator[Problem]:
+    for pool in cluster.gpu_pools:
+        if pool.kind == "auto-mode" or not _is_partitioned(pool):
+            continue
+        rows = [catalogue()[each] for each in gpu_types(pool)]
+        unable = [each.name for each in rows if not each.mig]
+        if unable:
+            message = f"pool {pool.name}: GPUs of {', '.join(unable[:4])} cannot be partitioned with MIG"
+            yield Problem(pool.origin, message)
+            continue
+        for text in dict.fromkeys(text for each in rows for text in _misfits(pool, each, cluster)):
+            yield Problem(pool.origin, f"pool {pool.name}: {text}")
+
+
+def _misfits(pool: Pool, row: InstanceType, cluster: Cluster) -> Iterator[str]:
+    profiles = PROFILES.get(row.family)
+    if profiles is None:
+        return
+    known = ", ".join(profiles)
+    for name, count in (_by_script(pool) or Counter[str]()).items():
+        if _PROFILE.fullmatch(name) and count > profiles.get(name, 0):
+            most = profiles.get(name, 0)
+            yield f"a GPU of {row.name} has room for {most} instances {name}, not {count}; it has {known}"
+    taken = sum(compute_slices(name) * count for name, count in (_by_script(pool) or {}).items() if "g." in name)
+    if taken > SLICES.get(row.family, USUAL_SLICES):
+        yield f"a GPU of {row.name} has {SLICES.get(row.family, USUAL_SLICES)} slices of compute, not {taken}"
+    labelled = (_label(pool, _LABEL) or "").removeprefix("all-").replace(".me", "+me")
+    if _PROFILE.fullmatch(labelled) and labelled not in profiles and not _has_own_geometries(cluster):
+        yield f"{row.name} has no profile {labelled}; it has {known}"
+    yield from _bottlerocket_misfits(pool, row, known)
+
+
+def _bottlerocket_misfits(pool: Pool, row: InstanceType, known: str) -> Iterator[str]:
+    settings, name = _bottlerocket(pool), BOTTLEROCKET_NAMES.get(row.family)
+    if not settings or name is None:
+        return
+    profile = dig(settings, "mig", "profile", name)
+    if profile is None:
+        yield f"no settings.kubelet-device-plugins.nvidia.mig.profile of {name}, the GPU of {row.name}"
+    elif isinstance(profile, str) and profile not in (*PROFILES[row.family], *_COUNTS):
+        yield f"{row.name} has no profile {profile}; it has {known}"
+
+
+def _has_own_geometries(cluster: Cluster) -> bool:
+    chart = cluster.chart("gpu-operator")
+    return chart is not None and dig(dict(chart.values), "migManager", "config") is not None
+
+
+def _other_strategy(cluster: Cluster) -> Iterator[Problem]:
+    for pool in cluster.gpu_pools:
+        made = _by_script(pool)
+        several = (made is not None and len(made) > 1) or _label(pool, _LABEL) == _BALANCED
+        if not _is_partitioned(pool) or _bottlerocket(pool):
+            continue
+        for daemon in cluster.daemon_sets:
+            if GPU not in daemon.advertises or reaches(daemon, pool, cluster) is not Answer.YES:
+                continue
+            strategy = (
+                None if isinstance(daemon.config, Unknown) else dig(daemon.config, "flags", "migStrategy") or "none"
+            )
+            if strategy == "none":
+                message = f"{daemon.name} has migStrategy none and hands out partitioned GPUs whole"
+                yield Problem(pool.origin, f"pool {pool.name}: {message}")
+            elif strategy == "single" and several:
+                message = f"{daemon.name} has migStrategy single, and its GPUs have several profiles"
+                yield Problem(pool.origin, f"pool {pool.name}: {message}")
+
+
+def _on_auto_mode(cluster: Cluster) -> Iterator[Problem]:
+    for pool in cluster.gpu_pools:
+        asked = [each for each in (_LABEL, _PLUGIN_LABEL) if pool.kind == "auto-mode" and each in pool.labels]
+        if asked:
+            yield Problem(pool.origin, f"pool {pool.name}: EKS Auto Mode does nothing about {' and '.join(asked)}")
+
+
+def _more_shares_than_pods(cluster: Cluster) -> Iterator[Problem]:
+    for pool in cluster.gpu_pools:
+        for node in nodes_to_be(pool, cluster):
+            shares = sum(amount for name, amount in node.most.items() if name.startswith("nvidia.com/"))
+            places = node.most.get("pods")
+            if places is not None and node.row and shares > max(places, node.row.gpus):
+                message = f"pool {pool.name}: {node.instance_type} offers {shares} shares and takes {places} pods"
+                yield Problem(pool.origin, message)
+
+
+RULES = (
+    Rule(
+        id="GPU013",
+        severity="error",
+        title="GPUs that cannot be partitioned so",
+        why="The partition fails at boot; the slices that pods ask for are never advertised.",
+        source=_MIG,
+        fix="Choose a profile of the instance type, or a type whose GPUs can be partitioned.",
+        causes=("D11", "P052"),
+        check=_impossible,
+    ),
+    Rule(
+        id="GPU015",
+        severity="error",
+        title="MIG strategy that does not go with the partition",
+        why="The plugin then advertises no GPU at all, or a whole one that no container can use.",
+        source="https://github.com/NVIDIA/k8s-device-plugin/blob/v0.20.0/README.md",
+        fix="Set migStrategy to mixed, or to single when every GPU of the node has one and the same profile.",
+        causes=("D10",),
+        check=_other_strategy,
+    ),
+    Rule(
+        id="GPU016",
+        severity="warning",
+        title="Sharing asked of EKS Auto Mode",
+        why="Auto Mode hands out whole GPUs only; pods that ask for shares or slices stay Pending.",
+        source=_MIG,
+        fix="Share GPUs in a node group or with Karpenter, and let Auto Mode have the pods that want a whole one.",
+        causes=("D19", "P050"),
+        check=_on_auto_mode,
+    ),
+    Rule(
+        id="GPU112",
+        severity="warning",
+        title="More shares of GPUs than places for pods",
+        why="The node is full of pods before its shares are used; an autoscaler that assumes 110 pods makes no other.",
+        source="https://docs.aws.amazon.com/eks/latest/userguide/choosing-instance-type.html",
+        fix="Raise maxPods, with prefix delegation of the network plugin, or make fewer shares.",
+        causes=("H14",),
+        check=_more_shares_than_pods,
+    ),
+)
+OUT_OF_REACH = ()
