@@ -6,15 +6,18 @@ import sys
 
 import aws_cdk as cdk
 
+from gpu_constructs.synth_check import check_gpus
 from stacks.gpu_cluster_stack import GpuClusterStack
 from stacks.options import GpuClusterOptions, PoolOptions
 
 
-def main(groups: int) -> None:
-    """Synthesize the stack."""
+def main(groups: int, *, check: bool = False) -> None:
+    """Synthesize the stack, and judge it where that is asked."""
     pools = tuple(PoolOptions(name=f"gpu{number}", instance_types=("g6.xlarge",)) for number in range(groups))
     app = cdk.App()
     GpuClusterStack(app, "GpuClusterStack", options=GpuClusterOptions(pools=pools))
+    if check:
+        check_gpus(app)
     app.synth()
 
 

@@ -18,27 +18,29 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 OURS, BY_HAND = "benchmarks/library_app.py", "benchmarks/handwritten_app.py"
+CHECKED = "benchmarks/checked_app.py"
 GROWTH = (1, 10, 50, 200)
 
 
 def main() -> None:
-    """Print both tables."""
+    """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=7, help="counted runs of each command")
     runs = parser.parse_args().runs
     with tempfile.TemporaryDirectory(prefix="gpu-constructs-bench-") as folder:
-        against_hand(Path(folder), runs)
+        compare(Path(folder), runs, OURS, BY_HAND, "library / by hand")
+        compare(Path(folder), runs, CHECKED, OURS, "with preflight / without")
         growth(Path(folder), runs)
 
 
-def against_hand(folder: Path, runs: int) -> None:
+def compare(folder: Path, runs: int, ours: str, other: str, title: str) -> None:
     """Compare whole processes, in turn."""
-    commands = [(OURS, 1), (BY_HAND, 1)]
+    commands = [(ours, 1), (other, 1)]
     times = alternate(folder, commands, runs)
-    ratios = [ours / by_hand for ours, by_hand in zip(*times, strict=True)]
+    ratios = [left / right for left, right in zip(*times, strict=True)]
     for (app, _), seconds in zip(commands, times, strict=True):
         print(f"{app:32} median {statistics.median(seconds):5.2f} s, {resources(folder, app, 1)} resources")
-    print(f"library / by hand: median {statistics.median(ratios):.3f}, {min(ratios):.3f} to {max(ratios):.3f}\n")
+    print(f"{title}: median {statistics.median(ratios):.3f}, {min(ratios):.3f} to {max(ratios):.3f}\n")
 
 
 def growth(folder: Path, runs: int) -> None:

@@ -8,6 +8,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from gpu_constructs._version import __version__ as __version__
+
 if TYPE_CHECKING:
     from gpu_constructs.autoscaling.auto_mode_node_pool import AutoModeNodePool
     from gpu_constructs.autoscaling.cluster_autoscaler import ClusterAutoscaler
@@ -56,6 +58,7 @@ if TYPE_CHECKING:
     from gpu_constructs.queueing.kueue import Kueue
     from gpu_constructs.queueing.operators import Dynamo, JobSets, KubeRay, LeaderWorkerSets
     from gpu_constructs.queueing.team_queue import TeamQueue
+    from gpu_constructs.synth_check import check_gpus
     from gpu_constructs.workloads.gpu_deployment import GpuDeployment
     from gpu_constructs.workloads.gpu_job import GpuJob
     from gpu_constructs.workloads.gpu_pod import GpuPod
@@ -63,8 +66,6 @@ if TYPE_CHECKING:
     from gpu_constructs.workloads.mpi_operator import MpiOperator
     from gpu_constructs.workloads.nccl_test import NcclTest
     from gpu_constructs.workloads.smoke_test import GpuSmokeTest
-
-__version__ = "0.1.0"
 
 __all__ = [
     "GPU_TAINT",
@@ -138,6 +139,7 @@ __all__ = [
     "VerticalPodAutoscaler",
     "ZonalNodeGroups",
     "catalogue",
+    "check_gpus",
     "find_instance_types",
     "gpu_vpc",
     "grant_volume_key",
@@ -216,6 +218,7 @@ _MODULES = {
     "VerticalPodAutoscaler": "metrics.rightsizing",
     "ZonalNodeGroups": "nodes.zonal_node_groups",
     "catalogue": "hardware.catalogue",
+    "check_gpus": "synth_check",
     "find_instance_types": "hardware.search",
     "gpu_vpc": "cluster.network",
     "grant_volume_key": "nodes.volume_key",

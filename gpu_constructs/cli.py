@@ -1,20 +1,264 @@
-"""The console script. Its name is taken now; the preflight commands come with the preflight."""
+"""The console script: judges assemblies, templates and manifests before they are deployed.
+
+What a command needs is imported when it runs, so that help is there at once and nothing loads the CDK.
+"""
 
 from __future__ import annotations
 
-import argparse
+import sys
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from gpu_constructs import __version__
+import click
+
+from gpu_constructs import console
+from gpu_constructs._version import __version__
+
+if TYPE_CHECKING:
+    from gpu_constructs.preflight.model import Workload
+
+F = TypeVar("F", bound=Callable[..., Any])
+_PLAIN = ("text", "json", "markdown")
+_WITH_SARIF = ("text", "json", "sarif", "markdown")
+
+
+class _Parameter(click.ParamType[Any]):
+    """``KEY=VALUE``."""
+
+    name = "KEY=VALUE"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
+        key, equals, text = str(value).partition("=")
+        if not key or not equals:
+            self.fail(f"must be KEY=VALUE, got {value!r}", param, ctx)
+        return key, text
+
+
+class _Bound(click.ParamType[Any]):
+    """A figure and how others compare to it."""
+
+    name = "BOUND"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        from gpu_constructs.hardware.capability import Bound
+
+        try:
+            return Bound.parse(str(value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+class _Form(click.Choice[str]):
+    """A format that the command can write."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if value == "sarif" and value not in self.choices:
+            self.fail(
+                f"must be one of {', '.join(self.choices)}, got 'sarif', which is for check and review", param, ctx
+            )
+        return super().convert(value, param, ctx)
+
+
+def _written(*forms: str) -> Callable[[F], F]:
+    """Add the options of what a command writes."""
+
+    def add(command: F) -> F:
+        to = click.option("--output", "-o", metavar="FILE", help="Write to FILE instead of standard output.")
+        form = click.option("--format", "form", type=_Form(forms), default="text", help="How to write it.")
+        return to(form(command))
+
+    return add
+
+
+def _judged(command: F) -> F:
+    """Add the options of what a command reads and of how it ends."""
+    for option in (
+        click.option("--parameter", "parameters", type=_Parameter(), multiple=True, help="Value of a parameter."),
+        click.option("--strict", is_flag=True, help="Fail also where something is known at deployment only."),
+        click.option("--html", metavar="FILE", help="Write a page for browsers to FILE, too."),
+    ):
+        command = option(command)
+    return command
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(__version__, message="%(version)s")
+def cli() -> None:
+    """Judge GPU clusters on EKS before they are deployed.
+
+    Exit codes: 0 clean; 1 an error finding that nobody accepts, a workload that would stay Pending, or with
+    --strict something that is not known; 2 unusable input or usage.
+    """
+
+
+@cli.command()
+@click.argument("paths", nargs=-1, metavar="[PATH]...")
+@_judged
+@_written(*_WITH_SARIF)
+def check(paths: tuple[str, ...], form: str, output: str | None, **options: Any) -> int:
+    """Judge every cluster of PATH by every rule.
+
+    PATH is a cloud assembly, a template, a manifest, a folder of them, or - for standard input; cdk.out where it is
+    left out. Files with acknowledgements may stand among them.
+    """
+    given = console.read(console.paths_or_default(paths), dict(options["parameters"]))
+    from gpu_constructs.preflight.check import check as judge
+    from gpu_constructs.preflight.report.view import check_view
+
+    view = check_view(_usable(judge, given))
+    console.emit(view, form, output)
+    return _end(view, **options)
+
+
+@cli.command()
+@click.argument("paths", nargs=-1, metavar="[PATH]...")
+@click.option("--file", "-f", "files", multiple=True, metavar="WORKLOADS", help="Judge the workloads of this file.")
+@click.option("--cluster", metavar="NAME", help="Judge against this cluster of PATH only.")
+@click.option("--all-pools", is_flag=True, help="Show every pool, not only the five nearest.")
+@_judged
+@_written(*_PLAIN)
+def explain(
+    paths: tuple[str, ...],
+    files: tuple[str, ...],
+    cluster: str | None,
+    all_pools: bool,
+    form: str,
+    output: str | None,
+    **options: Any,
+) -> int:
+    """Say for each workload which pool of PATH gives it nodes, and why the others do not.
+
+    Without -f every workload of PATH that asks for GPUs is judged.
+    """
+    every = tuple(dict.fromkeys((*console.paths_or_default(paths), *files)))
+    given = console.read(every, dict(options["parameters"]))
+    from gpu_constructs.preflight.clusters import clusters
+    from gpu_constructs.preflight.explain import explain as judge
+    from gpu_constructs.preflight.report.view import explain_view
+
+    chosen = [each for each in clusters(given) if cluster in (None, each.name)]
+    if not chosen:
+        names = ", ".join(each.name for each in clusters(given))
+        raise click.UsageError(f"--cluster must be one of {names}, got {cluster!r}")
+    judged = [judge(each, _of_files(each.workloads, files)) for each in chosen]
+    if files and not any(each.verdicts for each in judged):
+        raise click.UsageError(f"{', '.join(files)}: must hold a workload, got none; see 'gpu-constructs explain -h'")
+    view = explain_view(judged, given.problems)
+    console.emit(view, form, output, **_most_pools(form, all_pools))
+    return _end(view, **options)
+
+
+def _most_pools(form: str, all_pools: bool) -> dict[str, Any]:
+    return {"most_pools": None} if form == "text" and all_pools else {}
+
+
+def _of_files(workloads: tuple[Workload, ...], files: tuple[str, ...]) -> list[Workload] | None:
+    """Return the workloads that stand in some files or folders, ``None`` without any."""
+    from pathlib import Path
+
+    from gpu_constructs.preflight.documents import STDIN
+
+    if not files:
+        return None
+    places = {Path("<stdin>" if each == STDIN else each) for each in files}
+    return [each for each in workloads if places & {Path(each.origin.file), *Path(each.origin.file).parents}]
+
+
+@cli.command()
+@click.argument("old")
+@click.argument("new")
+@_judged
+@_written(*_WITH_SARIF)
+def review(old: str, new: str, form: str, output: str | None, **options: Any) -> int:
+    """Say what a change from OLD to NEW means: drained nodes, GPUs, quota, price, workloads, findings."""
+    if old == new == console.STDIN:
+        raise click.UsageError("OLD and NEW must not both be standard input, got '-' twice")
+    before, after = (console.read((path,), dict(options["parameters"])) for path in (old, new))
+    from gpu_constructs.preflight.clusters import clusters
+    from gpu_constructs.preflight.report.view import review_view
+    from gpu_constructs.preflight.review import review as judge
+
+    view = review_view(_usable(judge, before, after), clusters(before), clusters(after))
+    console.emit(view, form, output)
+    return _end(view, **options)
+
+
+def _usable(judge: Callable[..., Any], *given: Any) -> Any:
+    """Judge an input, and refuse it with its own words."""
+    from gpu_constructs.preflight.documents import UnusableInput
+
+    try:
+        return judge(*given)
+    except UnusableInput as error:
+        raise click.UsageError(str(error)) from None
+
+
+def _end(view: Mapping[str, Any], *, html: str | None, strict: bool, **_: Any) -> int:
+    """Write the page, when one is wanted, and return the exit code."""
+    if html:
+        from gpu_constructs.preflight.report.html import render
+
+        console.write(html, render(view))
+    failed = view["outcome"] == "fail" or (strict and view["outcome"] == "unknown")
+    return console.FAILED if failed else console.PASSED
+
+
+@cli.command()
+@click.option("--gpu-memory", "gpu_memory_gib", type=_Bound(), multiple=True, help="GiB of one GPU, e.g. '>=80'.")
+@click.option("--gpus", type=_Bound(), multiple=True, help="GPUs of a node, e.g. 8 or '<=4'.")
+@click.option("--gpu", "models", multiple=True, metavar="MODEL", help="GPU as EC2 names it, e.g. H100.")
+@click.option("--family", "families", multiple=True, help="EC2 family, e.g. g6e.")
+@click.option("--vcpus", type=_Bound(), multiple=True, help="Virtual CPUs, e.g. '>=16'.")
+@click.option("--memory", "memory_gib", type=_Bound(), multiple=True, help="GiB of a node, e.g. '>=64'.")
+@click.option("--arch", "architecture", type=click.Choice(("x86_64", "arm64")), help="CPU architecture.")
+@click.option("--efa", is_flag=True, help="Only with EFA.")
+@click.option("--mig", is_flag=True, help="Only with GPUs that MIG can partition.")
+@click.option("--local-nvme", is_flag=True, help="Only with local NVMe disks.")
+@click.option("--max-price", "max_usd_per_hour", type=click.FloatRange(min=0), help="Highest list price, USD an hour.")
+@click.option("--purchase", "purchase_option", type=click.Choice(("on-demand", "spot", "capacity-block")))
+@click.option("--sort", "order", type=click.Choice(("price", "gpus", "name")), default="price", help="Order of rows.")
+@_written(*_PLAIN)
+def instances(form: str, output: str | None, order: Any, **demands: Any) -> int:
+    """Find instance types by what they can do."""
+    from gpu_constructs.hardware.capability import Capability, matching
+    from gpu_constructs.preflight.report.view import instances_view
+
+    try:
+        capability = Capability(**demands)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+    console.emit(instances_view(matching(capability, order=order)), form, output)
+    return console.PASSED
+
+
+@cli.command()
+@click.argument("rule", metavar="[ID]", required=False)
+@_written(*_PLAIN)
+def rules(rule: str | None, form: str, output: str | None) -> int:
+    """List the rules, or explain one."""
+    from gpu_constructs.preflight.report.view import rules_view
+    from gpu_constructs.preflight.rules import rules as known
+    from gpu_constructs.refusals import did_you_mean
+
+    if rule is not None and rule.upper() not in known():
+        raise click.UsageError(f"ID must be a rule's id, got {rule!r}{did_you_mean(rule.upper(), known())}")
+    chosen = known() if rule is None else {rule.upper(): known()[rule.upper()]}
+    console.emit(rules_view(chosen), form, output)
+    return console.PASSED
+
+
+@cli.command()
+def schema() -> int:
+    """Print the JSON schema of --format json."""
+    from gpu_constructs.preflight.report.json import schema as text
+
+    click.echo(text(), nl=False)
+    return console.PASSED
 
 
 def main() -> None:
-    """Print the version or the help."""
-    parser = argparse.ArgumentParser(
-        prog="gpu-constructs", description="GPU clusters on EKS as code. This release has no commands yet."
-    )
-    parser.add_argument("--version", action="version", version=__version__)
-    parser.parse_args()
-    parser.print_help()
+    """Run the console script."""
+    sys.exit(console.run(cli))
 
 
 if __name__ == "__main__":

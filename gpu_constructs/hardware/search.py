@@ -92,7 +92,7 @@ def find_instance_types(
             before = ", ".join(each.name for each in found)
             raise ValueError(f"{who}: {demand} must leave at least one instance type, got none of {before}")
         found = left
-    driven = [each for each in found if _is_driven(each)]
+    driven = [each for each in found if is_driven(each)]
     if not driven:
         names = ", ".join(each.name for each in found)
         raise ValueError(
@@ -123,5 +123,6 @@ def _costs_at_most(each: InstanceType, most: float | None) -> bool:
     return most is None or (each.usd_per_hour is not None and each.usd_per_hour <= most)
 
 
-def _is_driven(each: InstanceType) -> bool:
+def is_driven(each: InstanceType) -> bool:
+    """Whether the current EKS images have a driver for a type."""
     return (each.driver_min or 0) <= DRIVER_BRANCH <= (each.driver_max or DRIVER_BRANCH)

@@ -1,12 +1,12 @@
 """Findings that somebody accepts, each with a reason that every output shows.
 
-Three places can say so: a file with ``acknowledgements:``, metadata of a template's resource, an annotation of a
-Kubernetes object.
+Four places can say so: a file with ``acknowledgements:``, metadata of a template's resource, an annotation of a
+Kubernetes object, and a construct, by ``Validations.of(...).acknowledge(...)``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
@@ -63,13 +63,35 @@ def _line(file: str, line: Any) -> Acknowledgement:
     return Acknowledgement(str(rule), reason.strip(), known_text(mapping(line).get("path")) or "*")
 
 
-def acknowledged(finding: Finding, cluster: Cluster, listed: Iterable[Acknowledgement]) -> str | None:
-    """Return the reason for which a finding is accepted, or ``None``."""
+def acknowledged(
+    finding: Finding, cluster: Cluster, listed: Iterable[Acknowledgement], accepted: Mapping[str, Mapping[str, str]]
+) -> str | None:
+    """Return the reason for which a finding is accepted, or ``None``.
+
+    Args:
+        finding: The finding.
+        cluster: The cluster it was found in.
+        listed: Lines of acknowledgement files.
+        accepted: What constructs acknowledge, by construct path.
+    """
     origin = finding.problem.origin
     for each in listed:
         if each.id == finding.rule.id and fnmatchcase(origin.path, each.path):
             return each.reason
-    return _in_template(finding.rule.id, origin, cluster) or _in_object(finding.rule.id, origin, cluster)
+    rule = finding.rule.id
+    return (
+        _in_template(rule, origin, cluster)
+        or _in_object(rule, origin, cluster)
+        or _above(rule, origin, cluster, accepted)
+    )
+
+
+def _above(rule: str, origin: Origin, cluster: Cluster, accepted: Mapping[str, Mapping[str, str]]) -> str | None:
+    """Return the reason that the construct, or one around it, gives."""
+    resource = cluster.resources.get(origin.resource or "")
+    parts = resource.path.split("/") if resource and accepted else []
+    paths = ("/".join(parts[:end]) for end in range(len(parts), 0, -1))
+    return next((reason for path in paths if (reason := accepted.get(path, {}).get(rule))), None)
 
 
 def _in_template(rule: str, origin: Origin, cluster: Cluster) -> str | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from gpu_constructs.preflight.acknowledgements import Acknowledgement, acknowledged, acknowledgements
@@ -48,17 +48,19 @@ def check(given: Input) -> Report:
     """
     listed = acknowledgements(given.acknowledgements)
     found = clusters(given)
-    findings = [finding for cluster in found for finding in findings_of(cluster, listed)]
+    findings = [finding for cluster in found for finding in findings_of(cluster, listed, given.accepted)]
     findings.sort(key=lambda each: (each.acknowledged is not None, _SEVERITIES.index(each.rule.severity), each.rule.id))
     return Report(found, tuple(dict.fromkeys(findings)), given.problems)
 
 
-def findings_of(cluster: Cluster, listed: Iterable[Acknowledgement] = ()) -> list[Finding]:
+def findings_of(
+    cluster: Cluster, listed: Iterable[Acknowledgement] = (), accepted: Mapping[str, Mapping[str, str]] | None = None
+) -> list[Finding]:
     """Return what every rule finds in a cluster."""
-    accepted = tuple(listed)
+    lines = tuple(listed)
     found = [
         Finding(rule, cluster.name, problem)
         for rule in rules().values()
         for problem in dict.fromkeys(rule.check(cluster))
     ]
-    return [replace(each, acknowledged=acknowledged(each, cluster, accepted)) for each in found]
+    return [replace(each, acknowledged=acknowledged(each, cluster, lines, accepted or {})) for each in found]

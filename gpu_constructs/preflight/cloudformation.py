@@ -61,6 +61,7 @@ class Template:
         body: The parsed template.
         region: AWS Region; ``None`` where it is not known.
         account: AWS account; ``None`` where it is not known.
+        paths: Construct paths by logical id, where an assembly states them.
         parameters: Values that the user gives.
         exports: Values of other stacks of the same app, by export name.
         parent: The template that this one is nested in.
@@ -74,6 +75,7 @@ class Template:
     body: Mapping[str, Any]
     region: str | None = None
     account: str | None = None
+    paths: Mapping[str, str] = field(default_factory=dict)
     parameters: Mapping[str, Any] = field(default_factory=dict)
     exports: Mapping[str, Any] = field(default_factory=dict)
     parent: Template | None = None
@@ -95,7 +97,7 @@ class Template:
 
     def _resource(self, logical_id: str, raw: dict[str, Any], conditional: bool) -> Resource:
         metadata = mapping(raw.get("Metadata"))
-        path = metadata.get("aws:cdk:path")
+        path = metadata.get("aws:cdk:path") or self.paths.get(logical_id)
         after = raw.get("DependsOn")
         names = [after] if isinstance(after, str) else [each for each in items(after) if isinstance(each, str)]
         return Resource(

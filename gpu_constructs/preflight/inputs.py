@@ -12,13 +12,17 @@ from gpu_constructs.preflight.cloudformation import Resource, Template, is_templ
 from gpu_constructs.preflight.documents import MAX_DEPTH, STDIN, Document, UnusableInput, read
 from gpu_constructs.preflight.embedded import parse_embedded
 from gpu_constructs.preflight.model import Chart, Object, Origin
-from gpu_constructs.preflight.unknown import Unknown, dig, known_text, mapping
+from gpu_constructs.preflight.unknown import Unknown, dig, known_text, mapping, mappings
 
 # The same in aws_eks and aws_eks_v2 of the CDK.
 _MANIFEST = "Custom::AWSCDK-EKS-KubernetesResource"
 _CHART = "Custom::AWSCDK-EKS-HelmChart"
 # What an acknowledgement file is told by.
 ACKNOWLEDGEMENTS = "acknowledgements"
+# Key of a construct's metadata, and how CDK prefixes our rules there.
+_ACKNOWLEDGED = "aws:cdk:acknowledged-rules"
+_OURS = "gpu-constructs::"
+_LOGICAL_ID = "aws:cdk:logicalId"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +34,7 @@ class Input:
         objects: Kubernetes objects, in manifests of templates and in files.
         charts: Helm releases.
         acknowledgements: Parsed acknowledgement files, with their paths.
+        accepted: Reasons by rule id, of what constructs of an assembly acknowledge, by construct path.
         problems: What could not be read inside a template, as origin and reason.
     """
 
@@ -37,6 +42,7 @@ class Input:
     objects: tuple[Object, ...]
     charts: tuple[Chart, ...]
     acknowledgements: tuple[Document, ...] = ()
+    accepted: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     problems: tuple[tuple[Origin, str], ...] = ()
 
 
@@ -45,6 +51,38 @@ class _Found:
     templates: list[Template] = field(default_factory=list)
     objects: list[Object] = field(default_factory=list)
     acknowledgements: list[Document] = field(default_factory=list)
+    accepted: dict[str, dict[str, str]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Stack:
+    """A synthesized stack.
+
+    Attributes:
+        file: Path of its template.
+        name: Its name.
+        account: Its AWS account; ``None`` where it is not known.
+        region: Its AWS Region; ``None`` where it is not known.
+        paths: Construct paths by logical id, where they are known.
+    """
+
+    file: str
+    name: str
+    account: str | None
+    region: str | None
+    paths: Mapping[str, str] = field(default_factory=dict)
+
+
+def read_stacks(stacks: Iterable[Stack]) -> Input:
+    """Read the templates of an app that is being synthesized.
+
+    Raises:
+        UnusableInput: A template cannot be read.
+    """
+    found = _Found()
+    for stack in stacks:
+        _read_template(stack, found)
+    return _resolved(found, {})
 
 
 def read_input(paths: Iterable[str], *, parameters: Mapping[str, str] | None = None) -> Input:
@@ -65,8 +103,12 @@ def read_input(paths: Iterable[str], *, parameters: Mapping[str, str] | None = N
             raise UnusableInput(
                 f"{path}: must hold a CDK assembly, a CloudFormation template or Kubernetes objects, got none"
             )
+    return _resolved(found, parameters or {})
+
+
+def _resolved(found: _Found, parameters: Mapping[str, str]) -> Input:
     try:
-        return _input(found, parameters or {})
+        return _input(found, parameters)
     except RecursionError:
         raise UnusableInput(
             f"{', '.join(each.file for each in found.templates)}: values must refer to each other at most "
@@ -96,16 +138,43 @@ def _read_assembly(folder: Path, manifest: Mapping[str, Any], found: _Found) -> 
         properties = mapping(mapping(artifact).get("properties"))
         if mapping(artifact).get("type") == "aws:cloudformation:stack":
             file = _inside(folder, properties.get("templateFile"))
+            paths = _read_metadata(folder, mapping(artifact), found)
             account, region = _environment(mapping(artifact).get("environment"))
-            for document in read(str(file)):
-                template = Template(
-                    str(file), str(properties.get("stackName") or name), mapping(document.content), region, account
-                )
-                _add_template(template, found)
+            _read_template(Stack(str(file), str(properties.get("stackName") or name), account, region, paths), found)
         elif mapping(artifact).get("type") == "cdk:cloud-assembly":
             inner = _inside(folder, properties.get("directoryName"))
             if (nested := _assembly(inner)) is not None:
                 _read_assembly(inner, nested, found)
+
+
+def _read_metadata(folder: Path, artifact: Mapping[str, Any], found: _Found) -> dict[str, str]:
+    """Read what constructs acknowledge, and return the construct path of each logical id."""
+    paths: dict[str, str] = {}
+    metadata = dict(mapping(artifact.get("metadata")))
+    if (name := artifact.get("additionalMetadataFile")) is not None:
+        for document in read(str(_inside(folder, name))):
+            metadata |= mapping(document.content)
+    for path, entries in metadata.items():
+        for entry in mappings(entries):
+            if entry.get("type") == _ACKNOWLEDGED:
+                found.accepted.setdefault(str(path).strip("/"), {}).update(_reasons(entry.get("data")))
+            elif entry.get("type") == _LOGICAL_ID:
+                paths[str(entry.get("data"))] = str(path).strip("/")
+    return paths
+
+
+def _reasons(data: Any) -> dict[str, str]:
+    return {
+        rule.removeprefix(_OURS): reason
+        for rule, reason in mapping(data).items()
+        if rule.startswith(_OURS) and isinstance(reason, str)
+    }
+
+
+def _read_template(stack: Stack, found: _Found) -> None:
+    for document in read(stack.file):
+        template = Template(stack.file, stack.name, mapping(document.content), stack.region, stack.account, stack.paths)
+        _add_template(template, found)
 
 
 def _inside(folder: Path, name: Any) -> Path:
@@ -197,7 +266,9 @@ def _input(found: _Found, parameters: Mapping[str, str]) -> Input:
                 problems.append((_origin(resource), "its manifest cannot be read before deployment"))
         elif resource.type == _CHART:
             charts.append(_chart(resource))
-    return Input(resources, tuple(objects), tuple(charts), tuple(found.acknowledgements), tuple(problems))
+    return Input(
+        resources, tuple(objects), tuple(charts), tuple(found.acknowledgements), found.accepted, tuple(problems)
+    )
 
 
 def _origin(resource: Resource) -> Origin:

@@ -56,6 +56,11 @@ def reservation_group(pool: Pool) -> Any:
     return _target(pool, "CapacityReservationResourceGroupArn")
 
 
+def is_capacity_known(pool: Pool) -> bool:
+    """Whether it is known how the instances of a group are bought."""
+    return not isinstance(pool.properties.get("CapacityType"), Unknown) and not isinstance(market(pool), Unknown)
+
+
 def is_reserved(pool: Pool) -> bool:
     """Whether the instances of a group come out of capacity that somebody reserved."""
     blocks = "capacity-block" in pool.capacity_types

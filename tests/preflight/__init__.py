@@ -1,0 +1,1 @@
+"""Preflight: what was emitted is read and judged."""

@@ -1,11 +1,12 @@
-"""Everything that an output shows, as plain data; `schema.json` describes it, and every renderer works from it alone."""
+"""Everything that an output shows, as plain data that `schema.json` describes; each renderer works from it alone."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from gpu_constructs import __version__
+from gpu_constructs._version import __version__
 from gpu_constructs.hardware.catalogue import InstanceType
+from gpu_constructs.hardware.search import is_driven
 from gpu_constructs.preflight.answer import Answer
 from gpu_constructs.preflight.ceiling import Ceiling
 from gpu_constructs.preflight.check import Report
@@ -126,6 +127,7 @@ def _instance(row: InstanceType) -> View:
         "nvmeGb": row.nvme_gb,
         "efaInterfaces": row.max_efa or 0,
         "mig": row.mig,
+        "eksDriver": is_driven(row),
         "purchaseOptions": list(row.purchase_options),
         "quotaFamily": row.quota_family,
         "usdPerHour": row.usd_per_hour,

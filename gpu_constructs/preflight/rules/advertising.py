@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from gpu_constructs.known_software import LABELS_SET_AT_RUN_TIME
 from gpu_constructs.preflight.answer import Answer
 from gpu_constructs.preflight.images import has_driver
-from gpu_constructs.preflight.model import EFA, GPU, Chart, Cluster, DaemonSet, Pool
+from gpu_constructs.preflight.model import EFA, GPU, Chart, Cluster, DaemonSet, Object, Pool
 from gpu_constructs.preflight.node_selection import selection
 from gpu_constructs.preflight.nodes import nodes_to_be, reaches, sees_software
 from gpu_constructs.preflight.rules.rule import OutOfReach, Problem, Rule
@@ -125,19 +125,19 @@ def _not_privileged(cluster: Cluster) -> Iterator[Problem]:
         level = namespace.labels.get(_ENFORCE)
         if level not in ("baseline", "restricted"):
             continue
-        released = [each for each in cluster.charts if each.name in _NEEDS_HOST and each.namespace == namespace.name]
-        applied = [
-            each
+        found = [(each.name, each.origin, each.namespace) for each in cluster.charts if each.name in _NEEDS_HOST]
+        found += [
+            (each.name, each.origin, each.namespace)
             for each in cluster.of_kind("DaemonSet")
-            if each.namespace == namespace.name and _is_plugin(each.origin, cluster)
+            if _advertises(each, cluster)
         ]
-        for each in (*released, *applied):
-            message = f"{each.name} is in namespace {namespace.name}, which enforces {level}"
-            yield Problem(each.origin, message)
+        for name, origin, place in found:
+            if place == namespace.name:
+                yield Problem(origin, f"{name} is in namespace {place}, which enforces {level}")
 
 
-def _is_plugin(origin: object, cluster: Cluster) -> bool:
-    return any(each.origin == origin and each.advertises for each in cluster.daemon_sets)
+def _advertises(applied: Object, cluster: Cluster) -> bool:
+    return any(each.origin == applied.origin and each.advertises for each in cluster.daemon_sets)
 
 
 def _greedy(cluster: Cluster) -> Iterator[Problem]:

@@ -66,9 +66,7 @@ def _unseen_labels(pool: Pool) -> list[str]:
 
 def _unseen_taints(pool: Pool) -> list[str]:
     if pool.kind == "managed":
-        known = {
-            str(mapping(each).get("Key")) for each in pool.properties.get("Taints") or () if isinstance(each, dict)
-        }
+        known = {str(each.get("Key")) for each in mappings(pool.properties.get("Taints"))}
     else:
         known = {key.removeprefix(TAINT_TAG) for key in group_tags(pool.properties) if key.startswith(TAINT_TAG)}
     return [str(each) for each in pool.taints if each.key not in known]
@@ -160,22 +158,32 @@ def _mixed(cluster: Cluster) -> Iterator[Problem]:
             yield Problem(pool.origin, text, unknown=answer is Answer.UNKNOWN)
 
 
-def _claimed(cluster: Cluster) -> Iterator[Problem]:
-    if not any(cluster.chart(each) for each in _DRA_CHARTS):
-        return
+def _whole_gpus(pool: Pool, cluster: Cluster) -> Answer:
+    """Say whether the nodes of a pool register nvidia.com/gpu, which cluster autoscaler waits for."""
+    node = nodes_to_be(pool, cluster)[0]
+    if node.most.get(GPU, 0) > 0:
+        return Answer.YES
+    other = any(name.startswith("nvidia.com/") and amount for name, amount in node.most.items())
+    return Answer.NO if other or _claims_only(pool, cluster) else Answer.UNKNOWN
+
+
+def _claims_only(pool: Pool, cluster: Cluster) -> bool:
     plugins = [each for each in cluster.daemon_sets if GPU in each.advertises]
+    claimed = any(cluster.chart(each) for each in _DRA_CHARTS) and pool.operating_system == "al2023"
+    return claimed and all(reaches(each, pool, cluster) is Answer.NO for each in plugins)
+
+
+def _mislabelled(cluster: Cluster) -> Iterator[Problem]:
     for pool in cluster.gpu_pools:
-        bare = pool.operating_system == "al2023" and all(reaches(each, pool, cluster) is Answer.NO for each in plugins)
-        if _scales(pool, cluster) is Answer.YES and bare and _ACCELERATOR in pool.labels:
-            text = f"pool {pool.name}: label {_ACCELERATOR} on nodes whose GPUs are claimed, not counted as {GPU}"
-            yield Problem(pool.origin, text)
+        labelled = _ACCELERATOR in pool.labels and _scales(pool, cluster) is Answer.YES
+        if labelled and _whole_gpus(pool, cluster) is Answer.NO:
+            yield Problem(pool.origin, f"pool {pool.name}: has label {_ACCELERATOR}, and its nodes register no {GPU}")
 
 
 def _unlabelled(cluster: Cluster) -> Iterator[Problem]:
     for pool in cluster.gpu_pools:
-        plugins = [each for each in cluster.daemon_sets if GPU in each.advertises]
-        advertised = any(reaches(each, pool, cluster) is Answer.YES for each in plugins)
-        if _scales(pool, cluster) is Answer.YES and advertised and _ACCELERATOR not in pool.labels:
+        bare = _ACCELERATOR not in pool.labels and _scales(pool, cluster) is Answer.YES
+        if bare and _whole_gpus(pool, cluster) is Answer.YES:
             yield Problem(pool.origin, f"pool {pool.name}: its nodes have no label {_ACCELERATOR}")
 
 
@@ -196,7 +204,7 @@ RULES = (
         id="GPU149",
         severity="warning",
         title="More shares than cluster autoscaler expects",
-        why="It counts the whole GPUs of the instance type and starts a node for each, where one would take several pods.",
+        why="It counts whole GPUs and starts a node for each, where one would take several pods.",
         source=_SOURCE,
         fix=f"Tag the group {RESOURCE_TAG}{GPU} with the shares that a node offers.",
         causes=("F10",),
@@ -217,8 +225,8 @@ RULES = (
         id="GPU155",
         severity="warning",
         title="Node-template tag where nobody reads it",
-        why="Tags of a managed node group do not reach its Auto Scaling group; of them cluster autoscaler reads those under "
-        "node-template/resources/ only.",
+        why="Tags of a managed node group do not reach its Auto Scaling group, and cluster autoscaler reads only "
+        "node-template/resources/ from the group itself.",
         source="https://docs.aws.amazon.com/eks/latest/userguide/managed-node-groups.html",
         fix="Write the label or taint into the node group's Labels or Taints.",
         causes=("F6", "P020"),
@@ -277,13 +285,13 @@ RULES = (
     Rule(
         id="GPU165",
         severity="warning",
-        title="Accelerator label on nodes with claimed GPUs",
+        title="Accelerator label on nodes without nvidia.com/gpu",
         why="Cluster autoscaler waits for nvidia.com/gpu on nodes with that label and takes them as never ready.",
         source="kubernetes/autoscaler cluster-autoscaler 1.36.1 "
         "cluster-autoscaler/cloudprovider/aws/aws_cloud_provider.go GetNodeGpuConfig",
-        fix=f"Remove {_ACCELERATOR} from pools whose GPUs are claimed.",
+        fix=f"Remove {_ACCELERATOR} from pools whose GPUs are claimed, sliced or offered under another name.",
         causes=("F17",),
-        check=_claimed,
+        check=_mislabelled,
     ),
     Rule(
         id="GPU166",

@@ -10,6 +10,7 @@ from gpu_constructs.preflight.cloudformation import Resource
 from gpu_constructs.preflight.iam import allows, associations, identity, role_of, trusted_accounts
 from gpu_constructs.preflight.model import Autoscaler, Cluster, Pool
 from gpu_constructs.preflight.nodes import minor, sees_software
+from gpu_constructs.preflight.routes import is_isolated
 from gpu_constructs.preflight.rules.rule import OutOfReach, Problem, Rule
 from gpu_constructs.preflight.taints import untolerated
 from gpu_constructs.preflight.unknown import Unknown, known_number, known_text, mapping
@@ -156,33 +157,22 @@ def _takes(pod: dict[str, Any], pool: Pool) -> bool:
     """Whether a group may have a node for the pod before any autoscaler runs."""
     scaling = mapping(pool.properties.get("ScalingConfig"))
     desired = scaling.get("DesiredSize", pool.properties.get("DesiredCapacity"))
-    starts = pool.min_nodes != 0 or known_number(desired) != 0 and desired is not None
+    starts = pool.min_nodes != 0 or (desired is not None and known_number(desired) != 0)
     return pool.is_group and starts and all(answer is not Answer.NO for _, answer in untolerated(pod, pool.taints))
 
 
 def _unreachable(cluster: Cluster) -> Iterator[Problem]:
-    if cluster.autoscaler("cluster-autoscaler") is None or not cluster.whole or not _isolated(cluster):
+    groups = [each for each in cluster.pools if each.is_group and each.subnets]
+    if not cluster.whole or not groups or not all(is_isolated(each, cluster.resources) for each in groups):
         return
-    services = [str(each.properties.get("ServiceName")) for each in cluster.resources_of("AWS::EC2::VPCEndpoint")]
-    missing = [each for each in _ENDPOINTS if not any(name.endswith(f".{each}") for name in services)]
+    endpoints = cluster.resources_of("AWS::EC2::VPCEndpoint")
+    names = [each.properties.get("ServiceName") for each in endpoints]
+    texts = [known_text(each) or getattr(each, "expression", "") for each in names]
+    missing = [each for each in _ENDPOINTS if not any(text.endswith((f".{each}", f".{each}-fips")) for text in texts)]
     for each in _controllers(cluster):
-        if missing and each.kind == "cluster-autoscaler":
-            text = f"no subnet has a way out, and the VPC has no endpoint for {', '.join(missing)}"
+        if missing and each.kind == "cluster-autoscaler" and all("}." in text or "$" not in text for text in texts):
+            text = f"nothing leads out of the subnets, and the VPC has no endpoint for {', '.join(missing)}"
             yield Problem(each.origin, f"cluster autoscaler: {text}")
-
-
-def _isolated(cluster: Cluster) -> bool:
-    """Whether the cluster's VPC is in the input, and no route leads out of it."""
-    used = [one for pool in cluster.pools if pool.is_group for one in pool.subnets]
-    subnets = [cluster.resources.get(each.resource or "") if isinstance(each, Unknown) else None for each in used]
-    ways_out = ("AWS::EC2::NatGateway", "AWS::EC2::InternetGateway", "AWS::EC2::VPCPeeringConnection")
-    other = any("TransitGateway" in each.type or each.type in ways_out for each in cluster.resources.values())
-    defaults = [
-        each
-        for each in cluster.resources_of("AWS::EC2::Route")
-        if known_text(each.properties.get("DestinationCidrBlock"))
-    ]
-    return bool(subnets) and None not in subnets and not other and not defaults
 
 
 RULES = (

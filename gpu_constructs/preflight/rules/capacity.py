@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from gpu_constructs.hardware.catalogue import InstanceType, catalogue
 from gpu_constructs.hardware.quotas import Quota, quota_of
-from gpu_constructs.preflight.launch import is_reserved, is_visible
+from gpu_constructs.preflight.launch import is_capacity_known, is_reserved, is_visible
 from gpu_constructs.preflight.model import GPU, Cluster, Origin, Pool
 from gpu_constructs.preflight.nodes import gpu_types
 from gpu_constructs.preflight.rules.rule import OutOfReach, Problem, Rule
@@ -82,7 +82,7 @@ def _one_source(cluster: Cluster) -> Iterator[Problem]:
 
 
 def _may_be_reserved(pool: Pool) -> bool:
-    return not is_visible(pool) or is_reserved(pool)
+    return not is_visible(pool) or not is_capacity_known(pool) or is_reserved(pool)
 
 
 RULES = (

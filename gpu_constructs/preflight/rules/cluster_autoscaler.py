@@ -30,9 +30,9 @@ def _found(cluster: Cluster) -> Autoscaler | None:
 def _scaled(cluster: Cluster) -> Iterator[Pool]:
     """Yield the GPU groups that may grow and shrink."""
     for pool in cluster.gpu_pools:
-        if pool.is_group and pool.max_nodes is not None and pool.min_nodes is not None:
-            if pool.min_nodes < pool.max_nodes:
-                yield pool
+        known = pool.is_group and pool.max_nodes is not None and pool.min_nodes is not None
+        if known and (pool.min_nodes or 0) < (pool.max_nodes or 0):
+            yield pool
 
 
 def _missing(cluster: Cluster) -> Iterator[Problem]:
@@ -90,14 +90,10 @@ def _lacks(pool: Pool, key: str, value: str) -> bool:
     return key not in tags or (bool(value) and not isinstance(have, Unknown) and str(have) != value)
 
 
-def _indiscriminate(cluster: Cluster) -> Iterator[Problem]:
+def _repeated(cluster: Cluster) -> Iterator[Problem]:
     autoscaler = _found(cluster)
     specs = _tags(autoscaler) if autoscaler else []
-    if autoscaler is None or not specs:
-        return
-    if not any(key != _ENABLED for tags in specs for key in tags):
-        yield Problem(autoscaler.origin, f"cluster autoscaler takes every group tagged {_ENABLED}, of any cluster")
-    if len(specs) > 1:
+    if autoscaler is not None and len(specs) > 1:
         text = f"cluster autoscaler is given --{_DISCOVERY} {len(specs)} times, and a group must match all of them"
         yield Problem(autoscaler.origin, text)
 
@@ -203,13 +199,12 @@ RULES = (
     Rule(
         id="GPU152",
         severity="warning",
-        title="Cluster autoscaler that takes too many groups, or none",
-        why="With the enabled tag alone it adopts the groups of every cluster of the Region; given twice, the flag "
-        "demands the tags of both.",
+        title="Discovery flag given twice",
+        why="Cluster autoscaler takes only the groups that carry the tags of both, which is often none.",
         source=_README,
         fix="Give the flag once, as asg:tag=k8s.io/cluster-autoscaler/enabled,k8s.io/cluster-autoscaler/<cluster>.",
         causes=("F2",),
-        check=_indiscriminate,
+        check=_repeated,
     ),
     Rule(
         id="GPU153",

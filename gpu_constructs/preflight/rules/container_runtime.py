@@ -60,7 +60,7 @@ RULES = (
         title="RuntimeClass of a DaemonSet that does not exist",
         why="The API server refuses its pods, so no node gets the device plugin or the exporter.",
         source="https://kubernetes.io/docs/concepts/containers/runtime-class/",
-        fix="Leave runtimeClassName out, since nvidia is the default runtime of EKS images, or create the RuntimeClass.",
+        fix="Leave runtimeClassName out, nvidia is the default runtime of EKS images, or create the RuntimeClass.",
         causes=("D15",),
         check=_no_class,
     ),

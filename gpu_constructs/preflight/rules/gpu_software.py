@@ -68,9 +68,7 @@ def _feature_discovery(cluster: Cluster) -> Iterator[Problem]:
     workers = [each for each in cluster.daemon_sets if each.name.endswith(_WORKERS)]
     for pool in cluster.gpu_pools:
         if workers and all(reaches(each, pool, cluster) is Answer.NO for each in workers):
-            message = (
-                f"pool {pool.name}: {workers[0].name} does not run on its nodes, so they get no labels of features"
-            )
+            message = f"pool {pool.name}: {workers[0].name} does not run on its nodes, so features get no label"
             yield Problem(workers[0].origin, message)
 
 
@@ -116,7 +114,7 @@ RULES = (
         severity="error",
         title="Values that NVIDIA's chart refuses",
         why="Helm renders nothing and the deployment fails.",
-        source="NVIDIA/gpu-operator v26.7.0, NVIDIA/k8s-device-plugin v0.20.0 and dra-driver-nvidia-gpu v0.4.1 templates/",
+        source="templates/ of NVIDIA/gpu-operator v26.7.0, k8s-device-plugin v0.20.0, dra-driver-nvidia-gpu v0.4.1",
         fix="Choose one of the two, or add the value that is named.",
         causes=("S7",),
         check=_refused,

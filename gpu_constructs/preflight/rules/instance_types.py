@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import product
 
 from gpu_constructs.hardware.catalogue import catalogue, columns, retired
-from gpu_constructs.preflight.launch import gpu_groups
+from gpu_constructs.preflight.launch import gpu_groups, is_capacity_known
 from gpu_constructs.preflight.model import Cluster, Pool
 from gpu_constructs.preflight.nodes import gpu_types
 from gpu_constructs.preflight.pools import TYPE
@@ -60,14 +61,12 @@ def _named(pool: Pool) -> list[str]:
 
 
 def _not_sold_so(cluster: Cluster) -> Iterator[Problem]:
-    for pool in gpu_groups(cluster):
-        for row in [catalogue()[name] for name in gpu_types(pool)]:
-            for capacity in pool.capacity_types:
-                if capacity not in row.purchase_options:
-                    sold = ", ".join(row.purchase_options)
-                    yield Problem(
-                        pool.origin, f"pool {pool.name}: {row.name} is not sold as {capacity}, only as {sold}"
-                    )
+    for pool in filter(is_capacity_known, gpu_groups(cluster)):
+        pairs = product((catalogue()[name] for name in gpu_types(pool)), pool.capacity_types)
+        for row, capacity in pairs:
+            if capacity not in row.purchase_options:
+                sold = ", ".join(row.purchase_options)
+                yield Problem(pool.origin, f"pool {pool.name}: {row.name} is not sold as {capacity}, only as {sold}")
 
 
 RULES = (

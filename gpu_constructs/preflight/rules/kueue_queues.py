@@ -137,13 +137,17 @@ def _kept_off(cluster: Cluster, job: QueuedJob, flavor: Object) -> Iterator[Prob
             yield Problem(flavor.origin, message)
 
 
+def _texts(values: object) -> list[str]:
+    return [text if (text := known_text(each)) is not None else "?" for each in items(values)]
+
+
 def _order(cluster: Cluster) -> Iterator[Problem]:
     for each in kueue_objects(cluster, "ClusterQueue"):
         for group in mappings(each.spec.get("resourceGroups")):
-            covered = items(group.get("coveredResources"))
+            covered = _texts(group.get("coveredResources"))
             for flavor in mappings(group.get("flavors")):
-                listed = [resource.get("name") for resource in mappings(flavor.get("resources"))]
-                if covered and listed != covered and all(isinstance(name, str) for name in [*covered, *listed]):
+                listed = _texts([resource.get("name") for resource in mappings(flavor.get("resources"))])
+                if covered and listed != covered and "?" not in (*covered, *listed):
                     shown = f"flavor {flavor.get('name')} lists {', '.join(listed) or 'nothing'}"
                     message = f"ClusterQueue {each.name}: {shown}, coveredResources {', '.join(covered)}"
                     yield Problem(each.origin, message)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from gpu_constructs.preflight.launch import is_given, is_visible, launched_groups, market
 from gpu_constructs.preflight.model import Cluster, Pool
 from gpu_constructs.preflight.rules.rule import Problem, Rule
-from gpu_constructs.preflight.unknown import is_true, known_text, mapping, mappings
+from gpu_constructs.preflight.unknown import Unknown, is_true, known_text, mapping, mappings
 from gpu_constructs.preflight.user_data import MAX_BYTES
 
 _SUPPORT = "https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html"
@@ -76,14 +76,11 @@ def _image_twice(cluster: Cluster) -> Iterator[Problem]:
 
 def _unusable_user_data(cluster: Cluster) -> Iterator[Problem]:
     for pool in launched_groups(cluster):
-        text = pool.user_data.text
-        size = len(text.encode(errors="replace")) if text is not None else 0
-        parts = text is not None and "${" in text
-        if size > MAX_BYTES:
-            message = f"pool {pool.name}: user data has {size} bytes, EC2 takes {MAX_BYTES}"
-            yield Problem(pool.origin, message, unknown=parts)
-        elif why := _misformed(pool):
-            yield Problem(pool.origin, f"pool {pool.name}: user data {why}", unknown=parts)
+        size = len((pool.user_data.text or "").encode(errors="replace"))
+        partly = isinstance(mapping(pool.launch.get("UserData")).get("Fn::Base64"), Unknown)
+        why = f"has {size} bytes, EC2 takes {MAX_BYTES}" if size > MAX_BYTES else _misformed(pool)
+        if why:
+            yield Problem(pool.origin, f"pool {pool.name}: user data {why}", unknown=partly)
 
 
 def _misformed(pool: Pool) -> str | None:
@@ -92,7 +89,7 @@ def _misformed(pool: Pool) -> str | None:
         return data.problem if isinstance(raw, str) and not _is_base64(raw) else None
     if pool.operating_system == "bottlerocket":
         return data.problem if data.format == "unknown" else None
-    merged = pool.kind == "managed" and pool.operating_system == "al2023" and pool.launch.get("ImageId") is None
+    merged = pool.kind == "managed" and pool.operating_system in ("al2023", "al2") and "ImageId" not in pool.launch
     return "is no MIME message, which EKS merges" if merged and not data.text.lstrip().startswith(_MIME) else None
 
 

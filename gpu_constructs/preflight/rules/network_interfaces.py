@@ -31,9 +31,8 @@ def _outside_cluster(cluster: Cluster) -> Iterator[Problem]:
         groups = _security_groups(pool)
         if groups and all(_is_own(each, cluster) for each in groups) and not _are_let_in(groups, cluster):
             names = ", ".join(str(each) for each in groups)
-            yield Problem(
-                pool.origin, f"pool {pool.name}: its nodes are in {names}, not in the cluster's security group"
-            )
+            message = f"pool {pool.name}: its nodes are in {names}, not in the cluster's security group"
+            yield Problem(pool.origin, message, unknown=any(isinstance(each, str) for each in groups))
 
 
 def _security_groups(pool: Pool) -> list[Any]:
@@ -44,7 +43,7 @@ def _security_groups(pool: Pool) -> list[Any]:
 
 
 def _is_own(group: Any, cluster: Cluster) -> bool:
-    """Whether a security group is certainly not the one that EKS makes with the cluster."""
+    """Whether a security group is not the one that EKS makes with the cluster; an id may be copied from there."""
     if isinstance(group, str):
         return True
     resource = cluster.resources.get(group.resource or "")
@@ -55,15 +54,17 @@ def _are_let_in(groups: list[Any], cluster: Cluster) -> bool:
     """Whether the control plane has one of the groups, or a rule joins it with a group of the control plane."""
     resource = cluster.resource
     given = items(dig(dict(resource.properties), "ResourcesVpcConfig", "SecurityGroupIds")) if resource else []
-    plane = [str(each) for each in given] + [f"${{{resource.key}." if resource else ""]
-    if any(str(each) in plane for each in groups):
+    plane = [_start(each) for each in given] + ([f"${{{resource.key}."] if resource else [])
+    mine = [_start(each) for each in groups]
+    if any(each in plane for each in mine):
         return True
-    rules = [
-        json.dumps(dict(each.properties), default=str) + each.ref().expression for each in cluster.resources_of(*_RULES)
-    ]
-    mine = [str(each).rstrip("}").partition(".")[0] for each in groups]
-    theirs = [each.rstrip("}").partition(".GroupId")[0] for each in plane]
-    return any(_names(rule, mine) and _names(rule, theirs) for rule in rules)
+    rules = [str(each.ref()) + json.dumps(dict(each.properties), default=str) for each in cluster.resources_of(*_RULES)]
+    return any(_names(rule, plane) and _names(rule, [*mine, "CidrIp"]) for rule in rules)
+
+
+def _start(group: Any) -> str:
+    """Return what each reference to a security group begins with."""
+    return str(group).removesuffix("}").partition(".")[0]
 
 
 def _names(rule: str, groups: list[str]) -> bool:
@@ -75,20 +76,6 @@ def _public_address(cluster: Cluster) -> Iterator[Problem]:
         cards = interfaces(pool)
         if len(cards) > 1 and any(is_true(each.get("AssociatePublicIpAddress")) for each in cards):
             yield Problem(pool.origin, f"pool {pool.name}: a public address and {len(cards)} network interfaces")
-
-
-def _public_subnet(cluster: Cluster) -> Iterator[Problem]:
-    for pool in launched_groups(cluster):
-        public = [str(each) for each in pool.subnets if _gives_addresses(each, cluster)]
-        cards = len(interfaces(pool))
-        if cards > 1 and public:
-            message = f"pool {pool.name}: nodes with {cards} network interfaces in public subnets, {', '.join(public)}"
-            yield Problem(pool.origin, message)
-
-
-def _gives_addresses(subnet: Any, cluster: Cluster) -> bool:
-    resource = cluster.resources.get(subnet.resource or "") if isinstance(subnet, Unknown) else None
-    return resource is not None and is_true(resource.properties.get("MapPublicIpOnLaunch"))
 
 
 def _misplaced(cluster: Cluster) -> Iterator[Problem]:
@@ -151,16 +138,6 @@ RULES = (
         fix="Remove AssociatePublicIpAddress and use private subnets with a NAT gateway or endpoints.",
         causes=("B7",),
         check=_public_address,
-    ),
-    Rule(
-        id="GPU047",
-        severity="warning",
-        title="Several network interfaces in a public subnet",
-        why="Such an instance gets no public address, so that it has no way to the cluster, to images or to AWS.",
-        source="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/using-instance-addressing.html",
-        fix="Use private subnets with a NAT gateway or endpoints.",
-        causes=("B7",),
-        check=_public_subnet,
     ),
     Rule(
         id="GPU054",

@@ -11,7 +11,6 @@ from gpu_constructs.preflight.nodes import gpu_types, minor, sees_software
 from gpu_constructs.preflight.quantity import MIB, show
 from gpu_constructs.preflight.rules.rule import OutOfReach, Problem, Rule
 
-_KARPENTER, _AUTO = "karpenter.k8s.aws/", "eks.amazonaws.com/instance-"
 # Karpenter counts the memory of a type without what the hypervisor may keep.
 _MEMORY = 0.925
 # From Kubernetes minor on, the least Karpenter.
@@ -86,17 +85,12 @@ def _chooses(chosen: object) -> bool:
     return any(key.endswith(_CHOOSES) or key.endswith("/pool") for key in keys)
 
 
-def _other_labels(cluster: Cluster) -> Iterator[Problem]:
+def _other_class(cluster: Cluster) -> Iterator[Problem]:
+    if not cluster.auto_mode or not _runs_no_karpenter(cluster):
+        return
     for pool in cluster.pools:
-        foreign = {"auto-mode": _KARPENTER, "karpenter": _AUTO}.get(pool.kind)
-        keys = [each.key for each in pool.requirements if foreign and each.key.startswith(foreign)]
-        if keys:
-            who = "EKS Auto Mode" if pool.kind == "auto-mode" else "Karpenter"
-            yield Problem(pool.origin, f"pool {pool.name}: {who} knows no label {', '.join(keys)}")
-        elif pool.kind == "karpenter" and cluster.auto_mode and _runs_no_karpenter(cluster):
-            yield Problem(
-                pool.origin, f"pool {pool.name}: its class is Karpenter's EC2NodeClass, EKS Auto Mode runs here"
-            )
+        if pool.kind == "karpenter":
+            yield Problem(pool.origin, f"pool {pool.name}: EKS Auto Mode runs here, and it knows no EC2NodeClass")
 
 
 def _runs_no_karpenter(cluster: Cluster) -> bool:
@@ -118,7 +112,7 @@ RULES = (
         id="GPU256",
         severity="warning",
         title="NodePool whose CPU or memory limit stops before its GPUs",
-        why="Karpenter leaves out every type that is larger than what is left of any limit, so the GPUs are never made.",
+        why="Karpenter leaves out types that are larger than what is left of a limit, so the GPUs are never made.",
         source="kubernetes-sigs/karpenter v1.14.1 pkg/controllers/provisioning/scheduling/scheduler.go",
         fix="Limit nvidia.com/gpu only, or raise cpu and memory to what so many nodes have.",
         causes=("W4.3", "W4.4"),
@@ -137,13 +131,12 @@ RULES = (
     Rule(
         id="GPU258",
         severity="error",
-        title="NodePool in the words of the other Karpenter",
-        why="EKS Auto Mode and Karpenter have labels and classes of their own; the pool makes no GPU nodes.",
+        title="NodePool of Karpenter in a cluster of EKS Auto Mode",
+        why="Auto Mode makes nodes of NodePools with a NodeClass of eks.amazonaws.com, and not of this one.",
         source="https://docs.aws.amazon.com/eks/latest/userguide/create-node-pool.html",
-        fix="Write eks.amazonaws.com/instance-* and NodeClass for Auto Mode, karpenter.k8s.aws/* and EC2NodeClass for "
-        "Karpenter.",
+        fix="Refer to a NodeClass of group eks.amazonaws.com, and write requirements on eks.amazonaws.com/instance-*.",
         causes=("W4.8",),
-        check=_other_labels,
+        check=_other_class,
     ),
     Rule(
         id="GPU259",

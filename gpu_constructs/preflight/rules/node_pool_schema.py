@@ -155,17 +155,6 @@ def _alias_faults(alias: str | None, family: str | None) -> Iterator[str]:
         yield f"alias {alias}: Windows has only version latest"
 
 
-def _foreign_labels(cluster: Cluster) -> Iterator[Problem]:
-    """Yield requirements of an Auto Mode pool on labels that only self-managed Karpenter gives, and the reverse."""
-    for pool in cluster.pools:
-        wrong = {"auto-mode": f"{_DOMAIN}/instance-", "karpenter": "eks.amazonaws.com/instance-"}.get(pool.kind)
-        found = [each.key for each in pool.requirements if wrong and each.key.startswith(wrong)]
-        if found:
-            whose = "EKS Auto Mode" if pool.kind == "auto-mode" else "Karpenter"
-            text = f"NodePool {pool.name}: {whose} has no label {', '.join(found)}"
-            yield Problem(pool.origin, text)
-
-
 RULES = (
     Rule(
         id="GPU180",
@@ -186,17 +175,6 @@ RULES = (
         fix="Correct the field as the message says.",
         causes=("K5",),
         check=_classes,
-    ),
-    Rule(
-        id="GPU199",
-        severity="error",
-        title="Requirement on labels of the other Karpenter",
-        why="Auto Mode names its labels eks.amazonaws.com/instance-..., self-managed Karpenter karpenter.k8s.aws/...; "
-        "no instance type has the other's.",
-        source="https://docs.aws.amazon.com/eks/latest/userguide/create-node-pool.html",
-        fix="Use the labels of whoever runs the pool.",
-        causes=("G1", "K7"),
-        check=_foreign_labels,
     ),
 )
 

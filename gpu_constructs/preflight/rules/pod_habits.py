@@ -12,15 +12,14 @@ from gpu_constructs.preflight.rules.rule import OutOfReach, Problem, Rule
 from gpu_constructs.preflight.unknown import dig, items, known_text, mappings
 
 # Source: torvalds/linux v6.12 include/uapi/linux/capability.h
-_CAPABILITIES = frozenset(
-    (
-        "ALL AUDIT_CONTROL AUDIT_READ AUDIT_WRITE BLOCK_SUSPEND BPF CHECKPOINT_RESTORE CHOWN DAC_OVERRIDE "
-        "DAC_READ_SEARCH FOWNER FSETID IPC_LOCK IPC_OWNER KILL LEASE LINUX_IMMUTABLE MAC_ADMIN MAC_OVERRIDE MKNOD "
-        "NET_ADMIN NET_BIND_SERVICE NET_BROADCAST NET_RAW PERFMON SETFCAP SETGID SETPCAP SETUID SYSLOG SYS_ADMIN "
-        "SYS_BOOT SYS_CHROOT SYS_MODULE SYS_NICE SYS_PACCT SYS_PTRACE SYS_RAWIO SYS_RESOURCE SYS_TIME SYS_TTY_CONFIG "
-        "WAKE_ALARM"
-    ).split()
-)
+_CAPABILITIES = """
+ALL AUDIT_CONTROL AUDIT_READ AUDIT_WRITE BLOCK_SUSPEND BPF CHECKPOINT_RESTORE CHOWN DAC_OVERRIDE
+DAC_READ_SEARCH FOWNER FSETID IPC_LOCK IPC_OWNER KILL LEASE LINUX_IMMUTABLE MAC_ADMIN MAC_OVERRIDE
+MKNOD NET_ADMIN NET_BIND_SERVICE NET_BROADCAST NET_RAW PERFMON SETFCAP SETGID SETPCAP SETUID SYSLOG
+SYS_ADMIN SYS_BOOT SYS_CHROOT SYS_MODULE SYS_NICE SYS_PACCT SYS_PTRACE SYS_RAWIO SYS_RESOURCE
+SYS_TIME SYS_TTY_CONFIG WAKE_ALARM
+"""
+_KNOWN = frozenset(_CAPABILITIES.split())
 _ENDS = re.compile(r"(?:^|[\s;&/])nvidia-smi(?:\s|;|&|$)")
 _GOES_ON = re.compile(r"\b(?:sleep|while|watch|tail|loop|dmon|pmon)\b|nvidia-smi[^;&]*\s-l")
 _SAMPLES = ("cuda-sample", "vectoradd", "vector-add")
@@ -42,7 +41,7 @@ def _unknown_capabilities(containers: list[dict[str, Any]]) -> Iterator[str]:
         # What is dropped without existing is no harm.
         for name in items(dig(container, "securityContext", "capabilities", "add")):
             text = known_text(name)
-            if text is not None and text.upper().removeprefix("CAP_") not in _CAPABILITIES and "${" not in text:
+            if text is not None and text.upper().removeprefix("CAP_") not in _KNOWN and "${" not in text:
                 yield text
 
 

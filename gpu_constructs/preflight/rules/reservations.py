@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -89,12 +90,16 @@ def _differences(pool: Pool, reserved: Any) -> Iterator[str]:
 def _unused_reservation(cluster: Cluster) -> Iterator[Problem]:
     if _may_target_any(cluster):
         return
-    targets = {target.resource for pool in cluster.pools if isinstance(target := reservation(pool), Unknown)}
     for resource in cluster.resources_of(_RESERVATION):
         kind = known_text(resource.properties.get("InstanceType"))
         targeted = resource.properties.get("InstanceMatchCriteria") == "targeted"
-        if targeted and kind in catalogue() and resource.key not in targets:
+        if targeted and kind in catalogue() and not _is_named(resource, cluster):
             yield Problem(_place(resource), f"no pool targets the reservation of {_size(resource)}{kind}")
+
+
+def _is_named(resource: Resource, cluster: Cluster) -> bool:
+    reference = resource.ref().expression.removesuffix("}")
+    return any(reference in json.dumps(dict(each.properties), default=str) for each in cluster.resources.values())
 
 
 def _place(resource: Resource) -> Origin:

@@ -11,13 +11,11 @@ from gpu_constructs.preflight.nodes import NodeToBe, nodes_to_be, sees_software
 from gpu_constructs.preflight.pod_size import pod_requests
 from gpu_constructs.preflight.rules.exporters import exporters, operator_exports
 from gpu_constructs.preflight.rules.rule import OutOfReach, Problem, Rule
-from gpu_constructs.preflight.scalers import SCALED_OBJECT, Signal, adapter_rules, signals, target_of
+from gpu_constructs.preflight.scalers import Signal, adapter_rules, signals, target_of
 from gpu_constructs.preflight.scheduling import Scheduler
-from gpu_constructs.preflight.unknown import dig, known_number, known_text, mapping, mappings
+from gpu_constructs.preflight.unknown import dig, known_text, mapping, mappings
 
 _COUNTERS = "NVIDIA/dcgm-exporter 4.5.3-4.8.2 etc/default-counters.csv"
-_KEDA = "https://keda.sh/docs/2.20/scalers/prometheus/"
-_SCALED = "https://keda.sh/docs/2.20/reference/scaledobject-spec/"
 _FIELD = re.compile(r"\bDCGM_(?:FI|EXP)_[A-Z0-9_]+")
 _PERCENT = re.compile(r"DCGM_FI_DEV_(?:GPU|MEM_COPY|ENC|DEC)_UTIL")
 _RATIO = re.compile(r"DCGM_FI_PROF_(?:GR_ENGINE|SM|DRAM|PIPE_\w+)_(?:ACTIVE|OCCUPANCY)")
@@ -31,19 +29,20 @@ _ONE = 1000
 # A pod has at most eight GPUs here, whose ratios may be summed.
 _MOST_RATIO = 8 * _ONE
 _SERVERS = ("vllm", "text-generation-inference", "tritonserver", "sglang")
-_ON = frozenset(
-    f"DCGM_FI_{name}"
-    for name in (
-        "DEV_SM_CLOCK DEV_MEM_CLOCK DEV_MEMORY_TEMP DEV_GPU_TEMP DEV_POWER_USAGE DEV_TOTAL_ENERGY_CONSUMPTION "
-        "DEV_PCIE_REPLAY_COUNTER DEV_GPU_UTIL DEV_MEM_COPY_UTIL DEV_ENC_UTIL DEV_DEC_UTIL DEV_XID_ERRORS "
-        "DEV_FB_FREE DEV_FB_USED DEV_FB_RESERVED DEV_NVLINK_BANDWIDTH_TOTAL DEV_VGPU_LICENSE_STATUS "
-        "DEV_UNCORRECTABLE_REMAPPED_ROWS DEV_CORRECTABLE_REMAPPED_ROWS DEV_ROW_REMAP_FAILURE PROF_GR_ENGINE_ACTIVE "
-        "PROF_PIPE_TENSOR_ACTIVE PROF_DRAM_ACTIVE PROF_PCIE_TX_BYTES PROF_PCIE_RX_BYTES DRIVER_VERSION"
-    ).split()
-)
+# Without DCGM_FI_.
+_FIELDS = """
+DEV_SM_CLOCK DEV_MEM_CLOCK DEV_MEMORY_TEMP DEV_GPU_TEMP DEV_POWER_USAGE DEV_TOTAL_ENERGY_CONSUMPTION
+DEV_PCIE_REPLAY_COUNTER DEV_GPU_UTIL DEV_MEM_COPY_UTIL DEV_ENC_UTIL DEV_DEC_UTIL DEV_XID_ERRORS
+DEV_FB_FREE DEV_FB_USED DEV_FB_RESERVED DEV_NVLINK_BANDWIDTH_TOTAL DEV_VGPU_LICENSE_STATUS
+DEV_UNCORRECTABLE_REMAPPED_ROWS DEV_CORRECTABLE_REMAPPED_ROWS DEV_ROW_REMAP_FAILURE
+PROF_GR_ENGINE_ACTIVE PROF_PIPE_TENSOR_ACTIVE PROF_DRAM_ACTIVE PROF_PCIE_TX_BYTES PROF_PCIE_RX_BYTES
+DRIVER_VERSION
+"""
+_ON = frozenset(f"DCGM_FI_{name}" for name in _FIELDS.split())
 
 
-def _of_gpus(cluster: Cluster) -> Iterator[Signal]:
+def signals_of_gpus(cluster: Cluster) -> Iterator[Signal]:
+    """Return the measurements of GPUs by which pods are scaled."""
     return (each for each in signals(cluster) if "DCGM_" in each.meaning)
 
 
@@ -92,20 +91,20 @@ def _queries(cluster: Cluster) -> Iterator[tuple[str, Origin, str]]:
     scaled = " ".join(each.query for each in signals(cluster))
     for rule in cluster.of_kind("PrometheusRule"):
         for group in mappings(rule.spec.get("groups")):
-            for each in mappings(group.get("rules")):
-                name, query = known_text(each.get("record")), known_text(each.get("expr")) or ""
+            for record in mappings(group.get("rules")):
+                name, query = known_text(record.get("record")), known_text(record.get("expr")) or ""
                 if name and name in scaled and "DCGM_" in query:
                     yield f"record {name}", rule.origin, query
     chart = cluster.chart("prometheus-adapter")
-    for each in adapter_rules(cluster):
-        query = known_text(each.get("seriesQuery")) or ""
+    for adapted in adapter_rules(cluster):
+        query = known_text(adapted.get("seriesQuery")) or ""
         if chart and "DCGM_" in query:
-            mapped = mapping(dig(each, "resources", "overrides"))
+            mapped = mapping(dig(adapted, "resources", "overrides"))
             yield "prometheus-adapter", chart.origin, query + "".join(f" {key}=" for key in mapped)
 
 
 def _units(cluster: Cluster) -> Iterator[Problem]:
-    for each in _of_gpus(cluster):
+    for each in signals_of_gpus(cluster):
         meaning, aimed = each.meaning, each.threshold
         if aimed is None or "100" in meaning or "/" in meaning or "*" in meaning.replace(".*", ""):
             continue
@@ -121,46 +120,35 @@ def _unit(signal: Signal, range_: str) -> Problem:
     return Problem(signal.scaler.origin, f"{signal.place}: aims at {aimed}, and {range_}")
 
 
-def _asleep(cluster: Cluster) -> Iterator[Problem]:
-    for each in cluster.of_kind(SCALED_OBJECT):
-        idle = each.spec.get("idleReplicaCount", each.spec.get("minReplicaCount", 0))
-        triggers = [one for one in signals(cluster) if one.scaler is each]
-        if known_number(idle) == 0 and triggers and not each.spec.get("fallback") and all(map(_needs_pods, triggers)):
-            count = "minReplicaCount is 0 unless it is set" if "minReplicaCount" not in each.spec else "scales to 0"
-            message = f"{each.kind} {each.namespace}/{each.name}: {count}, and every trigger measures pods that run"
-            if any("DCGM_" in one.meaning for one in triggers):
-                yield Problem(each.origin, message)
-
-
-def _needs_pods(signal: Signal) -> bool:
-    if signal.kind in ("cpu", "memory"):
-        return True
-    wakes = re.search(r"\bvector\s*\(\s*[1-9]", signal.meaning) or "kube_" in signal.meaning
-    return signal.kind == "prometheus" and "DCGM_" in signal.meaning and not wakes
-
-
 def _shared(cluster: Cluster) -> Iterator[Problem]:
-    scheduler: Scheduler | None = None
-    for each in _of_gpus(cluster):
+    if "KUBERNETES_VIRTUAL_GPUS" in str([each.pod for each in exporters(cluster)]):
+        return
+    for each in signals_of_gpus(cluster):
         workload = target_of(each.scaler, cluster)
-        if workload is None or "KUBERNETES_VIRTUAL_GPUS" in str([one.pod for one in exporters(cluster)]):
-            continue
-        asked = pod_requests(workload.pod)
-        slices = [name for name in asked if name.startswith("nvidia.com/mig-")]
-        if slices and _PERCENT.search(each.meaning):
-            message = (
-                f"{each.place}: {workload.name} runs on {slices[0]}, of which {_PERCENT.search(each.meaning).group()}"  # type: ignore[union-attr]
-            )
-            yield Problem(each.scaler.origin, f"{message} does not exist; take DCGM_FI_PROF_GR_ENGINE_ACTIVE")
-        elif not slices and "pod" in each.meaning:
-            scheduler = scheduler or Scheduler(cluster)
-            if f"{GPU}.shared" in asked or _on_shares(workload, scheduler):
-                message = f"{each.place}: {workload.name} shares its GPUs, and a shared GPU is counted for one pod only"
-                yield Problem(each.scaler.origin, message)
+        text = _unattributed(each, workload, cluster) if workload else None
+        if workload and text:
+            yield Problem(each.scaler.origin, f"{each.place}: {workload.name} {text}")
+
+
+def _unattributed(signal: Signal, workload: Workload, cluster: Cluster) -> str | None:
+    """Return why a measurement is not that of the pods of a workload."""
+    asked = pod_requests(workload.pod)
+    cut = next((name for name in asked if name.startswith("nvidia.com/mig-")), None)
+    percent = _PERCENT.search(signal.meaning)
+    if cut is not None:
+        return f"runs on {cut}, of which there is no {percent.group()}" if percent else None
+    if "pod" in signal.meaning and (f"{GPU}.shared" in asked or _on_shares(workload, Scheduler(cluster))):
+        return "shares its GPUs, and a shared GPU is counted for one of its pods"
+    return None
 
 
 def _on_shares(workload: Workload, scheduler: Scheduler) -> bool:
-    taking = [each.pool for each in scheduler.verdict(workload).pools if each.answer is Answer.YES]
+    # Whether an autoscaler makes the nodes is said elsewhere.
+    taking = [
+        each.pool
+        for each in scheduler.verdict(workload).pools
+        if all(reason.kind in ("autoscaler", "limit") for reason in each.reasons if reason.answer is Answer.NO)
+    ]
     nodes = [node for pool in taking for node in nodes_to_be(pool, scheduler.cluster)]
     return bool(nodes) and all(_is_shared(node) for node in nodes)
 
@@ -170,7 +158,7 @@ def _is_shared(node: NodeToBe) -> bool:
 
 
 def _full(cluster: Cluster) -> Iterator[Problem]:
-    for each in _of_gpus(cluster):
+    for each in signals_of_gpus(cluster):
         workload = target_of(each.scaler, cluster)
         images = [known_text(one.get("image")) or "" for one in workload.containers] if workload else []
         server = next((name for name in _SERVERS if any(name in image for image in images)), None)
@@ -178,31 +166,10 @@ def _full(cluster: Cluster) -> Iterator[Problem]:
             yield Problem(each.scaler.origin, f"{each.place}: {server} takes GPU memory at start, used or not")
 
 
-def _averages(cluster: Cluster) -> Iterator[Problem]:
-    for each in _of_gpus(cluster):
-        if each.kind != "prometheus" or not each.per_pod or not each.query:
-            continue
-        query = each.query.strip()
-        if re.match(r"avg\s*(?:\(|by|without)", query):
-            yield Problem(
-                each.scaler.origin, f"{each.place}: the query is an average, which KEDA divides by the threshold"
-            )
-        elif re.match(r"DCGM_\w+\s*(?:\{[^}]*\})?$", query) or re.match(r"(?:sum|max|min)\s+by\b", query):
-            yield Problem(
-                each.scaler.origin, f"{each.place}: the query has a value for each GPU or pod, KEDA takes one"
-            )
-
-
-def _silence(cluster: Cluster) -> Iterator[Problem]:
-    for each in _of_gpus(cluster):
-        if each.kind == "prometheus" and each.null_is_zero and "vector" not in each.query:
-            yield Problem(each.scaler.origin, f"{each.place}: no measurement counts as 0, an exporter that is down too")
-
-
 def _not_exported(cluster: Cluster) -> Iterator[Problem]:
     if not _exports_defaults(cluster):
         return
-    for each in _of_gpus(cluster):
+    for each in signals_of_gpus(cluster):
         missing = sorted(set(_FIELD.findall(each.meaning)) - _ON)
         if missing:
             yield Problem(each.scaler.origin, f"{each.place}: the exporter does not export {', '.join(missing)}")
@@ -238,16 +205,6 @@ RULES = (
         check=_units,
     ),
     Rule(
-        id="GPU226",
-        severity="error",
-        title="Scaled to zero by a measurement of running pods",
-        why="With no pod there is no GPU in use and no measurement, so KEDA never makes the first pod again.",
-        source=_SCALED,
-        fix="Add a trigger of demand, such as the length of a queue, or set minReplicaCount: 1.",
-        causes=("S11",),
-        check=_asleep,
-    ),
-    Rule(
         id="GPU228",
         severity="warning",
         title="Pods scaled by the use of GPUs that they share",
@@ -266,26 +223,6 @@ RULES = (
         fix="Scale by requests that wait, e.g. vllm:num_requests_waiting.",
         causes=("M3",),
         check=_full,
-    ),
-    Rule(
-        id="GPU230",
-        severity="warning",
-        title="KEDA query that is no sum",
-        why="KEDA makes query / threshold pods: an average asks for one or two whatever the load, several values fail.",
-        source=_KEDA,
-        fix="Sum over the pods, e.g. sum(max by (exported_pod) (...)), or set metricType: Value for an average.",
-        causes=("M4",),
-        check=_averages,
-    ),
-    Rule(
-        id="GPU231",
-        severity="note",
-        title="Missing measurement counts as zero",
-        why="When the exporter or Prometheus is down, KEDA removes the pods that are busy.",
-        source=_KEDA,
-        fix='Set ignoreNullValues: "false" in the trigger.',
-        causes=("M5",),
-        check=_silence,
     ),
     Rule(
         id="GPU236",

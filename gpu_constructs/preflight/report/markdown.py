@@ -1,0 +1,152 @@
+"""A view as GitHub Markdown, fit for a comment on a pull request."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from gpu_constructs.preflight.report import markdown_review
+from gpu_constructs.preflight.report.finding_view import View
+from gpu_constructs.preflight.report.markdown_parts import code, details, findings_table, table, told
+from gpu_constructs.preflight.report.wording import (
+    ANSWERS,
+    OUTCOMES,
+    PRICES,
+    UNDRIVEN,
+    answers_summary,
+    cluster_summary,
+    findings_summary,
+    money,
+    named,
+    nearest,
+    pods_of,
+)
+
+SIGNS = {"pass": "✅", "fail": "❌", "unknown": "❔", "yes": "✅", "no": "❌"}
+
+
+def render(view: View) -> str:
+    """Return a view as Markdown."""
+    return "\n\n".join(_PARTS[view["command"]](view)) + "\n"
+
+
+def _headline(view: View, what: str) -> str:
+    return f"### {SIGNS[view['outcome']]} {what} {OUTCOMES[view['outcome']]}"
+
+
+def _check(view: View) -> Iterator[str]:
+    yield _headline(view, "GPU check")
+    yield f"{findings_summary(view['counts'])} in {cluster_summary(view['clusters'])}."
+    open_ones = [each for each in view["findings"] if each["acknowledged"] is None]
+    grave = [each for each in open_ones if each["severity"] == "error"]
+    rest = [each for each in open_ones if each["severity"] != "error"]
+    accepted = [each for each in view["findings"] if each["acknowledged"] is not None]
+    if grave:
+        yield findings_table(grave)
+    for title, listed in (("Warnings and notes", rest), ("Acknowledged", accepted)):
+        if listed:
+            yield details(f"{title} ({len(listed)})", findings_table(listed))
+    yield from _unread(view)
+
+
+def _unread(view: View) -> Iterator[str]:
+    if view["unread"]:
+        rows = [(code(each["origin"]["path"]), told(each["reason"])) for each in view["unread"]]
+        yield details(f"Not readable before deployment ({len(rows)})", table(("Where", "Why"), rows))
+
+
+def _explain(view: View) -> Iterator[str]:
+    yield _headline(view, "GPU workloads:")
+    yield f"{answers_summary(view['counts'])} in {cluster_summary(view['clusters'])}."
+    for cluster in view["clusters"]:
+        yield f"#### Cluster {code(cluster['name'])}"
+        rows = [_workload(each) for each in cluster["workloads"]]
+        yield table(("", "Workload", "Pool", "Why"), rows) if rows else "No workload to judge."
+        yield from (
+            details(f"Pools for {code(each['name'])}", _verdicts(each))
+            for each in cluster["workloads"]
+            if each["pools"]
+        )
+        yield from _together(cluster)
+    yield from _unread(view)
+
+
+def _workload(workload: View) -> tuple[str, ...]:
+    taking = [code(each["pool"]) for each in workload["pools"] if each["answer"] == "yes"]
+    sign = f"{SIGNS[workload['answer']]} {ANSWERS[workload['answer']]}"
+    why = "" if workload["answer"] == "yes" else told(nearest(workload))
+    return sign, f"{code(workload['name'])}<br>{told(pods_of(workload))}", ", ".join(taking) or "-", why
+
+
+def _verdicts(workload: View) -> str:
+    rows = [
+        (
+            code(each["pool"]),
+            f"{SIGNS[each['answer']]} {ANSWERS[each['answer']]}",
+            "-" if each["nodes"] is None else str(each["nodes"]),
+            "<br>".join(told(reason["text"]) for reason in each["reasons"]),
+        )
+        for each in workload["pools"]
+    ]
+    return table(("Pool", "Answer", "Nodes", "Reasons"), rows)
+
+
+def _together(cluster: View) -> Iterator[str]:
+    rows = [_use(each) for each in cluster["pools"] if each["use"]["nodes"]]
+    if rows:
+        yield "All of them together:"
+        yield table(("Pool", "Nodes", "Most", "GPUs", "Pods"), rows)
+    if cluster["left"]:
+        left = ", ".join(f"{each['replicas']} of {code(each['workload'])}" for each in cluster["left"])
+        yield f"{SIGNS['no']} Without a node: {left}"
+
+
+def _use(pool: View) -> tuple[str, ...]:
+    most = "no bound" if pool["maxNodes"] is None else str(pool["maxNodes"])
+    pods = ", ".join(f"{each['count']} × {code(each['workload'])}" for each in pool["use"]["pods"])
+    return code(pool["name"]), str(pool["use"]["nodes"]), most, str(pool["use"]["gpus"]), pods
+
+
+def _review(view: View) -> Iterator[str]:
+    yield _headline(view, "GPU review")
+    yield from markdown_review.parts(view)
+    shown = (
+        ("New findings", "new", True),
+        ("Fixed findings", "fixed", False),
+        ("Standing findings", "standing", False),
+    )
+    for title, key, unfolded in shown:
+        if view[key]:
+            heading, listed = f"{title} ({len(view[key])})", findings_table(view[key], most=markdown_review.MOST[key])
+            yield f"#### {heading}\n\n{listed}" if unfolded else details(heading, listed)
+
+
+def _instances(view: View) -> Iterator[str]:
+    columns = ("Type", "GPUs", "Model", "GiB per GPU", "vCPUs", "GiB", "EFA", "MIG", "NVMe GB", "USD/h", "USD/GPU/h")
+    yield table(columns, [_instance(each) for each in view["instanceTypes"]])
+    yield PRICES
+    if not all(each["eksDriver"] for each in view["instanceTypes"]):
+        yield told(UNDRIVEN)
+
+
+def _instance(row: View) -> tuple[str, ...]:
+    sizes = ("-" if row[key] is None else f"{row[key]:g}" for key in ("gpuMemoryGib", "vcpus", "memoryGib"))
+    extras = str(row["efaInterfaces"]), "yes" if row["mig"] else "-", str(row["nvmeGb"])
+    prices = money(row["usdPerHour"]), money(row["usdPerGpuHour"])
+    return code(named(row)), str(row["gpus"]), told(row["gpuModel"]), *sizes, *extras, *prices
+
+
+def _rules(view: View) -> Iterator[str]:
+    for each in view["rules"] if len(view["rules"]) == 1 else ():
+        yield f"### {each['id']} ({each['severity']}): {told(each['title'])}"
+        yield from (f"**{name.capitalize()}:** {told(each[name])}" for name in ("why", "fix", "source"))
+    if len(view["rules"]) > 1:
+        yield table(("Rule", "Severity", "Title"), [(r["id"], r["severity"], told(r["title"])) for r in view["rules"]])
+
+
+_PARTS: dict[str, Callable[[View], Iterator[str]]] = {
+    "check": _check,
+    "explain": _explain,
+    "review": _review,
+    "instances": _instances,
+    "rules": _rules,
+}

@@ -1,0 +1,179 @@
+"""A view as text: for a terminal with colours, or plain and of a fixed width."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from io import StringIO
+
+from rich.console import Console, RenderableType
+from rich.text import Text
+
+from gpu_constructs.preflight.report import text_review
+from gpu_constructs.preflight.report.finding_view import SEVERITIES, View
+from gpu_constructs.preflight.report.text_parts import findings_alike, heading, line, table
+from gpu_constructs.preflight.report.wording import (
+    ANSWERS,
+    HEADINGS,
+    OUTCOMES,
+    PRICES,
+    UNDRIVEN,
+    alike,
+    answers_summary,
+    cluster_summary,
+    count,
+    findings_summary,
+    money,
+    named,
+    pods_of,
+)
+
+PLAIN_WIDTH = 110
+NEAREST = 5
+
+
+def render(view: View, *, width: int = PLAIN_WIDTH, colour: bool = False, most_pools: int | None = NEAREST) -> str:
+    """Return a view as text.
+
+    Args:
+        view: The view.
+        width: Characters of a line.
+        colour: Whether to colour it as terminals do.
+        most_pools: Most pools to list for a workload. Default: the nearest five; ``None`` lists all.
+    """
+    written = StringIO()
+    console = Console(
+        file=written,
+        width=width,
+        color_system="standard" if colour else None,
+        force_terminal=colour,
+        highlight=False,
+        legacy_windows=False,
+        _environ={},
+    )
+    for part in _PARTS[view["command"]](view, most_pools):
+        console.print(part)
+    return "\n".join(each.rstrip() for each in written.getvalue().strip("\n").split("\n")) + "\n"
+
+
+def _check(view: View, _: int | None) -> Iterator[RenderableType]:
+    open_ones = [each for each in view["findings"] if each["acknowledged"] is None]
+    for severity in SEVERITIES:
+        yield from _group(HEADINGS[severity], [each for each in open_ones if each["severity"] == severity], severity)
+    yield from _group("Acknowledged", [each for each in view["findings"] if each["acknowledged"] is not None], "bold")
+    yield from _unread(view)
+    yield heading(f"{findings_summary(view['counts'])} in {cluster_summary(view['clusters'])}")
+    yield _outcome(view)
+
+
+def _group(title: str, findings: list[View], style: str) -> Iterator[RenderableType]:
+    if findings:
+        yield heading(f"{title} ({len(findings)})", style)
+        yield from (findings_alike(each) for each in alike(findings))
+
+
+def _unread(view: View) -> Iterator[RenderableType]:
+    if view["unread"]:
+        yield heading(f"Not readable before deployment ({len(view['unread'])})", "unknown")
+        for each in view["unread"]:
+            yield line(f"{each['origin']['path']} in {each['origin']['file']}: {each['reason']}")
+
+
+def _outcome(view: View) -> Text:
+    return line(f"{view['command']} {OUTCOMES[view['outcome']]}", view["outcome"])
+
+
+def _explain(view: View, most_pools: int | None) -> Iterator[RenderableType]:
+    for cluster in view["clusters"]:
+        yield heading(f"Cluster {cluster['name']}")
+        if not cluster["workloads"]:
+            yield line("No workload to judge.")
+        for workload in cluster["workloads"]:
+            yield from _workload(workload, most_pools)
+        yield from _together(cluster)
+    yield from _unread(view)
+    yield heading(f"{answers_summary(view['counts'])} in {cluster_summary(view['clusters'])}")
+    yield _outcome(view)
+
+
+def _workload(workload: View, most_pools: int | None) -> Iterator[RenderableType]:
+    answer = line(ANSWERS[workload["answer"]], workload["answer"])
+    yield heading(f"{workload['name']}:").append(" ").append_text(answer)
+    yield line(pods_of(workload), "dim")
+    for reason in workload["reasons"]:
+        yield line(reason["text"], reason["answer"])
+    shown = workload["pools"][:most_pools]
+    if shown:
+        yield table(("Pool", "Answer", "Nodes", "Reasons"), [_verdict(each) for each in shown], right=("Nodes",))
+    if len(shown) < workload["poolCount"]:
+        yield line(f"{workload['poolCount'] - len(shown)} more pools are further off; --all-pools lists them", "dim")
+
+
+def _verdict(verdict: View) -> tuple[object, ...]:
+    reasons = Text("\n").join([line(each["text"], _shade(each, verdict)) for each in verdict["reasons"]])
+    nodes = "-" if verdict["nodes"] is None else verdict["nodes"]
+    return verdict["pool"], line(ANSWERS[verdict["answer"]], verdict["answer"]), nodes, reasons
+
+
+def _shade(reason: View, verdict: View) -> str:
+    """Return the style of a reason: beside one that decides, one that is not known is no news."""
+    return "dim" if reason["answer"] != verdict["answer"] else ""
+
+
+def _together(cluster: View) -> Iterator[RenderableType]:
+    used = [each for each in cluster["pools"] if each["use"]["nodes"]]
+    if used:
+        yield heading("All of them together")
+        yield table(("Pool", "Nodes", "Most", "GPUs", "Pods"), [_use(each) for each in used], right=("Nodes", "Most"))
+    for each in cluster["left"]:
+        yield line(f"without a node: {each['replicas']} of {each['workload']}", "no")
+
+
+def _use(pool: View) -> tuple[object, ...]:
+    most = "no bound" if pool["maxNodes"] is None else pool["maxNodes"]
+    pods = ", ".join(f"{each['count']} x {each['workload']}" for each in pool["use"]["pods"])
+    return pool["name"], pool["use"]["nodes"], most, pool["use"]["gpus"], pods
+
+
+def _review(view: View, _: int | None) -> Iterator[RenderableType]:
+    yield from text_review.parts(view)
+    for title, key in (("New", "new"), ("Fixed", "fixed"), ("Standing", "standing")):
+        yield from _group(title, view[key], "bold")
+    new = findings_summary(view["counts"]["new"])
+    yield heading(f"new: {new}; {len(view['fixed'])} fixed, {len(view['standing'])} standing")
+    yield _outcome(view)
+
+
+def _instances(view: View, _: int | None) -> Iterator[RenderableType]:
+    columns = ("Type", "GPUs", "Model", "GiB/GPU", "vCPU", "GiB", "EFA", "MIG", "NVMe GB", "USD/h", "USD/GPU/h")
+    figures = ("GPUs", "GiB/GPU", "vCPU", "GiB", "EFA", "NVMe GB", "USD/h", "USD/GPU/h")
+    yield table(columns, [_instance(each) for each in view["instanceTypes"]], right=figures)
+    yield heading(f"{count(len(view['instanceTypes']), 'instance type')}. {PRICES}", "dim")
+    if not all(each["eksDriver"] for each in view["instanceTypes"]):
+        yield line(UNDRIVEN, "dim")
+
+
+def _instance(row: View) -> tuple[object, ...]:
+    sizes = [row[name] if row[name] is not None else "-" for name in ("gpuMemoryGib", "vcpus", "memoryGib")]
+    extras = row["efaInterfaces"] or "-", "yes" if row["mig"] else "-", row["nvmeGb"] or "-"
+    prices = money(row["usdPerHour"]), money(row["usdPerGpuHour"])
+    return named(row), row["gpus"], row["gpuModel"], *sizes, *extras, *prices
+
+
+def _rules(view: View, _: int | None) -> Iterator[RenderableType]:
+    if len(view["rules"]) > 1:
+        rows = [(each["id"], line(each["severity"], each["severity"]), each["title"]) for each in view["rules"]]
+        yield table(("Rule", "Severity", "Title"), rows)
+        return
+    for each in view["rules"]:
+        yield heading(f"{each['id']} ({each['severity']}): {each['title']}", each["severity"])
+        for name in ("why", "fix", "source"):
+            yield line(f"{name}: {each[name]}")
+
+
+_PARTS: dict[str, Callable[[View, int | None], Iterator[RenderableType]]] = {
+    "check": _check,
+    "explain": _explain,
+    "review": _review,
+    "instances": _instances,
+    "rules": _rules,
+}

@@ -1,0 +1,54 @@
+"""Parts of texts for a terminal; what somebody else wrote never becomes markup."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from rich import box
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from gpu_constructs.preflight.report.finding_view import View
+from gpu_constructs.preflight.report.wording import MAY_BE, printable, where
+
+STYLES = {
+    **{"error": "bold red", "warning": "yellow", "note": "cyan"},
+    **{"no": "bold red", "unknown": "yellow", "yes": "green"},
+    **{"fail": "bold red", "pass": "green"},
+}
+
+
+def line(text: object, style: str = "") -> Text:
+    """Return one line of text."""
+    return Text(printable(text), style=STYLES.get(style, style))
+
+
+def heading(text: object, style: str = "bold") -> Text:
+    """Return a heading with an empty line above it."""
+    return Text("\n").append_text(line(text, style))
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[object | Text]], *, right: Sequence[str] = ()) -> Table:
+    """Return a table; the columns in ``right`` hold figures."""
+    made = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold", show_edge=False)
+    for name in columns:
+        made.add_column(name, justify="right" if name in right else "left", overflow="fold")
+    for row in rows:
+        made.add_row(*(cell if isinstance(cell, Text) else line(cell) for cell in row))
+    return made
+
+
+def findings_alike(views: Sequence[View]) -> Padding:
+    """Return findings of one rule: what and where each, then once why, what to do, and who says so."""
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(no_wrap=True)
+    grid.add_column(overflow="fold")
+    for each in views:
+        grid.add_row(line(each["id"], each["severity"]), line(each["message"], "bold"))
+        grid.add_row(line("at", "dim"), line(where(each)))
+        if each["unknown"]:
+            grid.add_row(line("unsure", "dim"), line(MAY_BE))
+    for name in ("why", "fix", "source") if views[0]["acknowledged"] is None else ("acknowledged",):
+        grid.add_row(line(name.replace("acknowledged", "accepted"), "dim"), line(views[0][name]))
+    return Padding(grid, (1, 0, 0, 0))

@@ -1,0 +1,55 @@
+"""What a change means, as text: pools, ceilings, versions, workloads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from gpu_constructs.preflight.report.finding_view import View
+from gpu_constructs.preflight.report.text_parts import heading, line, table
+from gpu_constructs.preflight.report.wording import ANSWERS, ceiling_notes, ceiling_rows
+
+_CEILING = ("At most", "Before", "After", "Change")
+_STYLES = {"replaced": "no", "removed": "unknown", "changed": "", "added": "yes"}
+
+
+def parts(view: View) -> Iterator[RenderableType]:
+    """Yield everything of a review but its findings."""
+    yield from _pools(view)
+    yield heading("All GPU pools together")
+    yield table(_CEILING, ceiling_rows(view["ceiling"]), right=_CEILING[1:])
+    yield from (line(each, "dim") for each in ceiling_notes(view["ceiling"]["after"]))
+    yield from _versions(view)
+    yield from _workloads(view)
+
+
+def _pools(view: View) -> Iterator[RenderableType]:
+    if not view["pools"]:
+        yield line("No pool changes.")
+    for each in view["pools"]:
+        drained = ", its nodes are drained" if each["change"] == "replaced" else ""
+        yield heading(f"{each['change']}: pool {each['name']} of {each['cluster']}{drained}", _STYLES[each["change"]])
+        yield from (line(f"  {detail}") for detail in each["details"])
+
+
+def _versions(view: View) -> Iterator[RenderableType]:
+    if view["versions"]:
+        yield heading("Versions")
+        rows = [(each["what"], each["before"] or "-", each["after"] or "-") for each in view["versions"]]
+        yield table(("", "Before", "After"), rows)
+
+
+def _workloads(view: View) -> Iterator[RenderableType]:
+    if view["workloads"]:
+        yield heading("Workloads whose verdict changes")
+        rows = [
+            (each["name"], _answer(each["before"]), _answer(each["after"]), each["reason"] or "")
+            for each in view["workloads"]
+        ]
+        yield table(("Workload", "Before", "After", "Nearest reason"), rows)
+
+
+def _answer(answer: str | None) -> Text:
+    return line(ANSWERS[answer], answer) if answer else line("-")

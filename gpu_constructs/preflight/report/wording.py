@@ -1,0 +1,128 @@
+"""The words that every rendering of a view shares."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from gpu_constructs.preflight.report.finding_view import View
+
+ANSWERS = {"yes": "runs", "no": "Pending", "unknown": "not known"}
+OUTCOMES = {"pass": "passes", "fail": "fails", "unknown": "passes as far as is known"}
+HEADINGS = {"error": "Errors", "warning": "Warnings", "note": "Notes"}
+PRICES = "Prices are the on-demand list prices of us-east-1."
+UNDRIVEN = "* No current EKS image has a driver for it; bring an image of your own."
+MAY_BE = "may be: something is known at deployment only"
+
+
+def printable(text: object) -> str:
+    """Return a text in one line without control characters, which a terminal would obey."""
+    line = " ".join(str(text).split())
+    return "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in line)
+
+
+def count(number: int, noun: str) -> str:
+    """Return a number with its noun, e.g. ``2 pools``."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def money(amount: float | None) -> str:
+    """Return US dollars an hour, ``-`` where there is no list price."""
+    return "-" if amount is None else f"{amount:,.2f}"
+
+
+def where(finding: View) -> str:
+    """Return where a finding stands."""
+    origin = finding["origin"]
+    return f"{origin['path']} in {origin['file']}"
+
+
+def alike(findings: Iterable[View]) -> list[list[View]]:
+    """Return findings together that have rule and fix in common."""
+    groups: dict[tuple[str, ...], list[View]] = {}
+    for each in findings:
+        groups.setdefault((each["id"], each["fix"], str(each["acknowledged"])), []).append(each)
+    return list(groups.values())
+
+
+def findings_summary(counts: View) -> str:
+    """Return counts of findings as words."""
+    parts = [count(counts[name], name[:-1]) for name in ("errors", "warnings", "notes")]
+    parts += [f"{counts[name]} {name}" for name in ("unknown", "acknowledged") if counts[name]]
+    return ", ".join(parts)
+
+
+def cluster_summary(clusters: Iterable[View]) -> str:
+    """Return how much was judged."""
+    listed = list(clusters)
+    pools = sum(bool(pool["gpusPerNode"]["most"]) for each in listed for pool in each["pools"])
+    workloads = sum(len(each["workloads"]) for each in listed)
+    return f"{count(len(listed), 'cluster')}, {count(pools, 'GPU pool')}, {count(workloads, 'workload')}"
+
+
+def answers_summary(counts: View) -> str:
+    """Return counts of verdicts as words."""
+    return ", ".join(f"{word}: {counts[answer]}" for answer, word in ANSWERS.items())
+
+
+def pods_of(workload: View) -> str:
+    """Return what a workload asks for, e.g. ``4 pods that run together, each asks for 8 nvidia.com/gpu``."""
+    replicas = workload["replicas"]
+    pods = "an unknown number of pods" if replicas is None else count(replicas, "pod")
+    together = " that run together" if workload["together"] and replicas != 1 else ""
+    asked = ", ".join(f"{amount} {name}" for name, amount in workload["requests"].items())
+    return f"{pods}{together}, each asks for {asked}" if asked else f"{pods}{together}"
+
+
+def nearest(workload: View) -> str:
+    """Return the nearest reason why a workload does not surely run."""
+    for reason in workload["reasons"]:
+        return str(reason["text"])
+    for verdict in workload["pools"]:
+        for reason in verdict["reasons"]:
+            return f"pool {verdict['pool']}: {reason['text']}"
+    return "" if workload["pools"] else "there is no pool"
+
+
+def nodes_of(pool: View) -> str:
+    """Return how many nodes a pool has, e.g. ``0 to 4 nodes``."""
+    least, most = pool["minNodes"] or 0, pool["maxNodes"]
+    return f"{least} or more nodes" if most is None else f"{least} to {most} nodes"
+
+
+def ceiling_rows(ceilings: View) -> list[tuple[str, str, str, str]]:
+    """Return GPUs, list price and vCPUs of each quota: before, after, and how much they change."""
+    sides = ceilings["before"], ceilings["after"]
+    rows = [("GPUs", *_moved(*[each["gpus"] for each in sides]))]
+    rows.append(("List price, USD an hour", *_moved(*[each["usdPerHour"] for each in sides], digits=2)))
+    quotas = {each["quota"]: each["name"] for side in sides for each in side["vcpus"]}
+    vcpus = [{each["quota"]: each["vcpus"] for each in side["vcpus"]} for side in sides]
+    for quota, name in quotas.items():
+        rows.append((f"vCPUs of {name} ({quota})", *_moved(*[each.get(quota, 0) for each in vcpus])))
+    return rows
+
+
+def _moved(before: float, after: float, *, digits: int = 0) -> tuple[str, str, str]:
+    change = f"{after - before:+,.{digits}f}" if before != after else "="
+    return f"{before:,.{digits}f}", f"{after:,.{digits}f}", change
+
+
+def review_summary(view: View) -> str:
+    """Return a change in one sentence: pools and workloads."""
+    changes = [each["change"] for each in view["pools"]]
+    pools = ", ".join(
+        f"{changes.count(each)} {each}" for each in ("replaced", "removed", "changed", "added") if each in changes
+    )
+    pending = sum(each["after"] == "no" for each in view["workloads"])
+    workloads = f"; {count(pending, 'workload')} would now stay Pending" if pending else ""
+    return f"Pools: {pools or 'no change'}{workloads}."
+
+
+def ceiling_notes(ceiling: View) -> list[str]:
+    """Return what a ceiling leaves out."""
+    parts = (("unboundedPools", "Pools without a bound"), ("unpricedInstanceTypes", "Without a list price"))
+    return [f"{title}, not counted: {', '.join(ceiling[key])}" for key, title in parts if ceiling[key]]
+
+
+def named(row: View) -> str:
+    """Return the name of an instance type, starred where no EKS image drives it."""
+    return f"{row['name']}{'' if row['eksDriver'] else ' *'}"

@@ -1,0 +1,281 @@
+"""What happens to GPU nodes while they run, and pods that are sent elsewhere."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from fnmatch import fnmatchcase
+from typing import Any
+
+from gpu_constructs.hardware.catalogue import catalogue
+from gpu_constructs.preflight.answer import Answer
+from gpu_constructs.preflight.model import Cluster, Object, Pool, Workload
+from gpu_constructs.preflight.nodes import gpu_types
+from gpu_constructs.preflight.references import of_cluster
+from gpu_constructs.preflight.rules.addons import kept_off
+from gpu_constructs.preflight.rules.rule import OutOfReach, Problem, Rule
+from gpu_constructs.preflight.rules.verdicts import gpu_verdicts
+from gpu_constructs.preflight.unknown import Unknown, dig, is_true, known_number, known_text, mapping, mappings
+
+_HEALTH = "https://docs.aws.amazon.com/eks/latest/userguide/node-health.html"
+_AGENT = "eks-node-monitoring-agent"
+# Source: botocore 1.44.5 eks service model, NodeRepairConfig
+_OVERRIDE = ("NodeMonitoringCondition", "NodeUnhealthyReason", "MinRepairWaitTimeMins", "RepairAction")
+_ACTIONS = ("Replace", "Reboot", "NoAction")
+_EITHER = (
+    ("MaxUnhealthyNodeThresholdCount", "MaxUnhealthyNodeThresholdPercentage"),
+    ("MaxParallelNodesRepairedCount", "MaxParallelNodesRepairedPercentage"),
+)
+_QUEUES = ("kueue.x-k8s.io/queue-name", "kai.scheduler/queue", "volcano.sh/queue-name")
+_DEFAULT_MINUTES, _ENOUGH_MINUTES = 15, 20
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)(h|m|s)")
+_MINUTES = {"h": 60.0, "m": 1.0, "s": 1 / 60}
+_WAIT_TAG = "k8s.io/cluster-autoscaler/node-template/autoscaling-options/maxnodeprovisiontime"
+_FARGATE = ("AWS::EKS::FargateProfile", "Custom::AWSCDK-EKS-FargateProfile")
+
+
+def _all_at_once(cluster: Cluster) -> Iterator[Problem]:
+    rivals: dict[str, list[tuple[Workload, int]]] = defaultdict(list)
+    pools = {each.name: each for each in cluster.gpu_pools}
+    for verdict in gpu_verdicts(cluster):
+        best = verdict.pools[0] if verdict.pools else None
+        held = best is None or best.answer is not Answer.YES or _is_queued(verdict.workload)
+        if best and not held and verdict.workload.together and best.nodes and best.nodes > 1:
+            rivals[best.pool.name].append((verdict.workload, best.nodes))
+    for name, jobs in rivals.items():
+        most = pools[name].max_nodes if name in pools else None
+        needed = sum(nodes for _, nodes in jobs)
+        if most is not None and len(jobs) > 1 and needed > most:
+            names = ", ".join(each.name for each, _ in jobs[:4])
+            message = f"pool {name}: {names} need {needed} nodes at once, it has {most}, and no queue holds them apart"
+            yield Problem(jobs[0][0].origin, message)
+
+
+def _is_queued(workload: Workload) -> bool:
+    named = {*workload.labels, *workload.annotations, *workload.owner.labels, *workload.owner.annotations}
+    return any(each in named for each in _QUEUES) or bool(workload.pod.get("schedulerName"))
+
+
+def _interruptible(cluster: Cluster) -> Iterator[Problem]:
+    for pool in cluster.gpu_pools:
+        kinds = [each.get("InterfaceType") for each in mappings(pool.launch.get("NetworkInterfaces"))]
+        if pool.is_group and "spot" in pool.capacity_types and any(each in ("efa", "efa-only") for each in kinds):
+            message = f"pool {pool.name}: nodes with EFA are spot; one that goes stops the job on all of them"
+            yield Problem(pool.origin, message)
+
+
+def _repair_refused(cluster: Cluster) -> Iterator[Problem]:
+    for pool in cluster.gpu_pools:
+        repair = mapping(pool.properties.get("NodeRepairConfig"))
+        for text in _repair_mistakes(repair):
+            yield Problem(pool.origin, f"pool {pool.name}: NodeRepairConfig {text}")
+
+
+def _repair_mistakes(repair: Mapping[str, Any]) -> Iterator[str]:
+    for pair in _EITHER:
+        if all(repair.get(each) is not None for each in pair):
+            yield f"has both {' and '.join(pair)}"
+    for each in mappings(repair.get("NodeRepairConfigOverrides")):
+        lacking = [key for key in _OVERRIDE if each.get(key) is None]
+        if lacking:
+            yield f"has an override without {', '.join(lacking)}"
+        action = known_text(each.get("RepairAction"))
+        if action is not None and action not in _ACTIONS:
+            yield f"has RepairAction {action}, which is none of {', '.join(_ACTIONS)}"
+
+
+def _repair_blind(cluster: Cluster) -> Iterator[Problem]:
+    runs = cluster.addon(_AGENT) or cluster.chart(_AGENT) or any(_AGENT in each.name for each in cluster.daemon_sets)
+    if not cluster.whole or runs:
+        return
+    for pool in cluster.gpu_pools:
+        if pool.kind == "managed" and is_true(dig(dict(pool.properties), "NodeRepairConfig", "Enabled")):
+            message = (
+                f"pool {pool.name}: node auto repair is on, and add-on {_AGENT}, which sees GPU errors, is not there"
+            )
+            yield Problem(pool.origin, message)
+
+
+def _no_diagnosis(cluster: Cluster) -> Iterator[Problem]:
+    for daemon in cluster.daemon_sets:
+        if daemon.name != "dcgm-server":
+            continue
+        for pool in cluster.gpu_pools:
+            if taint := kept_off(daemon, pool, cluster):
+                message = f"pool {pool.name}: {daemon.name} does not tolerate its taint {taint}"
+                yield Problem(daemon.origin, message)
+
+
+def _never_evicted(cluster: Cluster) -> Iterator[Problem]:
+    managed = [each for each in cluster.gpu_pools if each.kind == "managed"]
+    stalled = [each.name for each in managed if _may_stall(each)]
+    for budget in cluster.of_kind("PodDisruptionBudget") if stalled else ():
+        for workload in cluster.workloads:
+            if workload.asks_for_gpu and _allows_none(budget, workload):
+                message = (
+                    f"{budget.name} lets no pod of {workload.name} go, and an update of {', '.join(stalled)} waits"
+                )
+                yield Problem(budget.origin, message)
+
+
+def _may_stall(pool: Pool) -> bool:
+    forced = pool.properties.get("ForceUpdateEnabled")
+    return not isinstance(forced, Unknown) and not is_true(forced)
+
+
+def _allows_none(budget: Object, workload: Workload) -> bool:
+    wanted = mapping(dig(dict(budget.spec), "selector", "matchLabels"))
+    extra = dig(dict(budget.spec), "selector", "matchExpressions")
+    chosen = bool(wanted) and not extra and all(workload.labels.get(key) == value for key, value in wanted.items())
+    if not chosen or budget.namespace != workload.namespace:
+        return False
+    least = budget.spec.get("minAvailable")
+    most_gone = budget.spec.get("maxUnavailable")
+    count = known_number(least)
+    every = count is not None and workload.replicas is not None and count >= workload.replicas > 0
+    return most_gone in (0, "0", "0%") or least == "100%" or every
+
+
+def _on_fargate(cluster: Cluster) -> Iterator[Problem]:
+    profiles = [each for each in cluster.resources_of(*_FARGATE)] if cluster.resource else []
+    own = {each.key for each in of_cluster(cluster, *_FARGATE)}
+    for profile in profiles:
+        config = mapping(profile.properties.get("Config"))
+        belongs = profile.key in own or str(config.get("clusterName")) in (cluster.name, str(_ref(cluster)))
+        selectors = mappings(profile.properties.get("Selectors")) or mappings(config.get("selectors"))
+        for workload in cluster.workloads if belongs else ():
+            if workload.asks_for_gpu and any(_selects(each, workload) for each in selectors):
+                message = f"{workload.name}: Fargate profile {profile.path} takes its pods, and Fargate has no GPUs"
+                yield Problem(workload.origin, message)
+
+
+def _ref(cluster: Cluster) -> Unknown | None:
+    return cluster.resource.ref() if cluster.resource else None
+
+
+def _selects(selector: Mapping[str, Any], workload: Workload) -> bool:
+    namespace = known_text(selector.get("Namespace") or selector.get("namespace"))
+    given = selector.get("Labels") or selector.get("labels")
+    pairs = [(each.get("Key"), each.get("Value")) for each in mappings(given)] or list(mapping(given).items())
+    if namespace is None or isinstance(given, Unknown) or not _matches(workload.namespace, namespace):
+        return False
+    labels = [(key, value) for key, value in workload.labels.items() if isinstance(value, str)]
+    return all(any(_matches(key, str(k)) and _matches(value, str(v)) for key, value in labels) for k, v in pairs)
+
+
+def _matches(text: str, pattern: str) -> bool:
+    """Whether a text is of a pattern with ``*`` and ``?``; brackets mean themselves."""
+    return fnmatchcase(text, pattern.replace("[", "[[]"))
+
+
+def _given_up_on(cluster: Cluster) -> Iterator[Problem]:
+    autoscaler = cluster.autoscaler("cluster-autoscaler")
+    if autoscaler is None:
+        return
+    minutes = _minutes(autoscaler.flags.get("max-node-provision-time"))
+    for pool in cluster.gpu_pools:
+        slow = [each for each in gpu_types(pool) if each.endswith(".metal") or catalogue()[each].nvswitch]
+        tagged = any(_WAIT_TAG in str(each.get("Key")) for each in mappings(pool.properties.get("Tags")))
+        if slow and pool.is_group and not tagged and minutes is not None and minutes < _ENOUGH_MINUTES:
+            message = f"pool {pool.name}: {', '.join(slow[:4])} may take longer to come up than {minutes:g} minutes"
+            yield Problem(autoscaler.origin, message)
+
+
+def _minutes(flag: Any) -> float | None:
+    """Return a duration in minutes, the autoscaler's own without a flag; ``None`` where it is not known."""
+    if flag is None:
+        return _DEFAULT_MINUTES
+    parts = _DURATION.findall(flag) if isinstance(flag, str) else []
+    return sum(float(number) * _MINUTES[unit] for number, unit in parts) if parts else None
+
+
+RULES = (
+    Rule(
+        id="GPU107",
+        severity="warning",
+        title="Jobs that each hold a part of the nodes they all need",
+        why="Pods that must run together start one by one; two jobs may get half each, and wait on paid nodes.",
+        source="https://kueue.sigs.k8s.io/docs/concepts/workload/",
+        fix="Put the jobs into a queue that starts each of them whole, such as one of Kueue, or raise the maximum.",
+        causes=("H6",),
+        check=_all_at_once,
+    ),
+    Rule(
+        id="GPU108",
+        severity="warning",
+        title="Spot nodes under jobs of several nodes",
+        why="An interruption, or a rebalance that a managed group follows, takes one node and so the whole job.",
+        source="https://docs.aws.amazon.com/eks/latest/userguide/managed-node-groups.html",
+        fix="Take on-demand or reserved capacity, or checkpoint often and acknowledge this.",
+        causes=("H7",),
+        check=_interruptible,
+    ),
+    Rule(
+        id="GPU109",
+        severity="error",
+        title="Node repair that EKS refuses",
+        why="The node group is not created, or not updated.",
+        source="https://docs.aws.amazon.com/eks/latest/APIReference/API_NodeRepairConfig.html",
+        fix="Give counts or percentages, not both, and every field of each override.",
+        causes=("H8",),
+        check=_repair_refused,
+    ),
+    Rule(
+        id="GPU110",
+        severity="warning",
+        title="GPU diagnosis that does not run on the GPU nodes",
+        why="The DCGM server of the node monitoring agent tolerates nothing by default; GPU errors go unseen.",
+        source="https://github.com/aws/eks-node-monitoring-agent/tree/v1.7.0/charts",
+        fix="Set dcgmAgent.tolerations in the configuration of the add-on.",
+        causes=("H9",),
+        check=_no_diagnosis,
+    ),
+    Rule(
+        id="GPU111",
+        severity="warning",
+        title="Disruption budget that lets no GPU pod go",
+        why="Without force, an update of the node group waits 15 minutes for each pod, then fails.",
+        source="https://docs.aws.amazon.com/eks/latest/userguide/managed-node-update-behavior.html",
+        fix="Let one pod go, by maxUnavailable: 1, or set ForceUpdateEnabled.",
+        causes=("H11",),
+        check=_never_evicted,
+    ),
+    Rule(
+        id="GPU113",
+        severity="error",
+        title="GPU pods on Fargate",
+        why="A profile that selects a pod sends it to Fargate, which has no GPUs; it stays Pending.",
+        source="https://docs.aws.amazon.com/eks/latest/userguide/fargate.html",
+        fix="Give the pods another namespace, or add labels to the selector that they do not have.",
+        causes=("H15",),
+        check=_on_fargate,
+    ),
+    Rule(
+        id="GPU114",
+        severity="warning",
+        title="Autoscaler that gives up on nodes which are slow to come up",
+        why="Bare metal and eight-GPU instances may take longer than 15 minutes; the node is removed and made again.",
+        source="https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/FAQ.md",
+        fix="Set --max-node-provision-time=30m.",
+        causes=("C25",),
+        check=_given_up_on,
+    ),
+    Rule(
+        id="GPU115",
+        severity="note",
+        title="Node auto repair that does not see GPUs",
+        why="Without the agent EKS repairs nodes that are not Ready, and leaves those with a broken GPU.",
+        source=_HEALTH,
+        fix="Add the add-on eks-node-monitoring-agent.",
+        causes=("H8",),
+        check=_repair_blind,
+    ),
+)
+OUT_OF_REACH = (
+    OutOfReach(
+        "H10",
+        "The node group is degraded or being updated, and takes no other change",
+        "The state of a running node group stands in no template.",
+    ),
+)

@@ -1,0 +1,82 @@
+"""Labels and taints that a node cannot have, or may not give itself."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from gpu_constructs.preflight.model import Cluster, Pool
+from gpu_constructs.preflight.rules.rule import Problem, Rule
+from gpu_constructs.preflight.unknown import dig, known_text, mapping
+
+# What kubelet may set on its own node of the domains kubernetes.io and k8s.io.
+# Source: kubernetes/kubernetes v1.36.1 staging/src/k8s.io/kubelet/pkg/apis/well_known_labels.go
+_KUBELET_DOMAINS = ("kubelet.kubernetes.io", "node.kubernetes.io")
+_KUBELET_LABELS = (
+    "kubernetes.io/hostname",
+    "kubernetes.io/arch",
+    "kubernetes.io/os",
+    "beta.kubernetes.io/arch",
+    "beta.kubernetes.io/os",
+    "beta.kubernetes.io/instance-type",
+    "topology.kubernetes.io/zone",
+    "topology.kubernetes.io/region",
+    "failure-domain.beta.kubernetes.io/zone",
+    "failure-domain.beta.kubernetes.io/region",
+)
+# Optional DNS prefix, then at most 63 characters.
+# Source: https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/ (2026-08)
+_KEY = re.compile(r"([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
+
+
+def _refused_labels(cluster: Cluster) -> Iterator[Problem]:
+    for pool in cluster.pools:
+        for why in _refusals(pool) if pool.is_group else ():
+            yield Problem(pool.origin, f"pool {pool.name}: {why}")
+
+
+def _refusals(pool: Pool) -> Iterator[str]:
+    for key, value in {**_told(pool), **mapping(pool.properties.get("Labels"))}.items():
+        if "${" in key:
+            continue
+        if not _KEY.fullmatch(key):
+            yield f"{key!r} is no key of a label"
+        elif (text := known_text(value)) is not None and "${" not in text and not _VALUE.fullmatch(text):
+            yield f"{text!r} is no value of label {key}"
+        elif _is_foreign(key) or (pool.kind == "managed" and key.startswith("eks.amazonaws.com/")):
+            yield f"label {key} is not for a node to give itself"
+    for taint in pool.taints:
+        if "${" not in taint.key and not _KEY.fullmatch(taint.key):
+            yield f"{taint.key!r} is no key of a taint"
+
+
+def _told(pool: Pool) -> dict[str, Any]:
+    """Return the labels that kubelet is told to register with."""
+    settings = mapping(dig(dict(pool.user_data.settings), "kubernetes", "node-labels"))
+    flags = [flag.partition("=")[2] for flag in pool.user_data.kubelet_flags if flag.startswith("--node-labels=")]
+    pairs = [pair.partition("=") for flag in flags for pair in flag.strip("\"'").split(",") if pair]
+    return settings | {key: value for key, _, value in pairs}
+
+
+def _is_foreign(key: str) -> bool:
+    domain = key.rpartition("/")[0]
+    ruled = any(domain == each or domain.endswith(f".{each}") for each in ("kubernetes.io", "k8s.io"))
+    allowed = any(domain == each or domain.endswith(f".{each}") for each in _KUBELET_DOMAINS)
+    return ruled and not allowed and key not in _KUBELET_LABELS
+
+
+RULES = (
+    Rule(
+        id="GPU057",
+        severity="error",
+        title="Label or taint that a node cannot have",
+        why="EKS refuses it (KubernetesLabelInvalid), or kubelet does not start and the node never joins.",
+        source="https://kubernetes.io/docs/reference/access-authn-authz/admission-controllers/#noderestriction",
+        fix="Use a domain of your own, or node.kubernetes.io where kubelet may set it.",
+        causes=("B23",),
+        check=_refused_labels,
+    ),
+)
+OUT_OF_REACH = ()

@@ -1,0 +1,103 @@
+"""Preflight while CDK synthesizes: errors stop ``cdk synth``, and its report lists every finding.
+
+    check_gpus(app)
+
+This is the one bridge from CDK to preflight, which itself knows nothing of CDK.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import aws_cdk as cdk
+import jsii
+from aws_cdk import Validations
+
+from gpu_constructs._version import __version__
+from gpu_constructs.preflight.check import check
+from gpu_constructs.preflight.documents import UnusableInput
+from gpu_constructs.preflight.inputs import Stack, read_stacks
+from gpu_constructs.preflight.rules import rules
+from gpu_constructs.preflight.rules.rule import Finding
+
+if TYPE_CHECKING:
+    from constructs import IConstruct
+
+# A construct accepts a finding by Validations.of(construct).acknowledge(Acknowledgment(id="gpu-constructs::GPU010",
+# reason="...")).
+NAME = "gpu-constructs"
+
+
+@jsii.implements(cdk.IPolicyValidationPlugin)
+class GpuPreflight:
+    """A policy validation plugin that judges every template of an app by the rules of preflight."""
+
+    @property
+    def name(self) -> str:
+        """Its name in the report, and the prefix of an acknowledged rule."""
+        return NAME
+
+    @property
+    def version(self) -> str:
+        """Version of this library."""
+        return __version__
+
+    @property
+    def rule_ids(self) -> list[str]:
+        """Every rule that it judges by."""
+        return list(rules())
+
+    def validate(self, context: cdk.IPolicyValidationContext) -> cdk.PolicyValidationPluginReport:
+        """Judge the templates of an app.
+
+        Raises:
+            ValueError: A template cannot be judged.
+        """
+        stacks = [
+            Stack(each.template_path, Path(each.stack_construct_path).name, each.account_id, each.region)
+            for each in context.stack_templates
+        ]
+        try:
+            findings = check(read_stacks(stacks)).findings
+        except UnusableInput as error:
+            raise ValueError(str(error)) from error
+        # A note, such as the quota that pools need, is for `gpu-constructs check`: it would be said at every synth.
+        shown = [each for each in findings if each.acknowledged is None and each.rule.severity != "note"]
+        return cdk.PolicyValidationPluginReport(
+            success=not any(each.counts for each in shown),
+            violations=[_violation(each) for each in shown],
+        )
+
+
+def check_gpus(app: IConstruct) -> None:
+    """Judge an app's templates at every synth.
+
+    Args:
+        app: The app or the stage.
+    """
+    Validations.of(app).add_plugins(GpuPreflight())
+
+
+def _violation(finding: Finding) -> cdk.PolicyViolation:
+    return cdk.PolicyViolation(
+        rule_name=finding.rule.id,
+        description=_description(finding),
+        fix=f"{finding.fix} {finding.rule.source}",
+        severity="warning" if finding.problem.unknown else finding.rule.severity,
+        violating_resources=[_resource(finding)],
+    )
+
+
+def _description(finding: Finding) -> str:
+    may_be = " (may be: something is known at deployment only)" if finding.problem.unknown else ""
+    return f"{finding.rule.title}: {finding.problem.message}{may_be}"
+
+
+def _resource(finding: Finding) -> cdk.PolicyViolatingResource:
+    origin = finding.problem.origin
+    return cdk.PolicyViolatingResource(
+        resource_logical_id=origin.resource.partition("/")[2] if origin.resource else "",
+        template_path=origin.file,
+        locations=[],
+    )

@@ -1,0 +1,86 @@
+"""`cdk synth` of an app that is checked fails where a GPU pod would stay Pending, and says so the CDK way."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import aws_cdk as cdk
+import pytest
+from aws_cdk import Acknowledgment, Validations
+from aws_cdk import aws_eks_v2 as eks
+from constructs import Construct
+
+from gpu_constructs import check_gpus
+from gpu_constructs.preflight.check import check
+from gpu_constructs.preflight.inputs import read_input
+
+
+class Nodes(Construct):
+    """A cluster and a node group of somebody else, without anything of this library."""
+
+    def __init__(self, scope: Construct, id: str, *, ami_type: str) -> None:
+        super().__init__(scope, id)
+        network = eks.CfnCluster.ResourcesVpcConfigProperty(subnet_ids=["subnet-0123456789abcdef0"])
+        role = "arn:aws:iam::111122223333:role/demo"
+        cluster = eks.CfnCluster(self, "Cluster", resources_vpc_config=network, role_arn=role, version="1.36")
+        eks.CfnNodegroup(
+            self,
+            "Resource",
+            cluster_name=cluster.ref,
+            node_role=role,
+            subnets=["subnet-0123456789abcdef0"],
+            ami_type=ami_type,
+            instance_types=["g6.xlarge"],
+        )
+
+
+def checked_app(outdir: Path, *, ami_type: str, reason: str = "") -> cdk.App:
+    app = cdk.App(outdir=str(outdir))
+    stack = cdk.Stack(app, "Theirs")
+    nodes = Nodes(stack, "Nodes", ami_type=ami_type)
+    if reason:
+        Validations.of(nodes).acknowledge(Acknowledgment(id="gpu-constructs::GPU001", reason=reason))
+    check_gpus(app)
+    return app
+
+
+def findings(outdir: Path) -> dict[str, dict[str, object]]:
+    report = json.loads((outdir / "validation-report.json").read_text())
+    [ours] = [each for each in report["pluginReports"] if each["pluginName"] == "gpu-constructs"]
+    return {each["ruleName"]: each for each in ours["violations"]}
+
+
+@pytest.fixture(autouse=True)
+def plugins_are_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CDK_VALIDATION", raising=False)
+
+
+def test_an_error_stops_the_synthesis_and_names_the_construct(tmp_path: Path) -> None:
+    app = checked_app(tmp_path, ami_type="AL2023_x86_64_STANDARD")
+
+    with pytest.raises(RuntimeError, match="ValidationFailed"):
+        app.synth()
+
+    found = findings(tmp_path)["GPU001"]
+    assert found["severity"] == "error"
+    assert "g6.xlarge gets AL2023_x86_64_STANDARD" in str(found["description"])
+    [where] = found["violatingConstructs"]  # type: ignore[misc]
+    assert where["constructPath"] == "Theirs/Nodes/Resource"
+
+
+def test_an_acknowledged_error_does_not(tmp_path: Path) -> None:
+    app = checked_app(tmp_path, ami_type="AL2023_x86_64_STANDARD", reason="the driver is in our AMI fork")
+
+    app.synth()
+
+    [finding] = [each for each in check(read_input([str(tmp_path)])).findings if each.rule.id == "GPU001"]
+    assert finding.acknowledged == "the driver is in our AMI fork"
+
+
+def test_notes_are_not_said_at_every_synth(tmp_path: Path) -> None:
+    checked_app(tmp_path, ami_type="AL2023_x86_64_NVIDIA").synth()
+
+    assert [each.rule.id for each in check(read_input([str(tmp_path)])).findings if each.rule.severity == "note"]
+    report = tmp_path / "validation-report.json"
+    assert not report.exists() or '"GPU020"' not in report.read_text()
