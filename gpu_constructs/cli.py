@@ -6,7 +6,7 @@ What a command needs is imported when it runs, so that help is there at once and
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -193,7 +193,7 @@ def _usable(judge: Callable[..., Any], *given: Any) -> Any:
         raise click.UsageError(str(error)) from None
 
 
-def _end(view: Mapping[str, Any], *, html: str | None, strict: bool, **_: Any) -> int:
+def _end(view: dict[str, Any], *, html: str | None, strict: bool, **_: Any) -> int:
     """Write the page, when one is wanted, and return the exit code."""
     if html:
         from gpu_constructs.preflight.report.html import render

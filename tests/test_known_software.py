@@ -346,3 +346,14 @@ def at(values: Any, paths: str) -> Any:
 def test_it_loads_no_aws_library() -> None:
     code = "import sys, gpu_constructs.known_software; sys.exit(bool({'jsii', 'aws_cdk', 'yaml'} & set(sys.modules)))"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_efa_plugin_by_labels_of_ones_own() -> None:
+    values = {"supportedInstanceLabels": {"keys": ["a", "b"], "values": ["yes"]}}
+
+    specs = daemon_sets_of_chart("aws-efa-k8s-device-plugin", "v0.5.30", values)
+
+    assert specs is not None and specs[0].exact
+    first, last = (each["matchExpressions"] for each in specs[0].node_affinity)
+    assert first == [{"key": "a", "operator": "In", "values": ["yes"]}]
+    assert [each["key"] for each in last] == ["b", "eks.amazonaws.com/compute-type"]

@@ -55,7 +55,8 @@ EFA = KnownDaemonSet(
     tolerations_path="tolerations",
     tolerations_added=True,
     selector_path="nodeSelector",
-    inexact_paths=(*_NAMES, "supportedInstanceLabels"),
+    labels_path="supportedInstanceLabels",
+    inexact_paths=_NAMES,
     source=f"{_EKS_CHARTS}/aws-efa-k8s-device-plugin",
     as_of=_EKS_CHARTS_AS_OF,
 )

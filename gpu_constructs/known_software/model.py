@@ -64,6 +64,8 @@ class KnownDaemonSet:
         tolerations_unless_all: Its tolerations where that is false, to which `tolerations_path` adds.
         selector_path: Path of the node selector.
         affinity_path: Path of the affinity.
+        labels_path: Path of ``keys`` and ``values``: labels of which a node must have one, in place of the first
+            expression of the default affinity.
         inexact_paths: Values that change it in a way that is not modelled.
         source: Where it was read.
         as_of: Day of what was read, ISO 8601.
@@ -83,6 +85,7 @@ class KnownDaemonSet:
     tolerations_unless_all: tuple[Toleration, ...] = ()
     selector_path: str = ""
     affinity_path: str = ""
+    labels_path: str = ""
     inexact_paths: tuple[str, ...] = ()
     source: str
     as_of: str

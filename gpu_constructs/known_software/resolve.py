@@ -96,7 +96,23 @@ class _Resolution:
             return self.known.node_selector
         return {key: each for key, each in {**self.known.node_selector, **value}.items() if each is not None}
 
+    def _labelled(self) -> tuple[NodeSelectorTerm, ...] | None:
+        """Return the terms of labels that the values name, ``None`` without them."""
+        labels = _find(self.values, self.known.labels_path)
+        if labels is _ABSENT:
+            return None
+        keys, values = _find(labels, "keys"), _find(labels, "values")
+        if not _is_texts(keys) or not _is_texts(values) or not keys:
+            self.exact = False
+            return None
+        terms = [[{"key": key, "operator": "In", "values": list(values)}] for key in keys]
+        # What the chart's template writes behind its loop belongs to the last of the terms.
+        terms[-1] += self.known.node_affinity[-1]["matchExpressions"][1:]
+        return tuple({"matchExpressions": each} for each in terms)
+
     def _node_affinity(self) -> tuple[NodeSelectorTerm, ...]:
+        if (labelled := self._labelled()) is not None:
+            return labelled
         default, affinity = self.known.node_affinity, _find(self.values, self.known.affinity_path)
         keys = ("nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms")
         for key in keys:
@@ -145,6 +161,10 @@ def _find(values: object, paths: str, *, empty: tuple[object, ...] = ()) -> Any:
 def _is_set(values: object, path: str) -> bool:
     found = _find(values, path)
     return found is not _ABSENT and found is not None and found is not False
+
+
+def _is_texts(value: object) -> bool:
+    return isinstance(value, (list, tuple)) and all(isinstance(each, str) for each in value)
 
 
 def _list(value: object) -> list[object]:

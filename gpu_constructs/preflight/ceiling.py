@@ -9,7 +9,7 @@ from gpu_constructs.hardware.catalogue import InstanceType
 from gpu_constructs.hardware.quotas import quota_of
 from gpu_constructs.preflight.model import Cluster, Pool
 from gpu_constructs.preflight.nodes import nodes_to_be
-from gpu_constructs.preflight.scheduling import node_limit
+from gpu_constructs.preflight.pool_limits import node_limit
 
 
 @dataclass(frozen=True, slots=True)

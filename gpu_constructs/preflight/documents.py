@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,14 @@ MAX_FILE_BYTES = 16 * _MIB
 MAX_NODES = 1_000_000
 MAX_DEPTH = 200
 MAX_FILES = 20_000
+# Of everything that is read at once.
+MAX_TOTAL_NODES = 4_000_000
+# Characters of the texts of a document; YAML's aliases count each time.
+MAX_CHARACTERS = 64 * _MIB
+_MAX_DIGITS = 100
+_TOO_LARGE = 10**_MAX_DIGITS
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+_MERGE = "tag:yaml.org,2002:merge"
 _SUFFIXES = (".yaml", ".yml", ".json", ".template")
 # Of an assembly, files that are neither template nor manifest and may be large.
 _NOT_INPUT = ("tree.json", "manifest.json", "validation-report.json", "package.json", "package-lock.json")
@@ -33,14 +42,44 @@ class Document:
     Attributes:
         file: Path as the user gave it.
         content: Mappings, lists and scalars.
+        size: How many values it has.
     """
 
     file: str
     content: Any
+    size: int = 0
 
 
 class _Loader(yaml.CSafeLoader):
-    """Knows CloudFormation's short tags, and dates as the texts they are written as."""
+    """Knows CloudFormation's short tags; dates and keys are the texts they are written as."""
+
+    _merged = 0
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        """Return a mapping whose keys are texts, as Kubernetes and CloudFormation read them."""
+        if not isinstance(node, yaml.MappingNode) or not all(isinstance(key, yaml.ScalarNode) for key, _ in node.value):
+            raise yaml.constructor.ConstructorError(None, None, "a key must be a text", node.start_mark)
+        self.flatten_mapping(node)
+        return {key.value: self.construct_object(value, deep=deep) for key, value in node.value}
+
+    def flatten_mapping(self, node: yaml.MappingNode) -> None:
+        """Put what ``<<`` merges in its place; merges of merges double what they hold, so that they are counted."""
+        sources = [value for key, value in node.value if key.tag == _MERGE]
+        if not sources:
+            return
+        # First, so that a mapping that merges itself ends.
+        node.value = own = [(key, value) for key, value in node.value if key.tag != _MERGE]
+        merged: list[Any] = []
+        for source in sources:
+            for each in reversed(source.value) if isinstance(source, yaml.SequenceNode) else [source]:
+                if not isinstance(each, yaml.MappingNode):
+                    raise yaml.constructor.ConstructorError(None, None, "<< must merge mappings", node.start_mark)
+                self.flatten_mapping(each)
+                self._merged += len(each.value)
+                if self._merged > MAX_NODES:
+                    raise yaml.constructor.ConstructorError(None, None, "<< merges too much", node.start_mark)
+                merged += each.value
+        node.value = merged + own
 
 
 def _intrinsic(loader: yaml.CSafeLoader, suffix: str, node: yaml.Node) -> Any:
@@ -61,9 +100,24 @@ def _as_written(loader: yaml.CSafeLoader, node: yaml.ScalarNode) -> Any:
     return loader.construct_scalar(node)
 
 
+def _number(loader: yaml.CSafeLoader, node: yaml.ScalarNode) -> Any:
+    """Return a number; one of base 60, such as ``22:22``, is a text to Kubernetes and to CloudFormation."""
+    text = str(loader.construct_scalar(node))
+    if ":" in text:
+        return text
+    if len(text) > _MAX_DIGITS:
+        raise ValueError(f"a number of more than {_MAX_DIGITS} digits")
+    return loader.construct_yaml_int(node) if node.tag.endswith(":int") else loader.construct_yaml_float(node)
+
+
 _Loader.add_multi_constructor("!", _intrinsic)
 for _tag in ("timestamp", "binary", "value"):
     _Loader.add_constructor(f"tag:yaml.org,2002:{_tag}", _as_written)
+for _tag in ("int", "float"):
+    _Loader.add_constructor(f"tag:yaml.org,2002:{_tag}", _number)
+# Neither JSON nor CloudFormation has them.
+for _tag in ("set", "omap", "pairs"):
+    _Loader.add_constructor(f"tag:yaml.org,2002:{_tag}", yaml.constructor.SafeConstructor.construct_undefined)
 
 
 def read(path: str) -> list[Document]:
@@ -75,9 +129,25 @@ def read(path: str) -> list[Document]:
     if path == STDIN:
         return list(parse("<stdin>", _decode("<stdin>", sys.stdin.buffer.read(MAX_FILE_BYTES + 1))))
     place = Path(path)
-    if place.is_dir():
-        return [document for file in _files(place) for document in _quietly(file)]
-    return list(parse(path, _text(place)))
+    if not is_folder(place):
+        return list(parse(path, _text(place)))
+    found: list[Document] = []
+    total = 0
+    for file in _files(place):
+        documents = _quietly(file)
+        found += documents
+        total += sum(each.size for each in documents)
+        if total > MAX_TOTAL_NODES:
+            raise UnusableInput(f"{path}: must have at most {MAX_TOTAL_NODES:,} values, got more; name a subfolder")
+    return found
+
+
+def is_folder(place: Path) -> bool:
+    """Whether a path is a folder; what cannot be a path is none."""
+    try:
+        return place.is_dir()
+    except (OSError, ValueError):
+        return False
 
 
 def parse(file: str, text: str) -> Iterator[Document]:
@@ -88,14 +158,13 @@ def parse(file: str, text: str) -> Iterator[Document]:
     """
     for content in _parse(file, text):
         if content is not None:
-            _refuse_bomb(file, content)
-            yield Document(file, content)
+            yield Document(file, content, refuse_endless(file, content))
 
 
 def _parse(file: str, text: str) -> list[Any]:
     if text.lstrip()[:1] in ("{", "["):
         try:
-            return [json.loads(text)]
+            return [_json(text)]
         except RecursionError:
             raise UnusableInput(f"{file}: must be nested at most {MAX_DEPTH} deep, got more") from None
         except ValueError as error:
@@ -103,12 +172,42 @@ def _parse(file: str, text: str) -> list[Any]:
             if file.endswith((".json", ".template")):
                 raise UnusableInput(failure) from None
     try:
+        _refuse_crash(file, text)
         # The loader is a SafeLoader with texts in place of three tags.
         return list(yaml.load_all(text, Loader=_Loader))
+    except UnusableInput:
+        raise
     except RecursionError:
         raise UnusableInput(f"{file}: must be nested at most {MAX_DEPTH} deep, got more") from None
-    except (yaml.YAMLError, ValueError, TypeError, AttributeError, KeyError) as error:
+    except (yaml.YAMLError, ValueError, TypeError, AttributeError, KeyError, OverflowError) as error:
         raise UnusableInput(f"{file}: must be YAML or JSON, got {_one_line(error)}") from None
+
+
+def _json(text: str) -> Any:
+    content = json.loads(text, parse_constant=_no_constant)
+    if _SURROGATE.search(text):
+        # Half a pair, which is no character, has no UTF-8.
+        json.dumps(content, ensure_ascii=False).encode()
+    return content
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name}, which is no number of JSON")
+
+
+def _refuse_crash(file: str, text: str) -> None:
+    """Refuse what libyaml would build a tree of by recursion until the process crashes (0.2.5)."""
+    depth = count = 0
+    for event in yaml.parse(text, Loader=yaml.CSafeLoader):
+        count += 1
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+        if depth > MAX_DEPTH:
+            raise UnusableInput(f"{file}: must be nested at most {MAX_DEPTH} deep, got more")
+        if count > 3 * MAX_NODES:
+            raise UnusableInput(f"{file}: must have at most {MAX_NODES:,} values, got more")
 
 
 def _one_line(error: Exception) -> str:
@@ -117,13 +216,23 @@ def _one_line(error: Exception) -> str:
     return f"{problem} in line {mark.line + 1}" if mark is not None else str(problem)
 
 
-def _refuse_bomb(file: str, content: Any) -> None:
-    """Refuse what is small on disk and endless when walked: anchors that refer to themselves or to each other."""
-    left, level = 0, [content]
+def refuse_endless(file: str, content: Any) -> int:
+    """Refuse what is small on disk and endless when walked, and return how many values there are.
+
+    Raises:
+        UnusableInput: There are too many values, they are nested too deep, or a number or the texts are too long;
+            YAML's anchors may refer to themselves or to each other.
+    """
+    count, characters, level = 0, 0, [content]
     for _ in range(MAX_DEPTH):
-        left += len(level)
-        if left > MAX_NODES:
+        count += len(level)
+        if count > MAX_NODES:
             raise UnusableInput(f"{file}: must have at most {MAX_NODES:,} values, got more; aliases count each time")
+        characters += sum(len(each) for each in level if isinstance(each, str))
+        if characters > MAX_CHARACTERS:
+            raise UnusableInput(f"{file}: must have at most {MAX_CHARACTERS // _MIB} Mi characters, got more")
+        if any(isinstance(each, int) and not -_TOO_LARGE < each < _TOO_LARGE for each in level):
+            raise UnusableInput(f"{file}: must have numbers of at most {_MAX_DIGITS} digits, got more")
         level = [
             child
             for each in level
@@ -131,7 +240,7 @@ def _refuse_bomb(file: str, content: Any) -> None:
             for child in (each.values() if isinstance(each, dict) else each)
         ]
         if not level:
-            return
+            return count
     raise UnusableInput(f"{file}: must be nested at most {MAX_DEPTH} deep, got more; an alias may contain itself")
 
 
@@ -161,6 +270,8 @@ def _text(file: Path) -> str:
             return _decode(str(file), stream.read(MAX_FILE_BYTES + 1))
     except OSError as error:
         raise UnusableInput(f"{file}: must be a readable file or folder, got {error.strerror}") from None
+    except ValueError as error:
+        raise UnusableInput(f"{str(file)!r}: must be a readable file or folder, got {error}") from None
 
 
 def _decode(name: str, data: bytes) -> str:

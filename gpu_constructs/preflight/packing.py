@@ -11,10 +11,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from gpu_constructs.preflight.answer import Answer
+from gpu_constructs.preflight.demand import Demand
 from gpu_constructs.preflight.model import GPU, Pool, Workload
 from gpu_constructs.preflight.nodes import NodeToBe
+from gpu_constructs.preflight.pool_limits import node_limit, pods_per_node
 from gpu_constructs.preflight.quantity import Resources
-from gpu_constructs.preflight.scheduling import Demand, PoolVerdict, Verdict, node_limit, pods_per_node
+from gpu_constructs.preflight.scheduling import PoolVerdict, Verdict
 
 # Nodes opened by others that a group of pods looks into before it opens one of its own.
 _LOOKED_INTO = 64

@@ -8,13 +8,14 @@ from random import Random
 
 from gpu_constructs.preflight.answer import Answer
 from gpu_constructs.preflight.clusters import clusters
+from gpu_constructs.preflight.demand import demand
+from gpu_constructs.preflight.fitting import fits
 from gpu_constructs.preflight.inputs import Input
 from gpu_constructs.preflight.label_values import LabelValues
 from gpu_constructs.preflight.model import Cluster, DaemonSet, Object, Origin, Pool
 from gpu_constructs.preflight.nodes import NodeToBe, nodes_to_be, reaches
 from gpu_constructs.preflight.pod_size import pod_requests
 from gpu_constructs.preflight.quantity import add
-from gpu_constructs.preflight.scheduling import demand, fits
 from gpu_constructs.preflight.taints import DAEMON_SET_TOLERATIONS
 from gpu_constructs.preflight.unknown import Unknown
 from gpu_constructs.preflight.workloads import workloads

@@ -9,9 +9,11 @@ from gpu_constructs.preflight.explain import Explanation
 from gpu_constructs.preflight.model import Cluster, Pool
 from gpu_constructs.preflight.nodes import NodeToBe, nodes_to_be
 from gpu_constructs.preflight.packing import PoolUse
+from gpu_constructs.preflight.pool_limits import node_limit
 from gpu_constructs.preflight.quantity import show
+from gpu_constructs.preflight.reason import Reason
 from gpu_constructs.preflight.report.finding_view import View, origin_view
-from gpu_constructs.preflight.scheduling import PoolVerdict, Reason, Verdict, node_limit
+from gpu_constructs.preflight.scheduling import PoolVerdict, Verdict
 
 _MIB_PER_GIB = 1024
 

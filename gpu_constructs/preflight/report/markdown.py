@@ -9,12 +9,12 @@ from gpu_constructs.preflight.report.finding_view import View
 from gpu_constructs.preflight.report.markdown_parts import code, details, findings_table, table, told
 from gpu_constructs.preflight.report.wording import (
     ANSWERS,
-    OUTCOMES,
     PRICES,
     UNDRIVEN,
     answers_summary,
     cluster_summary,
     findings_summary,
+    headline,
     money,
     named,
     nearest,
@@ -29,12 +29,12 @@ def render(view: View) -> str:
     return "\n\n".join(_PARTS[view["command"]](view)) + "\n"
 
 
-def _headline(view: View, what: str) -> str:
-    return f"### {SIGNS[view['outcome']]} {what} {OUTCOMES[view['outcome']]}"
+def _headline(view: View) -> str:
+    return f"### {SIGNS[view['outcome']]} {headline(view)}"
 
 
 def _check(view: View) -> Iterator[str]:
-    yield _headline(view, "GPU check")
+    yield _headline(view)
     yield f"{findings_summary(view['counts'])} in {cluster_summary(view['clusters'])}."
     open_ones = [each for each in view["findings"] if each["acknowledged"] is None]
     grave = [each for each in open_ones if each["severity"] == "error"]
@@ -55,7 +55,7 @@ def _unread(view: View) -> Iterator[str]:
 
 
 def _explain(view: View) -> Iterator[str]:
-    yield _headline(view, "GPU workloads:")
+    yield _headline(view)
     yield f"{answers_summary(view['counts'])} in {cluster_summary(view['clusters'])}."
     for cluster in view["clusters"]:
         yield f"#### Cluster {code(cluster['name'])}"
@@ -102,12 +102,12 @@ def _together(cluster: View) -> Iterator[str]:
 
 def _use(pool: View) -> tuple[str, ...]:
     most = "no bound" if pool["maxNodes"] is None else str(pool["maxNodes"])
-    pods = ", ".join(f"{each['count']} × {code(each['workload'])}" for each in pool["use"]["pods"])
+    pods = ", ".join(f"{each['count']} x {code(each['workload'])}" for each in pool["use"]["pods"])
     return code(pool["name"]), str(pool["use"]["nodes"]), most, str(pool["use"]["gpus"]), pods
 
 
 def _review(view: View) -> Iterator[str]:
-    yield _headline(view, "GPU review")
+    yield _headline(view)
     yield from markdown_review.parts(view)
     shown = (
         ("New findings", "new", True),

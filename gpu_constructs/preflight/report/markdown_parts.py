@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from gpu_constructs.preflight.report.finding_view import View
 from gpu_constructs.preflight.report.wording import MAY_BE, alike, printable
 
-_FORMATTING = re.compile(r"[\\`*_{}\[\]<>()#+!|~&$:@\"']")
+_FORMATTING = re.compile(r"[\\`*_\[\]<>|~&$]")
 _MENTION = re.compile(r"(@|#|GH-)(?=\w)")
 _LONGEST = 300
 # A comment holds 65,536 characters.

@@ -14,7 +14,6 @@ from gpu_constructs.preflight.report.text_parts import findings_alike, heading, 
 from gpu_constructs.preflight.report.wording import (
     ANSWERS,
     HEADINGS,
-    OUTCOMES,
     PRICES,
     UNDRIVEN,
     alike,
@@ -22,6 +21,7 @@ from gpu_constructs.preflight.report.wording import (
     cluster_summary,
     count,
     findings_summary,
+    headline,
     money,
     named,
     pods_of,
@@ -79,7 +79,7 @@ def _unread(view: View) -> Iterator[RenderableType]:
 
 
 def _outcome(view: View) -> Text:
-    return line(f"{view['command']} {OUTCOMES[view['outcome']]}", view["outcome"])
+    return line(headline(view), view["outcome"])
 
 
 def _explain(view: View, most_pools: int | None) -> Iterator[RenderableType]:

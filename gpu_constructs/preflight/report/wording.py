@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from gpu_constructs.preflight.report.finding_view import View
 
 ANSWERS = {"yes": "runs", "no": "Pending", "unknown": "not known"}
-OUTCOMES = {"pass": "passes", "fail": "fails", "unknown": "passes as far as is known"}
+_OUTCOMES = {"pass": "passes", "fail": "fails", "unknown": "passes as far as is known"}
 HEADINGS = {"error": "Errors", "warning": "Warnings", "note": "Notes"}
 PRICES = "Prices are the on-demand list prices of us-east-1."
 UNDRIVEN = "* No current EKS image has a driver for it; bring an image of your own."
@@ -28,6 +28,16 @@ def count(number: int, noun: str) -> str:
 def money(amount: float | None) -> str:
     """Return US dollars an hour, ``-`` where there is no list price."""
     return "-" if amount is None else f"{amount:,.2f}"
+
+
+def headline(view: View) -> str:
+    """Return the outcome in one line."""
+    if view["command"] != "explain":
+        return f"GPU {view['command']} {_OUTCOMES[view['outcome']]}"
+    pending, unsure = view["counts"]["no"], view["counts"]["unknown"]
+    if pending:
+        return f"{count(pending, 'workload')} would stay Pending"
+    return f"Whether {count(unsure, 'workload')} would run is not known" if unsure else "Every workload runs"
 
 
 def where(finding: View) -> str:

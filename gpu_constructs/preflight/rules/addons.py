@@ -25,8 +25,8 @@ _COUNTED_ON = {
     "s3-csi-node": "S3 volumes cannot be mounted there",
 }
 _WITHOUT_THEM_NOT_READY = ("aws-node", "kube-proxy")
-# Controllers off the host's network that call AWS.
-_CALL_AWS = ("aws-ebs-csi-driver", "aws-efs-csi-driver", "aws-fsx-csi-driver", "amazon-cloudwatch-observability")
+# Add-ons whose controllers call AWS off the host's network, and how the names of their service accounts begin.
+_CALL_AWS = {"aws-ebs-csi-driver": "ebs-", "aws-efs-csi-driver": "efs-", "aws-fsx-csi-driver": "fsx-"}
 # From it on the plugin leaves efa-only interfaces alone.
 # Source: aws/amazon-vpc-cni-k8s v1.18.5 CHANGELOG.md
 _KNOWS_EFA_ONLY = (1, 18, 5)
@@ -97,7 +97,7 @@ def _waits_for_nodes(cluster: Cluster, addon: Addon) -> Iterator[Problem]:
 
 def _too_old(cluster: Cluster) -> Iterator[Problem]:
     addon = cluster.addon(_NETWORK)
-    numbers = re.match(r"v?(\d+)\.(\d+)\.(\d+)", addon.version or "") if addon else None
+    numbers = re.match(r"v?([0-9]{1,9})\.([0-9]{1,9})\.([0-9]{1,9})", addon.version or "") if addon else None
     version = tuple(int(each) for each in numbers.groups()) if numbers else None
     if addon is None or version is None or version >= _KNOWS_EFA_ONLY:
         return
@@ -140,8 +140,11 @@ def _too_far_from_metadata(cluster: Cluster) -> Iterator[Problem]:
     for addon in cluster.addons:
         own = addon.resource.properties
         linked = own.get("ServiceAccountRoleArn") or own.get("PodIdentityAssociations")
-        named = addon.name.removeprefix("aws-").partition("-")[0]
-        if addon.name in _CALL_AWS and not linked and not any(named in each for each in accounts):
+        if (
+            addon.name in _CALL_AWS
+            and not linked
+            and not any(each.startswith(_CALL_AWS[addon.name]) for each in accounts)
+        ):
             message = f"add-on {addon.name} has no role of its own, and metadata is one hop away on every pool"
             yield Problem(addon.origin, message)
 
@@ -158,7 +161,7 @@ RULES = (
         id="GPU086",
         severity="warning",
         title="Add-on that needs the node's role, out of reach of it",
-        why="With a hop limit of 1 its pods get no credentials; volumes or metrics that it makes never come.",
+        why="With a hop limit of 1 its pods get no credentials; volumes that it makes never come.",
         source="https://docs.aws.amazon.com/eks/latest/best-practices/identity-and-access-management.html",
         fix="Give the add-on a role by Pod Identity, or set HttpPutResponseHopLimit to 2.",
         causes=("C16", "P091"),

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from gpu_constructs.known_software import LABELS_SET_AT_RUN_TIME
-from gpu_constructs.preflight.answer import Answer
+from gpu_constructs.preflight.answer import Answer, all_of, any_of
 from gpu_constructs.preflight.images import has_driver
 from gpu_constructs.preflight.model import EFA, GPU, Chart, Cluster, DaemonSet, Object, Pool
 from gpu_constructs.preflight.node_selection import selection
-from gpu_constructs.preflight.nodes import nodes_to_be, reaches, sees_software
+from gpu_constructs.preflight.nodes import GPU_PRESENT, nodes_to_be, reaches, sees_software
 from gpu_constructs.preflight.rules.rule import OutOfReach, Problem, Rule
 from gpu_constructs.preflight.taints import untolerated
 from gpu_constructs.preflight.unknown import dig, known_text, mapping, mappings
@@ -45,15 +46,26 @@ def _managers(cluster: Cluster, pool: Pool) -> list[tuple[str, Answer]]:
 
 
 def _reaches(daemon: DaemonSet, pool: Pool, cluster: Cluster) -> Answer:
+    """Say whether a DaemonSet runs on a pool once Node Feature Discovery has labelled its nodes."""
     answer = reaches(daemon, pool, cluster)
-    return Answer.UNKNOWN if answer is Answer.NO and _waits_for_labels(daemon, pool) else answer
+    plain = _without_run_time_labels(daemon)
+    if answer is not Answer.NO or plain is daemon:
+        return answer
+    found = [each for each in cluster.daemon_sets if "node-feature-discovery" in each.name]
+    labelled = any_of(reaches(each, pool, cluster) for each in found)
+    return all_of((labelled, reaches(plain, pool, cluster)))
 
 
-def _waits_for_labels(daemon: DaemonSet, pool: Pool) -> bool:
-    """Whether only labels are missing that software of the cluster sets itself."""
-    keys = [each.key for each in selection(daemon.pod).selector]
-    own = bool(keys) and all(each.startswith(LABELS_SET_AT_RUN_TIME) for each in keys)
-    return own and not any(answer is Answer.NO for _, answer in untolerated(daemon.pod, pool.taints, daemon=True))
+def _without_run_time_labels(daemon: DaemonSet) -> DaemonSet:
+    """Return a DaemonSet without what it asks of labels that software of the cluster sets itself."""
+    wanted = mapping(daemon.pod.get("nodeSelector"))
+    kept = {key: value for key, value in wanted.items() if not str(key).startswith(LABELS_SET_AT_RUN_TIME)}
+    terms = selection(daemon.pod).terms or ()
+    met = any(each.labels and all(one.key.startswith(LABELS_SET_AT_RUN_TIME) for one in each.labels) for each in terms)
+    if len(kept) == len(wanted) and not met:
+        return daemon
+    pod = {**daemon.pod, "nodeSelector": kept}
+    return replace(daemon, pod={key: value for key, value in pod.items() if not (met and key == "affinity")})
 
 
 def _dra(cluster: Cluster) -> Chart | None:
@@ -87,9 +99,12 @@ def _miss(daemon: DaemonSet, pool: Pool, cluster: Cluster) -> str | None:
     if taints:
         return f"{daemon.name} does not tolerate {', '.join(map(str, taints))}"
     for node in nodes_to_be(pool, cluster):
-        unmet = [str(each) for each, answer in selection(daemon.pod).unmet(node.labels) if answer is Answer.NO]
-        if unmet and not _waits_for_labels(daemon, pool):
-            return f"{daemon.name} asks for {', '.join(unmet)}, which its nodes do not have"
+        wanted = selection(daemon.pod)
+        named = any(one.key == GPU_PRESENT for each in wanted.terms or () for one in each.labels)
+        unmet = [str(each) for each, answer in wanted.unmet(node.labels) if answer is Answer.NO]
+        if unmet:
+            labels = f"{GPU_PRESENT}=true" if named else ", ".join(unmet)
+            return f"{daemon.name} asks for label {labels}, which its nodes do not have"
     return None
 
 
@@ -116,8 +131,9 @@ def _over_the_image(cluster: Cluster) -> Iterator[Problem]:
         return
     parts = [each for each in ("driver", "toolkit") if dig(dict(chart.values), each, "enabled") in (None, True, "true")]
     if parts:
-        message = f"chart {_OPERATOR}: {' and '.join(f'{each}.enabled' for each in parts)} is not false, "
-        yield Problem(chart.origin, f"{message}and the image of {', '.join(pools)} has both")
+        switches = " and ".join(f"{each}.enabled" for each in parts)
+        message = f"chart {_OPERATOR}: {switches} not set to false, and the image of {', '.join(pools)} has its own"
+        yield Problem(chart.origin, message)
 
 
 def _not_privileged(cluster: Cluster) -> Iterator[Problem]:

@@ -19,10 +19,9 @@ _NODE_CONFIG = ("name", "apiServerEndpoint", "certificateAuthority", "cidr")
 _BOTTLEROCKET = ("cluster-name", "api-server", "cluster-certificate")
 _AL2_SCRIPT = "/etc/eks/bootstrap.sh"
 _OWNER_TAG = "kubernetes.io/cluster/"
-_DRIVER = re.compile(
-    r"NVIDIA-Linux-\S+\.run|(?:yum|dnf|apt|apt-get)\s[^\n;&|]*install[^\n;&|]*"
-    r"(?:nvidia-driver|nvidia-open|nvidia-dkms|kmod-nvidia|cuda-drivers|nvidia-container-toolkit)"
-)
+_INSTALLERS = re.compile(r"\b(?:yum|dnf|apt|apt-get)\b")
+_DRIVERS = ("nvidia-driver", "nvidia-open", "nvidia-dkms", "kmod-nvidia", "cuda-drivers", "nvidia-container-toolkit")
+_COMMAND_ENDS = re.compile(r"[\n;&|]+")
 # Flags that kubelet does not know: gone with the minor version that is named, or only ever of AL2's script.
 # Source: kubernetes/kubernetes CHANGELOG/CHANGELOG-1.24.md and CHANGELOG-1.27.md; awslabs/amazon-eks-ami
 # v20260724 templates/al2/runtime/bootstrap.sh
@@ -31,7 +30,8 @@ _GONE_FLAGS = {
     "container-runtime": "1.27",
     **dict.fromkeys(("kubelet-extra-args", "use-max-pods", "b64-cluster-ca", "apiserver-endpoint", "dns-cluster-ip")),
 }
-_IMAGE_VERSION = re.compile(r"/optimized-ami/(\d+\.\d+)/|/aws-k8s-(\d+\.\d+)")
+_IMAGE_VERSION = re.compile(r"(?:/optimized-ami/|/aws-k8s-)([0-9]{1,3}\.[0-9]{1,3})\b")
+_MINOR = re.compile(r"[0-9]{1,3}\.[0-9]{1,3}")
 _OLDEST_KUBELET = 3
 
 
@@ -126,10 +126,18 @@ def _no_metadata(cluster: Cluster) -> Iterator[Problem]:
 
 def _installs_driver(cluster: Cluster) -> Iterator[Problem]:
     for pool in cluster.gpu_pools:
-        found = next((hit for each in pool.user_data.scripts if (hit := _DRIVER.search(each))), None)
+        commands = [part for each in pool.user_data.scripts for part in _COMMAND_ENDS.split(each)]
+        found = next((each for each in commands if _is_installation(each)), None)
         if found and has_driver(pool) is Answer.YES:
-            command = " ".join(found.group().split())[:80]
+            command = " ".join(found.split())[:80]
             yield Problem(pool.origin, f"pool {pool.name}: '{command}' over the driver that its image brings")
+
+
+def _is_installation(command: str) -> bool:
+    if command.lstrip().startswith("#"):
+        return False
+    packaged = "install" in command and any(each in command for each in _DRIVERS) and _INSTALLERS.search(command)
+    return bool(packaged) or ("NVIDIA-Linux-" in command and ".run" in command)
 
 
 def _wrong_kubelet(cluster: Cluster) -> Iterator[Problem]:
@@ -145,21 +153,19 @@ def _wrong_kubelet(cluster: Cluster) -> Iterator[Problem]:
 
 
 def _skewed(cluster: Cluster) -> Iterator[Problem]:
-    if not cluster.whole or cluster.version is None:
+    if not cluster.whole or not _MINOR.fullmatch(cluster.version or ""):
         return
-    plane = minor(cluster.version)
+    plane = minor(cluster.version or "")
     for pool in cluster.gpu_pools:
         version = _version(pool)
-        if version is None or 0 in (minor(version)[0], plane[0]):
-            continue
-        if minor(version) > plane or plane[1] - minor(version)[1] > _OLDEST_KUBELET:
+        nodes = minor(version) if version and _MINOR.fullmatch(version) else plane
+        if nodes > plane or plane[1] - nodes[1] > _OLDEST_KUBELET:
             yield Problem(pool.origin, f"pool {pool.name}: its nodes are {version}, the cluster is {cluster.version}")
 
 
 def _version(pool: Pool) -> str | None:
     found = _IMAGE_VERSION.search(str(image_of(pool) or ""))
-    named = known_text(pool.properties.get("Version")) if pool.kind == "managed" else None
-    return next((each for each in found.groups() if each), None) if found else named
+    return found.group(1) if found else known_text(pool.properties.get("Version")) if pool.kind == "managed" else None
 
 
 RULES = (

@@ -13,7 +13,7 @@ from gpu_constructs.preflight.unknown import Unknown, is_true, known_text, mappi
 from gpu_constructs.preflight.user_data import MAX_BYTES
 
 _SUPPORT = "https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html"
-_MIME = ("MIME-Version", "Content-Type")
+_MIME = ("mime-version", "content-type")
 
 
 def _managed(cluster: Cluster) -> list[Pool]:
@@ -90,7 +90,8 @@ def _misformed(pool: Pool) -> str | None:
     if pool.operating_system == "bottlerocket":
         return data.problem if data.format == "unknown" else None
     merged = pool.kind == "managed" and pool.operating_system in ("al2023", "al2") and "ImageId" not in pool.launch
-    return "is no MIME message, which EKS merges" if merged and not data.text.lstrip().startswith(_MIME) else None
+    fits = data.format == "nodeadm" or data.text.lstrip().lower().startswith(_MIME)
+    return "is no MIME message, which EKS merges" if merged and not fits else None
 
 
 def _is_base64(text: str) -> bool:

@@ -20,13 +20,6 @@ from gpu_constructs.preflight.unknown import Unknown, dig, is_true, known_number
 
 _HEALTH = "https://docs.aws.amazon.com/eks/latest/userguide/node-health.html"
 _AGENT = "eks-node-monitoring-agent"
-# Source: botocore 1.44.5 eks service model, NodeRepairConfig
-_OVERRIDE = ("NodeMonitoringCondition", "NodeUnhealthyReason", "MinRepairWaitTimeMins", "RepairAction")
-_ACTIONS = ("Replace", "Reboot", "NoAction")
-_EITHER = (
-    ("MaxUnhealthyNodeThresholdCount", "MaxUnhealthyNodeThresholdPercentage"),
-    ("MaxParallelNodesRepairedCount", "MaxParallelNodesRepairedPercentage"),
-)
 _QUEUES = ("kueue.x-k8s.io/queue-name", "kai.scheduler/queue", "volcano.sh/queue-name")
 _DEFAULT_MINUTES, _ENOUGH_MINUTES = 15, 20
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(h|m|s)")
@@ -63,26 +56,6 @@ def _interruptible(cluster: Cluster) -> Iterator[Problem]:
         if pool.is_group and "spot" in pool.capacity_types and any(each in ("efa", "efa-only") for each in kinds):
             message = f"pool {pool.name}: nodes with EFA are spot; one that goes stops the job on all of them"
             yield Problem(pool.origin, message)
-
-
-def _repair_refused(cluster: Cluster) -> Iterator[Problem]:
-    for pool in cluster.gpu_pools:
-        repair = mapping(pool.properties.get("NodeRepairConfig"))
-        for text in _repair_mistakes(repair):
-            yield Problem(pool.origin, f"pool {pool.name}: NodeRepairConfig {text}")
-
-
-def _repair_mistakes(repair: Mapping[str, Any]) -> Iterator[str]:
-    for pair in _EITHER:
-        if all(repair.get(each) is not None for each in pair):
-            yield f"has both {' and '.join(pair)}"
-    for each in mappings(repair.get("NodeRepairConfigOverrides")):
-        lacking = [key for key in _OVERRIDE if each.get(key) is None]
-        if lacking:
-            yield f"has an override without {', '.join(lacking)}"
-        action = known_text(each.get("RepairAction"))
-        if action is not None and action not in _ACTIONS:
-            yield f"has RepairAction {action}, which is none of {', '.join(_ACTIONS)}"
 
 
 def _repair_blind(cluster: Cluster) -> Iterator[Problem]:
@@ -210,16 +183,6 @@ RULES = (
         fix="Take on-demand or reserved capacity, or checkpoint often and acknowledge this.",
         causes=("H7",),
         check=_interruptible,
-    ),
-    Rule(
-        id="GPU109",
-        severity="error",
-        title="Node repair that EKS refuses",
-        why="The node group is not created, or not updated.",
-        source="https://docs.aws.amazon.com/eks/latest/APIReference/API_NodeRepairConfig.html",
-        fix="Give counts or percentages, not both, and every field of each override.",
-        causes=("H8",),
-        check=_repair_refused,
     ),
     Rule(
         id="GPU110",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from ipaddress import ip_network
 from typing import Any
@@ -80,7 +79,10 @@ def _missing_endpoints(cluster: Cluster) -> Iterator[Problem]:
                 yield Problem(pool.origin, message + ", ".join(lacking))
 
 
-_OWN_REGISTRY = re.compile(r"^\d{12}\.dkr[.-]ecr[.-]")
+# Others may stand in the VPC.
+_PUBLIC_REGISTRIES = (
+    *("nvcr.io", "docker.io", "registry.k8s.io", "k8s.gcr.io", "gcr.io", "quay.io", "ghcr.io", "public.ecr.aws"),
+)
 # What the chart pulls from, and the value that says otherwise.
 _CHART_IMAGES = {
     "nvidia-device-plugin": ("image", "repository"),
@@ -109,7 +111,14 @@ def _out_of_reach(cluster: Cluster) -> Iterator[Problem]:
 
 def _foreign(containers: list[dict[str, Any]]) -> set[str]:
     images = {known_text(each.get("image")) for each in containers}
-    return {each for each in images if each and not _OWN_REGISTRY.match(each)}
+    return {each for each in images if each and _is_public(each)}
+
+
+def _is_public(image: str) -> bool:
+    """Whether an image comes from a public registry; one without registry comes from Docker Hub."""
+    host, slash, _ = image.partition("/")
+    named = bool(slash) and (":" in host or "." in host)
+    return host in _PUBLIC_REGISTRIES if named else "${" not in host
 
 
 def _is_mirrored(pool: Pool) -> bool:

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from gpu_constructs.preflight.answer import Answer
 from gpu_constructs.preflight.model import Cluster
 from gpu_constructs.preflight.nodes import minor
+from gpu_constructs.preflight.pool_limits import node_limit
 from gpu_constructs.preflight.rules.rule import OutOfReach, Problem, Rule
 from gpu_constructs.preflight.rules.verdicts import gpu_verdicts, no_reasons, only_limited
-from gpu_constructs.preflight.scheduling import PoolVerdict, Verdict, node_limit
+from gpu_constructs.preflight.scheduling import PoolVerdict, Verdict
 
 # Karpenter can make nodes for claims from here on, when its gates are on.
 # Source: https://karpenter.sh/docs/tasks/dra/

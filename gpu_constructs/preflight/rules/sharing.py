@@ -18,8 +18,8 @@ from gpu_constructs.preflight.unknown import Unknown, dig, mapping
 _MIG = "https://docs.aws.amazon.com/eks/latest/userguide/device-management-nvidia-mig.html"
 _LABEL = "nvidia.com/mig.config"
 _PLUGIN_LABEL = "nvidia.com/device-plugin.config"
-_MADE_BY_SCRIPT = re.compile(r"nvidia-smi\s+mig\b[^\n;|&]*?-cgi\s+([0-9a-z.,+]{1,400})")
-_PROFILE = re.compile(r"(\d)g\.\d+gb(\+me)?")
+_MADE_BY_SCRIPT = re.compile(r"nvidia-smi\s{1,9}mig\b[^\n;|&]{0,200}?-cgi\s{1,9}([0-9a-z.,+]{1,400})")
+_PROFILE = re.compile(r"[0-9]g\.[0-9]{1,4}gb(\+me)?")
 # A geometry of the GPU Operator that has several profiles.
 _BALANCED = "all-balanced"
 # Slices of compute that Bottlerocket takes instead of a profile.
@@ -70,7 +70,9 @@ def _misfits(pool: Pool, row: InstanceType, cluster: Cluster) -> Iterator[str]:
         if _PROFILE.fullmatch(name) and count > profiles.get(name, 0):
             most = profiles.get(name, 0)
             yield f"a GPU of {row.name} has room for {most} instances {name}, not {count}; it has {known}"
-    taken = sum(compute_slices(name) * count for name, count in (_by_script(pool) or {}).items() if "g." in name)
+    taken = sum(
+        compute_slices(name) * count for name, count in (_by_script(pool) or {}).items() if _PROFILE.fullmatch(name)
+    )
     if taken > SLICES.get(row.family, USUAL_SLICES):
         yield f"a GPU of {row.name} has {SLICES.get(row.family, USUAL_SLICES)} slices of compute, not {taken}"
     labelled = (_label(pool, _LABEL) or "").removeprefix("all-").replace(".me", "+me")

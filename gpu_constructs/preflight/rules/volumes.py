@@ -8,6 +8,7 @@ from typing import Any
 
 from gpu_constructs.hardware.catalogue import catalogue
 from gpu_constructs.hardware.gp3 import (
+    BASE_IOPS,
     BASE_THROUGHPUT,
     IOPS_PER_GIB,
     MAX_IOPS,
@@ -123,12 +124,13 @@ def _excess(volume: dict[str, Any]) -> Iterator[str]:
         yield f"has throughput {throughput}, which only gp3 takes, and is {kind}"
     if kind != "gp3":
         return
-    most = min(MAX_IOPS, (size or MAX_IOPS) * IOPS_PER_GIB)
+    most = max(BASE_IOPS, min(MAX_IOPS, (size or MAX_IOPS) * IOPS_PER_GIB))
     if iops is not None and iops > most:
         yield f"has {iops} iops, {f'{size} GiB of ' if size else ''}gp3 can have {most}"
-    fastest = min(MAX_THROUGHPUT, (iops or MAX_IOPS) * MIB_PER_SECOND_PER_IOPS)
+    operations = BASE_IOPS if volume.get("Iops") is None else iops or MAX_IOPS
+    fastest = min(MAX_THROUGHPUT, operations * MIB_PER_SECOND_PER_IOPS)
     if throughput is not None and throughput > fastest:
-        yield f"has {throughput} MiB/s, gp3 {f'with {iops} iops ' if iops else ''}can have {fastest:.0f}"
+        yield f"has {throughput} MiB/s, gp3 with {operations} iops can have {fastest:.0f}"
 
 
 def _slow_pull(cluster: Cluster) -> Iterator[Problem]:
