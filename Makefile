@@ -11,7 +11,7 @@ export CDK_DISABLE_CLI_TELEMETRY := true
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help synth diff test check e2e e2e-tools snapshots bench catalogue examples constraints clean
+.PHONY: help synth diff test check e2e e2e-tools snapshots bench catalogue examples rules constraints clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -51,6 +51,9 @@ catalogue: $(VENV)/.dev ## Write the instance catalogue anew
 
 examples: ## Write docs/examples.md anew
 	$(PYTHON) tools/write_examples.py
+
+rules: $(VENV)/.synth ## Write docs/rules.md anew
+	PYTHONPATH=. python tools/write_rules.py
 
 constraints: $(VENV)/.dev ## Resolve constraints.txt anew; run it with PYTHON=python3.10
 	python tools/write_constraints.py

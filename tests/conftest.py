@@ -108,6 +108,12 @@ def chart_values() -> Path:
     return _folder_beside("GPU_CONSTRUCTS_CHART_VALUES", "chart-values")
 
 
+@pytest.fixture(scope="session")
+def facts() -> Path:
+    """Folder of the researched facts that rules are checked to be complete against."""
+    return _folder_beside("GPU_CONSTRUCTS_FACTS", "facts")
+
+
 def _folder_beside(variable: str, name: str) -> Path:
     folder = Path(os.environ.get(variable, ROOT.parent / "shared" / name))
     if not folder.is_dir():

@@ -105,7 +105,7 @@ class _Resolution:
         if not _is_texts(keys) or not _is_texts(values) or not keys:
             self.exact = False
             return None
-        terms = [[{"key": key, "operator": "In", "values": list(values)}] for key in keys]
+        terms = [[{"key": key, "operator": "In", "values": sorted(values)}] for key in keys]
         # What the chart's template writes behind its loop belongs to the last of the terms.
         terms[-1] += self.known.node_affinity[-1]["matchExpressions"][1:]
         return tuple({"matchExpressions": each} for each in terms)

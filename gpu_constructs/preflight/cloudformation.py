@@ -13,10 +13,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from gpu_constructs.preflight.unknown import Unknown, dig, is_true, items, mapping
+from gpu_constructs.preflight.documents import UnusableInput, refuse_endless
+from gpu_constructs.preflight.unknown import Unknown, dig, is_true, items, known_number, mapping
 
 _NO_VALUE = object()
-_SUB = re.compile(r"\$\{(!?)([^}]*)\}")
+_SUB = re.compile(r"\$\{(!?)([^}$]*)\}")
+# CloudFormation replaces it at deployment.
+# Source: https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/dynamic-references.html (2026-08)
+_DYNAMIC = "{{resolve:"
+# A text that intrinsics put together; CloudFormation takes templates of 1 MiB.
+MAX_TEXT = 1024**2
+# Of all templates of an input together: values that are visited, and characters that are put together.
+MAX_STEPS = 10_000_000
+MAX_CHARACTERS = 128 * 1024**2
 _REGION_PARTITIONS = {"cn-": "aws-cn", "us-gov-": "aws-us-gov", "us-iso-": "aws-iso", "us-isob-": "aws-iso-b"}
 # A parameter of such a type holds the name of something; the value is looked up at deployment.
 _LOOKED_UP = ("AWS::SSM::Parameter::Value",)
@@ -52,6 +61,37 @@ class Resource:
 
 
 @dataclass(slots=True)
+class Work:
+    """What resolving may still cost: outputs of outputs and texts of texts double what they hold."""
+
+    steps: int = MAX_STEPS
+    characters: int = MAX_CHARACTERS
+    too_large: int = 0
+
+    def step(self, file: str, count: int = 1) -> None:
+        """Count values that are visited.
+
+        Raises:
+            UnusableInput: They are too many.
+        """
+        self.steps -= count
+        if self.steps < 0:
+            raise UnusableInput(f"{file}: intrinsics must resolve in {MAX_STEPS:,} steps, got more")
+
+    def write(self, characters: int) -> bool:
+        """Count characters that are put together; ``False`` when they are too many."""
+        if characters > min(MAX_TEXT, self.characters):
+            return False
+        self.characters -= characters
+        return True
+
+    def give_up(self) -> Unknown:
+        """Return a value that is too large to be told, and equal to no other."""
+        self.too_large += 1
+        return Unknown(f"${{value {self.too_large} that is too large}}")
+
+
+@dataclass(slots=True)
 class Template:
     """A template and where it will be deployed.
 
@@ -68,6 +108,7 @@ class Template:
         passed: What the parent passes as parameters, not yet resolved.
         nested: Templates nested in this one, by logical id.
         stacks: Every stack of the same app, by name and Region.
+        work: What resolving may still cost.
     """
 
     file: str
@@ -82,7 +123,16 @@ class Template:
     passed: Mapping[str, Any] = field(default_factory=dict)
     nested: dict[str, Template] = field(default_factory=dict)
     stacks: Mapping[tuple[str, str | None], Template] = field(default_factory=dict)
+    work: Work = field(default_factory=Work)
     _conditions: dict[str, bool | None] = field(default_factory=dict)
+    _resolved: dict[tuple[str, int], Any] = field(default_factory=dict)
+    _outputs: dict[str, Any] = field(default_factory=dict)
+
+    def connect(self, exports: Mapping[str, Any]) -> None:
+        """Make the exports of other stacks known, and forget what was resolved without them."""
+        self.exports = exports
+        for known in (self._conditions, self._resolved, self._outputs):
+            known.clear()
 
     def resources(self) -> list[Resource]:
         """Return the resources, without those whose condition is false."""
@@ -122,7 +172,9 @@ class Template:
 
     def output(self, name: str) -> Any:
         """Return the value of an output."""
-        return self.resolve(dig(mapping(self.body.get("Outputs")).get(name), "Value"))
+        if name not in self._outputs:
+            self._outputs[name] = self.resolve(dig(mapping(self.body.get("Outputs")).get(name), "Value"))
+        return self._outputs[name]
 
     def resolve(self, value: Any) -> Any:
         """Return a value with its intrinsics resolved; a part that cannot be is `Unknown`."""
@@ -130,6 +182,9 @@ class Template:
         return None if resolved is _NO_VALUE else resolved
 
     def _resolve(self, value: Any) -> Any:
+        self.work.step(self.file)
+        if isinstance(value, str):
+            return Unknown(value) if _DYNAMIC in value else value
         if isinstance(value, list):
             return [each for each in map(self._resolve, value) if each is not _NO_VALUE]
         if not isinstance(value, dict):
@@ -142,6 +197,9 @@ class Template:
         return {str(key): each for key, each in pairs if each is not _NO_VALUE}
 
     def _intrinsic(self, name: str, argument: Any) -> Any:
+        key = (name, id(argument))
+        if key in self._resolved:
+            return self._weighed(self._resolved[key])
         handler = {
             "Ref": self._ref,
             "Fn::GetAtt": self._get_att,
@@ -158,10 +216,44 @@ class Template:
             "Fn::Length": self._length,
         }.get(name)
         found = handler(argument) if handler else None
-        return self._opaque(name, argument) if found is None else found
+        found = self._weighed(self._opaque(name, argument) if found is None else found)
+        if isinstance(argument, (dict, list)):
+            # Of a part of the body, which outlives the template; what is not resolved is looked at twice.
+            self._resolved[key] = found
+        return found
+
+    def _weighed(self, value: Any) -> Any:
+        if not isinstance(value, (dict, list)):
+            return value
+        try:
+            self.work.step(self.file, refuse_endless(self.file, value))
+        except UnusableInput:
+            self.work.step(self.file, MAX_STEPS // 10)
+            return self.work.give_up()
+        return value
 
     def _opaque(self, name: str, argument: Any) -> Unknown:
-        return Unknown(f"${{{name} {_compact(self._resolve(argument))}}}")
+        text = self._json(self.resolve(argument))
+        return Unknown(f"${{{name} {text}}}") if isinstance(text, str) else self.work.give_up()
+
+    def _json(self, value: Any) -> str | None:
+        """Return a value as JSON, or ``None`` when that is too long."""
+        if _characters(value) > MAX_TEXT:
+            return None
+        text = _compact(value)
+        return text if self.work.write(len(text)) else None
+
+    def _text(self, parts: list[Any]) -> str | Unknown | None:
+        """Return the parts as one text, which is not known when a part is not."""
+        if any(each is None or each is _NO_VALUE or isinstance(each, (dict, list)) for each in parts):
+            return None
+        texts = [each.expression if isinstance(each, Unknown) else _scalar(each) for each in parts]
+        self.work.step(self.file, len(texts))
+        if not self.work.write(sum(map(len, texts))):
+            return self.work.give_up()
+        whole = "".join(texts)
+        unknown = _DYNAMIC in whole or any(isinstance(each, Unknown) for each in parts)
+        return Unknown(whole) if unknown else whole
 
     def _ref(self, argument: Any) -> Any:
         if not isinstance(argument, str):
@@ -184,19 +276,17 @@ class Template:
         return known or Unknown(f"${{{name}}}")
 
     def _parameter(self, name: str) -> Any:
-        if self.parent is not None and name in self.passed:
-            return self.parent.resolve(self.passed[name])
-        if name in self.parameters:
-            return self.parameters[name]
         parameter = mapping(dig(self.body, "Parameters", name))
-        kind, default = parameter.get("Type"), parameter.get("Default")
-        if isinstance(kind, str) and kind.startswith(_LOOKED_UP) and isinstance(default, str):
-            return Unknown(f"{{{{resolve:ssm:{default}}}}}")
-        if default is None or not isinstance(kind, str):
+        kind, value = parameter.get("Type"), None
+        if self.parent is not None and name in self.passed:
+            value = self.parent.resolve(self.passed[name])
+        elif name in self.parameters:
+            value = self.parameters[name]
+        if value is None:
+            value = parameter.get("Default") if isinstance(kind, str) else None
+        if value is None:
             return Unknown(f"${{{self.name}/{name}}}")
-        if kind == "CommaDelimitedList" or kind.startswith("List<"):
-            return [each.strip() for each in str(default).split(",")]
-        return default
+        return _typed(kind, value)
 
     def _get_att(self, argument: Any) -> Any:
         parts = argument.split(".", 1) if isinstance(argument, str) else argument
@@ -213,13 +303,13 @@ class Template:
         separator, parts = argument[0], self._resolve(argument[1])
         if not isinstance(separator, str) or not isinstance(parts, list):
             return None
-        return _text([each for part in parts for each in (separator, part)][1:])
+        return self._text([each for part in parts for each in (separator, part)][1:])
 
     def _sub(self, argument: Any) -> Any:
         pattern, variables = argument if isinstance(argument, list) and len(argument) == 2 else (argument, {})
         if not isinstance(pattern, str):
             return None
-        given = mapping(variables)
+        given = {name: self._resolve(each) for name, each in mapping(variables).items()}
         parts: list[Any] = []
         end = 0
         for found in _SUB.finditer(pattern):
@@ -229,18 +319,17 @@ class Template:
             if escape:
                 parts.append(f"${{{name}}}")
             elif name in given:
-                parts.append(self._resolve(given[name]))
+                parts.append(given[name])
             else:
                 parts.append(self._intrinsic("Fn::GetAtt", name) if "." in name else self._intrinsic("Ref", name))
-        return _text([*parts, pattern[end:]])
+        return self._text([*parts, pattern[end:]])
 
     def _select(self, argument: Any) -> Any:
         if not isinstance(argument, list) or len(argument) != 2:
             return None
         index, values = self._resolve(argument[0]), self._resolve(argument[1])
-        if isinstance(values, list) and str(index).isdigit() and int(index) < len(values):
-            return values[int(index)]
-        return None
+        place = known_number(index)
+        return values[place] if isinstance(values, list) and place is not None and 0 <= place < len(values) else None
 
     def _split(self, argument: Any) -> Any:
         if not isinstance(argument, list) or len(argument) != 2:
@@ -263,7 +352,8 @@ class Template:
         keys = [self._resolve(each) for each in argument[:3]]
         if not all(isinstance(each, str) for each in keys):
             return None
-        return dig(self.body, "Mappings", *keys)
+        found = dig(self.body, "Mappings", *keys)
+        return self.resolve(dig(argument[3], "DefaultValue")) if found is None and len(argument) > 3 else found
 
     def _import_value(self, argument: Any) -> Any:
         name = self._resolve(argument)
@@ -278,11 +368,11 @@ class Template:
     def _base64(self, argument: Any) -> Any:
         text = self._resolve(argument)
         if isinstance(text, str):
-            return base64.b64encode(text.encode()).decode()
+            return self._text([base64.b64encode(text.encode()).decode()])
         return {"Fn::Base64": text} if isinstance(text, Unknown) else None
 
     def _to_json(self, argument: Any) -> Any:
-        return _compact(self._resolve(argument))
+        return self._text([self._json(self.resolve(argument))])
 
     def _length(self, argument: Any) -> Any:
         values = self._resolve(argument)
@@ -332,12 +422,26 @@ def _scalar(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _text(parts: list[Any]) -> str | Unknown | None:
-    """Return the parts as one text, which is not known when a part is not."""
-    if any(isinstance(each, (dict, list)) for each in parts):
-        return None
-    whole = "".join(each.expression if isinstance(each, Unknown) else _scalar(each) for each in parts)
-    return Unknown(whole) if any(isinstance(each, Unknown) for each in parts) else whole
+def _typed(kind: Any, value: Any) -> Any:
+    """Return the value of a parameter of a type, given as CloudFormation takes it."""
+    if not isinstance(kind, str) or not isinstance(value, (str, int, float)):
+        return value
+    if kind.startswith(_LOOKED_UP):
+        return Unknown(f"{{{{resolve:ssm:{value}}}}}")
+    if kind == "CommaDelimitedList" or kind.startswith("List<"):
+        return [each.strip() for each in str(value).split(",")]
+    return value
+
+
+def _characters(value: Any) -> int:
+    """Return how many characters a value has; values inside count each time."""
+    if isinstance(value, Unknown):
+        return len(value.expression)
+    if isinstance(value, dict):
+        return sum(len(key) + _characters(each) for key, each in value.items())
+    if isinstance(value, list):
+        return sum(map(_characters, value))
+    return len(value) if isinstance(value, str) else 1
 
 
 def _compact(value: Any) -> str:

@@ -229,6 +229,7 @@ def refuse_endless(file: str, content: Any) -> int:
         if count > MAX_NODES:
             raise UnusableInput(f"{file}: must have at most {MAX_NODES:,} values, got more; aliases count each time")
         characters += sum(len(each) for each in level if isinstance(each, str))
+        characters += sum(len(key) for each in level if isinstance(each, dict) for key in each)
         if characters > MAX_CHARACTERS:
             raise UnusableInput(f"{file}: must have at most {MAX_CHARACTERS // _MIB} Mi characters, got more")
         if any(isinstance(each, int) and not -_TOO_LARGE < each < _TOO_LARGE for each in level):

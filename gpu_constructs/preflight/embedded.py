@@ -10,7 +10,9 @@ from gpu_constructs.preflight.unknown import Unknown
 
 # Private-use characters, which no manifest holds, stand for ${...} while the text is parsed.
 _OPEN, _CLOSE = "\ue000", "\ue001"
-_MARK = re.compile(f"{_OPEN}(.*?){_CLOSE}")
+_MARK = re.compile(f"{_OPEN}([0-9]{{1,9}}){_CLOSE}")
+# What is known at deployment only: an intrinsic, and a dynamic reference.
+_UNKNOWN = re.compile(r"\$\{|\{\{resolve:")
 
 
 def parse_embedded(file: str, text: Any) -> Any:
@@ -38,11 +40,14 @@ def _load(file: str, text: str) -> Any:
 
 
 def _mark(expression: str, marks: list[str]) -> str | None:
-    """Replace every ``${...}``, which may hold braces and quotes of its own, by a mark."""
+    """Replace every ``${...}`` and ``{{resolve:...}}``, which may hold braces and quotes of their own, by a mark."""
+    if _OPEN in expression:
+        return None
     parts: list[str] = []
     place = 0
-    while (start := expression.find("${", place)) >= 0:
-        end = _closing(expression, start + 2)
+    while found := _UNKNOWN.search(expression, place):
+        start = found.start()
+        end = _closing(expression, start + 2, 1 if found.group() == "${" else 2)
         if end is None:
             return None
         parts.append(expression[place:start])
@@ -52,8 +57,7 @@ def _mark(expression: str, marks: list[str]) -> str | None:
     return "".join([*parts, expression[place:]])
 
 
-def _closing(expression: str, place: int) -> int | None:
-    depth = 1
+def _closing(expression: str, place: int, depth: int) -> int | None:
     for index in range(place, len(expression)):
         depth += {"{": 1, "}": -1}.get(expression[index], 0)
         if depth == 0:

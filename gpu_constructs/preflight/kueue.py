@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from gpu_constructs.preflight.model import Cluster, Object, Origin, Workload
 from gpu_constructs.preflight.quantity import quantity
@@ -145,6 +146,15 @@ def gpu_flavors(cluster: Cluster) -> list[Object]:
         if any(name.startswith("nvidia.com/") and most != 0 for name, most in resources.items())
     }
     return [each for each in kueue_objects(cluster, "ResourceFlavor") if each.name in used]
+
+
+def as_admitted(pod: Mapping[str, Any], flavor: Object) -> dict[str, Any]:
+    """Return a pod as Kueue starts it: with the labels of the flavor as node selector, and its tolerations."""
+    return {
+        **pod,
+        "nodeSelector": {**mapping(pod.get("nodeSelector")), **mapping(flavor.spec.get("nodeLabels"))},
+        "tolerations": [*mappings(pod.get("tolerations")), *mappings(flavor.spec.get("tolerations"))],
+    }
 
 
 def reads_other_resources(cluster: Cluster) -> bool:

@@ -47,12 +47,17 @@ class Signal:
 def signals(cluster: Cluster) -> Iterator[Signal]:
     """Yield what each HorizontalPodAutoscaler and ScaledObject scales by."""
     records = recorded(cluster)
-    for each in cluster.of_kind(HPA):
+    for each in horizontal_autoscalers(cluster):
         for metric in mappings(each.spec.get("metrics")):
             yield _of_metric(each, metric, records)
     for each in cluster.of_kind(SCALED_OBJECT):
         for trigger in mappings(each.spec.get("triggers")):
             yield _of_trigger(each, trigger, records)
+
+
+def horizontal_autoscalers(cluster: Cluster) -> list[Object]:
+    """Return every HorizontalPodAutoscaler but those that KEDA makes of its ScaledObjects."""
+    return [each for each in cluster.of_kind(HPA) if each.labels.get("app.kubernetes.io/managed-by") != "keda-operator"]
 
 
 def _of_metric(scaler: Object, metric: dict[str, object], records: dict[str, str]) -> Signal:

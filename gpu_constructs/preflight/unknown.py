@@ -8,6 +8,9 @@ from typing import Any
 
 _REFERENCE = re.compile(r"\$\{([^{}.:]+)(?:\.([^{}]+))?\}")
 
+_WHOLE = re.compile(r"-?[0-9]{1,18}")
+_TOO_LARGE = 10**18
+
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
@@ -52,12 +55,10 @@ def known_number(value: Any) -> int | None:
     """Return a whole number, which templates write as number or text, or ``None`` for anything else."""
     if isinstance(value, bool):
         return None
-    if isinstance(value, int):
-        return value
-    if isinstance(value, float) and value.is_integer():
+    if isinstance(value, str) and _WHOLE.fullmatch(value):
         return int(value)
-    if isinstance(value, str) and re.fullmatch(r"-?\d{1,18}", value):
-        return int(value)
+    if isinstance(value, int) or (isinstance(value, float) and value.is_integer()):
+        return int(value) if abs(value) < _TOO_LARGE else None
     return None
 
 

@@ -19,13 +19,15 @@ if sys.version_info >= (3, 11):
 else:  # pragma: no cover
     import tomli as tomllib
 
-from gpu_constructs.preflight.documents import UnusableInput
+from gpu_constructs.preflight.documents import UnusableInput, refuse_endless
 from gpu_constructs.preflight.embedded import parse_embedded
 from gpu_constructs.preflight.unknown import Unknown, dig, items, mapping
 
 # EC2 takes as much before base64.
 # Source: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/user-data.html (2026-08)
 MAX_BYTES = 16 * 1024
+# Expressions of what is not known are longer than what they stand for.
+_MAX_CHARACTERS = 8 * MAX_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +78,7 @@ def read_user_data(value: Any, *, encoded: bool = True) -> UserData:
         return UserData("unknown") if unknown else UserData("unknown", problem="is not base64")
     try:
         return _read(text)
-    except UnusableInput as error:
+    except (UnusableInput, RecursionError) as error:
         return UserData("unknown", text, problem=str(error))
 
 
@@ -96,6 +98,8 @@ def _plain(value: Any, encoded: bool) -> tuple[str | None, bool]:
 
 
 def _read(text: str) -> UserData:
+    if len(text) > _MAX_CHARACTERS:
+        return UserData("unknown", text, problem=f"is longer than the {MAX_BYTES} bytes that EC2 takes")
     start = text.lstrip()
     if start.startswith(("MIME-Version", "Content-Type")):
         return _mime(text)
@@ -104,8 +108,10 @@ def _read(text: str) -> UserData:
     if "apiVersion: node.eks.aws" in text or '"node.eks.aws' in text:
         return UserData("nodeadm", text, node_config=_node_config(text))
     try:
-        return UserData("toml", text, settings=mapping(tomllib.loads(text).get("settings")))
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        settings = mapping(tomllib.loads(text).get("settings"))
+        refuse_endless("user data", settings)
+        return UserData("toml", text, settings=settings)
+    except (ValueError, RecursionError) as error:
         return UserData("unknown", text, problem=f"is neither MIME, NodeConfig, script nor TOML: {error}")
 
 

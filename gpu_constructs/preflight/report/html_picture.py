@@ -94,11 +94,17 @@ def _facts(pool: View) -> Html:
         "Limits": ", ".join(f"{amount} {name}" for name, amount in pool["limits"].items()),
         "Bought": ", ".join(pool["capacityTypes"]),
         "Image": pool["operatingSystem"],
-        "Nodes by": _AUTOSCALERS[pool["autoscaler"]["kind"]] + _RUNS[pool["autoscaler"]["runs"]],
+        "Nodes by": _made_by(pool),
         "GPUs by": ", ".join(pool["deviceManagers"]) or ("nothing known" if pool["gpusPerNode"]["most"] else ""),
     }
     rows = [joined(tag("dt", name), tag("dd", text)) for name, text in facts.items() if text]
     return tag("dl", *rows)
+
+
+def _made_by(pool: View) -> str:
+    if pool["minNodes"] == pool["maxNodes"] is not None:
+        return "nobody, their number is fixed"
+    return _AUTOSCALERS[pool["autoscaler"]["kind"]] + _RUNS[pool["autoscaler"]["runs"]]
 
 
 def _types(types: list[View]) -> str:
@@ -122,7 +128,7 @@ def _pods(pods: list[View]) -> Html | None:
 
 
 def _stuck(workloads: list[View]) -> Html:
-    return tag("div", tag("h4", "Not sure to run"), *(_blocked(each) for each in workloads), cls="stuck")
+    return tag("div", tag("h4", "Pending, or not known"), *(_blocked(each) for each in workloads), cls="stuck")
 
 
 def _blocked(workload: View) -> Html:

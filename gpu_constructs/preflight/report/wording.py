@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from gpu_constructs.preflight.report.finding_view import View
@@ -16,7 +17,7 @@ MAY_BE = "may be: something is known at deployment only"
 
 def printable(text: object) -> str:
     """Return a text in one line without control characters, which a terminal would obey."""
-    line = " ".join(str(text).split())
+    line = re.sub(r"\s+", " ", str(text))
     return "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in line)
 
 
@@ -96,6 +97,8 @@ def nearest(workload: View) -> str:
 def nodes_of(pool: View) -> str:
     """Return how many nodes a pool has, e.g. ``0 to 4 nodes``."""
     least, most = pool["minNodes"] or 0, pool["maxNodes"]
+    if least == most:
+        return count(least, "node")
     return f"{least} or more nodes" if most is None else f"{least} to {most} nodes"
 
 

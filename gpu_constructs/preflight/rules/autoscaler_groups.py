@@ -214,7 +214,7 @@ RULES = (
         id="GPU157",
         severity="warning",
         title="Labels or taints that cluster autoscaler cannot know",
-        why="Of an empty group it knows the labels and taints of the node group or of its tags, not those in user data: "
+        why="Of an empty group it knows what the node group or its tags say, not what user data says: "
         "pods that select the label start no node, pods kept off by the taint start useless ones.",
         source=_SOURCE,
         fix="Give them to the managed node group, or tag the group with node-template/label/ and node-template/taint/.",

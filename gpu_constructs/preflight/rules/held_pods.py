@@ -10,10 +10,10 @@ from gpu_constructs.preflight.nodes import sees_software
 from gpu_constructs.preflight.pod_size import pod_requests
 from gpu_constructs.preflight.quantity import resources
 from gpu_constructs.preflight.rules.rule import OutOfReach, Problem, Rule
+from gpu_constructs.preflight.rules.verdicts import is_queued
 from gpu_constructs.preflight.scheduling import general_reasons
 from gpu_constructs.preflight.unknown import is_true, known_number, known_text, mapping, mappings
 
-_QUEUE = "kueue.x-k8s.io/queue-name"
 # Charts that bring a RuntimeClass of their own.
 _BRINGS_RUNTIME_CLASSES = ("gpu-operator",)
 # Pods with a lower priority start no node.
@@ -43,12 +43,8 @@ def _waits(cluster: Cluster) -> Iterator[Problem]:
         gates = [each.text for each in general_reasons(workload.pod, cluster) if each.kind == "gate"]
         for text in gates:
             yield Problem(workload.origin, f"{workload.name}: {text}")
-        if is_true(workload.owner.spec.get("suspend")) and not _queued(workload):
+        if is_true(workload.owner.spec.get("suspend")) and not is_queued(workload):
             yield Problem(workload.origin, f"{workload.name}: is suspended, and no queue is named that would start it")
-
-
-def _queued(workload: Workload) -> bool:
-    return _QUEUE in workload.owner.labels or _QUEUE in workload.labels
 
 
 def _scheduler(cluster: Cluster) -> Iterator[Problem]:

@@ -7,7 +7,9 @@ from collections.abc import Iterable, Iterator
 from gpu_constructs.known_software import LABELS_SET_AT_RUN_TIME
 from gpu_constructs.preflight.answer import Answer
 from gpu_constructs.preflight.kueue import (
+    GROUP,
     QueuedJob,
+    as_admitted,
     cluster_queues,
     gpu_flavors,
     is_shut,
@@ -34,6 +36,8 @@ _GIVEN_LATER = (*LABELS_SET_AT_RUN_TIME, "topology.k8s.aws/")
 
 
 def _no_queue(cluster: Cluster) -> Iterator[Problem]:
+    if sees_software(cluster) and not is_defined(GROUP, cluster):
+        return
     found = list(local_queues(cluster).values())
     for job in queued_jobs(cluster):
         elsewhere = [each.namespace for each in found if each.name == job.queue]
@@ -82,7 +86,7 @@ def _too_much(
     undeclared = sorted(asked.keys() - covered)
     if undeclared and covered:
         message = f"{job.name}: ClusterQueue {queue.name} has no quota of {', '.join(undeclared)}"
-        yield Problem(job.origin, message, unknown=not is_defined("kueue.x-k8s.io", cluster))
+        yield Problem(job.origin, message, unknown=not is_defined(GROUP, cluster))
     for group in quotas(queue):
         wanted = {name: asked[name] * pods for name in group.covered if name in asked}
         short = [group.short(flavor, wanted) for flavor in group.flavors]
@@ -129,8 +133,8 @@ def _kept_off(cluster: Cluster, job: QueuedJob, flavor: Object) -> Iterator[Prob
     for part in job.parts:
         if not part.asks_for_gpu:
             continue
-        tolerations = [*mappings(part.pod.get("tolerations")), *mappings(flavor.spec.get("tolerations"))]
-        kept = [untolerated({"tolerations": tolerations}, pool.taints) for pool in pools if pool in cluster.gpu_pools]
+        admitted = as_admitted(part.pod, flavor)
+        kept = [untolerated(admitted, pool.taints) for pool in pools if pool in cluster.gpu_pools]
         if kept and all(any(answer is Answer.NO for _, answer in each) for each in kept):
             taint = next(taint for taint, answer in kept[0] if answer is Answer.NO)
             message = f"{part.name}: neither it nor ResourceFlavor {flavor.name} tolerates {taint} of the pool"

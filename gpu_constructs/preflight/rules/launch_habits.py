@@ -15,6 +15,7 @@ from gpu_constructs.preflight.unknown import Unknown, dig, known_text, mapping, 
 _AUTOSCALER = (
     "https://github.com/kubernetes/autoscaler/tree/cluster-autoscaler-1.36.1/cluster-autoscaler/cloudprovider/aws"
 )
+_ENABLED = "k8s.io/cluster-autoscaler/enabled"
 # Families that came before launch configurations stopped taking new ones, at the end of 2022.
 _OLD = ("g2", "g3", "g3s", "g4dn", "g5", "g5g", "p2", "p3", "p3dn", "p4d", "p4de")
 _INSTALLS = re.compile(
@@ -79,7 +80,19 @@ def _incomplete(cluster: Cluster) -> Iterator[Problem]:
             if not there
         ]
         if lacks:
-            yield Problem(each.origin, f"Deployment {each.namespace}/{each.name} has no {' and no '.join(lacks)}")
+            yield Problem(
+                each.origin,
+                f"Deployment {each.namespace}/{each.name} has no {' and no '.join(lacks)}",
+                unknown=not cluster.whole,
+            )
+
+
+def _foreign_groups(cluster: Cluster) -> Iterator[Problem]:
+    for each in cluster.autoscalers:
+        told = known_text(each.flags.get("node-group-auto-discovery")) if each.kind == "cluster-autoscaler" else None
+        tags = [one for part in (told or "").split() for one in part.partition("asg:tag=")[2].split(",") if one]
+        if tags and {tag.partition("=")[0] for tag in tags} == {_ENABLED}:
+            yield Problem(each.origin, f"cluster autoscaler takes every group tagged {_ENABLED}, of any cluster")
 
 
 def _kept_nodes(cluster: Cluster) -> Iterator[Problem]:
@@ -143,6 +156,16 @@ RULES = (
         fix="Install the chart, or take all of the upstream manifest.",
         causes=("W0.9",),
         check=_incomplete,
+    ),
+    Rule(
+        id="GPU249",
+        severity="warning",
+        title="Cluster autoscaler takes the groups of other clusters",
+        why="It removes their nodes, which it does not know, and makes nodes there for pods that are here.",
+        source=f"{_AUTOSCALER}/README.md",
+        fix="Discover by k8s.io/cluster-autoscaler/enabled and k8s.io/cluster-autoscaler/<cluster> together.",
+        causes=("W0.10",),
+        check=_foreign_groups,
     ),
     Rule(
         id="GPU250",

@@ -115,7 +115,7 @@ RULES = (
         why="Karpenter leaves out types that are larger than what is left of a limit, so the GPUs are never made.",
         source="kubernetes-sigs/karpenter v1.14.1 pkg/controllers/provisioning/scheduling/scheduler.go",
         fix="Limit nvidia.com/gpu only, or raise cpu and memory to what so many nodes have.",
-        causes=("W4.3", "W4.4"),
+        causes=("W4.4",),
         check=_bound,
     ),
     Rule(

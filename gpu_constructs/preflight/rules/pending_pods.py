@@ -81,8 +81,8 @@ RULES = (
         source="https://kubernetes.io/docs/concepts/scheduling-eviction/kube-scheduler/",
         fix="Change the pod or the nearest pool as the message says.",
         causes=(
-            *("E2", "E3", "E4", "E5", "E6", "E7", "E9", "F6", "F9", "F10", "F13", "F19"),
-            *("G1", "G4", "G6", "G7", "G14", "K8", "P020", "P070"),
+            *("E2", "E3", "E4", "E5", "E6", "E7", "E8", "E9", "F6", "F9", "F10", "F13", "F19"),
+            *("G1", "G4", "G6", "G7", "G14", "G15", "K8", "P020", "P070"),
         ),
         check=_never,
     ),

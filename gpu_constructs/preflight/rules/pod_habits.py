@@ -148,7 +148,7 @@ RULES = (
         why="It is the name of a resource: nothing labels nodes with it, and an annotation asks for nothing.",
         source="https://kubernetes.io/docs/tasks/manage-gpus/scheduling-gpus/",
         fix="Ask for it in resources.limits; select nodes by nvidia.com/gpu.present or by a label of your pool.",
-        causes=("W0.2", "W0.3", "W1.5", "W2.14"),
+        causes=("W0.3", "W1.5", "W2.14"),
         check=_no_label,
     ),
     Rule(

@@ -9,7 +9,15 @@ from typing import Any
 from gpu_constructs.preflight.model import Cluster, Object
 from gpu_constructs.preflight.nodes import minor, sees_software
 from gpu_constructs.preflight.rules.rule import OutOfReach, Problem, Rule
-from gpu_constructs.preflight.scalers import HPA, SCALED_OBJECT, VPA, Signal, adapter_rules, signals
+from gpu_constructs.preflight.scalers import (
+    HPA,
+    SCALED_OBJECT,
+    VPA,
+    Signal,
+    adapter_rules,
+    horizontal_autoscalers,
+    signals,
+)
 from gpu_constructs.preflight.unknown import dig, is_true, known_number, known_text, mapping, mappings
 
 _HPA_DOCS = "https://kubernetes.io/docs/tasks/run-application/horizontal-pod-autoscale/"
@@ -33,7 +41,7 @@ def _place(each: Object) -> str:
 def _zero(cluster: Cluster) -> Iterator[Problem]:
     if cluster.version is not None and minor(cluster.version) >= _ZERO_FROM:
         return
-    for each in cluster.of_kind(HPA):
+    for each in horizontal_autoscalers(cluster):
         if known_number(each.spec.get("minReplicas")) == 0:
             yield Problem(each.origin, f"{_place(each)}: minReplicas must be at least 1", unknown=not cluster.version)
 
@@ -44,7 +52,7 @@ def _reference(each: Object) -> tuple[str, str, str]:
 
 
 def _two(cluster: Cluster) -> Iterator[Problem]:
-    for one, other in combinations(cluster.of_kind(HPA, SCALED_OBJECT), 2):
+    for one, other in combinations([*horizontal_autoscalers(cluster), *cluster.of_kind(SCALED_OBJECT)], 2):
         namespace, kind, name = _reference(one)
         adopted = any(is_true(each.annotations.get(_TWICE)) for each in (one, other))
         if name and _reference(other) == (namespace, kind, name) and not adopted and not _same(one, other):
@@ -57,7 +65,7 @@ def _same(one: Object, other: Object) -> bool:
 
 
 def _removed(cluster: Cluster) -> Iterator[Problem]:
-    for each in cluster.of_kind(HPA):
+    for each in horizontal_autoscalers(cluster):
         version = known_text(each.content.get("apiVersion")) or ""
         if version in _REMOVED:
             yield Problem(each.origin, f"{_place(each)}: {version} is gone since Kubernetes {_REMOVED[version]}")

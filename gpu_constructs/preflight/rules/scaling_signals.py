@@ -25,6 +25,7 @@ _PLAIN_LABEL = re.compile(
     r"(?<![\w.])(?:pod|namespace|container)\s*(?:=~|!=|!~|=)|\bby\s*\([^)]*(?<!\w)(?:pod|container)\b"
 )
 _RENAMED_LABEL = re.compile(r"\bexported_(?:pod|namespace|container)\b")
+_NAME = re.compile(r"(?:exported_)?(?:pod|namespace|container)")
 _ONE = 1000
 # A pod has at most eight GPUs here, whose ratios may be summed.
 _MOST_RATIO = 8 * _ONE
@@ -71,16 +72,14 @@ def _renamed(cluster: Cluster) -> Iterator[Problem]:
     kept = _keeps_labels(cluster)
     if kept is None:
         return
-    wrong, other = (_RENAMED_LABEL, _PLAIN_LABEL) if kept else (_PLAIN_LABEL, _RENAMED_LABEL)
-    state = "true: the labels are pod and namespace" if kept else "false: the labels are exported_pod and so on"
+    wrong, right = (_RENAMED_LABEL, _PLAIN_LABEL) if kept else (_PLAIN_LABEL, _RENAMED_LABEL)
     for place, origin, query in _queries(cluster):
         found = wrong.search(query)
-        if found and not other.search(query):
-            yield Problem(origin, f"{place}: the query uses {_short(found.group())}, and honorLabels is {state}")
-
-
-def _short(text: str) -> str:
-    return " ".join(text.split())[:40]
+        if found and not right.search(query):
+            name = _NAME.search(found.group())
+            state = "true keeps pod and namespace" if kept else "false makes it exported_"
+            label = name.group() if name else "pod"
+            yield Problem(origin, f"{place}: the query uses {label}, and honorLabels {state}{'' if kept else label}")
 
 
 def _queries(cluster: Cluster) -> Iterator[tuple[str, Origin, str]]:

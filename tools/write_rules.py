@@ -1,0 +1,59 @@
+"""Write docs/rules.md from the rules themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from gpu_constructs.preflight.rules import out_of_reach, rules
+from gpu_constructs.preflight.rules.rule import Rule
+
+DOCUMENT = Path(__file__).parents[1] / "docs" / "rules.md"
+HEAD = """# Rules
+
+What `gpu-constructs check` and `check_gpus(app)` look for. An **error** keeps a GPU pod from running or a stack from
+deploying, a **warning** may, or burns money without a pod running, and a **note** is worth knowing. Where a value is
+known at deployment only, a finding says "may be" and fails nothing, unless `--strict` is given.
+
+How to accept a finding with a reason is told in [preflight.md](preflight.md). This page is written by `make rules`.
+"""
+
+
+def document() -> str:
+    """Return the page."""
+    every = list(rules().values())
+    return "\n".join([HEAD, *index(every), "", *(section(each) for each in every), *unreachable()]) + "\n"
+
+
+def index(every: Iterable[Rule]) -> list[str]:
+    """Return the table of all rules."""
+    rows = [f"| [{each.id}](#{each.id.lower()}) | {each.severity} | {each.title} |" for each in every]
+    return ["| rule | severity | what is wrong |", "|---|---|---|", *rows]
+
+
+def section(rule: Rule) -> str:
+    """Return what is to be said of a rule."""
+    source = f"<{rule.source}>" if rule.source.startswith("https://") else f"`{rule.source}`"
+    return f"""## {rule.id}
+
+**{rule.title}** ({rule.severity}). {rule.why}
+
+Fix: {rule.fix}
+
+Source: {source}
+"""
+
+
+def unreachable() -> list[str]:
+    """Return the table of what no template shows."""
+    rows = [f"| {each.what} | {each.why} |" for each in out_of_reach()]
+    head = [
+        "## Out of static reach",
+        "",
+        "What keeps GPU pods Pending and cannot be told from templates and manifests.",
+    ]
+    return [*head, "", "| what goes wrong | why it cannot be told |", "|---|---|", *rows]
+
+
+if __name__ == "__main__":
+    DOCUMENT.write_text(document())
