@@ -110,6 +110,10 @@ def _number(loader: yaml.CSafeLoader, node: yaml.ScalarNode) -> Any:
     return loader.construct_yaml_int(node) if node.tag.endswith(":int") else loader.construct_yaml_float(node)
 
 
+def _refused(loader: yaml.CSafeLoader, node: yaml.Node) -> Any:
+    raise yaml.constructor.ConstructorError(None, None, f"tag {node.tag}, which no manifest has", node.start_mark)
+
+
 _Loader.add_multi_constructor("!", _intrinsic)
 for _tag in ("timestamp", "binary", "value"):
     _Loader.add_constructor(f"tag:yaml.org,2002:{_tag}", _as_written)
@@ -117,7 +121,7 @@ for _tag in ("int", "float"):
     _Loader.add_constructor(f"tag:yaml.org,2002:{_tag}", _number)
 # Neither JSON nor CloudFormation has them.
 for _tag in ("set", "omap", "pairs"):
-    _Loader.add_constructor(f"tag:yaml.org,2002:{_tag}", yaml.constructor.SafeConstructor.construct_undefined)
+    _Loader.add_constructor(f"tag:yaml.org,2002:{_tag}", _refused)
 
 
 def read(path: str) -> list[Document]:
@@ -197,9 +201,8 @@ def _no_constant(name: str) -> Any:
 
 def _refuse_crash(file: str, text: str) -> None:
     """Refuse what libyaml would build a tree of by recursion until the process crashes (0.2.5)."""
-    depth = count = 0
-    for event in yaml.parse(text, Loader=yaml.CSafeLoader):
-        count += 1
+    depth = 0
+    for count, event in enumerate(yaml.parse(text, Loader=yaml.CSafeLoader)):
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
         elif isinstance(event, yaml.CollectionEndEvent):

@@ -14,7 +14,7 @@ from gpu_constructs.preflight.label_values import Labels
 from gpu_constructs.preflight.model import EFA, Pool, Taint
 from gpu_constructs.preflight.nodes import NodeToBe
 from gpu_constructs.preflight.pod_size import ports_clash
-from gpu_constructs.preflight.quantity import show
+from gpu_constructs.preflight.quantity import distinct, show
 from gpu_constructs.preflight.reason import Reason, worst
 from gpu_constructs.preflight.taints import untolerated
 from gpu_constructs.preflight.topology import Topology
@@ -112,9 +112,14 @@ def _labels(wanted: Demand, labels: Labels) -> list[Reason]:
     ]
 
 
+_DISCOVERED = ("nvidia.com/gpu.", "nvidia.com/cuda.", "nvidia.com/mig.", "feature.node.kubernetes.io/")
+
+
 def _label_text(wanted: str, have: object, answer: Answer) -> str:
     if answer is Answer.UNKNOWN:
         return f"asks for {wanted}, whose value on the node is known only once it runs"
+    if have is None and wanted.startswith(_DISCOVERED):
+        return f"asks for {wanted}, a label of NVIDIA's feature discovery, which does not run there"
     got = "has no such label" if have is None else f"has {_values(have)}"
     return f"asks for {wanted}, the node {got}"
 
@@ -159,8 +164,8 @@ def _short(name: str, asked: int, node: NodeToBe) -> Reason:
     if have == 0:
         hint = "; install its device plugin" if name == EFA else ""
         return Reason(Answer.NO, "resource", f"asks for {show(name, asked)} {name}, the node has none{hint}", 3)
-    most = show(name, max(have, 0))
-    return Reason(Answer.NO, "resource", f"asks for {show(name, asked)} {name}, {kind} has {most} for pods", 2)
+    wanted, most = distinct(name, asked, max(have, 0))
+    return Reason(Answer.NO, "resource", f"asks for {wanted} {name}, {kind} has {most} for pods", 2)
 
 
 def _other_device(name: str, asked: int, node: NodeToBe) -> Reason:

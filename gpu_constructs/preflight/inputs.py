@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gpu_constructs.preflight.cloudformation import Resource, Template, is_template
-from gpu_constructs.preflight.documents import MAX_DEPTH, STDIN, Document, UnusableInput, read
+from gpu_constructs.preflight.cloudformation import Resource, Template, Work, is_template
+from gpu_constructs.preflight.documents import (
+    MAX_DEPTH,
+    MAX_TOTAL_NODES,
+    STDIN,
+    Document,
+    UnusableInput,
+    is_folder,
+    read,
+)
 from gpu_constructs.preflight.embedded import parse_embedded
 from gpu_constructs.preflight.model import Chart, Object, Origin
 from gpu_constructs.preflight.unknown import Unknown, dig, known_text, mapping, mappings
@@ -19,6 +26,8 @@ _MANIFEST = "Custom::AWSCDK-EKS-KubernetesResource"
 _CHART = "Custom::AWSCDK-EKS-HelmChart"
 # What an acknowledgement file is told by.
 ACKNOWLEDGEMENTS = "acknowledgements"
+# Far more than an account may have stacks of; each may be read many times.
+MAX_TEMPLATES = 1_000
 # Key of a construct's metadata, and how CDK prefixes our rules there.
 _ACKNOWLEDGED = "aws:cdk:acknowledged-rules"
 _OURS = "gpu-constructs::"
@@ -52,6 +61,19 @@ class _Found:
     objects: list[Object] = field(default_factory=list)
     acknowledgements: list[Document] = field(default_factory=list)
     accepted: dict[str, dict[str, str]] = field(default_factory=dict)
+    size: int = 0
+
+    def read(self, path: str) -> list[Document]:
+        """Read a file or a folder, and count what all of them hold.
+
+        Raises:
+            UnusableInput: It cannot be read, or everything together is too much.
+        """
+        documents = read(path)
+        self.size += sum(each.size for each in documents)
+        if self.size > MAX_TOTAL_NODES:
+            raise UnusableInput(f"{path}: everything together must have at most {MAX_TOTAL_NODES:,} values, got more")
+        return documents
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,20 +139,27 @@ def _resolved(found: _Found, parameters: Mapping[str, str]) -> Input:
 
 
 def _read_path(path: str, found: _Found) -> None:
-    if path != STDIN and Path(path).is_dir() and (manifest := _assembly(Path(path))) is not None:
+    folder = path != STDIN and is_folder(Path(path))
+    if folder and (manifest := _assembly(Path(path))) is not None:
         _read_assembly(Path(path), manifest, found)
         return
-    named = path == STDIN or not Path(path).is_dir()
-    for document in read(path):
+    named = not folder
+    for document in found.read(path):
         _sort(document, found, named=named)
 
 
 def _assembly(folder: Path) -> Mapping[str, Any] | None:
-    try:
-        manifest = json.loads((folder / "manifest.json").read_text())
-    except (OSError, ValueError, RecursionError):
+    file = folder / "manifest.json"
+    if not file.is_file():
         return None
-    return mapping(manifest) if "artifacts" in mapping(manifest) else None
+    try:
+        manifest = next((mapping(each.content) for each in read(str(file))), {})
+    except UnusableInput:
+        # Other tools write files of this name.
+        if (folder / "cdk.out").exists():
+            raise
+        return None
+    return manifest if "artifacts" in manifest else None
 
 
 def _read_assembly(folder: Path, manifest: Mapping[str, Any], found: _Found) -> None:
@@ -152,7 +181,7 @@ def _read_metadata(folder: Path, artifact: Mapping[str, Any], found: _Found) -> 
     paths: dict[str, str] = {}
     metadata = dict(mapping(artifact.get("metadata")))
     if (name := artifact.get("additionalMetadataFile")) is not None:
-        for document in read(str(_inside(folder, name))):
+        for document in found.read(str(_inside(folder, name))):
             metadata |= mapping(document.content)
     for path, entries in metadata.items():
         for entry in mappings(entries):
@@ -172,16 +201,21 @@ def _reasons(data: Any) -> dict[str, str]:
 
 
 def _read_template(stack: Stack, found: _Found) -> None:
-    for document in read(stack.file):
+    for document in found.read(stack.file):
         template = Template(stack.file, stack.name, mapping(document.content), stack.region, stack.account, stack.paths)
         _add_template(template, found)
 
 
 def _inside(folder: Path, name: Any) -> Path:
     """Return a file of a folder; a name that leads out of it is refused."""
-    file = folder / str(name)
-    if not isinstance(name, str) or folder.resolve() not in file.resolve().parents:
-        raise UnusableInput(f"{folder / 'manifest.json'}: must name files of its own folder, got {name!r}")
+    try:
+        file = folder / str(name)
+        inside = isinstance(name, str) and folder.resolve() in file.resolve().parents
+    except (OSError, ValueError, RuntimeError):
+        # Too long, with a character that no path has, or a link to itself.
+        inside = False
+    if not inside:
+        raise UnusableInput(f"{folder / 'manifest.json'}: must name files of its own folder, got {str(name)[:200]!r}")
     return file
 
 
@@ -196,11 +230,15 @@ def _environment(text: Any) -> tuple[str | None, str | None]:
 
 def _add_template(template: Template, found: _Found) -> None:
     found.templates.append(template)
+    if len(found.templates) > MAX_TEMPLATES:
+        raise UnusableInput(f"{template.file}: must be one of at most {MAX_TEMPLATES:,} templates, got more")
+    if template.file in _files_around(template):
+        raise UnusableInput(f"{template.file}: must not be nested in itself, got a stack {template.name}")
     for logical_id, raw in mapping(template.body.get("Resources")).items():
         asset = dig(raw, "Metadata", "aws:asset:path")
         if dig(raw, "Type") == "AWS::CloudFormation::Stack" and isinstance(asset, str) and asset.endswith(".json"):
             file = _inside(Path(template.file).parent, asset)
-            for document in read(str(file)):
+            for document in found.read(str(file)):
                 nested = Template(
                     str(file),
                     f"{template.name}.{logical_id}",
@@ -212,6 +250,14 @@ def _add_template(template: Template, found: _Found) -> None:
                 )
                 template.nested[logical_id] = nested
                 _add_template(nested, found)
+
+
+def _files_around(template: Template) -> list[str]:
+    found = []
+    while template.parent is not None:
+        template = template.parent
+        found.append(template.file)
+    return found
 
 
 def _sort(document: Document, found: _Found, *, named: bool) -> None:
@@ -250,14 +296,16 @@ def _objects(content: Any, file: str, resource: Resource | None, cluster: Any) -
 def _input(found: _Found, parameters: Mapping[str, str]) -> Input:
     exports: dict[str, Any] = {}
     stacks = {(each.name, each.region): each for each in found.templates}
+    work = Work()
     for template in found.templates:
-        template.parameters, template.stacks = parameters, stacks
+        template.parameters, template.stacks, template.work = parameters, stacks, work
+    for template in found.templates:
         exports |= template.exported()
-    resources: dict[str, Resource] = {}
     for template in found.templates:
-        template.exports = exports
-        resources |= {each.key: each for each in template.resources()}
-    objects, charts, problems = list(found.objects), [], []
+        template.connect(exports)
+    resources = {each.key: each for template in found.templates for each in template.resources()}
+    objects, charts = list(found.objects), []
+    problems = [each for template in found.templates for each in _unexpanded(template)]
     for resource in resources.values():
         if resource.type == _MANIFEST:
             content = parse_embedded(resource.file, resource.properties.get("Manifest"))
@@ -269,6 +317,13 @@ def _input(found: _Found, parameters: Mapping[str, str]) -> Input:
     return Input(
         resources, tuple(objects), tuple(charts), tuple(found.acknowledgements), found.accepted, tuple(problems)
     )
+
+
+def _unexpanded(template: Template) -> Iterable[tuple[Origin, str]]:
+    """Yield the loops of a template, which CloudFormation's language extensions unroll at deployment."""
+    for name in mapping(template.body.get("Resources")):
+        if name.startswith("Fn::ForEach::"):
+            yield Origin(template.file, name), "what it makes cannot be read before deployment"
 
 
 def _origin(resource: Resource) -> Origin:

@@ -12,7 +12,9 @@ from gpu_constructs.preflight.unknown import Unknown, dig, mapping, mappings
 
 
 def is_visible(pool: Pool) -> bool:
-    """Whether all that a group's launch template says is in the input; also of a managed group without one."""
+    """Whether all that a pool's launch template or node class says is in the input; also of a managed group without."""
+    if not pool.is_group:
+        return bool(pool.launch)
     if pool.launch_resource is not None:
         return isinstance(pool.launch_resource.properties.get("LaunchTemplateData"), dict)
     if pool.kind == "managed":

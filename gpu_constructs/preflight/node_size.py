@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gpu_constructs.hardware.catalogue import InstanceType
+from gpu_constructs.preflight.launch import is_visible
 from gpu_constructs.preflight.model import Pool
 from gpu_constructs.preflight.quantity import GIB, MIB, quantity, resources
 from gpu_constructs.preflight.unknown import dig, known_number, known_text, mapping, mappings
@@ -132,6 +133,8 @@ def root_device(pool: Pool) -> str:
 def root_gib(pool: Pool) -> int | None:
     """Return the size of that volume in GiB; ``None`` where it is not known."""
     mapped = device_mappings(pool)
+    if not is_visible(pool):
+        return None
     if not mapped:
         size = pool.properties.get("DiskSize") if pool.kind == "managed" else None
         return known_number(size) if size is not None else _DEFAULT_ROOT_GIB

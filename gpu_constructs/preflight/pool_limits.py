@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from gpu_constructs.preflight.demand import Demand
 from gpu_constructs.preflight.model import GPU, Pool
 from gpu_constructs.preflight.nodes import NodeToBe
-from gpu_constructs.preflight.quantity import show
+from gpu_constructs.preflight.quantity import MIB, show
 
 
 def pods_per_node(wanted: Demand, node: NodeToBe) -> int:
@@ -52,6 +52,7 @@ def _capacity(name: str, node: NodeToBe) -> int:
     figures: Mapping[str, int | None] = {
         GPU: row.ec2_gpus,
         "cpu": row.vcpus * 1000 if row.vcpus is not None else None,
-        "memory": row.memory_mib * 1024**2 if row.memory_mib is not None else None,
+        "memory": row.memory_mib * MIB if row.memory_mib is not None else None,
     }
-    return figures.get(name) or 0
+    # What a NodeOverlay adds counts as well, e.g. shares of GPUs.
+    return figures.get(name) or node.believed.get(name, 0)

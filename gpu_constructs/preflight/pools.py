@@ -41,7 +41,7 @@ def managed_group(group: Resource, resources: Mapping[str, Resource]) -> Pool:
     template = _launch_template(properties.get("LaunchTemplate"), "Id", "Name", resources)
     launch = _launch_data(template)
     user_data = read_user_data(launch.get("UserData"))
-    capacity = known_text(properties.get("CapacityType")) or "ON_DEMAND"
+    capacity = properties.get("CapacityType") or "ON_DEMAND"
     labels = _known_labels(mapping(properties.get("Labels")))
     return Pool(
         name=_name(labels, properties.get("NodegroupName"), group),
@@ -52,7 +52,7 @@ def managed_group(group: Resource, resources: Mapping[str, Resource]) -> Pool:
         labels=_managed_labels(capacity) | labels | _told_labels(user_data),
         taints=(*taints.node_group_taints(properties), *_told_taints(user_data)),
         zones=_zones(properties.get("Subnets"), resources),
-        capacity_types=(_EKS_CAPACITY.get(capacity, "on-demand"),),
+        capacity_types=_capacity_types(capacity),
         min_nodes=_at_least_zero(dig(properties, "ScalingConfig", "MinSize"), absent=1),
         max_nodes=_at_least_zero(dig(properties, "ScalingConfig", "MaxSize"), absent=2),
         user_data=user_data,
@@ -180,9 +180,14 @@ def _types(*sources: Any) -> tuple[str, ...]:
     return ()
 
 
-def _managed_labels(capacity: str) -> dict[str, LabelValues | Unknown]:
+def _capacity_types(capacity: Any) -> tuple[str, ...]:
+    name = _EKS_CAPACITY.get(capacity) if isinstance(capacity, str) else None
+    return (name,) if name else ()
+
+
+def _managed_labels(capacity: Any) -> dict[str, LabelValues | Unknown]:
     labels: dict[str, LabelValues | Unknown] = {key: Unknown(f"${{{key}}}") for key in _OF_EVERY_GROUP}
-    return labels | {"eks.amazonaws.com/capacityType": exactly(capacity)}
+    return labels | _known_labels({"eks.amazonaws.com/capacityType": capacity})
 
 
 def _known_labels(labels: Mapping[str, Any]) -> dict[str, LabelValues | Unknown]:

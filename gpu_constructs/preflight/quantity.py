@@ -72,3 +72,9 @@ def show(name: str, amount: int) -> str:
         unit, size = ("Gi", GIB) if abs(amount) >= GIB else ("Mi", MIB)
         return f"{amount / size:.1f}".rstrip("0").rstrip(".") + unit
     return str(amount)
+
+
+def distinct(name: str, left: int, right: int) -> tuple[str, str]:
+    """Return two amounts as people write them, exactly where rounding would make them look equal."""
+    shown = show(name, left), show(name, right)
+    return shown if shown[0] != shown[1] else (f"{left / MIB:.0f}Mi", f"{right / MIB:.0f}Mi")

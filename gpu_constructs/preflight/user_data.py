@@ -8,7 +8,10 @@ from __future__ import annotations
 import base64
 import binascii
 import email
+import gzip
+import io
 import sys
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from email.message import Message
@@ -26,6 +29,7 @@ from gpu_constructs.preflight.unknown import Unknown, dig, items, mapping
 # EC2 takes as much before base64.
 # Source: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/user-data.html (2026-08)
 MAX_BYTES = 16 * 1024
+_MAX_UNZIPPED = 1024**2
 # Expressions of what is not known are longer than what they stand for.
 _MAX_CHARACTERS = 8 * MAX_BYTES
 
@@ -92,16 +96,26 @@ def _plain(value: Any, encoded: bool) -> tuple[str | None, bool]:
     if not encoded:
         return value, False
     try:
-        return base64.b64decode(value, validate=True).decode(), False
-    except (binascii.Error, ValueError):
+        # Line breaks are no part of base64 and stand in most of what people paste.
+        data = base64.b64decode("".join(value.split()), validate=True)
+        return _unzipped(data).decode(), False
+    except (binascii.Error, ValueError, OSError, EOFError, zlib.error):
         return None, False
+
+
+def _unzipped(data: bytes) -> bytes:
+    """Return data that cloud-init would unzip, up to a bound that no real user data comes near."""
+    if not data.startswith(b"\x1f\x8b"):
+        return data
+    with gzip.open(io.BytesIO(data)) as stream:
+        return stream.read(_MAX_UNZIPPED)
 
 
 def _read(text: str) -> UserData:
     if len(text) > _MAX_CHARACTERS:
         return UserData("unknown", text, problem=f"is longer than the {MAX_BYTES} bytes that EC2 takes")
     start = text.lstrip()
-    if start.startswith(("MIME-Version", "Content-Type")):
+    if start.lower().startswith(("mime-version:", "content-type:")):
         return _mime(text)
     if start.startswith("#!"):
         return UserData("script", text, scripts=(text,))

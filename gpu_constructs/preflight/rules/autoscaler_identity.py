@@ -101,7 +101,9 @@ def _lacking(cluster: Cluster, kind: str, actions: tuple[str, ...]) -> Iterator[
 
 
 def _cannot_scale(cluster: Cluster) -> Iterator[Problem]:
-    for each, actions in _lacking(cluster, "cluster-autoscaler", _SCALES["cluster-autoscaler"]):
+    templated = any(each.kind == "managed" or each.launch_resource for each in cluster.pools)
+    wanted = tuple(each for each in _SCALES["cluster-autoscaler"] if templated or "LaunchTemplate" not in each)
+    for each, actions in _lacking(cluster, "cluster-autoscaler", wanted):
         yield Problem(each.origin, f"cluster autoscaler: its role does not allow {', '.join(actions)}")
 
 

@@ -10,12 +10,12 @@ from gpu_constructs.preflight.answer import Answer
 from gpu_constructs.preflight.model import EFA, Cluster, Pool
 from gpu_constructs.preflight.node_selection import selection
 from gpu_constructs.preflight.nodes import gpu_types, nodes_to_be, reaches, sees_software
-from gpu_constructs.preflight.references import referred, refers
+from gpu_constructs.preflight.references import referred, refers, setting
 from gpu_constructs.preflight.routes import ways_out
 from gpu_constructs.preflight.rules.rule import OutOfReach, Problem, Rule
 from gpu_constructs.preflight.security_groups import groups_of, known_groups, lets_everything, rules
 from gpu_constructs.preflight.taints import untolerated
-from gpu_constructs.preflight.unknown import Unknown, dig, mapping, mappings
+from gpu_constructs.preflight.unknown import Unknown, dig, is_true, mapping, mappings
 
 _EFA = "https://docs.aws.amazon.com/eks/latest/userguide/node-efa.html"
 _KINDS = ("efa", "efa-only")
@@ -121,11 +121,16 @@ def _grouped_and_reserved(cluster: Cluster) -> Iterator[Problem]:
 
 
 def _public(cluster: Cluster) -> Iterator[Problem]:
-    for pool in _pools(cluster):
-        several = len(mappings(pool.launch.get("NetworkInterfaces"))) > 1
-        if pool.is_group and several and ways_out(pool, cluster.resources) == {"internet gateway"}:
-            message = f"pool {pool.name}: nodes with {_interfaces(pool)} EFA interfaces get no public address, "
-            yield Problem(pool.origin, f"{message}and their subnets lead out by an internet gateway only")
+    private = setting(cluster, "ResourcesVpcConfig", "EndpointPrivateAccess")
+    endpoints = cluster.resources_of("AWS::EC2::VPCEndpoint")
+    # Then nodes need no way out of the VPC.
+    inside = is_true(private) and any("ecr.dkr" in str(each.properties.get("ServiceName")) for each in endpoints)
+    for pool in _pools(cluster) if not inside else ():
+        several = len(mappings(pool.launch.get("NetworkInterfaces")))
+        if pool.is_group and several > 1 and ways_out(pool, cluster.resources) == {"internet gateway"}:
+            message = f"pool {pool.name}: nodes with {several} interfaces get no public address, "
+            tail = "and their subnets lead out by an internet gateway only"
+            yield Problem(pool.origin, message + tail, unknown=not cluster.whole or isinstance(private, Unknown))
 
 
 def _none_there(cluster: Cluster) -> Iterator[Problem]:

@@ -34,10 +34,11 @@ def _refused(cluster: Cluster) -> Iterator[Problem]:
 
 
 def _plugin(chart: Chart) -> Iterator[str]:
-    elsewhere = _value(chart, "namespaceOverride") or is_true(_value(chart, "allowDefaultNamespace"))
-    if chart.namespace == "default" and not elsewhere:
+    if chart.namespace == "default" and not _value(chart, "allowDefaultNamespace"):
         yield "refuses namespace default"
     maps = mapping(_value(chart, "config", "map"))
+    if maps and _value(chart, "config", "name"):
+        yield "config.name and config.map are both set"
     chosen = _value(chart, "config", "default") or "default" in maps or _value(chart, "config", "fallbackStrategies")
     if len(maps) > 1 and not chosen:
         yield f"config.map has {', '.join(str(name) for name in maps)}, config.default names none of them"

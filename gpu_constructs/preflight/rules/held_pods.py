@@ -10,7 +10,7 @@ from gpu_constructs.preflight.nodes import sees_software
 from gpu_constructs.preflight.pod_size import pod_requests
 from gpu_constructs.preflight.quantity import resources
 from gpu_constructs.preflight.rules.rule import OutOfReach, Problem, Rule
-from gpu_constructs.preflight.rules.verdicts import is_queued
+from gpu_constructs.preflight.rules.verdicts import is_queued, takes_turns
 from gpu_constructs.preflight.scheduling import general_reasons
 from gpu_constructs.preflight.unknown import is_true, known_number, known_text, mapping, mappings
 
@@ -80,7 +80,7 @@ def _in_namespace(cluster: Cluster, kind: str, workload: Workload) -> list[Objec
 
 
 def _over_quota(cluster: Cluster, workload: Workload, name: str, amount: int) -> Iterator[Problem]:
-    pods = 1 if workload.replicas is None else workload.replicas
+    pods = 1 if workload.replicas is None or takes_turns(workload) else workload.replicas
     for quota in _in_namespace(cluster, "ResourceQuota", workload):
         scoped = quota.spec.get("scopes") or quota.spec.get("scopeSelector")
         most = resources(quota.spec.get("hard")).get(f"requests.{name}")

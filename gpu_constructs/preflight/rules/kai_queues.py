@@ -20,7 +20,7 @@ _DOCUMENTED = "https://github.com/kai-scheduler/KAI-Scheduler/tree/v0.17.0/docs"
 
 
 def _queue_of(workload: Workload) -> str | None:
-    return known_text(workload.labels.get(_QUEUE)) or known_text(workload.owner.labels.get(_QUEUE))
+    return known_text(workload.owner.labels.get(_QUEUE)) or known_text(workload.labels.get(_QUEUE))
 
 
 def _queues(cluster: Cluster) -> list[Object]:

@@ -66,9 +66,11 @@ def _tags_later(cluster: Cluster) -> bool:
 
 
 def _own_network(cluster: Cluster) -> bool:
-    """Whether the cluster's subnets are all in the template."""
+    """Whether the cluster's VPC and its subnets are in the template."""
     used = items(setting(cluster, "ResourcesVpcConfig", "SubnetIds"))
-    return bool(used) and all(isinstance(each, Unknown) and each.resource in cluster.resources for each in used)
+    return bool(used and cluster.resources_of("AWS::EC2::VPC")) and all(
+        isinstance(each, Unknown) and each.resource in cluster.resources for each in used
+    )
 
 
 def _selects(term: Mapping[str, Any], candidates: list[Resource]) -> bool:

@@ -98,7 +98,8 @@ def _requirement_faults(requirement: dict[str, Any]) -> Iterator[str]:
 
 
 def _is_one_number(values: list[Any]) -> bool:
-    return len(values) == 1 and (isinstance(values[0], Unknown) or (known_number(values[0]) or 0) >= 0)
+    number = known_number(values[0]) if len(values) == 1 else None
+    return (number is not None and number >= 0) or (len(values) == 1 and isinstance(values[0], Unknown))
 
 
 def _label_faults(key: Any) -> Iterator[str]:

@@ -9,7 +9,7 @@ from gpu_constructs.hardware.catalogue import InstanceType, catalogue
 from gpu_constructs.preflight.answer import Answer
 from gpu_constructs.preflight.label_values import exactly
 from gpu_constructs.preflight.model import GPU, Cluster, Pool
-from gpu_constructs.preflight.nodes import gpu_types, minor, nodes_to_be
+from gpu_constructs.preflight.nodes import gpu_types, minor, nodes_to_be, sees_software
 from gpu_constructs.preflight.pools import CAPACITY
 from gpu_constructs.preflight.quantity import MIB, show
 from gpu_constructs.preflight.rules.gpu_pools import gpu_node_pools, names_gpus
@@ -99,7 +99,7 @@ def _uncounted(cluster: Cluster) -> Iterator[Problem]:
         for name in sorted(offered):
             if not any(node.believed.get(name) for node in nodes):
                 text = f"pool {pool.name}: its nodes offer {name}, and Karpenter expects none"
-                yield Problem(pool.origin, text)
+                yield Problem(pool.origin, text, unknown=not sees_software(cluster))
 
 
 def _fewer(cluster: Cluster) -> Iterator[Problem]:
@@ -110,7 +110,7 @@ def _fewer(cluster: Cluster) -> Iterator[Problem]:
         have, expected = node.most.get(GPU, 0), node.believed.get(GPU, 0)
         if 0 < expected < have:
             text = f"a {node.instance_type} offers {have} {GPU}, and Karpenter expects {expected}"
-            yield Problem(pool.origin, f"pool {pool.name}: {text}")
+            yield Problem(pool.origin, f"pool {pool.name}: {text}", unknown=not sees_software(cluster))
 
 
 def _untainted(cluster: Cluster) -> Iterator[Problem]:

@@ -9,7 +9,7 @@ from gpu_constructs.preflight.model import Cluster
 from gpu_constructs.preflight.nodes import minor
 from gpu_constructs.preflight.pool_limits import node_limit
 from gpu_constructs.preflight.rules.rule import OutOfReach, Problem, Rule
-from gpu_constructs.preflight.rules.verdicts import gpu_verdicts, no_reasons, only_limited
+from gpu_constructs.preflight.rules.verdicts import JOBS, gpu_verdicts, no_reasons, only_limited, takes_turns
 from gpu_constructs.preflight.scheduling import PoolVerdict, Verdict
 
 # Karpenter can make nodes for claims from here on, when its gates are on.
@@ -49,11 +49,15 @@ def _why(pools: tuple[PoolVerdict, ...]) -> str:
 
 def _too_many(cluster: Cluster) -> Iterator[Problem]:
     for verdict in gpu_verdicts(cluster):
-        replicas, most = verdict.workload.replicas, _most(verdict)
+        workload = verdict.workload
+        replicas, most = workload.replicas, _most(verdict)
+        if takes_turns(workload):
+            continue
         if replicas is not None and most is not None and most < replicas:
             bounds = ", ".join(f"{each.pool.name}: {each.binding}" for each in verdict.pools if only_limited(each))
-            message = f"{verdict.workload.name}: at most {most} of {replicas} pods run ({bounds})"
-            yield Problem(verdict.workload.origin, message, unknown=not cluster.whole)
+            message = f"{workload.name}: at most {most} of {replicas} pods run ({bounds})"
+            # The pods of an indexed job may need one another, or take turns.
+            yield Problem(workload.origin, message, unknown=workload.owner.kind in JOBS or not cluster.whole)
 
 
 def _most(verdict: Verdict) -> int | None:
@@ -68,8 +72,7 @@ def _most(verdict: Verdict) -> int | None:
 def _bound(verdict: PoolVerdict) -> int | None:
     limits = [node_limit(verdict.pool, node) for node in verdict.nodes_taking]
     known = [each for each in limits if each is not None]
-    per_node = max((verdict.per_node or 1,))
-    return max(known) * per_node if known and len(known) == len(limits) else None
+    return max(known) * (verdict.per_node or 1) if known and len(known) == len(limits) else None
 
 
 RULES = (

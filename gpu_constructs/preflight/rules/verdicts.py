@@ -11,6 +11,7 @@ from gpu_constructs.preflight.scheduling import PoolVerdict, Scheduler, Verdict
 from gpu_constructs.preflight.unknown import items
 
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
+JOBS = ("Job", "CronJob", "ScaledJob")
 _KEPT_AS = "_gpu_verdicts"
 
 
@@ -25,6 +26,11 @@ def gpu_verdicts(cluster: Cluster) -> tuple[Verdict, ...]:
         kept[_KEPT_AS] = tuple(replace(scheduler.verdict(_admitted(each, flavors)), workload=each) for each in asking)
     verdicts: tuple[Verdict, ...] = kept[_KEPT_AS]
     return verdicts
+
+
+def takes_turns(workload: Workload) -> bool:
+    """Whether pods that find no place run once others are done."""
+    return workload.owner.kind in JOBS and not workload.together
 
 
 def is_queued(workload: Workload) -> bool:
