@@ -290,6 +290,11 @@ class Workload:
     owner: Object
     priority: int | None = 0
 
+    @property
+    def takes_turns(self) -> bool:
+        """Whether pods that find no place run once others are done."""
+        return self.owner.kind in ("Job", "CronJob", "ScaledJob") and not self.together
+
     @cached_property
     def containers(self) -> list[dict[str, Any]]:
         """Containers and init containers."""
@@ -345,6 +350,11 @@ class Cluster:
     def whole(self) -> bool:
         """Whether the cluster itself is in the input, so that what is not there is not in the cluster either."""
         return self.resource is not None
+
+    @property
+    def sees_software(self) -> bool:
+        """Whether what runs in the cluster is in the input, so that what is not there does not run."""
+        return self.whole and not self.opaque and bool(self.objects or self.charts)
 
     @cached_property
     def gpu_pools(self) -> tuple[Pool, ...]:

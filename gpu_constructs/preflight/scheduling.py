@@ -23,12 +23,15 @@ from gpu_constructs.preflight.fitting import (
     by_topology,
 )
 from gpu_constructs.preflight.model import Cluster, Pool, Workload
-from gpu_constructs.preflight.nodes import NodeToBe, nodes_to_be
+from gpu_constructs.preflight.nodes import NodeToBe, minor, nodes_to_be
 from gpu_constructs.preflight.pool_limits import binding_limit, pods_per_node
 from gpu_constructs.preflight.reason import Reason, worst
 from gpu_constructs.preflight.unknown import items, known_text, mappings
 
 _DEFAULT_SCHEDULER = "default-scheduler"
+# Karpenter can make nodes for claims from here on, when its gates are on.
+# Source: https://karpenter.sh/docs/tasks/dra/
+_CLAIMS_FROM = (1, 15)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,13 +142,27 @@ class _Memory:
         return found
 
 
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    """A pool, its nodes-to-be, and what holds of it for every pod, or for every pod that claims devices."""
+
+    pool: Pool
+    nodes: tuple[NodeToBe, ...]
+    autoscaled: list[Reason]
+    claims: list[Reason]
+
+
+def _candidate(pool: Pool, cluster: Cluster) -> _Candidate:
+    return _Candidate(pool, nodes_to_be(pool, cluster), _autoscaled(pool, cluster), _claims(pool, cluster))
+
+
 class Scheduler:
     """Judges workloads against the pools of one cluster; pools and pods that are alike are judged once."""
 
     def __init__(self, cluster: Cluster) -> None:
         """Make the nodes-to-be of every pool."""
         self.cluster = cluster
-        self._nodes = [(pool, nodes_to_be(pool, cluster), _autoscaled(pool, cluster)) for pool in cluster.pools]
+        self._pools = [_candidate(pool, cluster) for pool in cluster.pools]
         self._memory = _Memory()
         self._seen: dict[str, tuple[Demand, tuple[PoolVerdict, ...]]] = {}
 
@@ -154,7 +171,7 @@ class Scheduler:
         key = _shape(workload)
         if key not in self._seen:
             wanted = demand(workload, self.cluster)
-            judged = [_judge(wanted, *each, self._memory) for each in self._nodes]
+            judged = [_judge(wanted, each, self._memory) for each in self._pools]
             self._seen[key] = wanted, tuple(sorted(judged, key=lambda each: each.distance))
         wanted, pools = self._seen[key]
         held = general_reasons(workload.pod, self.cluster)
@@ -230,10 +247,9 @@ def _runs(scheduler: str, cluster: Cluster) -> bool:
     )
 
 
-def _judge(
-    wanted: Demand, pool: Pool, nodes: tuple[NodeToBe, ...], autoscaled: Sequence[Reason], memory: _Memory
-) -> PoolVerdict:
+def _judge(wanted: Demand, candidate: _Candidate, memory: _Memory) -> PoolVerdict:
     """Say whether a pool gives a pod a node, and how many nodes all its replicas need."""
+    pool, nodes = candidate.pool, candidate.nodes
     fit = memory.fit
     judged = sorted([fit(wanted, node, pool) for node in nodes], key=_badness)
     running = bool(pool.min_nodes)
@@ -242,7 +258,10 @@ def _judge(
     if pool.is_group and len(taking) not in (0, len(judged)):
         reasons = _some_types(judged, reasons)
     if not running:
-        reasons += [*autoscaled, *_claims(wanted, pool)]
+        reasons += [
+            *candidate.autoscaled,
+            *(candidate.claims if items(wanted.workload.pod.get("resourceClaims")) else ()),
+        ]
     answer = worst(reasons)
     if answer is Answer.NO:
         return PoolVerdict(pool, answer, tuple(reasons))
@@ -279,16 +298,19 @@ def _autoscaled(pool: Pool, cluster: Cluster) -> list[Reason]:
     return []
 
 
-def _claims(wanted: Demand, pool: Pool) -> list[Reason]:
-    if not items(wanted.workload.pod.get("resourceClaims")):
-        return []
-    if pool.kind in ("karpenter", "auto-mode"):
-        who = "Karpenter 1.14" if pool.kind == "karpenter" else "EKS Auto Mode"
-        return [Reason(Answer.NO, "claim", f"{who} makes no nodes for claimed devices; use a managed node group", 4)]
-    if not pool.min_nodes:
-        text = "cluster autoscaler makes no first node for claimed devices; keep min_nodes at 1"
-        return [Reason(Answer.NO, "claim", text, 2)]
-    return []
+def _claims(pool: Pool, cluster: Cluster) -> list[Reason]:
+    """Say whether the pool's autoscaler makes nodes for pods that claim devices."""
+    if pool.kind == "auto-mode":
+        return [Reason(Answer.NO, "claim", "EKS Auto Mode makes no nodes for claimed devices; use a managed group", 4)]
+    if pool.kind == "karpenter":
+        karpenter = cluster.autoscaler("karpenter")
+        if karpenter is None or karpenter.version is None or minor(karpenter.version) >= _CLAIMS_FROM:
+            text = "whether Karpenter makes nodes for claimed devices depends on its feature gates"
+            return [Reason(Answer.UNKNOWN, "claim", text)]
+        text = f"Karpenter {karpenter.version} makes no nodes for claimed devices; use a managed node group"
+        return [Reason(Answer.NO, "claim", text, 4)]
+    text = "cluster autoscaler makes no first node for claimed devices; keep one node in the group"
+    return [Reason(Answer.NO, "claim", text, 2)]
 
 
 def _counted(wanted: Demand, pool: Pool, taking: list[NodeToBe], reasons: list[Reason]) -> PoolVerdict:
@@ -297,6 +319,8 @@ def _counted(wanted: Demand, pool: Pool, taking: list[NodeToBe], reasons: list[R
     nodes = None if replicas is None or per_node == 0 else -(-replicas // per_node)
     binding = binding_limit(pool, taking, nodes) if nodes else None
     types = tuple(node.instance_type for node in taking if node.instance_type)
+    if binding and wanted.workload.takes_turns and not binding.startswith("no node"):
+        return PoolVerdict(pool, worst(reasons), tuple(reasons), types, per_node or None, nodes, binding, tuple(taking))
     if binding and (wanted.workload.together or binding.startswith("no node")):
         reasons = [*reasons, Reason(Answer.NO, "limit", f"{binding}; raise it")]
     elif binding:

@@ -83,7 +83,7 @@ def _plugin_config(pod: Mapping[str, Any], namespace: str, configs: Mapping[tupl
     """Return the configuration a device plugin is started with: from its file, its variables and its flags."""
     config: dict[str, Any] = {}
     for container in mappings(pod.get("containers")):
-        variables = {each.get("name"): each.get("value") for each in mappings(container.get("env"))}
+        variables = {str(each.get("name")): each.get("value") for each in mappings(container.get("env"))}
         words = [str(each) for each in (*items(container.get("command")), *items(container.get("args")))]
         file = variables.get("CONFIG_FILE") or _flag(words, "--config-file")
         if file:
@@ -112,10 +112,10 @@ def _configured(
     configs: Mapping[tuple[str, str], Object],
 ) -> Any:
     """Return the parsed file that a ConfigMap of the input mounts, or ``None``."""
-    volumes = {each.get("name"): each for each in mappings(pod.get("volumes"))}
+    volumes = {str(each.get("name")): each for each in mappings(pod.get("volumes"))}
     for mount in mappings(container.get("volumeMounts")):
         folder = str(mount.get("mountPath")).rstrip("/")
-        name = dig(volumes.get(mount.get("name")), "configMap", "name")
+        name = dig(volumes.get(str(mount.get("name"))), "configMap", "name")
         source = configs.get((namespace, str(name)))
         if source is not None and file.startswith(f"{folder}/"):
             return _parsed(dig(dict(source.content), "data", file.removeprefix(f"{folder}/")))

@@ -117,7 +117,7 @@ def _volume_zones(workload: Workload, cluster: Cluster) -> tuple[str, ...] | Non
 
 
 def _claims(workload: Workload, cluster: Cluster) -> list[Mapping[str, Any]]:
-    names = {dig(each, "persistentVolumeClaim", "claimName") for each in mappings(workload.pod.get("volumes"))}
+    names = {str(dig(each, "persistentVolumeClaim", "claimName")) for each in mappings(workload.pod.get("volumes"))}
     claims = [
         each.spec
         for each in cluster.of_kind("PersistentVolumeClaim")

@@ -24,14 +24,14 @@ _UNSURE_LEVELS = {"error": "warning", "warning": "note", "note": "note"}
 def render(view: View) -> str:
     """Return the findings of a check or a review as SARIF."""
     findings = list(_findings(view))
-    rules = {each["id"]: each for each, _ in findings}
+    rules = {each["id"]: each for each, _ in reversed(findings)}
     notifications = [_notification(each) for each in view.get("unread", ())]
     run = {
         "tool": {"driver": _driver(view, rules)},
         "columnKind": "unicodeCodePoints",
         "automationDetails": {"id": f"gpu-constructs/{view['command']}/"},
         "invocations": [{"executionSuccessful": True, "toolExecutionNotifications": notifications}],
-        "results": list(_results(findings, list(rules))),
+        "results": list(_results(findings, sorted(rules))),
     }
     return json.dumps({"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2) + "\n"
 
@@ -46,7 +46,7 @@ def _driver(view: View, rules: dict[str, View]) -> View:
     return {
         "name": view["tool"]["name"],
         "version": view["tool"]["version"],
-        "rules": [_rule(each) for each in rules.values()],
+        "rules": [_rule(each) for _, each in sorted(rules.items())],
     }
 
 
@@ -56,7 +56,7 @@ def _rule(finding: View) -> View:
         "id": finding["id"],
         "shortDescription": {"text": finding["title"]},
         "fullDescription": {"text": finding["why"]},
-        "help": {"text": f"{finding['why']}\n\nFix: {finding['fix']}\n\nSource: {link}"},
+        "help": {"text": f"{finding['why']}\n\nSource: {link}"},
         "defaultConfiguration": {"level": finding["severity"]},
     }
     return told | ({"helpUri": link} if link.startswith("https://") else {})

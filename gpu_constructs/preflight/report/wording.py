@@ -78,10 +78,11 @@ def answers_summary(counts: View) -> str:
 def pods_of(workload: View) -> str:
     """Return what a workload asks for, e.g. ``4 pods that run together, each asks for 8 nvidia.com/gpu``."""
     replicas = workload["replicas"]
+    asked = ", ".join(f"{amount} {name}" for name, amount in workload["requests"].items()) or "nothing"
+    if replicas == 1:
+        return f"1 pod, asks for {asked}"
     pods = "an unknown number of pods" if replicas is None else count(replicas, "pod")
-    together = " that run together" if workload["together"] and replicas != 1 else ""
-    asked = ", ".join(f"{amount} {name}" for name, amount in workload["requests"].items())
-    return f"{pods}{together}, each asks for {asked}" if asked else f"{pods}{together}"
+    return f"{pods}{' that run together' if workload['together'] else ''}, each asks for {asked}"
 
 
 def nearest(workload: View) -> str:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
-from gpu_constructs.known_software import LABELS_SET_AT_RUN_TIME
-from gpu_constructs.preflight.answer import Answer, all_of, any_of
+from gpu_constructs.preflight.answer import Answer
 from gpu_constructs.preflight.images import has_driver
 from gpu_constructs.preflight.model import EFA, GPU, Chart, Cluster, DaemonSet, Object, Pool
 from gpu_constructs.preflight.node_selection import selection
-from gpu_constructs.preflight.nodes import GPU_PRESENT, nodes_to_be, reaches, sees_software
+from gpu_constructs.preflight.nodes import GPU_PRESENT, nodes_to_be, reaches
 from gpu_constructs.preflight.rules.rule import OutOfReach, Problem, Rule
 from gpu_constructs.preflight.taints import untolerated
 from gpu_constructs.preflight.unknown import dig, known_text, mapping, mappings
@@ -40,32 +38,9 @@ def _plugins(cluster: Cluster) -> list[DaemonSet]:
 
 
 def _managers(cluster: Cluster, pool: Pool) -> list[tuple[str, Answer]]:
-    found = [(each.name, _reaches(each, pool, cluster)) for each in _plugins(cluster)]
+    found = [(each.name, reaches(each, pool, cluster)) for each in _plugins(cluster)]
     built_in = _built_in(pool)
     return [*([(built_in, Answer.YES)] if built_in else []), *found]
-
-
-def _reaches(daemon: DaemonSet, pool: Pool, cluster: Cluster) -> Answer:
-    """Say whether a DaemonSet runs on a pool once Node Feature Discovery has labelled its nodes."""
-    answer = reaches(daemon, pool, cluster)
-    plain = _without_run_time_labels(daemon)
-    if answer is not Answer.NO or plain is daemon:
-        return answer
-    found = [each for each in cluster.daemon_sets if "node-feature-discovery" in each.name]
-    labelled = any_of(reaches(each, pool, cluster) for each in found)
-    return all_of((labelled, reaches(plain, pool, cluster)))
-
-
-def _without_run_time_labels(daemon: DaemonSet) -> DaemonSet:
-    """Return a DaemonSet without what it asks of labels that software of the cluster sets itself."""
-    wanted = mapping(daemon.pod.get("nodeSelector"))
-    kept = {key: value for key, value in wanted.items() if not str(key).startswith(LABELS_SET_AT_RUN_TIME)}
-    terms = selection(daemon.pod).terms or ()
-    met = any(each.labels and all(one.key.startswith(LABELS_SET_AT_RUN_TIME) for one in each.labels) for each in terms)
-    if len(kept) == len(wanted) and not met:
-        return daemon
-    pod = {**daemon.pod, "nodeSelector": kept}
-    return replace(daemon, pod={key: value for key, value in pod.items() if not (met and key == "affinity")})
 
 
 def _dra(cluster: Cluster) -> Chart | None:
@@ -77,7 +52,7 @@ def _nobody(cluster: Cluster) -> Iterator[Problem]:
         answers = [answer for _, answer in _managers(cluster, pool)]
         if Answer.YES in answers or _dra(cluster):
             continue
-        unknown = Answer.UNKNOWN in answers or not sees_software(cluster)
+        unknown = Answer.UNKNOWN in answers or not cluster.sees_software
         if cluster.whole or not unknown:
             yield Problem(pool.origin, f"pool {pool.name}: {_why_nobody(cluster, pool)}", unknown=unknown)
 

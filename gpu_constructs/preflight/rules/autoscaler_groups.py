@@ -11,8 +11,9 @@ from collections.abc import Iterator
 
 from gpu_constructs.hardware.catalogue import catalogue
 from gpu_constructs.preflight.answer import Answer
+from gpu_constructs.preflight.gpu_devices import declared
 from gpu_constructs.preflight.model import GPU, Cluster, Pool
-from gpu_constructs.preflight.nodes import declared, gpu_types, nodes_to_be, reaches, sees_software
+from gpu_constructs.preflight.nodes import gpu_types, nodes_to_be, reaches
 from gpu_constructs.preflight.pools import LABEL_TAG, RESOURCE_TAG, TAINT_TAG, group_tags
 from gpu_constructs.preflight.rules.rule import OutOfReach, Problem, Rule
 from gpu_constructs.preflight.unknown import Unknown, mapping, mappings
@@ -32,7 +33,7 @@ def _scales(pool: Pool, cluster: Cluster) -> Answer:
         return Answer.NO
     if cluster.autoscaler("cluster-autoscaler"):
         return Answer.YES
-    known = sees_software(cluster) or bool(cluster.autoscalers)
+    known = cluster.sees_software or bool(cluster.autoscalers)
     return Answer.NO if known else Answer.UNKNOWN
 
 

@@ -9,7 +9,7 @@ from gpu_constructs.preflight.answer import Answer, all_of
 from gpu_constructs.preflight.cloudformation import Resource
 from gpu_constructs.preflight.iam import allows, associations, identity, role_of, trusted_accounts
 from gpu_constructs.preflight.model import Autoscaler, Cluster, Pool
-from gpu_constructs.preflight.nodes import minor, sees_software
+from gpu_constructs.preflight.nodes import minor
 from gpu_constructs.preflight.routes import is_isolated
 from gpu_constructs.preflight.rules.rule import OutOfReach, Problem, Rule
 from gpu_constructs.preflight.taints import untolerated
@@ -62,7 +62,7 @@ def _nobody(cluster: Cluster) -> Iterator[Problem]:
         space, account = each.service_account
         who = f"{_NAMES[each.kind]}, service account {space}/{account}"
         said = identity(each, cluster)
-        if said is None and account and sees_software(cluster):
+        if said is None and account and cluster.sees_software:
             answer = all_of(_may_not(role, each, cluster) for role in _node_roles(cluster))
             others = [str(one.properties.get("ServiceAccount")) for one in associations(cluster)]
             hint = f" (associations name {', '.join(others)})" if others else ""

@@ -7,7 +7,7 @@ from typing import Any
 
 from gpu_constructs.hardware.catalogue import catalogue
 from gpu_constructs.preflight.model import Cluster, Object, Workload
-from gpu_constructs.preflight.nodes import gpu_types, minor, sees_software
+from gpu_constructs.preflight.nodes import gpu_types, minor
 from gpu_constructs.preflight.rules.rule import OutOfReach, Problem, Rule
 from gpu_constructs.preflight.unknown import dig, known_number, known_text, mapping, mappings
 
@@ -38,7 +38,7 @@ def _object(cluster: Cluster, workload: Workload, kind: str, name: str) -> Objec
 
 
 def _missing(cluster: Cluster) -> Iterator[Problem]:
-    if not sees_software(cluster):
+    if not cluster.sees_software:
         return
     for workload, kind, name in _claims(cluster):
         if _object(cluster, workload, kind, name) is None:
@@ -54,7 +54,7 @@ def _requests(claim: Object) -> list[dict[str, Any]]:
 
 
 def _no_class(cluster: Cluster) -> Iterator[Problem]:
-    if not sees_software(cluster) or any(cluster.chart(each) for each in _DRIVERS):
+    if not cluster.sees_software or any(cluster.chart(each) for each in _DRIVERS):
         return
     known = {each.name for each in cluster.of_kind("DeviceClass")}
     for claim in cluster.of_kind("ResourceClaim", "ResourceClaimTemplate"):

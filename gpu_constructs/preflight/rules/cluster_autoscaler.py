@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from gpu_constructs.hardware.catalogue import catalogue
 from gpu_constructs.preflight.documents import UnusableInput, parse
 from gpu_constructs.preflight.model import Autoscaler, Cluster, Pool
-from gpu_constructs.preflight.nodes import gpu_types, minor, sees_software
+from gpu_constructs.preflight.nodes import gpu_types, minor
 from gpu_constructs.preflight.pools import group_tags
 from gpu_constructs.preflight.quantity import GIB, MIB
 from gpu_constructs.preflight.rules.rule import OutOfReach, Problem, Rule
@@ -36,7 +36,7 @@ def _scaled(cluster: Cluster) -> Iterator[Pool]:
 
 
 def _missing(cluster: Cluster) -> Iterator[Problem]:
-    if _found(cluster) or not sees_software(cluster):
+    if _found(cluster) or not cluster.sees_software:
         return
     for pool in _scaled(cluster):
         bounds = f"from {pool.min_nodes} to {pool.max_nodes} nodes"
@@ -152,7 +152,7 @@ def _expander(cluster: Cluster) -> Iterator[Problem]:
     autoscaler = _found(cluster)
     chosen = str(autoscaler.flags.get("expander", "")).split(",") if autoscaler else []
     charted = autoscaler is not None and any(each.origin == autoscaler.origin for each in cluster.charts)
-    if autoscaler is None or "priority" not in chosen or charted or not sees_software(cluster):
+    if autoscaler is None or "priority" not in chosen or charted or not cluster.sees_software:
         return
     space = str(autoscaler.flags.get("namespace") or autoscaler.service_account[0])
     maps = [each for each in cluster.of_kind("ConfigMap") if (each.namespace, each.name) == (space, _EXPANDER_MAP)]

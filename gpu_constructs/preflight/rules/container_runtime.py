@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator
 
 from gpu_constructs.preflight.model import Cluster
-from gpu_constructs.preflight.nodes import sees_software
 from gpu_constructs.preflight.rules.rule import OutOfReach, Problem, Rule
 from gpu_constructs.preflight.unknown import dig, known_text
 
@@ -27,7 +26,7 @@ def _other_runtime(cluster: Cluster) -> Iterator[Problem]:
 
 
 def _no_class(cluster: Cluster) -> Iterator[Problem]:
-    if not sees_software(cluster) or cluster.chart("gpu-operator"):
+    if not cluster.sees_software or cluster.chart("gpu-operator"):
         return
     known = {each.name for each in cluster.of_kind("RuntimeClass")}
     for chart in cluster.charts:

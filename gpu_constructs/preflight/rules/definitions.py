@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpu_constructs.preflight.model import Cluster, Object
-from gpu_constructs.preflight.nodes import sees_software
 from gpu_constructs.preflight.rules.rule import OutOfReach, Problem, Rule
 from gpu_constructs.preflight.unknown import dig, known_text
 
@@ -35,7 +34,7 @@ def is_defined(group: str, cluster: Cluster) -> bool:
 
 
 def _undefined(cluster: Cluster) -> Iterator[Problem]:
-    if not sees_software(cluster):
+    if not cluster.sees_software:
         return
     first: dict[str, Object] = {}
     for each in cluster.objects:
@@ -49,7 +48,7 @@ def _undefined(cluster: Cluster) -> Iterator[Problem]:
 
 
 def _unheld(cluster: Cluster) -> Iterator[Problem]:
-    if not sees_software(cluster) or is_defined("kueue.x-k8s.io", cluster):
+    if not cluster.sees_software or is_defined("kueue.x-k8s.io", cluster):
         return
     for each in cluster.workloads:
         queue = known_text(each.owner.labels.get("kueue.x-k8s.io/queue-name"))

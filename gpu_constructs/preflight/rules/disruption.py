@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpu_constructs.preflight.model import GPU, Cluster, Pool, Workload
-from gpu_constructs.preflight.nodes import gpu_types, nodes_to_be, total_gpus
+from gpu_constructs.preflight.nodes import gpu_types, nodes_to_be
 from gpu_constructs.preflight.pod_size import pod_requests
 from gpu_constructs.preflight.rules.rule import OutOfReach, Problem, Rule
 from gpu_constructs.preflight.rules.verdicts import taking
@@ -66,7 +66,7 @@ def _evicted(cluster: Cluster) -> Iterator[Problem]:
         return
     for workload, pool in _jobs(cluster):
         asked = pod_requests(workload.pod).get(GPU, 0)
-        have = min((total_gpus(node) for node in nodes_to_be(pool, cluster)), default=0)
+        have = min((node.row.gpus if node.row else 0 for node in nodes_to_be(pool, cluster)), default=0)
         kept = str(workload.annotations.get(_EVICT, "")).lower() == "false"
         if pool.is_group and not kept and asked and asked < have * _UTILIZATION:
             text = f"uses {asked} of {have} GPUs of pool {pool.name}, less than half, and may be moved"

@@ -9,7 +9,7 @@ from gpu_constructs.hardware.catalogue import catalogue
 from gpu_constructs.preflight.answer import Answer
 from gpu_constructs.preflight.model import EFA, Cluster, Pool
 from gpu_constructs.preflight.node_selection import selection
-from gpu_constructs.preflight.nodes import gpu_types, nodes_to_be, reaches, sees_software
+from gpu_constructs.preflight.nodes import gpu_types, nodes_to_be, reaches
 from gpu_constructs.preflight.references import referred, refers, setting
 from gpu_constructs.preflight.routes import ways_out
 from gpu_constructs.preflight.rules.rule import OutOfReach, Problem, Rule
@@ -66,7 +66,7 @@ def _not_advertised(cluster: Cluster) -> Iterator[Problem]:
         if pool.kind == "auto-mode" or cluster.chart(_DRA_CHART):
             continue
         answers = [reaches(each, pool, cluster) for each in plugins]
-        if all(each is Answer.NO for each in answers) and (plugins or sees_software(cluster)):
+        if all(each is Answer.NO for each in answers) and (plugins or cluster.sees_software):
             why = "; ".join(text for each in plugins if (text := _miss(each, pool, cluster)))
             told = f": {why}" if why else ""
             message = f"pool {pool.name}: nothing advertises {EFA}, its nodes have {_interfaces(pool)}{told}"

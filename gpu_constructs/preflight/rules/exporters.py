@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from gpu_constructs.preflight.answer import Answer
 from gpu_constructs.preflight.model import Cluster, DaemonSet, Pool
-from gpu_constructs.preflight.nodes import gpu_types, reaches, sees_software
+from gpu_constructs.preflight.nodes import gpu_types, reaches
 from gpu_constructs.preflight.rules.definitions import is_defined
 from gpu_constructs.preflight.rules.rule import OutOfReach, Problem, Rule
 from gpu_constructs.preflight.unknown import dig, known_text, mappings
@@ -66,7 +66,7 @@ def _twice(cluster: Cluster) -> Iterator[Problem]:
 
 def _no_monitors(cluster: Cluster) -> Iterator[Problem]:
     chart = cluster.chart("dcgm-exporter")
-    if chart is None or not sees_software(cluster) or is_defined(_MONITORS, cluster):
+    if chart is None or not cluster.sees_software or is_defined(_MONITORS, cluster):
         return
     if dig(dict(chart.values), "serviceMonitor", "enabled") in (None, True):
         message = f"chart dcgm-exporter makes a ServiceMonitor, and nothing here defines {_MONITORS}"

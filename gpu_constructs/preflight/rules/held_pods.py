@@ -6,11 +6,10 @@ from collections.abc import Iterator
 
 from gpu_constructs.preflight.answer import Answer
 from gpu_constructs.preflight.model import Cluster, Object, Workload
-from gpu_constructs.preflight.nodes import sees_software
 from gpu_constructs.preflight.pod_size import pod_requests
 from gpu_constructs.preflight.quantity import resources
 from gpu_constructs.preflight.rules.rule import OutOfReach, Problem, Rule
-from gpu_constructs.preflight.rules.verdicts import is_queued, takes_turns
+from gpu_constructs.preflight.rules.verdicts import is_queued
 from gpu_constructs.preflight.scheduling import general_reasons
 from gpu_constructs.preflight.unknown import is_true, known_number, known_text, mapping, mappings
 
@@ -27,7 +26,7 @@ def _gpu_workloads(cluster: Cluster) -> Iterator[Workload]:
 
 
 def _runtime_class(cluster: Cluster) -> Iterator[Problem]:
-    if not sees_software(cluster) or any(cluster.chart(each) for each in _BRINGS_RUNTIME_CLASSES):
+    if not cluster.sees_software or any(cluster.chart(each) for each in _BRINGS_RUNTIME_CLASSES):
         return
     known = {each.name for each in cluster.of_kind("RuntimeClass")}
     for workload in cluster.workloads:
@@ -51,7 +50,7 @@ def _scheduler(cluster: Cluster) -> Iterator[Problem]:
     for workload in _gpu_workloads(cluster):
         for each in general_reasons(workload.pod, cluster):
             if each.kind == "scheduler" and cluster.whole:
-                unknown = each.answer is not Answer.NO or not sees_software(cluster)
+                unknown = each.answer is not Answer.NO or not cluster.sees_software
                 yield Problem(workload.origin, f"{workload.name}: {each.text}", unknown=unknown)
 
 
@@ -80,7 +79,7 @@ def _in_namespace(cluster: Cluster, kind: str, workload: Workload) -> list[Objec
 
 
 def _over_quota(cluster: Cluster, workload: Workload, name: str, amount: int) -> Iterator[Problem]:
-    pods = 1 if workload.replicas is None or takes_turns(workload) else workload.replicas
+    pods = 1 if workload.replicas is None or workload.takes_turns else workload.replicas
     for quota in _in_namespace(cluster, "ResourceQuota", workload):
         scoped = quota.spec.get("scopes") or quota.spec.get("scopeSelector")
         most = resources(quota.spec.get("hard")).get(f"requests.{name}")

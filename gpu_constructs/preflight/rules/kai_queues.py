@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpu_constructs.preflight.model import GPU, Cluster, Object, Workload
-from gpu_constructs.preflight.nodes import sees_software
 from gpu_constructs.preflight.pod_size import pod_requests
 from gpu_constructs.preflight.rules.rule import OutOfReach, Problem, Rule
 from gpu_constructs.preflight.unknown import Unknown, dig, is_true, known_text
@@ -39,9 +38,9 @@ def _no_leaf(cluster: Cluster) -> Iterator[Problem]:
     for workload, queue in _of_kai(cluster):
         if queue in parents:
             yield Problem(workload.origin, f"{workload.name}: queue {queue} has queues of its own and takes no pods")
-        elif queue not in names and (queues or sees_software(cluster)):
+        elif queue not in names and (queues or cluster.sees_software):
             message = f"{workload.name}: nothing defines queue {queue} of KAI Scheduler"
-            yield Problem(workload.origin, message, unknown=not sees_software(cluster))
+            yield Problem(workload.origin, message, unknown=not cluster.sees_software)
 
 
 def _orphans(cluster: Cluster) -> Iterator[Problem]:
@@ -51,7 +50,7 @@ def _orphans(cluster: Cluster) -> Iterator[Problem]:
         parent = known_text(each.spec.get("parentQueue"))
         if parent and parent not in names:
             message = f"Queue {each.name}: nothing defines its parent {parent}"
-            yield Problem(each.origin, message, unknown=not sees_software(cluster))
+            yield Problem(each.origin, message, unknown=not cluster.sees_software)
 
 
 def _queue_problems(cluster: Cluster) -> Iterator[Problem]:

@@ -8,7 +8,7 @@ from typing import Any
 from gpu_constructs.preflight.answer import Answer
 from gpu_constructs.preflight.label_values import exactly
 from gpu_constructs.preflight.model import Chart, Cluster, Pool
-from gpu_constructs.preflight.nodes import minor, sees_software
+from gpu_constructs.preflight.nodes import minor
 from gpu_constructs.preflight.pools import CAPACITY
 from gpu_constructs.preflight.references import setting
 from gpu_constructs.preflight.rules.gpu_pools import gpu_node_pools
@@ -123,7 +123,7 @@ def _misnamed(cluster: Cluster) -> Iterator[Problem]:
 
 
 def _startup_taints(cluster: Cluster) -> Iterator[Problem]:
-    if not sees_software(cluster):
+    if not cluster.sees_software:
         return
     installed = {each.name for each in cluster.charts} | {each.name for each in cluster.addons}
     for pool in gpu_node_pools(cluster):

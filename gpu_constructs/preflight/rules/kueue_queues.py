@@ -22,7 +22,7 @@ from gpu_constructs.preflight.kueue import (
 )
 from gpu_constructs.preflight.model import Cluster, Object, Pool
 from gpu_constructs.preflight.node_selection import selection
-from gpu_constructs.preflight.nodes import nodes_to_be, sees_software
+from gpu_constructs.preflight.nodes import nodes_to_be
 from gpu_constructs.preflight.pod_size import pod_requests
 from gpu_constructs.preflight.quantity import show
 from gpu_constructs.preflight.rules.definitions import is_defined
@@ -36,16 +36,16 @@ _GIVEN_LATER = (*LABELS_SET_AT_RUN_TIME, "topology.k8s.aws/")
 
 
 def _no_queue(cluster: Cluster) -> Iterator[Problem]:
-    if sees_software(cluster) and not is_defined(GROUP, cluster):
+    if cluster.sees_software and not is_defined(GROUP, cluster):
         return
     found = list(local_queues(cluster).values())
     for job in queued_jobs(cluster):
         elsewhere = [each.namespace for each in found if each.name == job.queue]
-        if job.local is not None or not (found or sees_software(cluster)):
+        if job.local is not None or not (found or cluster.sees_software):
             continue
         hint = f"; {elsewhere[0]} has one of that name" if elsewhere else ""
         message = f"{job.name}: namespace {job.namespace} has no LocalQueue {job.queue}{hint}"
-        yield Problem(job.origin, message, unknown=not sees_software(cluster))
+        yield Problem(job.origin, message, unknown=not cluster.sees_software)
 
 
 def _dangling(cluster: Cluster) -> Iterator[Problem]:
@@ -62,9 +62,9 @@ def _dangling(cluster: Cluster) -> Iterator[Problem]:
 def _missing(cluster: Cluster, source: Object, kind: str, names: Iterable[object]) -> Iterator[Problem]:
     there = {each.name for each in kueue_objects(cluster, kind)}
     for name in names:
-        if known_text(name) and name not in there and (there or sees_software(cluster)):
+        if known_text(name) and name not in there and (there or cluster.sees_software):
             message = f"{source.kind} {source.name}: nothing defines {kind} {name}"
-            yield Problem(source.origin, message, unknown=not sees_software(cluster))
+            yield Problem(source.origin, message, unknown=not cluster.sees_software)
 
 
 def _never_admitted(cluster: Cluster) -> Iterator[Problem]:

@@ -9,7 +9,6 @@ from gpu_constructs.preflight.cloudformation import Resource
 from gpu_constructs.preflight.iam import role_of
 from gpu_constructs.preflight.images import alias_of
 from gpu_constructs.preflight.model import Cluster, Object, Pool
-from gpu_constructs.preflight.nodes import sees_software
 from gpu_constructs.preflight.references import of_cluster, setting
 from gpu_constructs.preflight.rules.gpu_pools import gpu_node_pools
 from gpu_constructs.preflight.rules.rule import OutOfReach, Problem, Rule
@@ -31,11 +30,9 @@ def _missing(cluster: Cluster) -> Iterator[Problem]:
         if pool.is_group or not kind or not name:
             continue
         known = [each.name for each in cluster.of_kind(kind)]
-        if name in known or (name == "default" and _has_default(cluster)) or not (known or sees_software(cluster)):
+        if name in known or (name == "default" and _has_default(cluster)) or not (known or cluster.sees_software):
             continue
-        yield Problem(
-            pool.origin, f"pool {pool.name}: {kind} {name} does not exist", unknown=not sees_software(cluster)
-        )
+        yield Problem(pool.origin, f"pool {pool.name}: {kind} {name} does not exist", unknown=not cluster.sees_software)
 
 
 def _has_default(cluster: Cluster) -> bool:

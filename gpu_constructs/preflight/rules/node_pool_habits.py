@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from gpu_constructs.hardware.catalogue import InstanceType, catalogue
 from gpu_constructs.preflight.model import GPU, GPU_TAINT, Cluster, Pool
 from gpu_constructs.preflight.node_selection import selection
-from gpu_constructs.preflight.nodes import gpu_types, minor, sees_software
+from gpu_constructs.preflight.nodes import gpu_types, minor
 from gpu_constructs.preflight.quantity import MIB, show
 from gpu_constructs.preflight.rules.rule import OutOfReach, Problem, Rule
 
@@ -94,7 +94,7 @@ def _other_class(cluster: Cluster) -> Iterator[Problem]:
 
 
 def _runs_no_karpenter(cluster: Cluster) -> bool:
-    return sees_software(cluster) and cluster.autoscaler("karpenter") is None
+    return cluster.sees_software and cluster.autoscaler("karpenter") is None
 
 
 def _old_karpenter(cluster: Cluster) -> Iterator[Problem]:

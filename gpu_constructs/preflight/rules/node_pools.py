@@ -9,7 +9,7 @@ from gpu_constructs.hardware.catalogue import InstanceType, catalogue
 from gpu_constructs.preflight.answer import Answer
 from gpu_constructs.preflight.label_values import exactly
 from gpu_constructs.preflight.model import GPU, Cluster, Pool
-from gpu_constructs.preflight.nodes import gpu_types, minor, nodes_to_be, sees_software
+from gpu_constructs.preflight.nodes import gpu_types, minor, nodes_to_be
 from gpu_constructs.preflight.pools import CAPACITY
 from gpu_constructs.preflight.quantity import MIB, show
 from gpu_constructs.preflight.rules.gpu_pools import gpu_node_pools, names_gpus
@@ -65,11 +65,15 @@ def _fits(pool: Pool, row: InstanceType) -> bool:
     return pool.max_nodes != 0 and all((size.get(name) or 0) <= limit for name, limit in pool.limits.items())
 
 
+# Shares and slices of GPUs count, where a NodeOverlay adds them.
+_BOUNDING = ("nvidia.com/", "cpu", "memory")
+
+
 def _unlimited(cluster: Cluster) -> Iterator[Problem]:
     for pool in gpu_node_pools(cluster):
         static = pool.properties.get("replicas") is not None
         known = isinstance(pool.properties.get("limits", {}), dict)
-        bounded = pool.max_nodes is not None or any(name in pool.limits for name in (GPU, "cpu", "memory"))
+        bounded = pool.max_nodes is not None or any(name.startswith(_BOUNDING) for name in pool.limits)
         if known and not static and not bounded and not dig(dict(pool.properties), "limits", GPU):
             yield Problem(pool.origin, f"pool {pool.name}: has no limits on GPUs, CPU, memory or nodes")
 
@@ -99,7 +103,7 @@ def _uncounted(cluster: Cluster) -> Iterator[Problem]:
         for name in sorted(offered):
             if not any(node.believed.get(name) for node in nodes):
                 text = f"pool {pool.name}: its nodes offer {name}, and Karpenter expects none"
-                yield Problem(pool.origin, text, unknown=not sees_software(cluster))
+                yield Problem(pool.origin, text, unknown=not cluster.sees_software)
 
 
 def _fewer(cluster: Cluster) -> Iterator[Problem]:
@@ -110,7 +114,7 @@ def _fewer(cluster: Cluster) -> Iterator[Problem]:
         have, expected = node.most.get(GPU, 0), node.believed.get(GPU, 0)
         if 0 < expected < have:
             text = f"a {node.instance_type} offers {have} {GPU}, and Karpenter expects {expected}"
-            yield Problem(pool.origin, f"pool {pool.name}: {text}", unknown=not sees_software(cluster))
+            yield Problem(pool.origin, f"pool {pool.name}: {text}", unknown=not cluster.sees_software)
 
 
 def _untainted(cluster: Cluster) -> Iterator[Problem]:

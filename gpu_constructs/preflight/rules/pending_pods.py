@@ -6,15 +6,11 @@ from collections.abc import Iterator
 
 from gpu_constructs.preflight.answer import Answer
 from gpu_constructs.preflight.model import Cluster
-from gpu_constructs.preflight.nodes import minor
 from gpu_constructs.preflight.pool_limits import node_limit
 from gpu_constructs.preflight.rules.rule import OutOfReach, Problem, Rule
-from gpu_constructs.preflight.rules.verdicts import JOBS, gpu_verdicts, no_reasons, only_limited, takes_turns
+from gpu_constructs.preflight.rules.verdicts import JOBS, gpu_verdicts, no_reasons, only_limited
 from gpu_constructs.preflight.scheduling import PoolVerdict, Verdict
 
-# Karpenter can make nodes for claims from here on, when its gates are on.
-# Source: https://karpenter.sh/docs/tasks/dra/
-_CLAIMS_FROM = (1, 15)
 _SHOWN = 3
 
 
@@ -29,15 +25,7 @@ def _never(cluster: Cluster) -> Iterator[Problem]:
 def _none_takes(verdict: Verdict, cluster: Cluster) -> bool:
     if not verdict.pools:
         return cluster.whole and not cluster.opaque
-    return all(each.answer is Answer.NO and not _claimable(each, cluster) for each in verdict.pools)
-
-
-def _claimable(verdict: PoolVerdict, cluster: Cluster) -> bool:
-    """Whether only claims stand against a pool of a Karpenter that may be told to make nodes for them."""
-    karpenter = cluster.autoscaler("karpenter")
-    against = {each.kind for each in verdict.reasons if each.answer is Answer.NO}
-    newer = karpenter is not None and (karpenter.version is None or minor(karpenter.version) >= _CLAIMS_FROM)
-    return verdict.pool.kind == "karpenter" and against == {"claim"} and newer
+    return all(each.answer is Answer.NO for each in verdict.pools)
 
 
 def _why(pools: tuple[PoolVerdict, ...]) -> str:
@@ -51,7 +39,7 @@ def _too_many(cluster: Cluster) -> Iterator[Problem]:
     for verdict in gpu_verdicts(cluster):
         workload = verdict.workload
         replicas, most = workload.replicas, _most(verdict)
-        if takes_turns(workload):
+        if workload.takes_turns:
             continue
         if replicas is not None and most is not None and most < replicas:
             bounds = ", ".join(f"{each.pool.name}: {each.binding}" for each in verdict.pools if only_limited(each))
@@ -84,8 +72,8 @@ RULES = (
         source="https://kubernetes.io/docs/concepts/scheduling-eviction/kube-scheduler/",
         fix="Change the pod or the nearest pool as the message says.",
         causes=(
-            *("E2", "E3", "E4", "E5", "E6", "E7", "E8", "E9", "F6", "F9", "F10", "F13", "F19"),
-            *("G1", "G4", "G6", "G7", "G14", "G15", "K8", "P020", "P070"),
+            *("D10", "D12", "D13", "E2", "E3", "E4", "E5", "E6", "E7", "E8", "E9", "F6", "F9", "F10", "F13", "F19"),
+            *("G1", "G4", "G6", "G7", "G15", "K8", "P020", "P070"),
         ),
         check=_never,
     ),

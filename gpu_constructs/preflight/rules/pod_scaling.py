@@ -7,7 +7,7 @@ from itertools import combinations
 from typing import Any
 
 from gpu_constructs.preflight.model import Cluster, Object
-from gpu_constructs.preflight.nodes import minor, sees_software
+from gpu_constructs.preflight.nodes import minor
 from gpu_constructs.preflight.rules.rule import OutOfReach, Problem, Rule
 from gpu_constructs.preflight.scalers import (
     HPA,
@@ -106,7 +106,7 @@ def _renamed(part: Mapping[str, Any], names: Mapping[str, str]) -> Iterator[tupl
 
 
 def _unserved(cluster: Cluster) -> Iterator[Problem]:
-    if not sees_software(cluster):
+    if not cluster.sees_software:
         return
     for each in signals(cluster):
         of_adapter = each.scaler.kind == HPA and each.kind in ("Pods", "Object", "External")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from gpu_constructs.preflight.answer import Answer
 from gpu_constructs.preflight.model import GPU, Cluster, Origin, Workload
-from gpu_constructs.preflight.nodes import NodeToBe, nodes_to_be, sees_software
+from gpu_constructs.preflight.nodes import NodeToBe, nodes_to_be
 from gpu_constructs.preflight.pod_size import pod_requests
 from gpu_constructs.preflight.rules.exporters import exporters, operator_exports
 from gpu_constructs.preflight.rules.rule import OutOfReach, Problem, Rule
@@ -177,7 +177,7 @@ def _not_exported(cluster: Cluster) -> Iterator[Problem]:
 def _exports_defaults(cluster: Cluster) -> bool:
     """Whether the only exporter is that of the chart, with its own list of fields."""
     chart = cluster.chart("dcgm-exporter")
-    if chart is None or operator_exports(cluster) or len(exporters(cluster)) != 1 or not sees_software(cluster):
+    if chart is None or operator_exports(cluster) or len(exporters(cluster)) != 1 or not cluster.sees_software:
         return False
     return not any(chart.values.get(key) for key in ("customMetrics", "arguments", "extraConfigMapVolumes", "extraEnv"))
 

@@ -28,11 +28,6 @@ def gpu_verdicts(cluster: Cluster) -> tuple[Verdict, ...]:
     return verdicts
 
 
-def takes_turns(workload: Workload) -> bool:
-    """Whether pods that find no place run once others are done."""
-    return workload.owner.kind in JOBS and not workload.together
-
-
 def is_queued(workload: Workload) -> bool:
     """Whether Kueue decides when the workload starts."""
     return QUEUE_LABEL in workload.owner.labels or QUEUE_LABEL in workload.labels

@@ -158,7 +158,7 @@ RULES = (
         why="An image unpacks to 10 to 25 GiB; the pull ends with no space left, or kubelet evicts the pods.",
         source="https://docs.aws.amazon.com/eks/latest/userguide/ml-eks-optimized-ami.html",
         fix="Give it 100 GiB or more, or put images on the local NVMe disks.",
-        causes=("B13",),
+        causes=("B13", "G14", "K13"),
         check=_small,
     ),
     Rule(

@@ -1,0 +1,1 @@
+"""What was judged, in every form it is shown in."""

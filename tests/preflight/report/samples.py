@@ -1,0 +1,114 @@
+"""Things to show: made by hand, so that no rule that is added changes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from gpu_constructs.preflight.answer import Answer
+from gpu_constructs.preflight.ceiling import Ceiling
+from gpu_constructs.preflight.check import Report
+from gpu_constructs.preflight.clusters import clusters
+from gpu_constructs.preflight.explain import Explanation, explain
+from gpu_constructs.preflight.inputs import read_input
+from gpu_constructs.preflight.model import Cluster, Origin
+from gpu_constructs.preflight.pool_changes import PoolChange
+from gpu_constructs.preflight.report.finding_view import View
+from gpu_constructs.preflight.report.view import check_view, explain_view, review_view
+from gpu_constructs.preflight.review import Fate, Move, Review
+from gpu_constructs.preflight.rules.rule import Finding, Problem, Rule
+
+HERE = Path(__file__).parent
+CLUSTER, WORKLOADS = str(HERE / "cluster.yaml"), str(HERE / "workloads.yaml")
+# What a name must not do to a page, a table, a comment or a terminal.
+HOSTILE = "<script>alert(1)</script>|`@everyone`\x1b[31m #1 </style>"
+
+
+def rule(**changes: Any) -> Rule:
+    """A rule that finds nothing."""
+    says: dict[str, Any] = {
+        "id": "GPU901",
+        "severity": "error",
+        "title": "Pool without plugin",
+        "why": "No GPU is advertised, so the pod it was for stays Pending.",
+        "source": "https://example.com/plugin",
+        "fix": "Install the plugin.",
+        "causes": (),
+        "check": lambda cluster: (),
+    }
+    return Rule(**says | changes)
+
+
+def finding(*, acknowledged: str | None = None, unknown: bool = False, name: str = "Train", **changes: Any) -> Finding:
+    """A finding about a pool."""
+    problem = Problem(Origin("app.yaml", f"Stack/{name}", f"Stack/{name}1A"), f"pool {name}: has none", unknown=unknown)
+    return Finding(rule(**changes), "demo", problem, acknowledged)
+
+
+FINDINGS = (
+    finding(),
+    finding(name="Infer"),
+    finding(id="GPU902", title="Small disk", severity="warning", source="a book of 2026"),
+    finding(id="GPU903", title="Zones", severity="note", unknown=True),
+    finding(id="GPU902", title="Small disk", severity="warning", acknowledged="images are small here"),
+)
+
+
+def cluster() -> Cluster:
+    """The cluster of `cluster.yaml`, with short paths."""
+    [found] = clusters(read_input([CLUSTER, WORKLOADS]))
+    return found
+
+
+def explanation() -> Explanation:
+    """The verdicts on `workloads.yaml`, as if read beside it."""
+    found = cluster()
+    return explain(found, [replace(each, origin=_near(each.origin)) for each in found.workloads if each.asks_for_gpu])
+
+
+def _near(origin: Origin) -> Origin:
+    return replace(origin, file=Path(origin.file).name)
+
+
+def report(findings: Iterable[Finding] = FINDINGS) -> Report:
+    """A report on no cluster, of which one manifest could not be read."""
+    return Report((), tuple(findings), ((Origin("app.yaml", "Stack/Manifest"), "its manifest is a parameter"),))
+
+
+def review() -> Review:
+    """A change that replaces one pool and adds another."""
+    return Review(
+        pools=(
+            PoolChange("demo", "Train", "managed", "replaced", ("InstanceTypes: p4d.24xlarge -> p5.48xlarge",)),
+            PoolChange("demo", "Infer", "karpenter", "added", ("g6.xlarge", "at most 4 nodes")),
+        ),
+        moves=(Move("Kubernetes of demo", "1.35", "1.36"),),
+        before=Ceiling(gpus=16, vcpus={"L-417A185B": ("Running On-Demand P instances", 192)}, usd_per_hour=43.91),
+        after=Ceiling(
+            gpus=20,
+            vcpus={
+                "L-417A185B": ("Running On-Demand P instances", 384),
+                "L-DB2E81BA": ("Running On-Demand G and VT instances", 16),
+            },
+            usd_per_hour=113.3,
+            unbounded=("Spill",),
+        ),
+        fates=(
+            Fate("Job default/train", Answer.YES, Answer.NO, "pool Train: asks for 9 nvidia.com/gpu, p5 has 8"),
+            Fate("Deployment web/chat", None, Answer.YES),
+        ),
+        new=(FINDINGS[0],),
+        fixed=(FINDINGS[2],),
+        standing=FINDINGS[3:],
+    )
+
+
+def views() -> dict[str, View]:
+    """A view of each kind."""
+    return {
+        "check": check_view(report()),
+        "explain": explain_view([explanation()]),
+        "review": review_view(review(), [cluster()], [cluster()]),
+    }

@@ -1,0 +1,102 @@
+"""Pages: whole by themselves, and safe whatever somebody calls a pool."""
+
+from __future__ import annotations
+
+import json
+import re
+from html.parser import HTMLParser
+
+import pytest
+
+from gpu_constructs.preflight.report.finding_view import View
+from gpu_constructs.preflight.report.html import render
+from gpu_constructs.preflight.report.html_element import Html, tag
+from gpu_constructs.preflight.report.view import check_view
+from tests.preflight.report import samples
+
+_EMPTY = {"meta", "input", "br", "link"}
+
+
+class Page(HTMLParser):
+    """Elements, ids and addresses of a page; refuses elements that are closed in another order than opened."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[str] = []
+        self.attributes: list[tuple[str, str | None]] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:  # noqa: D102 - its name
+        self.tags.append(tag)
+        self.attributes += attrs
+        if tag not in _EMPTY:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:  # noqa: D102 - its name
+        assert self.open.pop() == tag
+
+
+@pytest.fixture(params=["check", "explain", "review"])
+def view(request: pytest.FixtureRequest) -> View:
+    """A view of each kind."""
+    return samples.views()[request.param]
+
+
+def test_pages_are_well_formed(view: View) -> None:
+    assert Page(render(view)).open == []
+
+
+def test_nothing_is_loaded_and_no_style_or_script_is_inline(view: View) -> None:
+    page = Page(render(view))
+    names = [name for name, _ in page.attributes]
+
+    assert not {"src", "style", "srcset", "action"} & set(names)
+    assert not [name for name in names if name.startswith("on")]
+    assert not {"link", "img", "iframe", "object"} & set(page.tags)
+
+
+def test_policy_allows_only_the_pages_own_script(view: View) -> None:
+    policy = re.search(r'Content-Security-Policy" content="([^"]+)"', render(view))
+
+    assert policy is not None
+    assert policy.group(1).startswith("default-src &#x27;none&#x27;; style-src &#x27;sha256-")
+    assert "unsafe" not in policy.group(1)
+
+
+def test_every_text_is_escaped(view: View) -> None:
+    names = re.compile(r'"(train|Train|Infer|demo|Stack/Train|app\.yaml|default|Job default/train)"')
+    hostile = json.loads(names.sub(json.dumps(samples.HOSTILE), json.dumps(view)))
+
+    page = Page(render(hostile))
+
+    assert page.open == []
+    assert page.tags.count("script") == 1
+    assert page.tags.count("style") == 1
+    assert "&lt;script&gt;alert(1)" in render(hostile)
+
+
+def test_links_lead_to_the_web_only() -> None:
+    page = Page(render(check_view(samples.report([samples.finding(source="javascript:alert(1)")]))))
+
+    assert [value for name, value in page.attributes if name == "href"] == []
+
+
+def test_elements_escape_texts_and_attributes() -> None:
+    assert tag("p", "<b>", tag("b", "&"), None, title='"') == '<p title="&quot;">&lt;b&gt;<b>&amp;</b></p>'
+    assert isinstance(tag("p"), Html)
+
+
+def test_pools_are_drawn_with_their_nodes_and_gpus() -> None:
+    page = render(samples.views()["explain"])
+
+    assert 'aria-label="Train: 2 of 0 to 2 nodes in use, 8 GPUs per node"' in page
+    assert page.count('class="node used"') == 3
+    assert "and 4 more" in page
+
+
+def test_blocked_workloads_say_why() -> None:
+    page = render(samples.views()["explain"])
+
+    assert re.search(r'class="workload no"><h5><code>Deployment web/chat</code>.*?does not tolerate taint', page)
+    assert re.search(r'class="workload unknown"><h5><code>Pod default/gated</code>.*?scheduling gate', page)

@@ -1,0 +1,77 @@
+"""JSON: what the schema says, and the schema as it was."""
+
+from __future__ import annotations
+
+import json
+
+import jsonschema
+import pytest
+from syrupy.assertion import SnapshotAssertion
+
+from gpu_constructs.hardware.catalogue import catalogue
+from gpu_constructs.preflight.check import check
+from gpu_constructs.preflight.inputs import read_input
+from gpu_constructs.preflight.report.finding_view import View
+from gpu_constructs.preflight.report.json import render, schema
+from gpu_constructs.preflight.report.view import check_view, explain_view, instances_view, rules_view
+from gpu_constructs.preflight.rules import rules
+from tests.conftest import ROOT
+from tests.preflight.report import samples
+
+SCHEMA = json.loads(schema())
+FIXTURES = sorted((ROOT / "tests" / "preflight" / "rules").glob("*/fails*"))
+
+
+def assert_valid(view: View) -> None:
+    jsonschema.validate(json.loads(render(view)), SCHEMA, jsonschema.Draft202012Validator)
+
+
+def test_schema_is_one() -> None:
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+
+
+def test_schema_stays(snapshot_text: SnapshotAssertion) -> None:
+    """Who changes a key changes `SCHEMA_VERSION`; who adds one, this snapshot."""
+    lines = [
+        f"{name}: {', '.join(definition['properties'])}"
+        for name, definition in SCHEMA["$defs"].items()
+        if "properties" in definition
+    ]
+
+    assert "\n".join(lines) + "\n" == snapshot_text
+
+
+@pytest.mark.parametrize("kind", ["check", "explain", "review"])
+def test_views_are_valid(kind: str) -> None:
+    assert_valid(samples.views()[kind])
+
+
+def test_rows_and_rules_are_valid() -> None:
+    assert_valid(instances_view(catalogue().values()))
+    assert_valid(rules_view(rules()))
+
+
+@pytest.mark.parametrize("fixture", FIXTURES[::7], ids=lambda path: f"{path.parent.name}-{path.name}")
+def test_real_reports_are_valid(fixture: object) -> None:
+    assert_valid(check_view(check(read_input([str(fixture)]))))
+
+
+def test_keys_that_are_not_in_the_schema_are_refused() -> None:
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(check_view(samples.report()) | {"extra": 1}, SCHEMA, jsonschema.Draft202012Validator)
+
+
+def test_explain(snapshot_text: SnapshotAssertion) -> None:
+    view = explain_view([samples.explanation()])
+    del view["tool"]
+    for pool in view["clusters"][0]["pools"]:
+        pool["origin"]["file"] = "cluster.yaml"
+
+    assert render(view) == snapshot_text
+
+
+def test_every_text_survives() -> None:
+    view = check_view(samples.report([samples.finding(name="\ud800\x1b")]))
+
+    assert render(view).isascii()
+    assert json.loads(render(view)) == view

@@ -1,0 +1,66 @@
+"""Markdown: fit for a comment on a pull request, whatever somebody calls a pool."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from syrupy.assertion import SnapshotAssertion
+
+from gpu_constructs.preflight.report import markdown
+from gpu_constructs.preflight.report.markdown_parts import code, told
+from gpu_constructs.preflight.report.view import check_view, explain_view, review_view
+from tests.preflight.report import samples
+
+# What a comment on GitHub holds.
+COMMENT = 65_536
+
+
+def test_check(snapshot_text: SnapshotAssertion) -> None:
+    assert markdown.render(check_view(samples.report())) == snapshot_text
+
+
+def test_explain(snapshot_text: SnapshotAssertion) -> None:
+    assert markdown.render(explain_view([samples.explanation()])) == snapshot_text
+
+
+def test_review(snapshot_text: SnapshotAssertion) -> None:
+    assert markdown.render(review_view(samples.review())) == snapshot_text
+
+
+def test_drained_nodes_come_before_everything_else() -> None:
+    written = markdown.render(review_view(samples.review()))
+
+    order = [written.index(each) for each in ("every node is drained", "L-417A185B", "verdict changes", "New findings")]
+    assert order == sorted(order)
+
+
+@pytest.mark.parametrize("escape", [told, code])
+def test_names_neither_format_nor_mention(escape: object) -> None:
+    written = escape(samples.HOSTILE)  # type: ignore[operator]
+
+    inner = re.sub(r"</?code>|&#\d+;", "", written)
+    assert not re.search(r"[<>|`\x1b]", inner)
+    assert escape is code or not re.search(r"@everyone|#1\b", inner)
+
+
+def test_rows_stay_rows() -> None:
+    hostile = samples.finding(name=samples.HOSTILE + "\n| a | b |")
+
+    lines = markdown.render(check_view(samples.report([hostile]))).splitlines()
+
+    assert [line.count(" | ") for line in lines if line.startswith("|")] == [3, 3, 3, 1, 1, 1]
+
+
+def test_only_links_to_the_web_are_links() -> None:
+    hostile = samples.finding(source="javascript:alert(1)")
+
+    assert "](javascript" not in markdown.render(check_view(samples.report([hostile])))
+
+
+def test_a_thousand_findings_fit_one_comment() -> None:
+    many = tuple(samples.finding(name=f"{'long' * 60}{index}", fix="do " * 90) for index in range(1000))
+    change = samples.Review(new=many, fixed=many, standing=many)
+
+    assert len(markdown.render(review_view(change))) < COMMENT
+    assert len(markdown.render(check_view(samples.report(many)))) < COMMENT

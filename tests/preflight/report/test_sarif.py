@@ -1,0 +1,116 @@
+"""SARIF: what code scanning asks of a log."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from gpu_constructs.preflight.report import sarif
+from gpu_constructs.preflight.report.view import check_view, review_view
+from tests.preflight.report import samples
+
+
+def run_of(view: dict[str, Any]) -> dict[str, Any]:
+    [run] = json.loads(sarif.render(view))["runs"]
+    return dict(run)
+
+
+@pytest.fixture
+def run() -> dict[str, Any]:
+    """The run of a report with findings of every kind."""
+    return run_of(check_view(samples.report()))
+
+
+def test_log_names_its_version_and_schema() -> None:
+    log = json.loads(sarif.render(check_view(samples.report())))
+
+    assert log["version"] == "2.1.0"
+    assert log["$schema"].endswith("sarif-schema-2.1.0.json")
+
+
+def test_rules_are_told_once_each_with_help(run: dict[str, Any]) -> None:
+    rules = run["tool"]["driver"]["rules"]
+
+    assert [each["id"] for each in rules] == ["GPU901", "GPU902", "GPU903"]
+    assert [each.get("helpUri") for each in rules] == ["https://example.com/plugin", None, "https://example.com/plugin"]
+    assert rules[0]["help"]["text"].endswith("Source: https://example.com/plugin")
+
+
+def test_results_refer_to_their_rules(run: dict[str, Any]) -> None:
+    rules = run["tool"]["driver"]["rules"]
+
+    assert all(rules[each["ruleIndex"]]["id"] == each["ruleId"] for each in run["results"])
+
+
+def test_what_may_be_is_one_level_less(run: dict[str, Any]) -> None:
+    levels = [each["level"] for each in run["results"]]
+    [unsure] = run_of(check_view(samples.report([samples.finding(unknown=True)])))["results"]
+
+    assert levels == ["error", "error", "warning", "note", "warning"]
+    assert unsure["level"] == "warning"
+
+
+def test_results_say_where(run: dict[str, Any]) -> None:
+    [location] = run["results"][0]["locations"]
+
+    assert location["physicalLocation"]["artifactLocation"] == {"uri": "app.yaml", "uriBaseId": "%SRCROOT%"}
+    assert location["physicalLocation"]["region"]["startLine"] == 1
+    assert location["logicalLocations"][0]["fullyQualifiedName"] == "Stack/Train"
+
+
+def test_acknowledged_findings_are_suppressed_with_their_reason(run: dict[str, Any]) -> None:
+    suppressed = [each["suppressions"] for each in run["results"] if "suppressions" in each]
+
+    assert suppressed == [[{"kind": "external", "status": "accepted", "justification": "images are small here"}]]
+
+
+def test_fingerprints_differ_and_outlive_the_message() -> None:
+    twice = [samples.finding(), samples.finding()]
+    before = [each["partialFingerprints"] for each in run_of(check_view(samples.report(twice)))["results"]]
+    renamed = samples.finding(title="Another title", fix="Another fix.")
+
+    [after] = run_of(check_view(samples.report([renamed])))["results"]
+
+    assert before[0] != before[1]
+    assert after["partialFingerprints"] == before[0]
+
+
+def test_what_cannot_be_read_is_notified(run: dict[str, Any]) -> None:
+    [invocation] = run["invocations"]
+
+    assert [each["message"]["text"] for each in invocation["toolExecutionNotifications"]] == [
+        "Stack/Manifest: its manifest is a parameter"
+    ]
+
+
+def test_review_leaves_out_what_is_fixed() -> None:
+    results = run_of(review_view(samples.review()))["results"]
+
+    assert [(each["ruleId"], each["baselineState"]) for each in results] == [
+        ("GPU901", "new"),
+        ("GPU903", "unchanged"),
+        ("GPU902", "unchanged"),
+    ]
+
+
+def test_files_elsewhere_have_whole_addresses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    assert sarif._artifact(str(tmp_path / "a b.yaml")) == {"uri": "a%20b.yaml", "uriBaseId": "%SRCROOT%"}
+    assert sarif._artifact("/elsewhere/a.yaml") == {"uri": "file:///elsewhere/a.yaml"}
+
+
+@pytest.mark.parametrize("kind", ["check", "review"])
+def test_official_schema(kind: str) -> None:
+    """Against OASIS's own schema, where somebody has it: a copy of it is none of ours to keep."""
+    file = os.environ.get("GPU_CONSTRUCTS_SARIF_SCHEMA")
+    if not file:
+        pytest.skip("no SARIF schema: set GPU_CONSTRUCTS_SARIF_SCHEMA to sarif-schema-2.1.0.json")
+    log = json.loads(sarif.render(samples.views()[kind]))
+
+    jsonschema.validate(log, json.loads(Path(file).read_text()))

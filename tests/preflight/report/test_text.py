@@ -1,0 +1,57 @@
+"""Texts: plain ones of a fixed width, and coloured ones for terminals."""
+
+from __future__ import annotations
+
+import pytest
+from syrupy.assertion import SnapshotAssertion
+
+from gpu_constructs.preflight.report import text
+from gpu_constructs.preflight.report.view import check_view, explain_view, review_view
+from tests.preflight.report import samples
+
+
+def test_check(snapshot_text: SnapshotAssertion) -> None:
+    assert text.render(check_view(samples.report())) == snapshot_text
+
+
+def test_explain(snapshot_text: SnapshotAssertion) -> None:
+    assert text.render(explain_view([samples.explanation()])) == snapshot_text
+
+
+def test_review(snapshot_text: SnapshotAssertion) -> None:
+    assert text.render(review_view(samples.review())) == snapshot_text
+
+
+@pytest.mark.parametrize("kind", ["check", "explain", "review"])
+def test_plain_text_has_lines_of_its_width_and_no_colour(kind: str) -> None:
+    written = text.render(samples.views()[kind], width=80)
+
+    assert max(map(len, written.splitlines())) <= 80
+    assert "\x1b" not in written
+
+
+def test_terminals_get_colour() -> None:
+    assert "\x1b[1;31m" in text.render(check_view(samples.report()), colour=True)
+
+
+def test_nearest_pools_are_listed_first_and_the_rest_counted() -> None:
+    written = text.render(explain_view([samples.explanation()]), most_pools=1)
+
+    assert "1 more pools are further off; --all-pools lists them" in written
+    assert "all-pools" not in text.render(explain_view([samples.explanation()]), most_pools=None)
+
+
+def test_names_cannot_command_the_terminal() -> None:
+    hostile = samples.finding(name="\x1b[2J[red]\u202e")
+
+    written = text.render(check_view(samples.report([hostile])))
+
+    assert "\x1b" not in written
+    assert "\u202e" not in written
+    assert "[2J[red]" in written
+
+
+def test_nothing_found_says_so() -> None:
+    written = text.render(check_view(samples.report([])))
+
+    assert "0 errors, 0 warnings, 0 notes in 0 clusters" in written
