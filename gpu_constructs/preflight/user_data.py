@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import binascii
 import email
+import re
 import gzip
 import io
 import sys
@@ -31,7 +32,11 @@ from gpu_constructs.preflight.unknown import Unknown, dig, items, mapping
 MAX_BYTES = 16 * 1024
 _MAX_UNZIPPED = 1024**2
 # Expressions of what is not known are longer than what they stand for.
-_MAX_CHARACTERS = 8 * MAX_BYTES
+_MAX_CHARACTERS = 4 * MAX_BYTES
+# The parsers of headers and of dotted keys take time that grows with the square of their length.
+_HEADER = re.compile(r"^content-[^\n]*(?:\n[ \t][^\n]*)*", re.IGNORECASE | re.MULTILINE)
+_MAX_HEADER = 2_000
+_MAX_DOTS = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,14 +127,22 @@ def _read(text: str) -> UserData:
     if "apiVersion: node.eks.aws" in text or '"node.eks.aws' in text:
         return UserData("nodeadm", text, node_config=_node_config(text))
     try:
-        settings = mapping(tomllib.loads(text).get("settings"))
+        settings = mapping(_toml(text).get("settings"))
         refuse_endless("user data", settings)
         return UserData("toml", text, settings=settings)
     except (ValueError, RecursionError) as error:
         return UserData("unknown", text, problem=f"is neither MIME, NodeConfig, script nor TOML: {error}")
 
 
+def _toml(text: str) -> dict[str, Any]:
+    if any(line.partition("=")[0].count(".") > _MAX_DOTS for line in text.splitlines()):
+        raise UnusableInput(f"has a key of more than {_MAX_DOTS} parts")
+    return tomllib.loads(text)
+
+
 def _mime(text: str) -> UserData:
+    if any(len(each.group()) > _MAX_HEADER for each in _HEADER.finditer(text)):
+        raise UnusableInput(f"has a header of more than {_MAX_HEADER:,} characters")
     message = email.message_from_string(text)
     if not message.is_multipart():
         return UserData("unknown", text, problem="is MIME without parts")

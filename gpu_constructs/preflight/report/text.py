@@ -65,10 +65,10 @@ def _check(view: View, _: int | None) -> Iterator[RenderableType]:
     yield _outcome(view)
 
 
-def _group(title: str, findings: list[View], style: str) -> Iterator[RenderableType]:
+def _group(title: str, findings: list[View], style: str, *, advice: bool = True) -> Iterator[RenderableType]:
     if findings:
         yield heading(f"{title} ({len(findings)})", style)
-        yield from (findings_alike(each) for each in alike(findings))
+        yield from (findings_alike(each, advice=advice) for each in alike(findings))
 
 
 def _unread(view: View) -> Iterator[RenderableType]:
@@ -105,7 +105,8 @@ def _workload(workload: View, most_pools: int | None) -> Iterator[RenderableType
     if shown:
         yield table(("Pool", "Answer", "Nodes", "Reasons"), [_verdict(each) for each in shown], right=("Nodes",))
     if len(shown) < workload["poolCount"]:
-        yield line(f"{workload['poolCount'] - len(shown)} more pools are further off; --all-pools lists them", "dim")
+        left = count(workload["poolCount"] - len(shown), "more pool")
+        yield line(f"{left}, further off; --all-pools lists all", "dim")
 
 
 def _verdict(verdict: View) -> tuple[object, ...]:
@@ -137,7 +138,7 @@ def _use(pool: View) -> tuple[object, ...]:
 def _review(view: View, _: int | None) -> Iterator[RenderableType]:
     yield from text_review.parts(view)
     for title, key in (("New", "new"), ("Fixed", "fixed"), ("Standing", "standing")):
-        yield from _group(title, view[key], "bold")
+        yield from _group(title, view[key], "bold", advice=key != "fixed")
     new = findings_summary(view["counts"]["new"])
     yield heading(f"new: {new}; {len(view['fixed'])} fixed, {len(view['standing'])} standing")
     yield _outcome(view)

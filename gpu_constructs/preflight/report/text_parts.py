@@ -39,8 +39,8 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object | Text]], *, ri
     return made
 
 
-def findings_alike(views: Sequence[View]) -> Padding:
-    """Return findings of one rule: what and where each, then once why, what to do, and who says so."""
+def findings_alike(views: Sequence[View], *, advice: bool) -> Padding:
+    """Return findings of one rule: what and where each, then once, as advice, why, what to do, and who says so."""
     grid = Table.grid(padding=(0, 2))
     grid.add_column(no_wrap=True)
     grid.add_column(overflow="fold")
@@ -49,6 +49,8 @@ def findings_alike(views: Sequence[View]) -> Padding:
         grid.add_row(line("at", "dim"), line(where(each)))
         if each["unknown"]:
             grid.add_row(line("unsure", "dim"), line(MAY_BE))
-    for name in ("why", "fix", "source") if views[0]["acknowledged"] is None else ("acknowledged",):
-        grid.add_row(line(name.replace("acknowledged", "accepted"), "dim"), line(views[0][name]))
+    if views[0]["acknowledged"] is not None:
+        grid.add_row(line("accepted", "dim"), line(views[0]["acknowledged"]))
+    for name in ("why", "fix", "source") if advice and views[0]["acknowledged"] is None else ():
+        grid.add_row(line(name, "dim"), line(views[0][name]))
     return Padding(grid, (1, 0, 0, 0))

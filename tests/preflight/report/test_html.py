@@ -66,7 +66,7 @@ def test_policy_allows_only_the_pages_own_script(view: View) -> None:
 
 def test_every_text_is_escaped(view: View) -> None:
     names = re.compile(r'"(train|Train|Infer|demo|Stack/Train|app\.yaml|default|Job default/train)"')
-    hostile = json.loads(names.sub(json.dumps(samples.HOSTILE), json.dumps(view)))
+    hostile = json.loads(names.sub(lambda _: json.dumps(samples.HOSTILE), json.dumps(view)))
 
     page = Page(render(hostile))
 

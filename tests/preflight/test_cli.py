@@ -1,0 +1,345 @@
+"""The console script: what it reads, writes and ends with."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from gpu_constructs import __version__, console
+from gpu_constructs.cli import cli
+from tests.conftest import ROOT
+
+SAMPLES = ROOT / "tests" / "preflight" / "report"
+CLUSTER, WORKLOADS = str(SAMPLES / "cluster.yaml"), str(SAMPLES / "workloads.yaml")
+RULES = ROOT / "tests" / "preflight" / "rules"
+FAILING, PASSING = str(RULES / "GPU010" / "fails.yaml"), str(RULES / "GPU010" / "passes.yaml")
+CONSOLE = (sys.executable, "-m", "gpu_constructs.cli")
+POD = "{apiVersion: v1, kind: Pod, metadata: {name: small}, spec: {containers: [{name: a, image: 'b:1'}]}}"
+
+
+class Done:
+    """How a command ended."""
+
+    def __init__(self, *arguments: str, given: str | None = None, environment: dict[str, str] | None = None) -> None:
+        """Run the command as the console script does, in this process."""
+        runner = CliRunner(env=environment or {})
+        with pytest.MonkeyPatch.context() as patch, runner.isolation(input=given) as (out, err, _):
+            patch.setattr(sys, "argv", ["gpu-constructs", *arguments])
+            self.code = console.run(cli)
+            self.out, self.err = out.getvalue().decode(), err.getvalue().decode()
+
+    @property
+    def json(self) -> Any:
+        """The output as JSON."""
+        return json.loads(self.out)
+
+
+def as_process(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
+    """Run the command in a process of its own."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return subprocess.run(
+        [*CONSOLE, *arguments], capture_output=True, text=True, check=False, env=environment, **options
+    )
+
+
+def test_check_finds_an_error_and_fails() -> None:
+    done = Done("check", FAILING)
+
+    assert done.code == 1
+    assert done.out.startswith("Errors (")
+    assert "GPU010" in done.out
+    assert done.err == ""
+
+
+def test_explain_judges_workloads_of_files_against_clusters_of_paths() -> None:
+    done = Done("explain", CLUSTER, "-f", WORKLOADS, "--format", "json")
+
+    [cluster] = done.json["clusters"]
+    assert done.code == 1
+    assert {each["name"]: each["answer"] for each in cluster["workloads"]} == {
+        "Job default/train": "yes",
+        "Deployment web/chat": "no",
+        "Pod default/gated": "unknown",
+    }
+
+
+def test_explain_without_files_judges_every_gpu_workload() -> None:
+    [cluster] = Done("explain", CLUSTER, WORKLOADS, "--format", "json").json["clusters"]
+
+    assert len(cluster["workloads"]) == 3
+
+
+def test_explain_judges_workloads_of_files_that_ask_for_no_gpu(tmp_path: Path) -> None:
+    (tmp_path / "pod.yaml").write_text(POD)
+
+    [cluster] = Done("explain", CLUSTER, "-f", str(tmp_path), "--format", "json").json["clusters"]
+
+    assert [each["name"] for each in cluster["workloads"]] == ["Pod default/small"]
+
+
+def test_explain_reads_workloads_from_standard_input() -> None:
+    done = Done("explain", CLUSTER, "-f", "-", given=Path(WORKLOADS).read_text())
+
+    assert done.code == 1
+    assert "Deployment web/chat: Pending" in done.out
+
+
+def test_explain_of_one_cluster() -> None:
+    assert Done("explain", CLUSTER, "--cluster", "demo").code == 0
+    assert "--cluster must be one of demo, got 'prod'" in Done("explain", CLUSTER, "--cluster", "prod").err
+
+
+def test_check_reads_standard_input() -> None:
+    assert Done("check", "-", given=Path(FAILING).read_text()).code == 1
+
+
+def test_review_says_what_comes_and_goes() -> None:
+    done = Done("review", PASSING, FAILING, "--format", "json")
+
+    assert done.code == 1
+    assert "GPU010" in [each["id"] for each in done.json["new"]]
+    assert Done("review", FAILING, PASSING).code in (0, 1)
+
+
+@pytest.mark.parametrize("command", [("check", CLUSTER), ("explain", CLUSTER), ("review", CLUSTER, CLUSTER)])
+@pytest.mark.parametrize("form", ["text", "json", "markdown"])
+def test_every_command_writes_every_format(command: Sequence[str], form: str) -> None:
+    done = Done(*command, "--format", form)
+
+    assert done.code in (0, 1)
+    assert done.out.endswith("\n")
+    assert done.err == ""
+
+
+@pytest.mark.parametrize("command", [("check", CLUSTER), ("review", CLUSTER, CLUSTER)])
+def test_findings_are_written_as_sarif(command: Sequence[str]) -> None:
+    assert Done(*command, "--format", "sarif").json["version"] == "2.1.0"
+
+
+@pytest.mark.parametrize("command", ["explain", "instances", "rules"])
+def test_what_is_no_finding_is_not_written_as_sarif(command: str) -> None:
+    done = Done(command, "--format", "sarif")
+
+    assert (done.code, done.out) == (2, "")
+    assert "must be one of text, json, markdown, got 'sarif', which is for check and review" in done.err
+
+
+def test_files_are_written(tmp_path: Path) -> None:
+    output, page = tmp_path / "out.json", tmp_path / "page.html"
+
+    done = Done("check", FAILING, "--format", "json", "--output", str(output), "--html", str(page))
+
+    assert (done.code, done.out) == (1, "")
+    assert json.loads(output.read_text())["outcome"] == "fail"
+    assert page.read_text().startswith("<!doctype html>")
+
+
+def test_strict_counts_what_is_not_known(tmp_path: Path) -> None:
+    gated = Path(WORKLOADS).read_text().split("---")[-1]
+    (tmp_path / "gated.yaml").write_text(gated)
+    command = ("explain", CLUSTER, "-f", str(tmp_path / "gated.yaml"))
+
+    assert Done(*command).code == 0
+    assert Done(*command, "--strict").code == 1
+
+
+def test_parameters_reach_the_template(tmp_path: Path) -> None:
+    template = Path(CLUSTER).read_text().replace("MaxSize: 12", "MaxSize: !Ref Most")
+    parameters = "Parameters: {Most: {Type: Number, Default: 3}}\nResources:"
+    (tmp_path / "app.yaml").write_text(template.replace("Resources:", parameters, 1))
+
+    done = Done("explain", str(tmp_path / "app.yaml"), "--parameter", "Most=5", "--format", "json")
+
+    assert {each["name"]: each["maxNodes"] for each in done.json["clusters"][0]["pools"]} == {"Train": 2, "Infer": 5}
+
+
+def test_acknowledgements_are_read_beside_the_input(tmp_path: Path) -> None:
+    lines = "acknowledgements:\n- {id: GPU010, reason: the plugin comes by GitOps}\n"
+    (tmp_path / "accepted.yaml").write_text(lines)
+
+    done = Done("check", FAILING, str(tmp_path / "accepted.yaml"), "--format", "json")
+
+    accepted = {each["id"]: each["acknowledged"] for each in done.json["findings"]}
+    assert accepted["GPU010"] == "the plugin comes by GitOps"
+
+
+def test_default_input_is_the_assembly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert "PATH must be given where there is no folder cdk.out" in Done("check").err
+
+    shutil.copytree(RULES / "GPU010", tmp_path / "cdk.out", ignore=shutil.ignore_patterns("passes*"))
+
+    assert Done("check").code == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("check", "nowhere.yaml"), "nowhere.yaml: must be a readable file or folder, got No such file or directory"),
+        (("check", "--fast"), "No such option"),
+        (("chek",), "No such command 'chek'"),
+        (("review", CLUSTER), "Missing argument 'NEW'"),
+        (("review", "-", "-"), "OLD and NEW must not both be standard input"),
+        (("explain", CLUSTER, "-f", FAILING), "fails.yaml: must hold a workload, got none"),
+        (("check", CLUSTER, "--parameter", "Most"), "must be KEY=VALUE, got 'Most'"),
+        (("check", CLUSTER, "--output", "nowhere/out.txt"), "nowhere/out.txt: must be a file that can be written"),
+        (("instances", "--gpu", "H1000"), "did you mean 'H100'?"),
+        (("instances", "--gpu-memory", "lots"), "must be a number, with >=, >, =, <= or < before it, got 'lots'"),
+        (("instances", "--max-price", "-1"), "-1"),
+        (("rules", "GPU01"), "ID must be a rule's id, got 'GPU01'; did you mean"),
+    ],
+)
+def test_what_cannot_be_used_is_one_line(arguments: Sequence[str], message: str) -> None:
+    done = Done(*arguments)
+
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith("gpu-constructs: ")
+    assert message in done.err
+    assert done.err.count("\n") == 1
+
+
+def test_unusable_files_are_one_line(tmp_path: Path) -> None:
+    (tmp_path / "broken.yaml").write_text("a: [1, 2\nb: }")
+
+    done = Done("check", str(tmp_path / "broken.yaml"))
+
+    assert done.code == 2
+    assert re.fullmatch(r"gpu-constructs: .*broken\.yaml: must be YAML or JSON, got .*\n", done.err)
+
+
+def test_what_nobody_expected_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object) -> None:
+        raise KeyError("x\ny")
+
+    monkeypatch.setattr("gpu_constructs.preflight.check.check", fails)
+
+    done = Done("check", CLUSTER)
+
+    assert done.code == 2
+    assert done.err == "gpu-constructs: failed unexpectedly, which is a bug of gpu-constructs, with KeyError: 'x\\ny'\n"
+    with pytest.raises(KeyError):
+        Done("check", CLUSTER, environment={"GPU_CONSTRUCTS_DEBUG": "1"})
+
+
+def test_interrupts_end_with_130(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("gpu_constructs.preflight.check.check", interrupted)
+
+    assert Done("check", CLUSTER).code == 130
+
+
+def test_instances() -> None:
+    done = Done("instances", "--gpu-memory", ">=80", "--gpus", "8", "--efa", "--sort", "price", "--format", "json")
+
+    rows = done.json["instanceTypes"]
+    assert rows[0]["name"] == "p4de.24xlarge"
+    assert all(each["gpus"] == 8 and each["gpuMemoryGib"] >= 80 and each["efaInterfaces"] for each in rows)
+    assert rows[0]["usdPerGpuHour"] == pytest.approx(rows[0]["usdPerHour"] / 8, abs=1e-4)
+
+
+@pytest.mark.parametrize("form", ["text", "markdown"])
+def test_instances_without_driver_are_starred(form: str) -> None:
+    assert "No current EKS image has a driver for it" in Done("instances", "--family", "g7", "--format", form).out
+    assert "No current EKS image" not in Done("instances", "--family", "g6", "--format", form).out
+
+
+def test_rules_are_listed_and_explained() -> None:
+    listed, one = Done("rules").out, Done("rules", "gpu010").out
+
+    assert listed.count("GPU") > 5
+    assert one.startswith("GPU010 (error): ")
+    assert [line.partition(":")[0] for line in one.splitlines()[1:4]] == ["why", "fix", "source"]
+    assert "GPU010" in Done("rules", "--format", "markdown").out
+
+
+def test_schema_is_printed() -> None:
+    assert Done("schema").json["title"] == "JSON output of gpu-constructs"
+
+
+def test_version_and_help() -> None:
+    assert Done("--version").out == f"{__version__}\n"
+    assert all(name in Done("--help").out for name in cli.commands)
+
+
+def test_output_that_is_no_terminal_is_plain_and_the_same_each_time() -> None:
+    runs = [as_process("check", FAILING).stdout for _ in range(2)]
+
+    assert runs[0] == runs[1]
+    assert "\x1b" not in runs[0]
+    assert max(map(len, runs[0].splitlines())) <= 110
+
+
+def test_terminals_get_colour_unless_told_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(console.sys, "stdout", _Terminal())
+    for name in ("NO_COLOR", "TERM"):
+        monkeypatch.delenv(name, raising=False)
+    assert console._terminal()["colour"]
+
+    monkeypatch.setenv("NO_COLOR", "1")
+
+    assert not console._terminal()["colour"]
+
+
+class _Terminal:
+    def isatty(self) -> bool:
+        return True
+
+
+def test_readers_that_leave_early_change_nothing() -> None:
+    command = [*CONSOLE, "rules", "--format", "json"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    started = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT, env=environment, text=True
+    )
+    assert started.stdout is not None
+    assert started.stderr is not None
+    started.stdout.close()
+
+    assert (started.wait(), started.stderr.read()) == (0, "")
+    started.stderr.close()
+
+
+def test_narrow_encodings_get_what_they_can_show() -> None:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "ascii"}
+
+    done = subprocess.run([*CONSOLE, "check", FAILING], capture_output=True, check=False, env=environment)
+
+    assert (done.returncode, done.stderr) == (1, b"")
+
+
+@pytest.mark.parametrize("arguments", [("--help",), ("check", FAILING), ("instances",), ("rules",)])
+def test_cdk_is_never_loaded(arguments: Sequence[str]) -> None:
+    code = (
+        "import sys; from gpu_constructs import cli, console; sys.argv = sys.argv[1:]; console.run(cli.cli); "
+        "print(sorted({'aws_cdk', 'jsii', 'constructs', 'cdk8s'} & set(sys.modules)), file=sys.stderr)"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-c", code, "gpu-constructs", *arguments]
+
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+
+    assert done.stderr == "[]\n"
+
+
+def test_help_is_there_at_once() -> None:
+    """It takes 0.06 s on an idle machine; half a second leaves room for a busy one."""
+    taken = []
+    for _ in range(3):
+        begun = time.perf_counter()
+        assert as_process("--help").returncode == 0
+        taken.append(time.perf_counter() - begun)
+
+    assert min(taken) < 0.5
