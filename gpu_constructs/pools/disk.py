@@ -5,14 +5,16 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from gpu_constructs.hardware.gp3 import (
+    BASE_IOPS,
+    BASE_THROUGHPUT,
+    IOPS_PER_GIB,
+    MAX_IOPS,
+    MAX_THROUGHPUT,
+    MIB_PER_SECOND_PER_IOPS,
+)
 from gpu_constructs.refusals import is_token, refuse_unless_whole_number
 
-# gp3: what a volume has without paying more, what it can have, and the ratios between.
-# Source: https://docs.aws.amazon.com/ebs/latest/userguide/general-purpose.html (2026-08)
-BASE_IOPS, MAX_IOPS = 3_000, 80_000
-BASE_THROUGHPUT, MAX_THROUGHPUT = 125, 2_000
-IOPS_PER_GIB = 500
-MIB_PER_SECOND_PER_IOPS = 0.25
 MAX_GIB = 65_536
 # Source: https://docs.aws.amazon.com/ebs/latest/userguide/initalize-volume.html
 MAX_INITIALIZATION = 300

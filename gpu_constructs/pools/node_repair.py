@@ -6,21 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
+from gpu_constructs.kubernetes_facts import NodeCondition
 from gpu_constructs.refusals import refuse_unless_one_of, refuse_unless_whole_number
 
 Action = Literal["Replace", "Reboot", "NoAction"]
-# Conditions of the node monitoring agent, and those of kubelet that it passes on.
-# Source: aws/eks-node-monitoring-agent v1.7.0 pkg/conditions/conditions.go
-Condition = Literal[
-    "AcceleratedHardwareReady",
-    "ContainerRuntimeReady",
-    "DiskPressure",
-    "KernelReady",
-    "MemoryPressure",
-    "NetworkingReady",
-    "Ready",
-    "StorageReady",
-]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -40,14 +29,14 @@ class RepairOverride:
         ValueError: EKS would refuse or never apply it.
     """
 
-    condition: Condition
+    condition: NodeCondition
     reason: str
     wait_minutes: int
     action: Action
 
     def __post_init__(self) -> None:
         who = "repair override"
-        refuse_unless_one_of(who, "condition", self.condition, get_args(Condition))
+        refuse_unless_one_of(who, "condition", self.condition, get_args(NodeCondition))
         refuse_unless_one_of(who, "action", self.action, get_args(Action))
         refuse_unless_whole_number(who, "wait_minutes", self.wait_minutes, least=1)
         if not isinstance(self.reason, str) or not self.reason.isalnum():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from gpu_constructs.pools.kubernetes_names import LABEL_VALUE, QUALIFIED_NAME
+from gpu_constructs.kubernetes_facts import LABEL_VALUE, QUALIFIED_NAME
 from gpu_constructs.pools.node_labels import GPU_RESOURCE
 from gpu_constructs.refusals import refuse_unless_one_of
 

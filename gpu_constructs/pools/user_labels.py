@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from gpu_constructs.kubernetes_facts import LABEL_VALUE, QUALIFIED_NAME
 from gpu_constructs.pools import node_labels
-from gpu_constructs.pools.kubernetes_names import LABEL_VALUE, QUALIFIED_NAME
 
 # Label prefixes that kubelet may not set on its own node, that EKS or Karpenter own, or that are ours.
 # Source: https://kubernetes.io/docs/reference/access-authn-authz/admission-controllers/#noderestriction

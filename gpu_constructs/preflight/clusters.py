@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from gpu_constructs.preflight.cloudformation import Resource
+from gpu_constructs.preflight.documents import UnusableInput
 from gpu_constructs.preflight.embedded import parse_embedded
 from gpu_constructs.preflight.inputs import Input
 from gpu_constructs.preflight.model import Addon, Autoscaler, Cluster, Object, Origin, Pool
@@ -20,14 +21,23 @@ _CUSTOM_CLUSTER = "Custom::AWSCDK-EKS-Cluster"
 _OWNER_TAGS = ("kubernetes.io/cluster/", "k8s.io/cluster-autoscaler/")
 _NOT_OWNERS = ("enabled", "node-template")
 UNNAMED = "(cluster)"
+# Every rule looks at every resource for each cluster, and at every pool for each pod.
+MAX_CLUSTERS = 500
+MAX_PAIRS = 2_000_000
 
 
 def clusters(given: Input) -> tuple[Cluster, ...]:
-    """Return every cluster that an input tells of; what names no cluster belongs to each."""
+    """Return every cluster that an input tells of; what names no cluster belongs to each.
+
+    Raises:
+        UnusableInput: There are too many clusters, or too many pools and pods in one.
+    """
     owned = {each.key: each for each in given.resources.values() if each.type in (_CLUSTER, _CUSTOM_CLUSTER)}
     names = {key: _name(each) for key, each in owned.items()}
     places = _Places(given.resources, names)
     found = dict.fromkeys((*names.values(), *places.mentioned(given)))
+    if len(found) > MAX_CLUSTERS:
+        raise UnusableInput(f"input must tell of at most {MAX_CLUSTERS} clusters, got {len(found):,}; name fewer files")
     return tuple(_cluster(name, given, places) for name in found or (UNNAMED,))
 
 
@@ -49,6 +59,14 @@ class _Places:
 
     def __init__(self, resources: Mapping[str, Resource], names: Mapping[str, str]) -> None:
         self._resources, self._names = resources, names
+        self._of_groups: dict[str, str | None] = {}
+        self._owners: dict[str, Resource] = {}
+        for key, name in names.items():
+            self._owners.setdefault(name, resources[key])
+
+    def resource(self, name: str) -> Resource | None:
+        """Return the cluster of a name, when it is in the input."""
+        return self._owners.get(name)
 
     def name(self, reference: Any) -> str | None:
         """Return the name of the cluster that a reference means, ``None`` without a reference."""
@@ -58,6 +76,11 @@ class _Places:
 
     def of_group(self, group: Resource) -> str | None:
         """Return the cluster of an Auto Scaling group, by its tags or its user data; ``None`` for no node group."""
+        if group.key not in self._of_groups:
+            self._of_groups[group.key] = self._of_group(group)
+        return self._of_groups[group.key]
+
+    def _of_group(self, group: Resource) -> str | None:
         for key in group_tags(group.properties):
             for prefix in _OWNER_TAGS:
                 rest = key.removeprefix(prefix)
@@ -86,7 +109,7 @@ class _Places:
 
 
 def _cluster(name: str, given: Input, places: _Places) -> Cluster:
-    resource = next((each for each in given.resources.values() if _is(each, name)), None)
+    resource = places.resource(name)
     properties = _cluster_properties(resource) if resource else {}
     objects = [each for each in given.objects if places.name(each.cluster) in (name, None)]
     charts = [each for each in given.charts if places.name(each.cluster) in (name, None)]
@@ -94,6 +117,10 @@ def _cluster(name: str, given: Input, places: _Places) -> Cluster:
     runs = software(objects, charts, addons)
     auto_mode = is_true(dig(properties, "ComputeConfig", "Enabled"))
     pools = _pools(name, given, places, objects)
+    pods = workloads(objects)
+    if len(pools) * len(pods) > MAX_PAIRS:
+        many = f"{len(pools):,} pools and {len(pods):,} workloads"
+        raise UnusableInput(f"cluster {name[:200]} must have at most {MAX_PAIRS:,} pairs of them, got {many}")
     return Cluster(
         name=name,
         resource=resource,
@@ -106,13 +133,9 @@ def _cluster(name: str, given: Input, places: _Places) -> Cluster:
         daemon_sets=runs.daemon_sets,
         opaque=runs.opaque,
         autoscalers=(*runs.autoscalers, *_auto_mode(resource, auto_mode)),
-        workloads=workloads(objects),
+        workloads=pods,
         resources=given.resources,
     )
-
-
-def _is(resource: Resource, name: str) -> bool:
-    return resource.type in (_CLUSTER, _CUSTOM_CLUSTER) and _name(resource) == name
 
 
 def _version_of(pools: Iterable[Pool]) -> str | None:

@@ -201,15 +201,16 @@ def _no_constant(name: str) -> Any:
 
 def _refuse_crash(file: str, text: str) -> None:
     """Refuse what libyaml would build a tree of by recursion until the process crashes (0.2.5)."""
-    depth = 0
-    for count, event in enumerate(yaml.parse(text, Loader=yaml.CSafeLoader)):
+    depth = count = 0
+    for event in yaml.parse(text, Loader=yaml.CSafeLoader):
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
         elif isinstance(event, yaml.CollectionEndEvent):
             depth -= 1
+        count += isinstance(event, yaml.NodeEvent)
         if depth > MAX_DEPTH:
             raise UnusableInput(f"{file}: must be nested at most {MAX_DEPTH} deep, got more")
-        if count > 3 * MAX_NODES:
+        if count > MAX_NODES:
             raise UnusableInput(f"{file}: must have at most {MAX_NODES:,} values, got more")
 
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 import base64
 import binascii
 import email
-import re
 import gzip
 import io
+import re
 import sys
 import zlib
 from collections.abc import Mapping

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import get_args
 
+from gpu_constructs.kubernetes_facts import NodeCondition
 from gpu_constructs.preflight.launch import gpu_groups, is_given
 from gpu_constructs.preflight.model import Cluster, Pool
 from gpu_constructs.preflight.rules.rule import Problem, Rule
@@ -11,17 +13,7 @@ from gpu_constructs.preflight.unknown import dig, is_true, known_number, known_t
 from gpu_constructs.refusals import did_you_mean
 
 _NODE_GROUP = "https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-resource-eks-nodegroup.html"
-# Source: aws/eks-node-monitoring-agent v1.7.0 pkg/conditions/conditions.go
-_CONDITIONS = (
-    "AcceleratedHardwareReady",
-    "ContainerRuntimeReady",
-    "DiskPressure",
-    "KernelReady",
-    "MemoryPressure",
-    "NetworkingReady",
-    "Ready",
-    "StorageReady",
-)
+_CONDITIONS = get_args(NodeCondition)
 
 
 def _managed(cluster: Cluster) -> list[Pool]:

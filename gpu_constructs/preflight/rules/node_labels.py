@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Any
 
+from gpu_constructs.kubernetes_facts import LABEL_VALUE, QUALIFIED_NAME
 from gpu_constructs.preflight.model import Cluster, Pool
 from gpu_constructs.preflight.rules.rule import Problem, Rule
 from gpu_constructs.preflight.unknown import dig, known_text, mapping
@@ -25,10 +25,6 @@ _KUBELET_LABELS = (
     "failure-domain.beta.kubernetes.io/zone",
     "failure-domain.beta.kubernetes.io/region",
 )
-# Optional DNS prefix, then at most 63 characters.
-# Source: https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/ (2026-08)
-_KEY = re.compile(r"([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
-_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
 
 
 def _refused_labels(cluster: Cluster) -> Iterator[Problem]:
@@ -41,14 +37,14 @@ def _refusals(pool: Pool) -> Iterator[str]:
     for key, value in {**_told(pool), **mapping(pool.properties.get("Labels"))}.items():
         if "${" in key:
             continue
-        if not _KEY.fullmatch(key):
+        if not QUALIFIED_NAME.fullmatch(key):
             yield f"{key!r} is no key of a label"
-        elif (text := known_text(value)) is not None and "${" not in text and not _VALUE.fullmatch(text):
+        elif (text := known_text(value)) is not None and "${" not in text and not LABEL_VALUE.fullmatch(text):
             yield f"{text!r} is no value of label {key}"
         elif _is_foreign(key) or (pool.kind == "managed" and key.startswith("eks.amazonaws.com/")):
             yield f"label {key} is not for a node to give itself"
     for taint in pool.taints:
-        if "${" not in taint.key and not _KEY.fullmatch(taint.key):
+        if "${" not in taint.key and not QUALIFIED_NAME.fullmatch(taint.key):
             yield f"{taint.key!r} is no key of a taint"
 
 
