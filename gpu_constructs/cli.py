@@ -7,78 +7,16 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from gpu_constructs import console
 from gpu_constructs._version import __version__
+from gpu_constructs.command_options import PLAIN, WITH_SARIF, Bound, judged, written
 
 if TYPE_CHECKING:
     from gpu_constructs.preflight.model import Workload
-
-F = TypeVar("F", bound=Callable[..., Any])
-_PLAIN = ("text", "json", "markdown")
-_WITH_SARIF = ("text", "json", "sarif", "markdown")
-
-
-class _Parameter(click.ParamType[Any]):
-    """``KEY=VALUE``."""
-
-    name = "KEY=VALUE"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
-        key, equals, text = str(value).partition("=")
-        if not key or not equals:
-            self.fail(f"must be KEY=VALUE, got {value!r}", param, ctx)
-        return key, text
-
-
-class _Bound(click.ParamType[Any]):
-    """A figure and how others compare to it."""
-
-    name = "BOUND"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        from gpu_constructs.hardware.capability import Bound
-
-        try:
-            return Bound.parse(str(value))
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
-
-
-class _Form(click.Choice[str]):
-    """A format that the command can write."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        if value == "sarif" and value not in self.choices:
-            self.fail(
-                f"must be one of {', '.join(self.choices)}, got 'sarif', which is for check and review", param, ctx
-            )
-        return super().convert(value, param, ctx)
-
-
-def _written(*forms: str) -> Callable[[F], F]:
-    """Add the options of what a command writes."""
-
-    def add(command: F) -> F:
-        to = click.option("--output", "-o", metavar="FILE", help="Write to FILE instead of standard output.")
-        form = click.option("--format", "form", type=_Form(forms), default="text", help="How to write it.")
-        return to(form(command))
-
-    return add
-
-
-def _judged(command: F) -> F:
-    """Add the options of what a command reads and of how it ends."""
-    for option in (
-        click.option("--parameter", "parameters", type=_Parameter(), multiple=True, help="Value of a parameter."),
-        click.option("--strict", is_flag=True, help="Fail also where something is known at deployment only."),
-        click.option("--html", metavar="FILE", help="Write a page for browsers to FILE, too."),
-    ):
-        command = option(command)
-    return command
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
@@ -93,8 +31,8 @@ def cli() -> None:
 
 @cli.command()
 @click.argument("paths", nargs=-1, metavar="[PATH]...")
-@_judged
-@_written(*_WITH_SARIF)
+@judged
+@written(*WITH_SARIF)
 def check(paths: tuple[str, ...], form: str, output: str | None, **options: Any) -> int:
     """Judge every cluster of PATH by every rule.
 
@@ -114,9 +52,9 @@ def check(paths: tuple[str, ...], form: str, output: str | None, **options: Any)
 @click.argument("paths", nargs=-1, metavar="[PATH]...")
 @click.option("--file", "-f", "files", multiple=True, metavar="WORKLOADS", help="Judge the workloads of this file.")
 @click.option("--cluster", metavar="NAME", help="Judge against this cluster of PATH only.")
-@click.option("--all-pools", is_flag=True, help="Show every pool, not only the five nearest.")
-@_judged
-@_written(*_PLAIN)
+@click.option("--all-pools", is_flag=True, help="List every pool, not only the five nearest.")
+@judged
+@written(*PLAIN)
 def explain(
     paths: tuple[str, ...],
     files: tuple[str, ...],
@@ -134,7 +72,7 @@ def explain(
     given = console.read(every, dict(options["parameters"]))
     from gpu_constructs.preflight.clusters import clusters
     from gpu_constructs.preflight.explain import explain as judge
-    from gpu_constructs.preflight.report.view import explain_view
+    from gpu_constructs.preflight.report.view import NEAREST, explain_view
 
     chosen = [each for each in clusters(given) if cluster in (None, each.name)]
     if not chosen:
@@ -143,13 +81,9 @@ def explain(
     judged = [judge(each, _of_files(each.workloads, files)) for each in chosen]
     if files and not any(each.verdicts for each in judged):
         raise click.UsageError(f"{', '.join(files)}: must hold a workload, got none; see 'gpu-constructs explain -h'")
-    view = explain_view(judged, given.problems)
-    console.emit(view, form, output, **_most_pools(form, all_pools))
+    view = explain_view(judged, given.problems, most_pools=None if all_pools else NEAREST)
+    console.emit(view, form, output)
     return _end(view, **options)
-
-
-def _most_pools(form: str, all_pools: bool) -> dict[str, Any]:
-    return {"most_pools": None} if form == "text" and all_pools else {}
 
 
 def _of_files(workloads: tuple[Workload, ...], files: tuple[str, ...]) -> list[Workload] | None:
@@ -167,8 +101,8 @@ def _of_files(workloads: tuple[Workload, ...], files: tuple[str, ...]) -> list[W
 @cli.command()
 @click.argument("old")
 @click.argument("new")
-@_judged
-@_written(*_WITH_SARIF)
+@judged
+@written(*WITH_SARIF)
 def review(old: str, new: str, form: str, output: str | None, **options: Any) -> int:
     """Say what a change from OLD to NEW means: drained nodes, GPUs, quota, price, workloads, findings."""
     if old == new == console.STDIN:
@@ -204,12 +138,12 @@ def _end(view: dict[str, Any], *, html: str | None, strict: bool, **_: Any) -> i
 
 
 @cli.command()
-@click.option("--gpu-memory", "gpu_memory_gib", type=_Bound(), multiple=True, help="GiB of one GPU, e.g. '>=80'.")
-@click.option("--gpus", type=_Bound(), multiple=True, help="GPUs of a node, e.g. 8 or '<=4'.")
+@click.option("--gpu-memory", "gpu_memory_gib", type=Bound(), multiple=True, help="GiB of one GPU, e.g. '>=80'.")
+@click.option("--gpus", type=Bound(), multiple=True, help="GPUs of a node, e.g. 8 or '<=4'.")
 @click.option("--gpu", "models", multiple=True, metavar="MODEL", help="GPU as EC2 names it, e.g. H100.")
 @click.option("--family", "families", multiple=True, help="EC2 family, e.g. g6e.")
-@click.option("--vcpus", type=_Bound(), multiple=True, help="Virtual CPUs, e.g. '>=16'.")
-@click.option("--memory", "memory_gib", type=_Bound(), multiple=True, help="GiB of a node, e.g. '>=64'.")
+@click.option("--vcpus", type=Bound(), multiple=True, help="Virtual CPUs, e.g. '>=16'.")
+@click.option("--memory", "memory_gib", type=Bound(), multiple=True, help="GiB of a node, e.g. '>=64'.")
 @click.option("--arch", "architecture", type=click.Choice(("x86_64", "arm64")), help="CPU architecture.")
 @click.option("--efa", is_flag=True, help="Only with EFA.")
 @click.option("--mig", is_flag=True, help="Only with GPUs that MIG can partition.")
@@ -217,7 +151,7 @@ def _end(view: dict[str, Any], *, html: str | None, strict: bool, **_: Any) -> i
 @click.option("--max-price", "max_usd_per_hour", type=click.FloatRange(min=0), help="Highest list price, USD an hour.")
 @click.option("--purchase", "purchase_option", type=click.Choice(("on-demand", "spot", "capacity-block")))
 @click.option("--sort", "order", type=click.Choice(("price", "gpus", "name")), default="price", help="Order of rows.")
-@_written(*_PLAIN)
+@written(*PLAIN)
 def instances(form: str, output: str | None, order: Any, **demands: Any) -> int:
     """Find instance types by what they can do."""
     from gpu_constructs.hardware.capability import Capability, matching
@@ -233,7 +167,7 @@ def instances(form: str, output: str | None, order: Any, **demands: Any) -> int:
 
 @cli.command()
 @click.argument("rule", metavar="[ID]", required=False)
-@_written(*_PLAIN)
+@written(*PLAIN)
 def rules(rule: str | None, form: str, output: str | None) -> int:
     """List the rules, or explain one."""
     from gpu_constructs.preflight.report.view import rules_view

@@ -74,23 +74,18 @@ def paths_or_default(paths: tuple[str, ...]) -> tuple[str, ...]:
     )
 
 
-def emit(view: Mapping[str, Any], form: str, output: str | None = None, **options: Any) -> None:
+def emit(view: Mapping[str, Any], form: str, output: str | None = None) -> None:
     """Write a view to a file or to standard output.
 
     Args:
         view: The view.
         form: ``text``, ``json``, ``sarif`` or ``markdown``.
         output: The file.
-        options: What only texts know.
     """
     from importlib import import_module
 
     renderer = import_module(f"gpu_constructs.preflight.report.{form}")
-    if form == "text":
-        options |= {} if output else _terminal()
-        text = renderer.render(view, **options)
-    else:
-        text = renderer.render(view)
+    text = renderer.render(view, **(_terminal() if form == "text" and not output else {}))
     if output:
         write(output, text)
     else:

@@ -372,7 +372,9 @@ class Template:
         return {"Fn::Base64": text} if isinstance(text, Unknown) else None
 
     def _to_json(self, argument: Any) -> Any:
-        return self._text([self._json(self.resolve(argument))])
+        value = self.resolve(argument)
+        text = self._text([self._json(value)])
+        return Unknown(text) if isinstance(text, str) and _is_partly_unknown(value) else text
 
     def _length(self, argument: Any) -> Any:
         values = self._resolve(argument)
@@ -431,6 +433,11 @@ def _typed(kind: Any, value: Any) -> Any:
     if kind == "CommaDelimitedList" or kind.startswith("List<"):
         return [each.strip() for each in str(value).split(",")]
     return value
+
+
+def _is_partly_unknown(value: Any) -> bool:
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return isinstance(value, Unknown) or any(map(_is_partly_unknown, parts))
 
 
 def _characters(value: Any) -> int:

@@ -33,7 +33,8 @@ def parse_embedded(file: str, text: Any) -> Any:
 
 def _load(file: str, text: str) -> Any:
     try:
-        documents = [each.content for each in parse(file, text)]
+        # Not as a file of JSON: a number that is not known makes it YAML.
+        documents = [each.content for each in parse(f"text in {file},", text)]
     except UnusableInput:
         return Unknown(text[:80])
     return documents[0] if len(documents) == 1 else documents

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,6 +33,7 @@ MAX_TEMPLATES = 1_000
 _ACKNOWLEDGED = "aws:cdk:acknowledged-rules"
 _OURS = "gpu-constructs::"
 _LOGICAL_ID = "aws:cdk:logicalId"
+_HASH = re.compile(r"/([0-9a-f]{64})\.json")
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,8 +237,9 @@ def _add_template(template: Template, found: _Found) -> None:
     if template.file in _files_around(template):
         raise UnusableInput(f"{template.file}: must not be nested in itself, got a stack {template.name}")
     for logical_id, raw in mapping(template.body.get("Resources")).items():
-        asset = dig(raw, "Metadata", "aws:asset:path")
-        if dig(raw, "Type") == "AWS::CloudFormation::Stack" and isinstance(asset, str) and asset.endswith(".json"):
+        nested = dig(raw, "Type") == "AWS::CloudFormation::Stack"
+        asset = _asset(template, mapping(raw), found) if nested else None
+        if isinstance(asset, str) and asset.endswith(".json"):
             file = _inside(Path(template.file).parent, asset)
             for document in found.read(str(file)):
                 nested = Template(
@@ -250,6 +253,22 @@ def _add_template(template: Template, found: _Found) -> None:
                 )
                 template.nested[logical_id] = nested
                 _add_template(nested, found)
+
+
+def _asset(template: Template, stack: Mapping[str, Any], found: _Found) -> Any:
+    """Return the file of a nested stack's template.
+
+    Its metadata names the file where CDK's command line synthesized; an app that is run by itself leaves only the hash
+    in the stack's URL, under which the assets of the outermost stack list the file.
+    """
+    named = dig(stack, "Metadata", "aws:asset:path")
+    if named is not None or (address := _HASH.search(str(dig(stack, "Properties", "TemplateURL")))) is None:
+        return named
+    while template.parent is not None:
+        template = template.parent
+    file = Path(f"{template.file.removesuffix('.template.json')}.assets.json")
+    listed = next((each.content for each in found.read(str(file))), {}) if file.is_file() else {}
+    return dig(listed, "files", address.group(1), "source", "path")
 
 
 def _files_around(template: Template) -> list[str]:

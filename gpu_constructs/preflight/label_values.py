@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpu_constructs.preflight.answer import Answer, yes_if
-from gpu_constructs.preflight.unknown import Unknown, items, known_text
+from gpu_constructs.preflight.unknown import Unknown, is_expression, items, known_text
 
 _WHOLE = re.compile(r"[+-]?\d{1,18}")
 
@@ -71,10 +71,12 @@ class Requirement:
     def met_by(self, labels: Labels) -> Answer:
         """Say whether a node with such labels can meet it."""
         value = labels.get(self.key)
+        if self.values is None and self.operator not in ("Exists", "DoesNotExist"):
+            return Answer.UNKNOWN
+        if is_expression(self.key):
+            return Answer.UNKNOWN
         if isinstance(value, Unknown):
             return _met_by_unknown(self.operator)
-        if self.values is None:
-            return Answer.UNKNOWN
         if value is None or value.may_be_absent:
             absent = yes_if(self.operator in ("NotIn", "DoesNotExist"))
             if value is None or absent is Answer.YES:
@@ -114,12 +116,13 @@ def _compares(operator: str, value: str, wanted: tuple[str, ...]) -> bool:
 
 def requirement(expression: Mapping[str, Any]) -> Requirement:
     """Return the requirement of a ``matchExpressions`` item or of one of Karpenter's requirements."""
-    values = items(expression.get("values"))
-    known = [known_text(each) for each in values]
+    key, operator, values = (expression.get(name) for name in ("key", "operator", "values"))
+    known = [known_text(each) for each in items(values)]
+    is_known = None not in known and not any(isinstance(each, Unknown) for each in (key, operator, values))
     return Requirement(
-        known_text(expression.get("key")) or "",
-        known_text(expression.get("operator")) or "",
-        tuple(each for each in known if each is not None) if None not in known else None,
+        str(key) if isinstance(key, Unknown) else known_text(key) or "",
+        known_text(operator) or "",
+        tuple(each for each in known if each is not None) if is_known else None,
     )
 
 

@@ -98,7 +98,7 @@ class Taint:
     Attributes:
         key: Its key.
         value: Its value; empty where it has none, ``None`` where it is not known.
-        effect: ``NoSchedule``, ``PreferNoSchedule`` or ``NoExecute``.
+        effect: ``NoSchedule``, ``PreferNoSchedule`` or ``NoExecute``; empty where it is not known.
         written_without_value: The template gives no value at all.
     """
 

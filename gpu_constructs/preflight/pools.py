@@ -15,7 +15,16 @@ from gpu_constructs.preflight.images import class_system, group_system
 from gpu_constructs.preflight.label_values import ANY_VALUE, LabelValues, Requirement, exactly, requirement
 from gpu_constructs.preflight.model import Object, Origin, Pool, PoolKind
 from gpu_constructs.preflight.quantity import resources as quantities
-from gpu_constructs.preflight.unknown import Unknown, dig, items, known_number, known_text, mapping, mappings
+from gpu_constructs.preflight.unknown import (
+    Unknown,
+    dig,
+    is_expression,
+    items,
+    known_number,
+    known_text,
+    mapping,
+    mappings,
+)
 from gpu_constructs.preflight.user_data import UserData, read_user_data
 
 ZONE = "topology.kubernetes.io/zone"
@@ -191,7 +200,14 @@ def _managed_labels(capacity: Any) -> dict[str, LabelValues | Unknown]:
 
 
 def _known_labels(labels: Mapping[str, Any]) -> dict[str, LabelValues | Unknown]:
-    return {key: value if isinstance(value, Unknown) else exactly(str(value)) for key, value in labels.items()}
+    return {
+        key: value
+        if isinstance(value, Unknown)
+        else Unknown(str(value))
+        if is_expression(str(value))
+        else exactly(str(value))
+        for key, value in labels.items()
+    }
 
 
 def _told_labels(user_data: UserData) -> dict[str, LabelValues | Unknown]:

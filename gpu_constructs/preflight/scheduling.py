@@ -26,6 +26,7 @@ from gpu_constructs.preflight.model import Cluster, Pool, Workload
 from gpu_constructs.preflight.nodes import NodeToBe, minor, nodes_to_be
 from gpu_constructs.preflight.pool_limits import binding_limit, pods_per_node
 from gpu_constructs.preflight.reason import Reason, worst
+from gpu_constructs.preflight.unclear import left_open
 from gpu_constructs.preflight.unknown import items, known_text, mappings
 
 _DEFAULT_SCHEDULER = "default-scheduler"
@@ -262,6 +263,7 @@ def _judge(wanted: Demand, candidate: _Candidate, memory: _Memory) -> PoolVerdic
             *candidate.autoscaled,
             *(candidate.claims if items(wanted.workload.pod.get("resourceClaims")) else ()),
         ]
+    reasons = left_open(wanted, pool, reasons)
     answer = worst(reasons)
     if answer is Answer.NO:
         return PoolVerdict(pool, answer, tuple(reasons))

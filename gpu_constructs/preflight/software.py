@@ -53,6 +53,7 @@ def software(objects: Iterable[Object], charts: Iterable[Chart], addons: Iterabl
         if specs is None:
             opaque.append(f"add-on {addon.name}")
         found += [_of_spec(spec, addon) for spec in specs or ()]
+    opaque += _nameless(every)
     autoscalers = [*_controllers(every), *_charted(releases)]
     return Software(tuple(found), tuple(opaque), tuple(autoscalers))
 
@@ -177,6 +178,18 @@ def _controllers(objects: Iterable[Object]) -> list[Autoscaler]:
                 words = [*items(container.get("command")), *items(container.get("args"))]
                 flags = flags_of(words) | _variables(container)
                 found.append(Autoscaler(kind, each.origin, flags, version, pod, (each.namespace, account)))
+    return found
+
+
+def _nameless(objects: Iterable[Object]) -> list[str]:
+    """Return what may be a device plugin or an autoscaler: a DaemonSet, or something with rights of its own."""
+    found = []
+    for each in objects:
+        pod = mapping(dig(dict(each.spec), "template", "spec"))
+        images = [container.get("image") for container in mappings(pod.get("containers"))]
+        rights = each.kind == "Deployment" and (pod.get("serviceAccountName") or "default") != "default"
+        if (each.kind == "DaemonSet" or rights) and any(isinstance(image, Unknown) for image in images):
+            found.append(f"{each.kind} {each.name}")
     return found
 
 

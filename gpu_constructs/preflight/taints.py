@@ -11,7 +11,7 @@ from typing import Any
 
 from gpu_constructs.preflight.answer import Answer, any_of, yes_if
 from gpu_constructs.preflight.model import Taint
-from gpu_constructs.preflight.unknown import Unknown, known_text, mappings
+from gpu_constructs.preflight.unknown import Unknown, is_expression, known_text, mappings
 
 _EKS_EFFECTS = {"NO_SCHEDULE": "NoSchedule", "NO_EXECUTE": "NoExecute", "PREFER_NO_SCHEDULE": "PreferNoSchedule"}
 _EFFECTS = tuple(_EKS_EFFECTS.values())
@@ -45,6 +45,7 @@ def object_taints(values: Any) -> tuple[Taint, ...]:
 def _taint(raw: Mapping[str, Any], key: str, value: str, effect: str) -> Taint:
     written = raw.get(value)
     text = "" if written is None else known_text(written)
+    text = None if text is not None and is_expression(text) else text
     named = known_text(raw.get(effect)) or ""
     name = raw.get(key)
     return Taint(str(name), text, _EKS_EFFECTS.get(named, named), written_without_value=written is None)
@@ -63,7 +64,10 @@ def kubelet_taints(flags: Iterable[str]) -> tuple[Taint, ...]:
 def flag_taint(text: str) -> Taint | None:
     """Return the taint of ``key=value:Effect``, or ``None`` when it is none."""
     found = _FLAG.fullmatch(text.strip())
-    return Taint(found.group(1), found.group(2) or "", found.group(3)) if found else None
+    if not found:
+        return None
+    value = found.group(2) or ""
+    return Taint(found.group(1), None if is_expression(value) else value, found.group(3))
 
 
 def setting_taints(settings: Any) -> tuple[Taint, ...]:
@@ -73,7 +77,7 @@ def setting_taints(settings: Any) -> tuple[Taint, ...]:
         for each in values if isinstance(values, list) else [values]:
             value, colon, effect = str(each).rpartition(":")
             if colon:
-                found.append(Taint(key, value, effect))
+                found.append(Taint(key, None if is_expression(value) else value, effect))
     return tuple(found)
 
 
@@ -84,11 +88,13 @@ def tolerates(tolerations: Iterable[Mapping[str, Any]], taint: Taint) -> Answer:
 
 def _matches(toleration: Mapping[str, Any], taint: Taint) -> Answer:
     key, effect = toleration.get("key"), toleration.get("effect")
-    if isinstance(key, Unknown) or isinstance(effect, Unknown):
+    operator = toleration.get("operator") or "Equal"
+    if any(isinstance(each, Unknown) for each in (key, effect, operator)):
+        return _matches_unknown(toleration, taint)
+    if (key and is_expression(taint.key)) or (effect and not taint.effect):
         return Answer.UNKNOWN
     if (effect and effect != taint.effect) or (key and key != taint.key):
         return Answer.NO
-    operator = toleration.get("operator") or "Equal"
     if operator == "Exists":
         return Answer.YES
     if not key:
@@ -99,6 +105,14 @@ def _matches(toleration: Mapping[str, Any], taint: Taint) -> Answer:
     if operator in ("Lt", "Gt"):
         return Answer.UNKNOWN if _WHOLE.fullmatch(taint.value) else Answer.NO
     return yes_if(operator == "Equal" and value == taint.value)
+
+
+def _matches_unknown(toleration: Mapping[str, Any], taint: Taint) -> Answer:
+    """Say no where what is known of a toleration is of another taint already."""
+    key, effect = known_text(toleration.get("key")), known_text(toleration.get("effect"))
+    other_key = bool(key) and key != taint.key and not is_expression(taint.key)
+    other_effect = bool(effect) and bool(taint.effect) and effect != taint.effect
+    return Answer.NO if other_key or other_effect else Answer.UNKNOWN
 
 
 def untolerated(pod: Mapping[str, Any], taints: Iterable[Taint], *, daemon: bool = False) -> list[tuple[Taint, Answer]]:
@@ -112,6 +126,8 @@ def untolerated(pod: Mapping[str, Any], taints: Iterable[Taint], *, daemon: bool
     tolerations = [*mappings(pod.get("tolerations")), *(DAEMON_SET_TOLERATIONS if daemon else ())]
     found: list[tuple[Taint, Answer]] = []
     for taint in taints:
-        if taint.effect in ("NoSchedule", "NoExecute") and (answer := tolerates(tolerations, taint)) is not Answer.YES:
-            found.append((taint, answer))
+        if taint.effect not in ("NoSchedule", "NoExecute", ""):
+            continue
+        if (answer := tolerates(tolerations, taint)) is not Answer.YES:
+            found.append((taint, answer if taint.effect else Answer.UNKNOWN))
     return found

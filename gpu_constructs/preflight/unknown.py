@@ -46,6 +46,11 @@ class Unknown:
         return self.expression
 
 
+def is_expression(text: str) -> bool:
+    """Whether a text holds something that is known at deployment only; no name, label or taint holds such signs."""
+    return "${" in text or "{{resolve:" in text
+
+
 def known_text(value: Any) -> str | None:
     """Return a text, or ``None`` for anything else."""
     return value if isinstance(value, str) else None

@@ -143,6 +143,7 @@ def written(documents: list[Any], file: Path) -> Path:
 
 def judged(file: Path, before: Input | None = None) -> Input | None:
     """Read, check, explain and review a file; ``None`` when it is refused."""
+    refused = ""
     try:
         given = read_input([str(file)])
         report = check(given)
@@ -153,7 +154,7 @@ def judged(file: Path, before: Input | None = None) -> Input | None:
             review(before, given)
             review(given, before)
     except UnusableInput as error:
-        assert "\n" not in str(error)
-        assert len(str(error)) < 2000
-        return None
-    return given
+        refused = str(error)
+    assert "\n" not in refused
+    assert len(refused) < 2000
+    return None if refused else given

@@ -18,12 +18,12 @@ from gpu_constructs.preflight.scheduling import PoolVerdict, Verdict
 _MIB_PER_GIB = 1024
 
 
-def cluster_view(explanation: Explanation, *, most_pools: int | None = None) -> View:
+def cluster_view(explanation: Explanation, *, most_pools: int | None) -> View:
     """Return a cluster with the verdict on each workload.
 
     Args:
         explanation: The verdicts.
-        most_pools: Most pools to list for a workload, the nearest first. Default: all.
+        most_pools: Most pools to list for a workload, the nearest first; ``None`` for all.
     """
     cluster = explanation.cluster
     uses = {id(each.pool): each for each in explanation.uses}

@@ -21,6 +21,7 @@ from gpu_constructs.preflight.report.wording import (
     headline,
     pods_of,
     review_summary,
+    workloads_alike,
 )
 
 
@@ -74,10 +75,10 @@ def _explain(view: View) -> Iterator[Html]:
     yield _unread(view)
     for cluster in view["clusters"]:
         yield picture(cluster)
-        yield from (_verdicts(each) for each in cluster["workloads"])
+        yield from (_verdicts(names, each) for names, each in workloads_alike(cluster["workloads"]))
 
 
-def _verdicts(workload: View) -> Html:
+def _verdicts(names: str, workload: View) -> Html:
     rows = [
         (
             tag("code", each["pool"]),
@@ -87,8 +88,8 @@ def _verdicts(workload: View) -> Html:
         )
         for each in workload["pools"]
     ]
-    summary = tag("summary", tag("code", workload["name"]), f": {ANSWERS[workload['answer']]}; {pods_of(workload)}")
-    listed = table(("Pool", "Answer", "Nodes", "Reasons"), rows, caption=f"Pools for {workload['name']}")
+    summary = tag("summary", tag("code", names), f": {ANSWERS[workload['answer']]}; {pods_of(workload)}")
+    listed = table(("Pool", "Answer", "Nodes", "Reasons"), rows, caption=f"Pools for {names}")
     return tag("details", summary, listed, cls="verdicts")
 
 

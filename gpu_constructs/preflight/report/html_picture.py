@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from gpu_constructs.preflight.report.finding_view import View
 from gpu_constructs.preflight.report.html_element import Html, joined, tag
-from gpu_constructs.preflight.report.wording import ANSWERS, count, money, nearest, nodes_of, pods_of
+from gpu_constructs.preflight.report.wording import (
+    ANSWERS,
+    count,
+    listed,
+    money,
+    nearest,
+    nodes_of,
+    pods_of,
+    workloads_alike,
+)
 
 _MOST_NODES = 8
 _MOST_GPUS = 8
@@ -128,13 +137,18 @@ def _pods(pods: list[View]) -> Html | None:
 
 
 def _stuck(workloads: list[View]) -> Html:
-    return tag("div", tag("h4", "Pending, or not known"), *(_blocked(each) for each in workloads), cls="stuck")
+    return tag(
+        "div",
+        tag("h4", "Pending, or not known"),
+        *(_blocked(names, each) for names, each in workloads_alike(workloads)),
+        cls="stuck",
+    )
 
 
-def _blocked(workload: View) -> Html:
+def _blocked(names: str, workload: View) -> Html:
     return tag(
         "article",
-        tag("h5", tag("code", workload["name"]), " ", tag("span", ANSWERS[workload["answer"]], cls="kind")),
+        tag("h5", tag("code", names), " ", tag("span", ANSWERS[workload["answer"]], cls="kind")),
         tag("p", nearest(workload)),
         tag("p", pods_of(workload), cls="quiet"),
         cls=f"workload {workload['answer']}",
@@ -142,5 +156,5 @@ def _blocked(workload: View) -> Html:
 
 
 def _left(left: list[View]) -> Html:
-    listed = ", ".join(f"{each['replicas']} of {each['workload']}" for each in left)
-    return tag("p", f"When all come at once, without a node: {listed}", cls="workload no")
+    named = listed([f"{each['replicas']} of {each['workload']}" for each in left], "workload", most=30)
+    return tag("p", f"When all come at once, without a node: {named}", cls="workload no")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 from gpu_constructs.preflight.report import markdown_review
 from gpu_constructs.preflight.report.finding_view import View
-from gpu_constructs.preflight.report.markdown_parts import code, details, findings_table, table, told
+from gpu_constructs.preflight.report.markdown_parts import code, cut, details, findings_table, table, told
 from gpu_constructs.preflight.report.wording import (
     ANSWERS,
     PRICES,
@@ -21,6 +21,13 @@ from gpu_constructs.preflight.report.wording import (
     pods_of,
 )
 
+# So that a comment stays below what it may hold.
+_MOST_WORKLOADS = 40
+_MOST_EXPLAINED = 8
+_MOST_REASONS = 6
+_MOST_USES = 30
+_MOST_PODS = 3
+_GRAVE = ("no", "unknown", "yes")
 SIGNS = {"pass": "✅", "fail": "❌", "unknown": "❔", "yes": "✅", "no": "❌"}
 
 
@@ -59,13 +66,13 @@ def _explain(view: View) -> Iterator[str]:
     yield f"{answers_summary(view['counts'])} in {cluster_summary(view['clusters'])}."
     for cluster in view["clusters"]:
         yield f"#### Cluster {code(cluster['name'])}"
-        rows = [_workload(each) for each in cluster["workloads"]]
+        workloads = sorted(cluster["workloads"], key=lambda each: _GRAVE.index(each["answer"]))
+        rows = [_workload(each) for each in workloads[:_MOST_WORKLOADS]]
         yield table(("", "Workload", "Pool", "Why"), rows) if rows else "No workload to judge."
-        yield from (
-            details(f"Pools for {code(each['name'])}", _verdicts(each))
-            for each in cluster["workloads"]
-            if each["pools"]
-        )
+        if len(workloads) > _MOST_WORKLOADS:
+            yield f"And {len(workloads) - _MOST_WORKLOADS} more."
+        explained = [each for each in workloads if each["pools"] and each["answer"] != "yes"][:_MOST_EXPLAINED]
+        yield from (details(f"Pools for {code(each['name'])}", _verdicts(each)) for each in explained)
         yield from _together(cluster)
     yield from _unread(view)
 
@@ -83,7 +90,7 @@ def _verdicts(workload: View) -> str:
             code(each["pool"]),
             f"{SIGNS[each['answer']]} {ANSWERS[each['answer']]}",
             "-" if each["nodes"] is None else str(each["nodes"]),
-            "<br>".join(told(reason["text"]) for reason in each["reasons"]),
+            "<br>".join(told(reason["text"]) for reason in each["reasons"][:_MOST_REASONS]),
         )
         for each in workload["pools"]
     ]
@@ -91,18 +98,18 @@ def _verdicts(workload: View) -> str:
 
 
 def _together(cluster: View) -> Iterator[str]:
-    rows = [_use(each) for each in cluster["pools"] if each["use"]["nodes"]]
+    rows = [_use(each) for each in cluster["pools"] if each["use"]["nodes"]][:_MOST_USES]
     if rows:
         yield "All of them together:"
         yield table(("Pool", "Nodes", "Most", "GPUs", "Pods"), rows)
     if cluster["left"]:
-        left = ", ".join(f"{each['replicas']} of {code(each['workload'])}" for each in cluster["left"])
+        left = cut([f"{each['replicas']} of {code(each['workload'])}" for each in cluster["left"]], _MOST_USES)
         yield f"{SIGNS['no']} Without a node: {left}"
 
 
 def _use(pool: View) -> tuple[str, ...]:
     most = "no bound" if pool["maxNodes"] is None else str(pool["maxNodes"])
-    pods = ", ".join(f"{each['count']} x {code(each['workload'])}" for each in pool["use"]["pods"])
+    pods = cut([f"{each['count']} x {code(each['workload'])}" for each in pool["use"]["pods"]], _MOST_PODS)
     return code(pool["name"]), str(pool["use"]["nodes"]), most, str(pool["use"]["gpus"]), pods
 
 

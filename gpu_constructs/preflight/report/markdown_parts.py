@@ -30,6 +30,12 @@ def code(text: object) -> str:
     return f"<code>{escaped}</code>"
 
 
+def cut(parts: Sequence[str], most: int) -> str:
+    """Return the first parts, and how many are left out."""
+    left = len(parts) - most
+    return ", ".join(parts[:most]) + (f" and {left} more" if left > 0 else "")
+
+
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Return a table of cells that are Markdown already."""
     lines = [columns, ["---"] * len(columns), *rows]

@@ -22,23 +22,23 @@ from gpu_constructs.preflight.report.wording import (
     count,
     findings_summary,
     headline,
+    listed,
     money,
     named,
     pods_of,
+    workloads_alike,
 )
 
 PLAIN_WIDTH = 110
-NEAREST = 5
 
 
-def render(view: View, *, width: int = PLAIN_WIDTH, colour: bool = False, most_pools: int | None = NEAREST) -> str:
+def render(view: View, *, width: int = PLAIN_WIDTH, colour: bool = False) -> str:
     """Return a view as text.
 
     Args:
         view: The view.
         width: Characters of a line.
         colour: Whether to colour it as terminals do.
-        most_pools: Most pools to list for a workload. Default: the nearest five; ``None`` lists all.
     """
     written = StringIO()
     console = Console(
@@ -50,12 +50,12 @@ def render(view: View, *, width: int = PLAIN_WIDTH, colour: bool = False, most_p
         legacy_windows=False,
         _environ={},
     )
-    for part in _PARTS[view["command"]](view, most_pools):
+    for part in _PARTS[view["command"]](view):
         console.print(part)
     return "\n".join(each.rstrip() for each in written.getvalue().strip("\n").split("\n")) + "\n"
 
 
-def _check(view: View, _: int | None) -> Iterator[RenderableType]:
+def _check(view: View) -> Iterator[RenderableType]:
     open_ones = [each for each in view["findings"] if each["acknowledged"] is None]
     for severity in SEVERITIES:
         yield from _group(HEADINGS[severity], [each for each in open_ones if each["severity"] == severity], severity)
@@ -82,26 +82,26 @@ def _outcome(view: View) -> Text:
     return line(headline(view), view["outcome"])
 
 
-def _explain(view: View, most_pools: int | None) -> Iterator[RenderableType]:
+def _explain(view: View) -> Iterator[RenderableType]:
     for cluster in view["clusters"]:
         yield heading(f"Cluster {cluster['name']}")
         if not cluster["workloads"]:
             yield line("No workload to judge.")
-        for workload in cluster["workloads"]:
-            yield from _workload(workload, most_pools)
+        for names, workload in workloads_alike(cluster["workloads"]):
+            yield from _workload(names, workload)
         yield from _together(cluster)
     yield from _unread(view)
     yield heading(f"{answers_summary(view['counts'])} in {cluster_summary(view['clusters'])}")
     yield _outcome(view)
 
 
-def _workload(workload: View, most_pools: int | None) -> Iterator[RenderableType]:
+def _workload(names: str, workload: View) -> Iterator[RenderableType]:
     answer = line(ANSWERS[workload["answer"]], workload["answer"])
-    yield heading(f"{workload['name']}:").append(" ").append_text(answer)
+    yield heading(f"{names}:").append(" ").append_text(answer)
     yield line(pods_of(workload), "dim")
     for reason in workload["reasons"]:
         yield line(reason["text"], reason["answer"])
-    shown = workload["pools"][:most_pools]
+    shown = workload["pools"]
     if shown:
         yield table(("Pool", "Answer", "Nodes", "Reasons"), [_verdict(each) for each in shown], right=("Nodes",))
     if len(shown) < workload["poolCount"]:
@@ -131,11 +131,11 @@ def _together(cluster: View) -> Iterator[RenderableType]:
 
 def _use(pool: View) -> tuple[object, ...]:
     most = "no bound" if pool["maxNodes"] is None else pool["maxNodes"]
-    pods = ", ".join(f"{each['count']} x {each['workload']}" for each in pool["use"]["pods"])
+    pods = listed([f"{each['count']} x {each['workload']}" for each in pool["use"]["pods"]], "workload")
     return pool["name"], pool["use"]["nodes"], most, pool["use"]["gpus"], pods
 
 
-def _review(view: View, _: int | None) -> Iterator[RenderableType]:
+def _review(view: View) -> Iterator[RenderableType]:
     yield from text_review.parts(view)
     for title, key in (("New", "new"), ("Fixed", "fixed"), ("Standing", "standing")):
         yield from _group(title, view[key], "bold", advice=key != "fixed")
@@ -144,7 +144,7 @@ def _review(view: View, _: int | None) -> Iterator[RenderableType]:
     yield _outcome(view)
 
 
-def _instances(view: View, _: int | None) -> Iterator[RenderableType]:
+def _instances(view: View) -> Iterator[RenderableType]:
     columns = ("Type", "GPUs", "Model", "GiB/GPU", "vCPU", "GiB", "EFA", "MIG", "NVMe GB", "USD/h", "USD/GPU/h")
     figures = ("GPUs", "GiB/GPU", "vCPU", "GiB", "EFA", "NVMe GB", "USD/h", "USD/GPU/h")
     yield table(columns, [_instance(each) for each in view["instanceTypes"]], right=figures)
@@ -160,7 +160,7 @@ def _instance(row: View) -> tuple[object, ...]:
     return named(row), row["gpus"], row["gpuModel"], *sizes, *extras, *prices
 
 
-def _rules(view: View, _: int | None) -> Iterator[RenderableType]:
+def _rules(view: View) -> Iterator[RenderableType]:
     if len(view["rules"]) > 1:
         rows = [(each["id"], line(each["severity"], each["severity"]), each["title"]) for each in view["rules"]]
         yield table(("Rule", "Severity", "Title"), rows)
@@ -171,7 +171,7 @@ def _rules(view: View, _: int | None) -> Iterator[RenderableType]:
             yield line(f"{name}: {each[name]}")
 
 
-_PARTS: dict[str, Callable[[View, int | None], Iterator[RenderableType]]] = {
+_PARTS: dict[str, Callable[[View], Iterator[RenderableType]]] = {
     "check": _check,
     "explain": _explain,
     "review": _review,

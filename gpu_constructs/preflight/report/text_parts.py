@@ -12,6 +12,7 @@ from rich.text import Text
 from gpu_constructs.preflight.report.finding_view import View
 from gpu_constructs.preflight.report.wording import MAY_BE, printable, where
 
+_MOST_PLACES = 50
 STYLES = {
     **{"error": "bold red", "warning": "yellow", "note": "cyan"},
     **{"no": "bold red", "unknown": "yellow", "yes": "green"},
@@ -44,11 +45,13 @@ def findings_alike(views: Sequence[View], *, advice: bool) -> Padding:
     grid = Table.grid(padding=(0, 2))
     grid.add_column(no_wrap=True)
     grid.add_column(overflow="fold")
-    for each in views:
+    for each in views[:_MOST_PLACES]:
         grid.add_row(line(each["id"], each["severity"]), line(each["message"], "bold"))
         grid.add_row(line("at", "dim"), line(where(each)))
         if each["unknown"]:
             grid.add_row(line("unsure", "dim"), line(MAY_BE))
+    if len(views) > _MOST_PLACES:
+        grid.add_row(line("more", "dim"), line(f"{len(views) - _MOST_PLACES} more places; --format json lists all"))
     if views[0]["acknowledged"] is not None:
         grid.add_row(line("accepted", "dim"), line(views[0]["acknowledged"]))
     for name in ("why", "fix", "source") if advice and views[0]["acknowledged"] is None else ():

@@ -19,6 +19,7 @@ from gpu_constructs.preflight.rules.rule import Rule
 
 # Changes only when a key is renamed, removed or means something else.
 SCHEMA_VERSION = 1
+NEAREST = 5
 _MIB_PER_GIB = 1024
 
 
@@ -46,8 +47,19 @@ def check_view(report: Report) -> View:
     }
 
 
-def explain_view(explanations: Iterable[Explanation], unread: Iterable[tuple[Origin, str]] = ()) -> View:
-    """Return the verdict on each workload."""
+def explain_view(
+    explanations: Iterable[Explanation],
+    unread: Iterable[tuple[Origin, str]] = (),
+    *,
+    most_pools: int | None = NEAREST,
+) -> View:
+    """Return the verdict on each workload.
+
+    Args:
+        explanations: The verdicts, cluster by cluster.
+        unread: What could not be read.
+        most_pools: Most pools to list for a workload, the nearest first; ``None`` for all.
+    """
     judged, missing = list(explanations), unread_view(unread)
     answers = [each.answer for explanation in judged for each in explanation.verdicts]
     return {
@@ -55,7 +67,7 @@ def explain_view(explanations: Iterable[Explanation], unread: Iterable[tuple[Ori
         "outcome": _outcome(fails=Answer.NO in answers, unknown=Answer.UNKNOWN in answers),
         "counts": {each.value: answers.count(each) for each in Answer},
         "unread": missing,
-        "clusters": [cluster_view(each) for each in judged],
+        "clusters": [cluster_view(each, most_pools=most_pools) for each in judged],
     }
 
 

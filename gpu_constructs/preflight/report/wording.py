@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from gpu_constructs.preflight.report.finding_view import View
 
@@ -53,6 +53,21 @@ def alike(findings: Iterable[View]) -> list[list[View]]:
     for each in findings:
         groups.setdefault((each["id"], each["fix"], str(each["acknowledged"])), []).append(each)
     return list(groups.values())
+
+
+def workloads_alike(workloads: Iterable[View]) -> list[tuple[str, View]]:
+    """Return workloads of which everything but the name is the same once, with all their names."""
+    groups: dict[str, list[View]] = {}
+    for each in workloads:
+        said = {key: value for key, value in each.items() if key not in ("name", "namespace", "origin", "priority")}
+        groups.setdefault(repr(said), []).append(each)
+    return [(listed([each["name"] for each in group], "workload"), group[0]) for group in groups.values()]
+
+
+def listed(names: Sequence[str], noun: str, *, most: int = 6) -> str:
+    """Return the first names, and how many more there are."""
+    left = len(names) - most
+    return ", ".join(names[:most]) + (f" and {count(left, f'more {noun}')}" if left > 0 else "")
 
 
 def findings_summary(counts: View) -> str:

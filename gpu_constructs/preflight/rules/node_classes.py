@@ -17,6 +17,9 @@ from gpu_constructs.preflight.unknown import Unknown, dig, items, known_text, ma
 _CLASSES = "https://karpenter.sh/docs/concepts/nodeclasses/"
 _ENTRY_TYPES = {"karpenter": ("EC2_LINUX",), "auto-mode": ("EC2",)}
 _MAKES_TAGS = "createtags"
+# Of the security group that EKS makes for each cluster.
+# Source: https://docs.aws.amazon.com/eks/latest/userguide/sec-group-reqs.html
+_TAGS_OF_EKS = ("aws:eks:cluster-name", "kubernetes.io/cluster/")
 
 
 def _reference(pool: Pool) -> tuple[str, str]:
@@ -73,7 +76,7 @@ def _own_network(cluster: Cluster) -> bool:
 def _selects(term: Mapping[str, Any], candidates: list[Resource]) -> bool:
     """Whether a term may select one of some resources."""
     wanted = term.get("tags")
-    if not isinstance(wanted, dict) or not wanted or any("${" in key for key in wanted):
+    if not isinstance(wanted, dict) or not wanted or any("${" in key or key.startswith(_TAGS_OF_EKS) for key in wanted):
         return True
     return any(all(_carries(each, key, value) for key, value in wanted.items()) for each in candidates)
 

@@ -64,3 +64,19 @@ def test_a_thousand_findings_fit_one_comment() -> None:
 
     assert len(markdown.render(review_view(change))) < COMMENT
     assert len(markdown.render(check_view(samples.report(many)))) < COMMENT
+
+
+def test_a_thousand_workloads_fit_one_comment() -> None:
+    view = explain_view([samples.explanation()])
+    [cluster] = view["clusters"]
+    for each in cluster["workloads"]:
+        each["name"] = "long" * 60
+        each["pools"] = [each["pools"][-1] | {"reasons": [{"answer": "no", "text": "long " * 20}] * 9}] * 5
+    cluster["workloads"] *= 400
+    cluster["left"] = [{"workload": "long" * 30, "replicas": 1}] * 400
+    cluster["pools"] *= 400
+
+    written = markdown.render(view)
+
+    assert len(written) < COMMENT
+    assert "And 1160 more." in written

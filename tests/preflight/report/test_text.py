@@ -35,10 +35,10 @@ def test_terminals_get_colour() -> None:
 
 
 def test_nearest_pools_are_listed_first_and_the_rest_counted() -> None:
-    written = text.render(explain_view([samples.explanation()]), most_pools=1)
+    written = text.render(explain_view([samples.explanation()], most_pools=1))
 
     assert "1 more pool, further off; --all-pools lists all" in written
-    assert "all-pools" not in text.render(explain_view([samples.explanation()]), most_pools=None)
+    assert "all-pools" not in text.render(explain_view([samples.explanation()], most_pools=None))
 
 
 def test_names_cannot_command_the_terminal() -> None:
@@ -55,3 +55,22 @@ def test_nothing_found_says_so() -> None:
     written = text.render(check_view(samples.report([])))
 
     assert "0 errors, 0 warnings, 0 notes in 0 clusters" in written
+
+
+def test_workloads_that_are_alike_are_explained_once() -> None:
+    view = explain_view([samples.explanation()])
+    view["clusters"][0]["workloads"] = [
+        each | {"name": f"Job {number}"} for number in range(9) for each in view["clusters"][0]["workloads"][:1]
+    ]
+
+    written = text.render(view)
+
+    assert "Job 0, Job 1, Job 2, Job 3, Job 4, Job 5 and 3 more workloads: runs" in written
+    assert written.count("each asks for") == 1
+
+
+def test_places_of_one_rule_are_cut() -> None:
+    written = text.render(check_view(samples.report(tuple(samples.finding(name=f"n{each}") for each in range(60)))))
+
+    assert written.count("has none") == 50
+    assert "10 more places; --format json lists all" in written

@@ -1,0 +1,82 @@
+"""What of a pool is known at deployment only, and which answers it leaves open: a value that is not known is no value.
+
+A maximum that is not known is not the same as none, and a label that may be there is not the same as one that is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from gpu_constructs.preflight.answer import Answer
+from gpu_constructs.preflight.demand import Demand
+from gpu_constructs.preflight.model import Pool
+from gpu_constructs.preflight.node_size import device_mappings
+from gpu_constructs.preflight.pools import RESOURCE_TAG, group_tags
+from gpu_constructs.preflight.reason import Reason
+from gpu_constructs.preflight.unknown import Unknown, is_expression, mapping, mappings
+
+_EVERY = ("taint", "label", "resource", "port", "autoscaler", "limit", "claim", "topology", "volume")
+_OF_NODES = ("label", "resource", "autoscaler", "topology", "volume")
+_DISK = "ephemeral-storage"
+
+
+def left_open(wanted: Demand, pool: Pool, reasons: Iterable[Reason]) -> list[Reason]:
+    """Return the reasons, with those that a value not known may mend as unknown, and one for what it may break."""
+    found = list(reasons)
+    for kinds, text in _open(wanted, pool):
+        found = [_softened(each) if each.kind in kinds else each for each in found]
+        found.append(Reason(Answer.UNKNOWN, kinds[0], f"{text} is known at deployment only"))
+    if pool.min_nodes is None and pool.is_group:
+        found = [_softened(each) if each.kind in ("autoscaler", "claim") else each for each in found]
+    if None in device_mappings(pool).values():
+        found = [_softened(each) if each.kind == "autoscaler" and _DISK in each.text else each for each in found]
+    return found
+
+
+def _softened(reason: Reason) -> Reason:
+    return replace(reason, answer=Answer.UNKNOWN)
+
+
+def _open(wanted: Demand, pool: Pool) -> Iterable[tuple[tuple[str, ...], str]]:
+    """Yield what is not known: the kinds of reasons that it may mend, and what it is."""
+    if _is_maximum_open(wanted, pool):
+        yield ("limit",), "the pool's maximum"
+    if _has_unknown(pool.properties.get("limits")):
+        yield ("limit",), "a limit of the NodePool"
+    if any(each.values is None for each in pool.requirements):
+        yield _EVERY, "a requirement of the NodePool"
+    if isinstance(pool.properties.get("Labels"), Unknown):
+        yield _OF_NODES, "which labels its nodes have"
+    if isinstance(pool.properties.get("Taints"), Unknown):
+        yield ("taint",), "which taints its nodes have"
+    if pool.is_group and _has_unknown(pool.properties.get("InstanceTypes")):
+        yield _OF_NODES, "the instance type"
+    if _is_image_open(pool) and (wanted.gpus or wanted.requests.get(_DISK)):
+        yield _OF_NODES, "the image of its nodes"
+    if not pool.min_nodes and any(wanted.requests.get(each) for each in _open_tags(pool)):
+        yield ("autoscaler",), "what its tags promise"
+
+
+def _is_maximum_open(wanted: Demand, pool: Pool) -> bool:
+    one_runs = bool(pool.min_nodes) and wanted.workload.replicas in (0, 1)
+    return pool.is_group and pool.max_nodes is None and not one_runs
+
+
+def _is_image_open(pool: Pool) -> bool:
+    aliases = [each.get("alias") for each in mappings(pool.launch.get("amiSelectorTerms"))]
+    return any(isinstance(each, Unknown) for each in (pool.properties.get("AmiType"), *aliases))
+
+
+def _open_tags(pool: Pool) -> list[str]:
+    tags = mapping(pool.properties.get("Tags")) or group_tags(pool.properties)
+    return [key.removeprefix(RESOURCE_TAG) for key, value in tags.items() if _is_open_tag(key, value)]
+
+
+def _is_open_tag(key: str, value: object) -> bool:
+    return key.startswith(RESOURCE_TAG) and (isinstance(value, Unknown) or is_expression(str(value)))
+
+
+def _has_unknown(value: object) -> bool:
+    values = value.values() if isinstance(value, dict) else value if isinstance(value, list) else (value,)
+    return any(isinstance(each, Unknown) for each in values)
