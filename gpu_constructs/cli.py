@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -107,7 +108,9 @@ def review(old: str, new: str, form: str, output: str | None, **options: Any) ->
     """Say what a change from OLD to NEW means: drained nodes, GPUs, quota, price, workloads, findings."""
     if old == new == console.STDIN:
         raise click.UsageError("OLD and NEW must not both be standard input, got '-' twice")
-    before, after = (console.read((path,), dict(options["parameters"])) for path in (old, new))
+    # Two files are two versions of one stack, whatever they are called.
+    stack = None if Path(old).is_dir() or Path(new).is_dir() else Path(new).name.partition(".")[0]
+    before, after = (console.read((path,), dict(options["parameters"]), stack=stack) for path in (old, new))
     from gpu_constructs.preflight.clusters import clusters
     from gpu_constructs.preflight.report.view import review_view
     from gpu_constructs.preflight.review import review as judge

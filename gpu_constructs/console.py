@@ -41,8 +41,13 @@ def _refused(message: str) -> int:
     return UNUSABLE
 
 
-def read(paths: tuple[str, ...], parameters: Mapping[str, str]) -> Input:
+def read(paths: tuple[str, ...], parameters: Mapping[str, str], *, stack: str | None = None) -> Input:
     """Read what the paths hold.
+
+    Args:
+        paths: Files, folders, or ``-`` for standard input.
+        parameters: Values of template parameters.
+        stack: Name of the stack whose template a file is. Default: the name of the file.
 
     Raises:
         click.UsageError: They cannot be judged.
@@ -53,7 +58,7 @@ def read(paths: tuple[str, ...], parameters: Mapping[str, str]) -> Input:
     if paths.count(STDIN) > 1:
         raise click.UsageError("standard input must be named once, got '-' twice")
     try:
-        return read_input(paths, parameters=parameters)
+        return read_input(paths, parameters=parameters, stack=stack)
     except UnusableInput as error:
         raise click.UsageError(str(error)) from None
 

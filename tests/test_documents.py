@@ -55,5 +55,7 @@ def test_make_targets_named_in_documents_exist() -> None:
 
     for document in DOCUMENTS:
         text = document.read_text()
-        commands = re.findall(r"`make ([a-z0-9 -]+)[^`]*`", text) + re.findall(r"^make ([a-z0-9-]+)", text, re.MULTILINE)
+        commands = re.findall(r"`make ([a-z0-9 -]+)[^`]*`", text) + re.findall(
+            r"^make ([a-z0-9-]+)", text, re.MULTILINE
+        )
         assert {word for command in commands for word in command.split()} <= targets, document

@@ -272,11 +272,12 @@ def _quietly(file: Path) -> list[Document]:
 def _text(file: Path) -> str:
     try:
         with file.open("rb") as stream:
-            return _decode(str(file), stream.read(MAX_FILE_BYTES + 1))
+            data = stream.read(MAX_FILE_BYTES + 1)
     except OSError as error:
         raise UnusableInput(f"{file}: must be a readable file or folder, got {error.strerror}") from None
     except ValueError as error:
         raise UnusableInput(f"{str(file)!r}: must be a readable file or folder, got {error}") from None
+    return _decode(str(file), data)
 
 
 def _decode(name: str, data: bytes) -> str:

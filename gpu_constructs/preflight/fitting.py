@@ -133,6 +133,8 @@ def _values(have: object) -> str:
 def _resources(wanted: Demand, node: NodeToBe) -> list[Reason]:
     found = []
     for name, asked in wanted.requests.items():
+        if name == "pods" and name in node.unsaid:
+            continue  # Every node takes a pod; how many it takes is asked where they are counted.
         if asked == 0 or asked <= node.least.get(name, 0):
             if name in node.alone and asked > 1:
                 text = f"asks for {asked} {name}, and the node's plugin turns away more than one; ask for one"

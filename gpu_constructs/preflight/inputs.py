@@ -64,6 +64,7 @@ class _Found:
     acknowledgements: list[Document] = field(default_factory=list)
     accepted: dict[str, dict[str, str]] = field(default_factory=dict)
     size: int = 0
+    stack: str | None = None
 
     def read(self, path: str) -> list[Document]:
         """Read a file or a folder, and count what all of them hold.
@@ -109,17 +110,18 @@ def read_stacks(stacks: Iterable[Stack]) -> Input:
     return _resolved(found, {})
 
 
-def read_input(paths: Iterable[str], *, parameters: Mapping[str, str] | None = None) -> Input:
+def read_input(paths: Iterable[str], *, parameters: Mapping[str, str] | None = None, stack: str | None = None) -> Input:
     """Read assemblies, templates, manifests and folders of them.
 
     Args:
         paths: Files, folders, or ``-`` for standard input.
         parameters: Values of template parameters, which go before their defaults.
+        stack: Name of the stack whose template a file is. Default: the name of the file.
 
     Raises:
         UnusableInput: A path cannot be read, or holds nothing to judge.
     """
-    found = _Found()
+    found = _Found(stack=stack)
     for path in paths:
         before = len(found.templates), len(found.objects), len(found.acknowledgements)
         _read_path(path, found)
@@ -282,7 +284,7 @@ def _files_around(template: Template) -> list[str]:
 def _sort(document: Document, found: _Found, *, named: bool) -> None:
     content = document.content
     if is_template(content):
-        _add_template(Template(document.file, _stack_name(document.file), content), found)
+        _add_template(Template(document.file, found.stack or _stack_name(document.file), content), found)
         return
     if isinstance(content, dict) and isinstance(content.get(ACKNOWLEDGEMENTS), list):
         found.acknowledgements.append(document)

@@ -358,10 +358,10 @@ class Cluster:
 
     @cached_property
     def gpu_pools(self) -> tuple[Pool, ...]:
-        """The pools that can have GPUs."""
-        from gpu_constructs.preflight.nodes import may_have_gpus
+        """The pools that are to have GPUs."""
+        from gpu_constructs.preflight.gpu_pools import pools_for_gpus
 
-        return tuple(pool for pool in self.pools if may_have_gpus(pool))
+        return pools_for_gpus(self)
 
     def of_kind(self, *kinds: str) -> list[Object]:
         """Return the objects of some kinds."""

@@ -53,13 +53,18 @@ class Selection:
         """Return what keeps the pod off: of several terms those of the one that comes nearest."""
         found = _unmet(self.selector, labels)
         if self.terms is not None and self.affinity(labels) is not Answer.YES:
-            nearest = min((_unmet(each.labels + each.fields, labels) for each in self.terms), key=len, default=[])
+            terms = (_unmet(each.labels + each.fields, labels) for each in self.terms if each.labels or each.fields)
+            nearest = min(terms, key=_farness, default=[])
             found += nearest or [(Requirement("nodeAffinity", "without terms"), Answer.NO)]
         return found
 
 
 def _unmet(wanted: tuple[Requirement, ...], labels: Labels) -> list[tuple[Requirement, Answer]]:
     return [(each, answer) for each in wanted if (answer := each.met_by(labels)) is not Answer.YES]
+
+
+def _farness(unmet: list[tuple[Requirement, Answer]]) -> tuple[bool, int]:
+    return any(answer is Answer.NO for _, answer in unmet), len(unmet)
 
 
 def _holds(term: Term, labels: Labels) -> Answer:

@@ -42,9 +42,11 @@ def has_unknown_requests(pod: Mapping[str, Any]) -> bool:
     """Whether a request of a pod is known at deployment only."""
     parts = (
         dig(each, "resources", part)
-        for each in (*mappings(pod.get("containers")), *mappings(pod.get("initContainers")))
+        for each in (*mappings(pod.get("containers")), *mappings(pod.get("initContainers")), pod)
         for part in ("limits", "requests")
     )
+    if _has_unknown(mapping(pod.get("overhead")).values()):
+        return True
     return any(isinstance(part, Unknown) or _has_unknown(mapping(part).values()) for part in parts)
 
 
@@ -70,6 +72,12 @@ def host_ports(pod: Mapping[str, Any]) -> frozenset[tuple[str, str, int]]:
                 address = known_text(port.get("hostIP")) or "0.0.0.0"
                 found.add((address, known_text(port.get("protocol")) or "TCP", number))
     return frozenset(found)
+
+
+def has_unknown_ports(pod: Mapping[str, Any]) -> bool:
+    """Whether a host port of a pod is known at deployment only."""
+    ports = [port for each in mappings(pod.get("containers")) for port in mappings(each.get("ports"))]
+    return any(isinstance(port.get(key), Unknown) for port in ports for key in ("hostPort", "hostIP", "protocol"))
 
 
 def ports_clash(left: Iterable[tuple[str, str, int]], right: Iterable[tuple[str, str, int]]) -> bool:

@@ -74,6 +74,12 @@ def managed_group(group: Resource, resources: Mapping[str, Resource]) -> Pool:
     )
 
 
+def desired_nodes(pool: Pool) -> int | None:
+    """Return how many nodes a group is told to start with, ``None`` where that is not said or not known."""
+    named = dig(dict(pool.properties), "ScalingConfig", "DesiredSize")
+    return known_number(named if pool.kind == "managed" else pool.properties.get("DesiredCapacity"))
+
+
 def self_managed_group(group: Resource, resources: Mapping[str, Resource]) -> Pool:
     """Return the pool of an ``AWS::AutoScaling::AutoScalingGroup``."""
     properties = group.properties

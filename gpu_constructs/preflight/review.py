@@ -159,7 +159,13 @@ def _fates(old: Iterable[Cluster], new: Iterable[Cluster]) -> tuple[Fate, ...]:
 
 
 def _verdicts(clusters: Iterable[Cluster]) -> Mapping[str, Verdict]:
-    return {each.workload.name: each for cluster in clusters for each in explain(cluster).verdicts}
+    """Return the verdicts by the name of the workload, which is told with its cluster where there are several."""
+    listed = list(clusters)
+    return {
+        f"{cluster.name}: {each.workload.name}" if len(listed) > 1 else each.workload.name: each
+        for cluster in listed
+        for each in explain(cluster).verdicts
+    }
 
 
 def _nearest(verdict: Verdict | None) -> str:

@@ -25,6 +25,7 @@ from gpu_constructs.preflight.fitting import (
 from gpu_constructs.preflight.model import Cluster, Pool, Workload
 from gpu_constructs.preflight.nodes import NodeToBe, minor, nodes_to_be
 from gpu_constructs.preflight.pool_limits import binding_limit, pods_per_node
+from gpu_constructs.preflight.pools import desired_nodes
 from gpu_constructs.preflight.reason import Reason, worst
 from gpu_constructs.preflight.unclear import left_open
 from gpu_constructs.preflight.unknown import items, known_text, mappings
@@ -145,16 +146,24 @@ class _Memory:
 
 @dataclass(frozen=True, slots=True)
 class _Candidate:
-    """A pool, its nodes-to-be, and what holds of it for every pod, or for every pod that claims devices."""
+    """A pool, its nodes-to-be, whether some run, and what holds of it for every pod, or for every one with claims."""
 
     pool: Pool
     nodes: tuple[NodeToBe, ...]
+    running: bool
     autoscaled: list[Reason]
     claims: list[Reason]
 
 
 def _candidate(pool: Pool, cluster: Cluster) -> _Candidate:
-    return _Candidate(pool, nodes_to_be(pool, cluster), _autoscaled(pool, cluster), _claims(pool, cluster))
+    return _Candidate(
+        pool, nodes_to_be(pool, cluster), _is_running(pool, cluster), _autoscaled(pool, cluster), _claims(pool, cluster)
+    )
+
+
+def _is_running(pool: Pool, cluster: Cluster) -> bool:
+    """Whether the pool always has a node: one it starts with stays where nothing takes it away."""
+    return bool(pool.min_nodes) or (bool(desired_nodes(pool)) and cluster.autoscaler(pool.autoscaler) is None)
 
 
 class Scheduler:
@@ -253,7 +262,7 @@ def _judge(wanted: Demand, candidate: _Candidate, memory: _Memory) -> PoolVerdic
     pool, nodes = candidate.pool, candidate.nodes
     fit = memory.fit
     judged = sorted([fit(wanted, node, pool) for node in nodes], key=_badness)
-    running = bool(pool.min_nodes)
+    running = candidate.running
     reasons = _merged(judged if pool.is_group else judged[:1], running)
     taking = [each.node for each in judged if each.answer is Answer.YES]
     if pool.is_group and len(taking) not in (0, len(judged)):

@@ -15,6 +15,7 @@ from gpu_constructs.preflight.model import Cluster, Object, Workload
 from gpu_constructs.preflight.pools import ZONE
 from gpu_constructs.preflight.unknown import Unknown, dig, known_number, known_text, mapping, mappings
 
+_WHEN = "whenUnsatisfiable"
 HOSTNAME = "kubernetes.io/hostname"
 _LEGACY_ZONE = "failure-domain.beta.kubernetes.io/zone"
 _ZONES = (ZONE, _LEGACY_ZONE, "topology.ebs.csi.aws.com/zone")
@@ -31,6 +32,7 @@ class Topology:
         one_per_node: Whether each of its replicas wants a node without another of them.
         one_per_zone: Whether each of its replicas wants a zone without another of them.
         company: Whether it must run beside pods that are none of its own.
+        unclear: Whether a spread is known at deployment only.
     """
 
     keys: tuple[str, ...] = ()
@@ -39,6 +41,7 @@ class Topology:
     one_per_node: bool = False
     one_per_zone: bool = False
     company: bool = False
+    unclear: bool = False
 
     def problems(self, labels: Labels, replicas: int | None) -> list[tuple[Answer, str]]:
         """Say what keeps the pods off nodes with such labels."""
@@ -59,17 +62,17 @@ class Topology:
                 found.append((answer, f"has a volume in {', '.join(self.zones)}, where the pool may have no node"))
         if self.company:
             found.append((Answer.UNKNOWN, "must run beside other pods, and where these run is not known"))
+        if self.unclear:
+            found.append((Answer.UNKNOWN, "spreads by a constraint that is known at deployment only"))
         return found
 
 
 def topology(workload: Workload, cluster: Cluster) -> Topology:
     """Return what the pods of a workload ask of where they run."""
     pod = workload.pod
-    spreads = [
-        each
-        for each in mappings(pod.get("topologySpreadConstraints"))
-        if each.get("whenUnsatisfiable") != "ScheduleAnyway"
-    ]
+    every = [each for each in mappings(pod.get("topologySpreadConstraints")) if each.get(_WHEN) != "ScheduleAnyway"]
+    unclear = [each for each in every if isinstance(each.get(_WHEN), Unknown) or _is_key_unknown(each)]
+    spreads = [each for each in every if each not in unclear]
     apart, beside = _terms(pod, "podAntiAffinity"), _terms(pod, "podAffinity")
     own = [known_text(each.get("topologyKey")) for each in apart if _selects(each.get("labelSelector"), workload)]
     keys = [known_text(each.get("topologyKey")) for each in (*spreads, *beside)]
@@ -80,7 +83,12 @@ def topology(workload: Workload, cluster: Cluster) -> Topology:
         one_per_node=HOSTNAME in own,
         one_per_zone=any(key in _ZONES for key in own),
         company=any(not _selects(each.get("labelSelector"), workload) for each in beside),
+        unclear=bool(unclear) or any(map(_is_key_unknown, (*apart, *beside))),
     )
+
+
+def _is_key_unknown(term: Mapping[str, Any]) -> bool:
+    return isinstance(term.get("topologyKey"), Unknown)
 
 
 def _by_zone(constraint: Mapping[str, Any]) -> bool:

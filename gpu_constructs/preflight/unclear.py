@@ -12,6 +12,7 @@ from gpu_constructs.preflight.answer import Answer
 from gpu_constructs.preflight.demand import Demand
 from gpu_constructs.preflight.model import Pool
 from gpu_constructs.preflight.node_size import device_mappings
+from gpu_constructs.preflight.pod_size import has_unknown_ports
 from gpu_constructs.preflight.pools import RESOURCE_TAG, group_tags
 from gpu_constructs.preflight.reason import Reason
 from gpu_constructs.preflight.unknown import Unknown, is_expression, mapping, mappings
@@ -19,12 +20,13 @@ from gpu_constructs.preflight.unknown import Unknown, is_expression, mapping, ma
 _EVERY = ("taint", "label", "resource", "port", "autoscaler", "limit", "claim", "topology", "volume")
 _OF_NODES = ("label", "resource", "autoscaler", "topology", "volume")
 _DISK = "ephemeral-storage"
+_GPUS = "nvidia.com/"
 
 
 def left_open(wanted: Demand, pool: Pool, reasons: Iterable[Reason]) -> list[Reason]:
     """Return the reasons, with those that a value not known may mend as unknown, and one for what it may break."""
     found = list(reasons)
-    for kinds, text in _open(wanted, pool):
+    for kinds, text in (*_open_of_limits(wanted, pool), *_open_of_nodes(wanted, pool)):
         found = [_softened(each) if each.kind in kinds else each for each in found]
         found.append(Reason(Answer.UNKNOWN, kinds[0], f"{text} is known at deployment only"))
     if pool.min_nodes is None and pool.is_group:
@@ -38,12 +40,20 @@ def _softened(reason: Reason) -> Reason:
     return replace(reason, answer=Answer.UNKNOWN)
 
 
-def _open(wanted: Demand, pool: Pool) -> Iterable[tuple[tuple[str, ...], str]]:
-    """Yield what is not known: the kinds of reasons that it may mend, and what it is."""
+def _open_of_limits(wanted: Demand, pool: Pool) -> Iterable[tuple[tuple[str, ...], str]]:
+    """Yield what is not known of how many fit: the kinds of reasons that it may mend, and what it is."""
     if _is_maximum_open(wanted, pool):
         yield ("limit",), "the pool's maximum"
+    if wanted.workload.replicas is None and (pool.max_nodes is not None or pool.limits):
+        yield ("limit",), "how many replicas there are"
     if _has_unknown(pool.properties.get("limits")):
         yield ("limit",), "a limit of the NodePool"
+
+
+def _open_of_nodes(wanted: Demand, pool: Pool) -> Iterable[tuple[tuple[str, ...], str]]:
+    """Yield what is not known of the nodes, likewise."""
+    if has_unknown_ports(wanted.workload.pod):
+        yield ("port",), "a host port"
     if any(each.values is None for each in pool.requirements):
         yield _EVERY, "a requirement of the NodePool"
     if isinstance(pool.properties.get("Labels"), Unknown):
@@ -52,10 +62,14 @@ def _open(wanted: Demand, pool: Pool) -> Iterable[tuple[tuple[str, ...], str]]:
         yield ("taint",), "which taints its nodes have"
     if pool.is_group and _has_unknown(pool.properties.get("InstanceTypes")):
         yield _OF_NODES, "the instance type"
-    if _is_image_open(pool) and (wanted.gpus or wanted.requests.get(_DISK)):
+    if _is_image_open(pool) and _asks_more_than_a_cpu(wanted):
         yield _OF_NODES, "the image of its nodes"
     if not pool.min_nodes and any(wanted.requests.get(each) for each in _open_tags(pool)):
         yield ("autoscaler",), "what its tags promise"
+
+
+def _asks_more_than_a_cpu(wanted: Demand) -> bool:
+    return bool(wanted.gpus or wanted.requests.get(_DISK) or any(key.startswith(_GPUS) for key in wanted.keys))
 
 
 def _is_maximum_open(wanted: Demand, pool: Pool) -> bool:

@@ -343,3 +343,15 @@ def test_help_is_there_at_once() -> None:
         taken.append(time.perf_counter() - begun)
 
     assert min(taken) < 0.5
+
+
+def test_two_files_are_two_versions_of_one_stack(tmp_path: Path) -> None:
+    fixture = Path(__file__).parent / "rules" / "GPU001"
+    old, new = tmp_path / "before.yaml", tmp_path / "after.yaml"
+    old.write_text((fixture / "fails.yaml").read_text())
+    new.write_text((fixture / "passes.yaml").read_text())
+
+    view = Done("review", str(old), str(new), "--format", "json").json
+
+    assert [each["change"] for each in view["pools"]] == ["replaced"]
+    assert "GPU001" in {each["id"] for each in view["fixed"]}

@@ -38,7 +38,9 @@ def headline(view: View) -> str:
     pending, unsure = view["counts"]["no"], view["counts"]["unknown"]
     if pending:
         return f"{count(pending, 'workload')} would stay Pending"
-    return f"Whether {count(unsure, 'workload')} would run is not known" if unsure else "Every workload runs"
+    if unsure:
+        return f"Whether {count(unsure, 'workload')} would run is not known"
+    return "Every workload runs" if view["counts"]["yes"] else "No workload to judge"
 
 
 def where(finding: View) -> str:

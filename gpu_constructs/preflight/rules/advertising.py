@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from gpu_constructs.preflight.answer import Answer
 from gpu_constructs.preflight.images import has_driver
@@ -50,11 +51,18 @@ def _dra(cluster: Cluster) -> Chart | None:
 def _nobody(cluster: Cluster) -> Iterator[Problem]:
     for pool in cluster.gpu_pools:
         answers = [answer for _, answer in _managers(cluster, pool)]
-        if Answer.YES in answers or _dra(cluster):
+        if Answer.YES in answers or _dra(cluster) or _reaches_as_read(cluster, pool):
             continue
         unknown = Answer.UNKNOWN in answers or not cluster.sees_software
         if cluster.whole or not unknown:
             yield Problem(pool.origin, f"pool {pool.name}: {_why_nobody(cluster, pool)}", unknown=unknown)
+
+
+def _reaches_as_read(cluster: Cluster, pool: Pool) -> bool:
+    """Whether a plugin runs on a pool if its version is like the nearest one that was read."""
+    plugins = [each for each in _plugins(cluster) if not each.exact]
+    as_read = replace(cluster, daemon_sets=tuple(replace(each, exact=True) for each in cluster.daemon_sets))
+    return any(reaches(replace(each, exact=True), pool, as_read) is Answer.YES for each in plugins)
 
 
 def _why_nobody(cluster: Cluster, pool: Pool) -> str:

@@ -166,9 +166,9 @@ RULES = (
     ),
     Rule(
         id="GPU102",
-        severity="warning",
+        severity="note",
         title="EFA without huge pages",
-        why="The provider of EFA allocates from huge pages; without them libfabric may fall back to TCP.",
+        why="The provider of EFA takes its buffers from huge pages; without them it takes small ones, and is slower.",
         source=_EFA,
         fix="Add hugepages-2Mi: 5120Mi to the limits of the container, and memory to its requests.",
         causes=("H3",),

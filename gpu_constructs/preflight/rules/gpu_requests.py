@@ -19,6 +19,10 @@ _GPU_IMAGE = re.compile(
     r"|nvcr\.io/nim/\S+|(docker\.io/)?nvidia/cuda|(docker\.io/)?vllm/vllm-openai"
     r"|(docker\.io/)?lmsysorg/sglang)(:\S+|@\S+)?"
 )
+# Clients of model servers.
+_CLIENT = re.compile(r":\S+-sdk(@\S+)?")
+# Ways to ask other schedulers for a part of a GPU.
+_PARTS = ("gpu-fraction", "gpu-memory")
 
 
 def _without_limit(cluster: Cluster) -> Iterator[Problem]:
@@ -53,14 +57,27 @@ def _unasked(cluster: Cluster) -> Iterator[Problem]:
             continue
         for container in workload.containers:
             image = known_text(container.get("image")) or ""
-            if _GPU_IMAGE.fullmatch(image):
+            if _GPU_IMAGE.fullmatch(image) and not _CLIENT.search(image) and not _is_told_what_to_do(container, image):
                 text = f"container {container.get('name')} runs {image} and asks for no GPU"
                 yield Problem(workload.origin, f"{workload.name}: {text}")
 
 
+def _is_told_what_to_do(container: dict[str, Any], image: str) -> bool:
+    """Whether an inference microservice runs one of its tools, e.g. one that downloads, and not its server."""
+    return "/nim/" in image and bool(container.get("command") or container.get("args"))
+
+
 def _may_ask(workload: Workload) -> bool:
+    if any(name in workload.annotations for name in _PARTS) or any(map(_asks_elsewhere, workload.containers)):
+        return True
     resources = (each.get("resources") for each in workload.containers)
     return any(isinstance(each, Unknown) or any(map(_unknown, mapping(each).values())) for each in resources)
+
+
+def _asks_elsewhere(container: dict[str, Any]) -> bool:
+    """Whether a container asks for GPUs by a name of another device plugin, as ``volcano.sh/vgpu-number``."""
+    limits = mapping(dig(container, "resources", "limits"))
+    return any("/" in name and "gpu" in name for name in limits)
 
 
 def _unknown(value: Any) -> bool:

@@ -15,6 +15,9 @@ _PARTS = ("gpu-fraction", "gpu-memory")
 # The chart makes two queues of its own.
 # Source: kai-scheduler/KAI-Scheduler v0.17.0 deployments/kai-scheduler/values.yaml
 _DEFAULT_QUEUE, _DEFAULT_PARENT = "default-queue", "default-parent-queue"
+# KubeRay itself names the scheduler, once it is told to use KAI Scheduler.
+# Source: ray-project/kuberay ray-operator/controllers/ray/batchscheduler/kai-scheduler/kai_scheduler.go (2026-08)
+_NAMED_LATER = ("RayCluster", "RayJob", "RayService")
 _DOCUMENTED = "https://github.com/kai-scheduler/KAI-Scheduler/tree/v0.17.0/docs"
 
 
@@ -61,7 +64,8 @@ def _queue_problems(cluster: Cluster) -> Iterator[Problem]:
 def _other_scheduler(cluster: Cluster) -> Iterator[Problem]:
     for each in cluster.workloads:
         queue, scheduler = _queue_of(each), each.pod.get("schedulerName")
-        if queue and scheduler != _SCHEDULER and not isinstance(scheduler, Unknown):
+        later = each.owner.kind in _NAMED_LATER and scheduler is None
+        if queue and scheduler != _SCHEDULER and not later and not isinstance(scheduler, Unknown):
             name = known_text(scheduler) or "the default scheduler"
             yield Problem(each.origin, f"{each.name}: is in queue {queue} of KAI Scheduler, but {name} places it")
 

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from gpu_constructs.preflight.answer import Answer
+from gpu_constructs.preflight.gpu_pools import gpu_node_pools
 from gpu_constructs.preflight.label_values import exactly
 from gpu_constructs.preflight.model import Chart, Cluster, Pool
 from gpu_constructs.preflight.nodes import minor
 from gpu_constructs.preflight.pools import CAPACITY
 from gpu_constructs.preflight.references import setting
-from gpu_constructs.preflight.rules.gpu_pools import gpu_node_pools
 from gpu_constructs.preflight.rules.rule import OutOfReach, Problem, Rule
 from gpu_constructs.preflight.unknown import Unknown, dig, is_true, items, mapping
 from gpu_constructs.refusals import did_you_mean

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from gpu_constructs.preflight.cloudformation import Resource
+from gpu_constructs.preflight.gpu_pools import gpu_node_pools
 from gpu_constructs.preflight.iam import role_of
 from gpu_constructs.preflight.images import alias_of
 from gpu_constructs.preflight.model import Cluster, Object, Pool
 from gpu_constructs.preflight.references import of_cluster, setting
-from gpu_constructs.preflight.rules.gpu_pools import gpu_node_pools
 from gpu_constructs.preflight.rules.rule import OutOfReach, Problem, Rule
 from gpu_constructs.preflight.unknown import Unknown, dig, items, known_text, mapping, mappings
 
@@ -53,6 +53,8 @@ def _unmatched(cluster: Cluster) -> Iterator[Problem]:
         ):
             candidates = cluster.resources_of(kind)
             terms = [mapping(one) for one in items(each.spec.get(field))]
+            if kind == "AWS::EC2::SecurityGroup" and any(map(_selects_group_of_eks, terms)):
+                continue
             if _own_network(cluster) and candidates and terms and not any(_selects(one, candidates) for one in terms):
                 asked = ", ".join(f"{key}={value}" for one in terms for key, value in mapping(one.get("tags")).items())
                 text = f"{each.kind} {each.name}: {field} ask for {asked}, which nothing in the template carries"
@@ -76,9 +78,14 @@ def _own_network(cluster: Cluster) -> bool:
 def _selects(term: Mapping[str, Any], candidates: list[Resource]) -> bool:
     """Whether a term may select one of some resources."""
     wanted = term.get("tags")
-    if not isinstance(wanted, dict) or not wanted or any("${" in key or key.startswith(_TAGS_OF_EKS) for key in wanted):
+    if not isinstance(wanted, dict) or not wanted or any("${" in key for key in wanted):
         return True
     return any(all(_carries(each, key, value) for key, value in wanted.items()) for each in candidates)
+
+
+def _selects_group_of_eks(term: Mapping[str, Any]) -> bool:
+    tags = mapping(term.get("tags"))
+    return bool(tags) and all(key.startswith(_TAGS_OF_EKS) for key in tags)
 
 
 def _carries(resource: Resource, key: str, value: Any) -> bool:

@@ -8,8 +8,9 @@ from typing import get_args
 from gpu_constructs.kubernetes_facts import NodeCondition
 from gpu_constructs.preflight.launch import gpu_groups, is_given
 from gpu_constructs.preflight.model import Cluster, Pool
+from gpu_constructs.preflight.pools import desired_nodes
 from gpu_constructs.preflight.rules.rule import Problem, Rule
-from gpu_constructs.preflight.unknown import dig, is_true, known_number, known_text, mapping, mappings
+from gpu_constructs.preflight.unknown import dig, is_true, known_text, mapping, mappings
 from gpu_constructs.refusals import did_you_mean
 
 _NODE_GROUP = "https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-resource-eks-nodegroup.html"
@@ -24,18 +25,13 @@ def _impossible_sizes(cluster: Cluster) -> Iterator[Problem]:
     for pool in cluster.pools:
         if not pool.is_group or pool.max_nodes is None:
             continue
-        desired, least, most = _desired(pool), pool.min_nodes, pool.max_nodes
+        desired, least, most = desired_nodes(pool), pool.min_nodes, pool.max_nodes
         if pool.kind == "managed" and most == 0:
             yield Problem(pool.origin, f"pool {pool.name}: MaxSize is 0, EKS takes 1 or more")
         elif least is not None and least > most:
             yield Problem(pool.origin, f"pool {pool.name}: MinSize {least} is above MaxSize {most}")
         elif desired is not None and not (least or 0) <= desired <= most:
             yield Problem(pool.origin, f"pool {pool.name}: {desired} nodes wanted, MinSize {least}, MaxSize {most}")
-
-
-def _desired(pool: Pool) -> int | None:
-    named = dig(dict(pool.properties), "ScalingConfig", "DesiredSize")
-    return known_number(named if pool.kind == "managed" else pool.properties.get("DesiredCapacity"))
 
 
 def _no_node(cluster: Cluster) -> Iterator[Problem]:
@@ -46,7 +42,7 @@ def _no_node(cluster: Cluster) -> Iterator[Problem]:
 
 def _reset_size(cluster: Cluster) -> Iterator[Problem]:
     for pool in gpu_groups(cluster) if cluster.autoscaler("cluster-autoscaler") else []:
-        desired = _desired(pool)
+        desired = desired_nodes(pool)
         if desired is not None and pool.min_nodes != pool.max_nodes:
             yield Problem(pool.origin, f"pool {pool.name}: a deployment may set it back to {_nodes(desired)}")
 

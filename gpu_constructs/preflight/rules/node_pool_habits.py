@@ -29,12 +29,15 @@ def _bound(cluster: Cluster) -> Iterator[Problem]:
         gpus = pool.limits.get(GPU)
         if not gpus or pool.is_group:
             continue
+        short: dict[str, int] = {}
         for model in dict.fromkeys(row.gpu_model for row in _rows(pool)):
             rows = [row for row in _rows(pool) if row.gpu_model == model and 0 < row.ec2_gpus <= gpus]
-            reached = [(_nodes(pool, row) * row.ec2_gpus, row) for row in rows if _nodes(pool, row) is not None]
+            reached = [(_nodes(pool, row) * row.ec2_gpus, row) for row in rows]
             best = max(reached, key=lambda each: each[0], default=None)
-            if best is not None and len(reached) == len(rows) and best[0] < gpus // best[1].ec2_gpus * best[1].ec2_gpus:
-                yield Problem(pool.origin, _bound_text(pool, best[1], best[0], gpus))
+            if best is not None and best[0] < gpus // best[1].ec2_gpus * best[1].ec2_gpus:
+                short[best[1].name] = best[0]
+        if short and not cluster.of_kind("NodeOverlay"):
+            yield Problem(pool.origin, _bound_text(pool, short, gpus))
 
 
 def _nodes(pool: Pool, row: InstanceType) -> int:
@@ -48,9 +51,11 @@ def _memory(row: InstanceType) -> int:
     return int((row.memory_mib or 0) * _MEMORY) * MIB
 
 
-def _bound_text(pool: Pool, row: InstanceType, reached: int, gpus: int) -> str:
+def _bound_text(pool: Pool, reached: dict[str, int], gpus: int) -> str:
     shown = " and ".join(f"{show(name, pool.limits[name])} {name}" for name in ("cpu", "memory") if name in pool.limits)
-    return f"pool {pool.name}: limits {shown} allow {reached} of its {gpus} GPUs, as {row.name}"
+    first, *others = [f"{count} of its {gpus} GPUs as {name}" for name, count in reached.items()]
+    tail = f", and as few as {min(reached.values())} of other types" if others else ""
+    return f"pool {pool.name}: limits {shown} allow {first}{tail}"
 
 
 def _mixed(cluster: Cluster) -> Iterator[Problem]:

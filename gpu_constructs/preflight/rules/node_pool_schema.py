@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from gpu_constructs.preflight.model import Cluster, Object
+from gpu_constructs.preflight.nodes import minor
 from gpu_constructs.preflight.rules.rule import OutOfReach, Problem, Rule
 from gpu_constructs.preflight.unknown import Unknown, dig, items, known_number, known_text, mapping, mappings
 from gpu_constructs.refusals import did_you_mean
@@ -41,13 +42,46 @@ _FAMILIES = {
     "windows2025": "Windows2025",
 }
 _MAX_ALIAS = 30
+_OLD = "v1beta1"
+# Karpenter without the old version of its API, and with a default for consolidateAfter.
+# Source: https://karpenter.sh/docs/upgrading/upgrade-guide/; kubernetes-sigs/karpenter 12b9fd9ae (2026-08-07)
+_WITHOUT_OLD, _WITH_DEFAULT = (1, 1), (1, 15)
 
 
 def _pools(cluster: Cluster) -> Iterator[Problem]:
     for each in cluster.of_kind("NodePool"):
         if each.group == "karpenter.sh":
+            if _is_old(each):
+                yield from _gone(each, cluster)
+                continue
+            yield from _without_pause(each, cluster)
             for text in _pool_faults(each):
                 yield Problem(each.origin, f"NodePool {each.name}: {text}")
+
+
+def _version(cluster: Cluster) -> tuple[int, int] | None:
+    """Return the minor version of Karpenter, ``None`` where it is not known."""
+    karpenter = cluster.autoscaler("karpenter")
+    return minor(karpenter.version) if karpenter and karpenter.version else None
+
+
+def _is_old(each: Object) -> bool:
+    return str(each.content.get("apiVersion")).endswith(f"/{_OLD}")
+
+
+def _gone(each: Object, cluster: Cluster) -> Iterator[Problem]:
+    version = _version(cluster)
+    if version is None or version >= _WITHOUT_OLD:
+        text = f"{each.kind} {each.name}: {each.content.get('apiVersion')} is gone since Karpenter 1.1"
+        yield Problem(each.origin, text, unknown=version is None)
+
+
+def _without_pause(pool: Object, cluster: Cluster) -> Iterator[Problem]:
+    disruption, version = pool.spec.get("disruption"), _version(cluster)
+    if isinstance(disruption, dict) and "consolidateAfter" not in disruption:
+        text = f"NodePool {pool.name}: disruption is given without consolidateAfter, which Karpenter before 1.15 wants"
+        if version is None or version < _WITH_DEFAULT:
+            yield Problem(pool.origin, text, unknown=version is None)
 
 
 def _pool_faults(pool: Object) -> Iterator[str]:
@@ -60,8 +94,6 @@ def _pool_faults(pool: Object) -> Iterator[str]:
 
 
 def _disruption_faults(disruption: Any) -> Iterator[str]:
-    if isinstance(disruption, dict) and "consolidateAfter" not in disruption:
-        yield "disruption is given without consolidateAfter"
     for budget in mappings(mapping(disruption).get("budgets")):
         if ("schedule" in budget) != ("duration" in budget):
             yield "a budget has only one of schedule and duration"
@@ -113,6 +145,9 @@ def _label_faults(key: Any) -> Iterator[str]:
 
 def _classes(cluster: Cluster) -> Iterator[Problem]:
     for each in cluster.of_kind("EC2NodeClass"):
+        if _is_old(each):
+            yield from _gone(each, cluster)
+            continue
         for text in _class_faults(dict(each.spec)):
             yield Problem(each.origin, f"EC2NodeClass {each.name}: {text}")
 

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 
 from gpu_constructs.hardware.catalogue import InstanceType, catalogue
 from gpu_constructs.preflight.answer import Answer
+from gpu_constructs.preflight.gpu_pools import gpu_node_pools, names_gpus
 from gpu_constructs.preflight.label_values import exactly
 from gpu_constructs.preflight.model import GPU, Cluster, Pool
 from gpu_constructs.preflight.nodes import gpu_types, minor, nodes_to_be
 from gpu_constructs.preflight.pools import CAPACITY
 from gpu_constructs.preflight.quantity import MIB, show
-from gpu_constructs.preflight.rules.gpu_pools import gpu_node_pools, names_gpus
 from gpu_constructs.preflight.rules.rule import OutOfReach, Problem, Rule
 from gpu_constructs.preflight.taints import kubelet_taints, setting_taints
 from gpu_constructs.preflight.unknown import dig, items

@@ -22,6 +22,8 @@ SYS_TIME SYS_TTY_CONFIG WAKE_ALARM
 _KNOWN = frozenset(_CAPABILITIES.split())
 _ENDS = re.compile(r"(?:^|[\s;&/])nvidia-smi(?:\s|;|&|$)")
 _GOES_ON = re.compile(r"\b(?:sleep|while|watch|tail|loop|dmon|pmon)\b|nvidia-smi[^;&]*\s-l")
+# Anything else is a placeholder.
+_IMAGE = re.compile(r"[a-z0-9._:/@-]+(:[A-Za-z0-9._-]+)?")
 _SAMPLES = ("cuda-sample", "vectoradd", "vector-add")
 
 
@@ -53,7 +55,7 @@ def _mutable(cluster: Cluster) -> Iterator[Problem]:
 
 
 def _moves(image: str) -> bool:
-    if "@sha256:" in image or "${" in image:
+    if "@sha256:" in image or not _IMAGE.fullmatch(image):
         return False
     tag = image.rpartition("/")[2].partition(":")[2]
     return tag == "" or "latest" in re.split(r"[-_.]", tag)

@@ -6,7 +6,7 @@ import re
 
 from gpu_constructs.preflight.label_values import Requirement
 from gpu_constructs.preflight.model import GPU, GPU_TAINT, Cluster, Pool
-from gpu_constructs.preflight.nodes import gpu_types
+from gpu_constructs.preflight.nodes import gpu_types, may_have_gpus
 
 _GPU_FAMILY = re.compile(r"(g\d|gr\d|p[3-9])[a-z0-9-]*(\..+)?")
 _NAMED_BY = ("/instance-family", "/instance-type", "/instance-category")
@@ -18,6 +18,17 @@ def names_gpus(pool: Pool) -> bool:
     if any(_names_gpus(each) for each in pool.requirements):
         return not any(_names_others(each) for each in pool.requirements)
     return GPU in pool.limits or any(each.key == GPU_TAINT for each in pool.taints)
+
+
+def pools_for_gpus(cluster: Cluster) -> tuple[Pool, ...]:
+    """Return the pools that are to have GPUs.
+
+    A NodePool that does not exclude them is one where pods ask for GPUs and no other pool is there for these.
+    """
+    able = [each for each in cluster.pools if may_have_gpus(each)]
+    meant = [each for each in able if each.is_group or names_gpus(each)]
+    asked = not meant and any(each.asks_for_gpu for each in cluster.workloads)
+    return tuple(able if asked else meant)
 
 
 def _names_gpus(each: Requirement) -> bool:
