@@ -11,7 +11,7 @@ export CDK_DISABLE_CLI_TELEMETRY := true
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help synth diff test check e2e e2e-tools snapshots bench catalogue examples rules constraints clean
+.PHONY: help synth diff test lint check e2e e2e-tools snapshots bench catalogue examples rules constraints clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -26,12 +26,13 @@ diff: $(VENV)/.synth ## Show what the working tree changes against BASE=<git ref
 test: $(VENV)/.dev ## Run the tests
 	pytest $(ARGS)
 
-check: $(VENV)/.dev ## Format, lint, types, imports, tests: what CI runs
+lint: $(VENV)/.dev ## Check format, style, types and import arrows
 	ruff format --check .
 	ruff check .
 	mypy
 	lint-imports
-	pytest
+
+check: lint test ## Everything that CI asks of a change
 
 e2e: $(VENV)/.dev ## Run the tests that need the API server and scheduler of Kubernetes itself
 	python tools/build_e2e_tools.py --check
@@ -43,8 +44,9 @@ e2e-tools: ## Build that API server, scheduler and etcd with Go, once; some minu
 snapshots: $(VENV)/.dev ## Write the snapshots anew; read their diff before you commit
 	pytest --snapshot-update
 
-bench: $(VENV)/.synth ## Time synth against a hand-written app, and its growth with node groups
+bench: $(VENV)/.synth ## Time synth against a hand-written app and with preflight, and preflight at scale
 	python benchmarks/synth.py
+	PYTHONPATH=. python benchmarks/preflight.py
 
 catalogue: $(VENV)/.dev ## Write the instance catalogue anew
 	python tools/build_catalogue.py

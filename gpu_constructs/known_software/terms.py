@@ -17,7 +17,7 @@ FOR_FIVE_MINUTES: Toleration = {"operator": "Exists", "effect": "NoExecute", "to
 
 def expression(key: str, operator: str, values: Iterable[str]) -> dict[str, object]:
     """Return one requirement of a node selector term."""
-    return {"key": key, "operator": operator, "values": list(values)}
+    return {"key": key, "operator": operator, "values": sorted(values)}
 
 
 def term(*expressions: dict[str, object]) -> NodeSelectorTerm:

@@ -18,6 +18,8 @@ from gpu_constructs.preflight.unknown import dig, known_number, known_text, mapp
 
 # Share of the memory that the hypervisor and the kernel may keep.
 _VM_OVERHEAD = 0.075
+# What the kernel sets aside on arm64.
+_ARM_KERNEL_MIB = 64
 # Thousandths of each core that kubelet keeps: of the first, the second, the next two, and each further one.
 _CPU_RESERVED = (60, 10, 5, 5)
 _CPU_RESERVED_FURTHER = 2.5
@@ -57,13 +59,18 @@ def allocatable(pool: Pool, row: InstanceType) -> tuple[dict[str, int], dict[str
     if row.memory_mib is not None and (counted := eni_pods(row) or pods) is not None:
         kept = _reserved(pool, "memory", (11 * counted + 255) * MIB) + _eviction(pool)
         most["memory"] = row.memory_mib * MIB - kept
-        least["memory"] = (row.memory_mib - math.ceil(row.memory_mib * _VM_OVERHEAD)) * MIB - kept
+        least["memory"] = _least_mib(row.memory_mib, row.architecture) * MIB - kept
     disk = disk_bytes(pool, row)
     if disk is not None:
         kept = _reserved(pool, "ephemeral-storage", _RESERVED_DISK)
         most["ephemeral-storage"] = math.floor(disk * (1 - _EVICTION_DISK)) - kept
         least["ephemeral-storage"] = math.floor(disk * (1 - _FILE_SYSTEM) * (1 - _EVICTION_DISK)) - kept
     return least, most
+
+
+def _least_mib(stated: int, architecture: str) -> int:
+    mib = stated - (_ARM_KERNEL_MIB if architecture == "arm64" else 0)
+    return mib - math.ceil(mib * _VM_OVERHEAD)
 
 
 def _cpu_reserved(vcpus: int) -> int:

@@ -6,7 +6,8 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-_REFERENCE = re.compile(r"\$\{([^{}.:]+)(?:\.([^{}]+))?\}")
+# A stack, whose name may have dots, a resource and an attribute.
+_REFERENCE = re.compile(r"\$\{((?:[^{}:/]*/)?[^{}.:/]+)(?:\.([^{}]+))?\}")
 
 _WHOLE = re.compile(r"-?[0-9]{1,18}")
 _TOO_LARGE = 10**18

@@ -1,0 +1,260 @@
+"""Intrinsics are resolved as far as they can be, and no further."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpu_constructs.preflight.cloudformation import Template, partition
+from gpu_constructs.preflight.documents import parse
+from gpu_constructs.preflight.inputs import Input, read_input
+from gpu_constructs.preflight.unknown import Unknown
+
+PARTS: dict[str, Any] = {
+    "Parameters": {
+        "Text": {"Type": "String", "Default": "text"},
+        "Number": {"Type": "Number", "Default": 3},
+        "Later": {"Type": "String"},
+        "List": {"Type": "CommaDelimitedList", "Default": "a, b"},
+        "Subnets": {"Type": "List<AWS::EC2::Subnet::Id>", "Default": "subnet-1"},
+        "Image": {"Type": "AWS::SSM::Parameter::Value<AWS::EC2::Image::Id>", "Default": "/aws/x"},
+    },
+    "Mappings": {"Map": {"us-east-1": {"key": "found"}}},
+    "Conditions": {
+        "Yes": {"Fn::Equals": [{"Ref": "Text"}, "text"]},
+        "No": {"Fn::Not": [{"Condition": "Yes"}]},
+        "Maybe": {"Fn::Equals": [{"Ref": "Later"}, "text"]},
+        "Same": {"Fn::Equals": [{"Ref": "Later"}, {"Ref": "Later"}]},
+    },
+    "Resources": {"Thing": {"Type": "AWS::SNS::Topic"}},
+}
+
+
+def resolved(value: Any, *, region: str | None = "us-east-1", parameters: Any = None) -> Any:
+    template = Template("file", "Stack", PARTS, region, "111122223333", parameters=parameters or {})
+    return template.resolve(value)
+
+
+@pytest.mark.parametrize(
+    ("value", "result"),
+    [
+        ({"Ref": "Text"}, "text"),
+        ({"Ref": "Number"}, 3),
+        ({"Ref": "Later"}, Unknown("${Stack/Later}")),
+        ({"Ref": "List"}, ["a", "b"]),
+        ({"Ref": "Subnets"}, ["subnet-1"]),
+        ({"Ref": "Image"}, Unknown("{{resolve:ssm:/aws/x}}")),
+        ({"Ref": "Missing"}, Unknown("${Stack/Missing}")),
+        ({"Ref": "Thing"}, Unknown("${Stack/Thing}")),
+        ({"Ref": "AWS::Region"}, "us-east-1"),
+        ({"Ref": "AWS::Partition"}, "aws"),
+        ({"Ref": "AWS::AccountId"}, "111122223333"),
+        ({"Ref": "AWS::StackName"}, "Stack"),
+        ({"Ref": "AWS::URLSuffix"}, Unknown("${AWS::URLSuffix}")),
+        ({"Ref": "AWS::NoValue"}, None),
+        ({"a": {"Ref": "AWS::NoValue"}, "b": 1}, {"b": 1}),
+        (["a", {"Ref": "AWS::NoValue"}], ["a"]),
+        ({"Fn::GetAtt": ["Thing", "Arn"]}, Unknown("${Stack/Thing.Arn}")),
+        ({"Fn::GetAtt": "Thing.Arn"}, Unknown("${Stack/Thing.Arn}")),
+        ({"Fn::Join": ["-", ["a", {"Ref": "Text"}]]}, "a-text"),
+        ({"Fn::Join": ["-", {"Ref": "List"}]}, "a-b"),
+        ({"Fn::Join": ["-", ["a", {"Ref": "Later"}]]}, Unknown("a-${Stack/Later}")),
+        ({"Fn::Join": ["-", []]}, ""),
+        ({"Fn::Sub": "${Text}-${AWS::Region}-${!Literal}"}, "text-us-east-1-${Literal}"),
+        ({"Fn::Sub": "${Thing.Arn}"}, Unknown("${Stack/Thing.Arn}")),
+        ({"Fn::Sub": ["${A}${Text}", {"A": "a"}]}, "atext"),
+        ({"Fn::Select": [1, ["a", "b"]]}, "b"),
+        ({"Fn::Select": ["0", {"Ref": "List"}]}, "a"),
+        ({"Fn::Split": [",", "a,b"]}, ["a", "b"]),
+        ({"Fn::If": ["Yes", "a", "b"]}, "a"),
+        ({"Fn::If": ["No", "a", "b"]}, "b"),
+        ({"Fn::If": ["Maybe", "a", "a"]}, "a"),
+        ({"Fn::If": ["Same", "a", "b"]}, "a"),
+        ({"Fn::FindInMap": ["Map", {"Ref": "AWS::Region"}, "key"]}, "found"),
+        ({"Fn::FindInMap": ["Map", "eu-west-1", "key", {"DefaultValue": "d"}]}, "d"),
+        ({"Fn::Base64": "a"}, "YQ=="),
+        ({"Fn::Base64": {"Ref": "Later"}}, {"Fn::Base64": Unknown("${Stack/Later}")}),
+        ({"Fn::ToJsonString": {"b": 1, "a": {"Ref": "Text"}}}, '{"a":"text","b":1}'),
+        ({"Fn::Length": {"Ref": "List"}}, 2),
+        ("{{resolve:secretsmanager:a}}", Unknown("{{resolve:secretsmanager:a}}")),
+        ({"Fn::Join": ["", ["{{resolve:", "ssm:a}}"]]}, Unknown("{{resolve:ssm:a}}")),
+        ({"Ref": "Text", "Other": 1}, {"Ref": "Text", "Other": 1}),
+    ],
+)
+def test_intrinsic(value: Any, result: Any) -> None:
+    assert resolved(value) == result
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"Fn::If": ["Maybe", "a", "b"]},
+        {"Fn::If": ["Missing", "a", "b"]},
+        {"Fn::Select": [2, ["a", "b"]]},
+        {"Fn::Select": [-1, ["a", "b"]]},
+        {"Fn::Select": [0, {"Fn::GetAZs": ""}]},
+        {"Fn::FindInMap": ["Map", "eu-west-1", "key"]},
+        {"Fn::FindInMap": ["Map", {"Ref": "Later"}, "key"]},
+        {"Fn::ImportValue": "nobody"},
+        {"Fn::GetStackOutput": {"StackName": "nobody", "OutputName": "a"}},
+        {"Fn::Cidr": ["10.0.0.0/16", 2, 8]},
+        {"Fn::Brand::New": 1},
+        {"Fn::Join": ["-", ["a", {"b": 1}]]},
+        {"Fn::Join": ["-", ["a", None]]},
+        {"Fn::Sub": "${AWS::NoValue}"},
+        {"Fn::ToJsonString": {"a": {"Ref": "Later"}}},
+        {"Fn::Length": "a"},
+        {"Fn::Split": ["", "a"]},
+    ],
+)
+def test_what_cannot_be_resolved_is_unknown(value: Any) -> None:
+    assert isinstance(resolved(value), Unknown)
+
+
+def test_two_unknown_values_of_one_expression_are_equal() -> None:
+    value = {"Fn::Anything": {"Ref": "Later"}}
+
+    assert resolved(value) == resolved(dict(value))
+
+
+def test_an_unknown_text_holds_no_address_of_this_process() -> None:
+    assert "object at" not in str(resolved({"Fn::Sub": ["${A}", {"A": {"Ref": "AWS::NoValue"}}]}))
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "result"),
+    [
+        ("Text", "other", "other"),
+        ("List", "x,y", ["x", "y"]),
+        ("Image", "/mine", Unknown("{{resolve:ssm:/mine}}")),
+        ("Later", "now", "now"),
+    ],
+)
+def test_a_parameter_that_is_given_goes_before_its_default(name: str, given: str, result: Any) -> None:
+    assert resolved({"Ref": name}, parameters={name: given}) == result
+
+
+def test_without_a_region_its_pseudo_parameters_are_unknown() -> None:
+    assert resolved({"Ref": "AWS::Region"}, region=None) == Unknown("${AWS::Region}")
+
+
+@pytest.mark.parametrize(
+    ("region", "name"), [("cn-north-1", "aws-cn"), ("us-gov-west-1", "aws-us-gov"), ("eu-west-1", "aws")]
+)
+def test_partitions(region: str, name: str) -> None:
+    assert partition(region) == name
+
+
+@pytest.mark.parametrize(
+    ("expression", "holds"),
+    [
+        ({"Fn::And": [{"Condition": "Yes"}, {"Condition": "Yes"}]}, True),
+        ({"Fn::And": [{"Condition": "Maybe"}, {"Condition": "No"}]}, False),
+        ({"Fn::And": [{"Condition": "Maybe"}, {"Condition": "Yes"}]}, None),
+        ({"Fn::Or": [{"Condition": "Maybe"}, {"Condition": "Yes"}]}, True),
+        ({"Fn::Or": [{"Condition": "Maybe"}, {"Condition": "No"}]}, None),
+        ({"Fn::Or": [{"Condition": "No"}, {"Condition": "No"}]}, False),
+        ({"Fn::Not": [{"Condition": "Maybe"}]}, None),
+        ({"Fn::Equals": [{"Ref": "Number"}, "3"]}, True),
+        ({"Fn::Equals": ["true", True]}, True),
+        ({"Fn::Equals": [{"Ref": "List"}, "a"]}, None),
+    ],
+)
+def test_conditions(expression: Any, holds: bool | None) -> None:
+    body = {**PARTS, "Conditions": {**PARTS["Conditions"], "Asked": expression}}
+    body["Resources"] = {"Thing": {"Type": "AWS::SNS::Topic", "Condition": "Asked"}}
+
+    found = Template("file", "Stack", body, "us-east-1").resources()
+
+    assert [each.conditional for each in found] == {True: [False], None: [True], False: []}[holds]
+
+
+def test_short_tags_are_the_long_names() -> None:
+    text = (
+        "a: !Ref B\nb: !GetAtt C.D\nc: !Sub '${E}'\nd: !Join ['-', [f, !Ref G]]\ne: !Condition H\nf: !If [I, !Ref J, k]\n"
+        "g: !GetAtt [L, M]\nh: !Base64 {Ref: N}\n"
+    )
+
+    [document] = parse("a.yaml", text)
+
+    assert document.content == {
+        "a": {"Ref": "B"},
+        "b": {"Fn::GetAtt": ["C", "D"]},
+        "c": {"Fn::Sub": "${E}"},
+        "d": {"Fn::Join": ["-", ["f", {"Ref": "G"}]]},
+        "e": {"Condition": "H"},
+        "f": {"Fn::If": ["I", {"Ref": "J"}, "k"]},
+        "g": {"Fn::GetAtt": ["L", "M"]},
+        "h": {"Fn::Base64": {"Ref": "N"}},
+    }
+
+
+def topic(name: Any) -> dict[str, Any]:
+    return {"Type": "AWS::SNS::Topic", "Properties": {"TopicName": name}}
+
+
+def assembly(folder: Path, **stacks: Any) -> Input:
+    artifacts = {}
+    for name, body in stacks.items():
+        (folder / f"{name}.template.json").write_text(json.dumps(body))
+        properties = {"templateFile": f"{name}.template.json"}
+        environment = "aws://111122223333/us-east-1"
+        artifacts[name] = {"type": "aws:cloudformation:stack", "properties": properties, "environment": environment}
+    (folder / "manifest.json").write_text(json.dumps({"artifacts": artifacts}))
+    return read_input([str(folder)])
+
+
+def name_of(found: Input, key: str) -> Any:
+    return found.resources[key].properties["TopicName"]
+
+
+def test_a_stack_reads_what_another_exports(tmp_path: Path) -> None:
+    exporter = {"Resources": {"A": topic("a")}, "Outputs": {"O": {"Value": {"Ref": "A"}, "Export": {"Name": "shared"}}}}
+
+    found = assembly(tmp_path, Z=exporter, A={"Resources": {"B": topic({"Fn::ImportValue": "shared"})}})
+
+    assert name_of(found, "A/B") == Unknown("${Z/A}")
+
+
+def test_a_stack_reads_the_output_of_another(tmp_path: Path) -> None:
+    value = {"Fn::GetStackOutput": {"StackName": "Z", "OutputName": "O"}}
+
+    found = assembly(
+        tmp_path,
+        Z={"Resources": {"A": topic("a")}, "Outputs": {"O": {"Value": "v"}}},
+        A={"Resources": {"B": topic(value)}},
+    )
+
+    assert name_of(found, "A/B") == "v"
+
+
+def test_values_pass_into_a_nested_stack_and_out_of_it(tmp_path: Path) -> None:
+    inner = {
+        "Parameters": {"P": {"Type": "String"}, "L": {"Type": "CommaDelimitedList"}},
+        "Resources": {"B": topic({"Fn::Join": ["-", {"Ref": "L"}]})},
+        "Outputs": {"O": {"Value": {"Fn::Sub": "${P}-${B}"}}},
+    }
+    (tmp_path / "inner.nested.template.json").write_text(json.dumps(inner))
+    nested = {
+        "Type": "AWS::CloudFormation::Stack",
+        "Properties": {"Parameters": {"P": {"Ref": "Text"}, "L": "a,b"}},
+        "Metadata": {"aws:asset:path": "inner.nested.template.json"},
+    }
+    outer = {
+        "Parameters": {"Text": {"Type": "String", "Default": "given"}},
+        "Resources": {"Inner": nested, "A": topic({"Fn::GetAtt": ["Inner", "Outputs.O"]})},
+    }
+
+    found = assembly(tmp_path, Outer=outer)
+
+    assert name_of(found, "Outer.Inner/B") == "a-b"
+    assert name_of(found, "Outer/A") == Unknown("given-${Outer.Inner/B}")
+
+
+def test_a_loop_is_named_as_not_read(tmp_path: Path) -> None:
+    found = assembly(tmp_path, Stack={"Resources": {"A": topic("a"), "Fn::ForEach::Many": ["X", ["a"], {}]}})
+
+    assert [each[0].path for each in found.problems] == ["Fn::ForEach::Many"]

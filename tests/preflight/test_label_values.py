@@ -1,0 +1,88 @@
+"""What a label of a node may be, and what a requirement says of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gpu_constructs.preflight.answer import Answer
+from gpu_constructs.preflight.label_values import ANY_VALUE, LabelValues, Requirement, equal, exactly, requirement
+from gpu_constructs.preflight.unknown import Unknown
+
+YES, NO, UNKNOWN = Answer.YES, Answer.NO, Answer.UNKNOWN
+NOT_A = LabelValues(frozenset(("a",)), all_but=True, may_be_absent=True)
+LATER = Unknown("${Later}")
+
+
+@pytest.mark.parametrize(
+    ("have", "operator", "values", "answer"),
+    [
+        (exactly("a"), "In", ("a", "b"), YES),
+        (exactly("a"), "In", ("b",), NO),
+        (exactly("a"), "In", (), NO),
+        (None, "In", ("a",), NO),
+        (exactly("a"), "NotIn", ("a",), NO),
+        (exactly("a", "b"), "NotIn", ("a",), YES),
+        (None, "NotIn", ("a",), YES),
+        (exactly("a"), "Exists", (), YES),
+        (None, "Exists", (), NO),
+        (exactly("a"), "DoesNotExist", (), NO),
+        (None, "DoesNotExist", (), YES),
+        (exactly("5"), "Gt", ("4",), YES),
+        (exactly("5"), "Gt", ("5",), NO),
+        (exactly("5"), "Lt", ("5",), NO),
+        (exactly("5"), "Lt", ("6",), YES),
+        (exactly("5"), "Gte", ("5",), YES),
+        (exactly("5"), "Lte", ("4",), NO),
+        (exactly("-5"), "Lt", ("-4",), YES),
+        (exactly("x"), "Gt", ("4",), NO),
+        (exactly("5"), "Gt", ("4", "3"), NO),
+        (exactly("5"), "Gt", ("4.5",), NO),
+        (None, "Gt", ("4",), NO),
+        (ANY_VALUE, "In", ("a",), YES),
+        (NOT_A, "In", ("a",), NO),
+        (NOT_A, "In", ("b",), YES),
+        (NOT_A, "DoesNotExist", (), YES),
+        (NOT_A, "Exists", (), YES),
+        (LATER, "In", ("a",), UNKNOWN),
+        (LATER, "NotIn", ("a",), UNKNOWN),
+        (LATER, "Exists", (), YES),
+        (LATER, "DoesNotExist", (), NO),
+        (exactly("a"), "In", None, UNKNOWN),
+        (None, "In", None, UNKNOWN),
+    ],
+)
+def test_requirement(have: Any, operator: str, values: Any, answer: Answer) -> None:
+    labels = {} if have is None else {"key": have}
+
+    assert Requirement("key", operator, values).met_by(labels) is answer
+
+
+@pytest.mark.parametrize("part", ["key", "operator", "values"])
+def test_an_expression_with_a_part_that_is_not_known_is_not_known(part: str) -> None:
+    expression = {"key": "key", "operator": "In", "values": ["a"], part: LATER}
+
+    assert requirement(expression).met_by({"key": exactly("a")}) is UNKNOWN
+    assert requirement(expression).met_by({}) is UNKNOWN
+
+
+def test_one_value_that_is_not_known_makes_them_all_not_known() -> None:
+    assert requirement({"key": "key", "operator": "In", "values": ["a", LATER]}).values is None
+
+
+def test_a_selector_is_one_requirement_a_label() -> None:
+    assert list(equal({"a": "b", "c": LATER})) == [Requirement("a", "In", ("b",)), Requirement("c", "In", None)]
+
+
+@pytest.mark.parametrize(
+    ("requirement", "text"),
+    [
+        (Requirement("a", "In", ("b",)), "a=b"),
+        (Requirement("a", "In", ("b", "c")), "a In (b, c)"),
+        (Requirement("a", "Exists"), "a Exists"),
+        (Requirement("a", "In", None), "a In (?)"),
+    ],
+)
+def test_words(requirement: Requirement, text: str) -> None:
+    assert str(requirement) == text

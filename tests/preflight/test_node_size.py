@@ -1,0 +1,137 @@
+"""What a node has for pods, against the figures that upstream publishes."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from gpu_constructs.hardware.catalogue import catalogue
+from gpu_constructs.preflight.node_size import allocatable, disk_bytes, eni_pods, max_pods, root_gib
+from gpu_constructs.preflight.quantity import GIB, MIB, quantity
+from gpu_constructs.preflight.unknown import Unknown
+from tests.preflight.readers import pool, pool_told
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize(
+    ("name", "cpu", "memory", "pods"),
+    [
+        ("g5.xlarge", 3920, 14162, 58),
+        ("p5.48xlarge", 191450, 1938410, 100),
+        ("g5g.xlarge", 3920, 6525, 58),
+        ("g4dn.xlarge", 3920, 14481, 29),
+    ],
+)
+def test_the_least_is_what_karpenter_expects(name: str, cpu: int, memory: int, pods: int) -> None:
+    least, _ = allocatable(pool(kind="karpenter"), catalogue()[name])
+
+    assert (least["cpu"], least["memory"], least["pods"]) == (cpu, memory * MIB, pods)
+
+
+def published() -> list[list[str]]:
+    notes = Path(os.environ.get("GPU_CONSTRUCTS_FACTS", ROOT.parent / "shared" / "facts")) / "autoscaling.md"
+    if not notes.is_file():
+        pytest.skip("no notes on upstream's table: set GPU_CONSTRUCTS_FACTS to the folder with autoscaling.md")
+    lines = notes.read_text().partition("## Appendix D.")[2].splitlines()
+    return [[cell.strip() for cell in line.split("|")] for line in lines if line.count("|") == 9]
+
+
+def test_every_type_of_the_catalogue_is_as_upstream_says() -> None:
+    compared, differing = 0, []
+    for name, _, _, _, _, _, cpu, memory, pods, _ in published():
+        row = catalogue().get(name)
+        if row is None or not pods.isdigit():
+            continue
+        least, _ = allocatable(pool(kind="karpenter"), row)
+        wanted = {"cpu": quantity("cpu", cpu), "memory": quantity("memory", memory), "pods": int(pods)}
+        compared += 1
+        if {key: least.get(key) for key in wanted} != wanted:
+            differing.append((name, wanted, least))
+
+    assert not differing
+    assert compared >= 40
+
+
+def test_the_most_leaves_out_what_the_hypervisor_may_take() -> None:
+    least, most = allocatable(pool(), catalogue()["g5.xlarge"])
+
+    assert most["memory"] == (16384 - 893 - 100) * MIB
+    assert most["memory"] > least["memory"]
+    assert most["cpu"] == least["cpu"]
+
+
+def test_disk_is_the_volume_less_what_kubelet_keeps() -> None:
+    least, most = allocatable(pool(), catalogue()["g5.xlarge"])
+
+    assert most["ephemeral-storage"] == 17 * GIB
+    assert least["ephemeral-storage"] < most["ephemeral-storage"]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "gib"),
+    [
+        ([], 20),
+        ([("/dev/xvda", 100)], 100),
+        ([("/dev/xvdb", 100)], 20),
+        ([("/dev/xvda", "100")], 100),
+        ([("/dev/xvda", Unknown("${Later}"))], None),
+    ],
+)
+def test_the_root_volume(sizes: list[tuple[str, object]], gib: int | None) -> None:
+    mapped = [{"DeviceName": device, "Ebs": {"VolumeSize": size}} for device, size in sizes]
+
+    assert root_gib(pool(launch={"BlockDeviceMappings": mapped})) == gib
+
+
+def test_bottlerocket_has_its_pods_on_the_second_volume() -> None:
+    mapped = [
+        {"DeviceName": "/dev/xvda", "Ebs": {"VolumeSize": 4}},
+        {"DeviceName": "/dev/xvdb", "Ebs": {"VolumeSize": 80}},
+    ]
+
+    assert root_gib(pool(operating_system="bottlerocket", launch={"BlockDeviceMappings": mapped})) == 80
+
+
+def test_a_group_says_its_size_itself() -> None:
+    assert root_gib(pool(properties={"DiskSize": 50})) == 50
+    assert root_gib(pool(properties={"DiskSize": Unknown("${Later}")})) is None
+
+
+def test_local_disks_hold_pods_where_karpenter_is_told_so() -> None:
+    row = catalogue()["g5.xlarge"]
+
+    assert disk_bytes(pool(kind="karpenter", launch={"instanceStorePolicy": "RAID0"}), row) == 250 * 10**9
+    assert (
+        disk_bytes(pool(kind="karpenter", launch={"amiSelectorTerms": [{"alias": "al2023@latest"}]}), row) == 20 * GIB
+    )
+
+
+def test_kubelet_may_be_told_of_fewer_pods() -> None:
+    row = catalogue()["g5.xlarge"]
+    config = "apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\nspec: {kubelet: {config: {maxPods: 30}}}\n"
+
+    assert max_pods(pool_told(config), row) == 30
+    assert max_pods(pool(), row) == eni_pods(row) == 58
+
+
+def test_kubelet_may_keep_more() -> None:
+    config = (
+        "apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\n"
+        "spec: {kubelet: {config: {kubeReserved: {cpu: 200m, memory: 1Gi}, systemReserved: {cpu: 100m}}}}\n"
+    )
+
+    _, most = allocatable(pool_told(config), catalogue()["g5.xlarge"])
+
+    assert most["cpu"] == 3700
+    assert most["memory"] == (16384 - 1024 - 100) * MIB
+
+
+def test_bottlerocket_spells_it_in_its_own_way() -> None:
+    _, most = allocatable(
+        pool_told("[settings.kubernetes]\nmax-pods = 12\n", operating_system="bottlerocket"), catalogue()["g5.xlarge"]
+    )
+
+    assert most["pods"] == 12

@@ -1,0 +1,65 @@
+"""Quantities as Kubernetes reads them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gpu_constructs.preflight.quantity import GIB, MIB, add, quantity, resources, show
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "amount"),
+    [
+        ("cpu", "100m", 100),
+        ("cpu", "0.5", 500),
+        ("cpu", 2, 2000),
+        ("cpu", 0.1, 100),
+        ("cpu", "1u", 1),
+        ("memory", "1Ki", 1024),
+        ("memory", "1.5Gi", 3 * GIB // 2),
+        ("memory", "1e9", 10**9),
+        ("memory", "1E3", 1000),
+        ("memory", "2E", 2 * 10**18),
+        ("memory", "512Mi", 512 * MIB),
+        ("memory", "100m", 1),
+        ("nvidia.com/gpu", "1", 1),
+        ("nvidia.com/gpu", 0, 0),
+        ("memory", "+5", 5),
+        ("memory", "-5", -5),
+        ("memory", ".5k", 500),
+    ],
+)
+def test_reads_a_quantity(name: str, value: Any, amount: int) -> None:
+    assert quantity(name, value) == amount
+
+
+@pytest.mark.parametrize(
+    "value", [None, True, "", "x", "1 Gi", "1gi", "1KI", "1ee3", "1e1000", "--1", [], {}, float("nan")]
+)
+def test_what_is_no_quantity_is_none(value: Any) -> None:
+    assert quantity("memory", value) is None
+
+
+def test_only_quantities_of_a_mapping_count() -> None:
+    assert resources({"cpu": "1", "memory": "x", "nvidia.com/gpu": None}) == {"cpu": 1000}
+
+
+def test_adds_what_one_part_lacks() -> None:
+    assert add({"cpu": 1}, {"cpu": 2, "memory": 3}) == {"cpu": 3, "memory": 3}
+
+
+@pytest.mark.parametrize(
+    ("name", "amount", "text"),
+    [
+        ("cpu", 3920, "3920m"),
+        ("cpu", 4000, "4"),
+        ("memory", 14162 * MIB, "13.8Gi"),
+        ("memory", GIB, "1Gi"),
+        ("memory", GIB - MIB, "1023Mi"),
+        ("nvidia.com/gpu", 8, "8"),
+    ],
+)
+def test_shows_as_people_write(name: str, amount: int, text: str) -> None:
+    assert show(name, amount) == text
