@@ -10,7 +10,7 @@ from gpu_constructs.preflight.answer import Answer
 from gpu_constructs.preflight.model import Addon, Cluster, DaemonSet, Origin, Pool
 from gpu_constructs.preflight.nodes import reaches
 from gpu_constructs.preflight.references import of_cluster, setting
-from gpu_constructs.preflight.rules.rule import OutOfReach, Problem, Rule
+from gpu_constructs.preflight.rules.rule import Problem, Rule
 from gpu_constructs.preflight.taints import untolerated
 from gpu_constructs.preflight.unknown import dig, known_number, known_text, mappings
 
@@ -218,4 +218,3 @@ RULES = (
         check=_no_agent,
     ),
 )
-OUT_OF_REACH: tuple[OutOfReach, ...] = ()

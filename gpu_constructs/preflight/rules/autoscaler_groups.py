@@ -15,7 +15,7 @@ from gpu_constructs.preflight.gpu_devices import declared
 from gpu_constructs.preflight.model import GPU, Cluster, Pool
 from gpu_constructs.preflight.nodes import gpu_types, nodes_to_be, reaches
 from gpu_constructs.preflight.pools import LABEL_TAG, RESOURCE_TAG, TAINT_TAG, group_tags
-from gpu_constructs.preflight.rules.rule import OutOfReach, Problem, Rule
+from gpu_constructs.preflight.rules.rule import Problem, Rule
 from gpu_constructs.preflight.unknown import Unknown, mapping, mappings
 
 _SOURCE = "kubernetes/autoscaler cluster-autoscaler 1.36.1 cluster-autoscaler/cloudprovider/aws/README.md"
@@ -317,5 +317,3 @@ RULES = (
         check=_both,
     ),
 )
-
-OUT_OF_REACH: tuple[OutOfReach, ...] = ()

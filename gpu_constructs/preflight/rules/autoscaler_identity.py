@@ -11,7 +11,7 @@ from gpu_constructs.preflight.iam import allows, associations, identity, role_of
 from gpu_constructs.preflight.model import Autoscaler, Cluster, Pool
 from gpu_constructs.preflight.nodes import minor
 from gpu_constructs.preflight.routes import is_isolated
-from gpu_constructs.preflight.rules.rule import OutOfReach, Problem, Rule
+from gpu_constructs.preflight.rules.rule import Problem, Rule
 from gpu_constructs.preflight.taints import untolerated
 from gpu_constructs.preflight.unknown import Unknown, known_number, known_text, mapping
 
@@ -249,5 +249,3 @@ RULES = (
         check=_unreachable,
     ),
 )
-
-OUT_OF_REACH: tuple[OutOfReach, ...] = ()

@@ -11,7 +11,7 @@ from gpu_constructs.preflight.images import has_driver, image_of
 from gpu_constructs.preflight.model import Cluster, Pool
 from gpu_constructs.preflight.nodes import minor
 from gpu_constructs.preflight.references import referred, refers
-from gpu_constructs.preflight.rules.rule import OutOfReach, Problem, Rule
+from gpu_constructs.preflight.rules.rule import Problem, Rule
 from gpu_constructs.preflight.unknown import Unknown, dig, is_true, known_number, known_text, mapping, mappings
 
 _NODEADM = "https://awslabs.github.io/amazon-eks-ami/nodeadm/doc/api/"
@@ -251,4 +251,3 @@ RULES = (
         check=_skewed,
     ),
 )
-OUT_OF_REACH: tuple[OutOfReach, ...] = ()

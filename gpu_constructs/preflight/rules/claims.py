@@ -8,7 +8,7 @@ from typing import Any
 from gpu_constructs.hardware.catalogue import catalogue
 from gpu_constructs.preflight.model import Cluster, Object, Workload
 from gpu_constructs.preflight.nodes import gpu_types, minor
-from gpu_constructs.preflight.rules.rule import OutOfReach, Problem, Rule
+from gpu_constructs.preflight.rules.rule import Problem, Rule
 from gpu_constructs.preflight.unknown import dig, known_number, known_text, mapping, mappings
 
 _DRA = "https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocation/"
@@ -128,5 +128,3 @@ RULES = (
         check=_not_served,
     ),
 )
-
-OUT_OF_REACH: tuple[OutOfReach, ...] = ()

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from gpu_constructs.preflight.model import Cluster
-from gpu_constructs.preflight.rules.rule import OutOfReach, Problem, Rule
+from gpu_constructs.preflight.rules.rule import Problem, Rule
 from gpu_constructs.preflight.unknown import dig, known_text
 
 _DEFAULT_RUNTIME = re.compile(r"default_runtime_name\s*=\s*[\"']([\w.-]+)[\"']")
@@ -64,4 +64,3 @@ RULES = (
         check=_no_class,
     ),
 )
-OUT_OF_REACH: tuple[OutOfReach, ...] = ()

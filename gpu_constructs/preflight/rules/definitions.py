@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpu_constructs.preflight.model import Cluster, Object
-from gpu_constructs.preflight.rules.rule import OutOfReach, Problem, Rule
+from gpu_constructs.preflight.rules.rule import Problem, Rule
 from gpu_constructs.preflight.unknown import dig, known_text
 
 # API group, and the charts that bring its definitions.
@@ -99,4 +99,3 @@ RULES = (
         check=_both_topologies,
     ),
 )
-OUT_OF_REACH: tuple[OutOfReach, ...] = ()

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from gpu_constructs.preflight.model import GPU, Cluster, Pool, Workload
 from gpu_constructs.preflight.nodes import gpu_types, nodes_to_be
 from gpu_constructs.preflight.pod_size import pod_requests
-from gpu_constructs.preflight.rules.rule import OutOfReach, Problem, Rule
+from gpu_constructs.preflight.rules.rule import Problem, Rule
 from gpu_constructs.preflight.rules.verdicts import taking
 from gpu_constructs.preflight.unknown import dig, known_text, mappings
 
@@ -105,5 +105,3 @@ RULES = (
         check=_expiring,
     ),
 )
-
-OUT_OF_REACH: tuple[OutOfReach, ...] = ()

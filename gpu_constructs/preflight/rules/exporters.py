@@ -8,7 +8,7 @@ from gpu_constructs.preflight.answer import Answer
 from gpu_constructs.preflight.model import Cluster, DaemonSet, Pool
 from gpu_constructs.preflight.nodes import gpu_types, reaches
 from gpu_constructs.preflight.rules.definitions import is_defined
-from gpu_constructs.preflight.rules.rule import OutOfReach, Problem, Rule
+from gpu_constructs.preflight.rules.rule import Problem, Rule
 from gpu_constructs.preflight.unknown import dig, known_text, mappings
 
 _CHART = "NVIDIA/dcgm-exporter 4.5.3-4.8.2 deployment/values.yaml"
@@ -115,4 +115,3 @@ RULES = (
         check=_no_monitors,
     ),
 )
-OUT_OF_REACH: tuple[OutOfReach, ...] = ()

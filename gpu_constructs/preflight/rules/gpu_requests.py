@@ -8,7 +8,7 @@ from typing import Any
 
 from gpu_constructs.preflight.model import GPU, Cluster, Workload
 from gpu_constructs.preflight.quantity import quantity
-from gpu_constructs.preflight.rules.rule import OutOfReach, Problem, Rule
+from gpu_constructs.preflight.rules.rule import Problem, Rule
 from gpu_constructs.preflight.unknown import Unknown, dig, known_text, mapping
 
 _DEVICES = "https://kubernetes.io/docs/tasks/manage-gpus/scheduling-gpus/"
@@ -149,5 +149,3 @@ RULES = (
         check=_piling,
     ),
 )
-
-OUT_OF_REACH: tuple[OutOfReach, ...] = ()

@@ -8,7 +8,7 @@ from typing import Any
 from gpu_constructs.preflight.answer import Answer
 from gpu_constructs.preflight.model import GPU, Chart, Cluster, Origin
 from gpu_constructs.preflight.nodes import reaches
-from gpu_constructs.preflight.rules.rule import OutOfReach, Problem, Rule
+from gpu_constructs.preflight.rules.rule import Problem, Rule
 from gpu_constructs.preflight.unknown import dig, is_true, known_text, mapping, mappings
 
 _PLUGIN, _OPERATOR, _DRA = "nvidia-device-plugin", "gpu-operator", "dra-driver-nvidia-gpu"
@@ -154,4 +154,3 @@ RULES = (
         check=_typos,
     ),
 )
-OUT_OF_REACH: tuple[OutOfReach, ...] = ()

@@ -8,7 +8,7 @@ from gpu_constructs.preflight.answer import Answer
 from gpu_constructs.preflight.model import Cluster, Object, Workload
 from gpu_constructs.preflight.pod_size import pod_requests
 from gpu_constructs.preflight.quantity import resources
-from gpu_constructs.preflight.rules.rule import OutOfReach, Problem, Rule
+from gpu_constructs.preflight.rules.rule import Problem, Rule
 from gpu_constructs.preflight.rules.verdicts import is_queued
 from gpu_constructs.preflight.scheduling import general_reasons
 from gpu_constructs.preflight.unknown import is_true, known_number, known_text, mapping, mappings
@@ -160,5 +160,3 @@ RULES = (
         check=_quota,
     ),
 )
-
-OUT_OF_REACH: tuple[OutOfReach, ...] = ()

@@ -202,4 +202,3 @@ RULES = (
         check=_ultraserver_image,
     ),
 )
-OUT_OF_REACH = ()

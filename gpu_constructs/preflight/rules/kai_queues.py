@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from gpu_constructs.preflight.model import GPU, Cluster, Object, Workload
 from gpu_constructs.preflight.pod_size import pod_requests
-from gpu_constructs.preflight.rules.rule import OutOfReach, Problem, Rule
+from gpu_constructs.preflight.rules.rule import Problem, Rule
 from gpu_constructs.preflight.unknown import Unknown, dig, is_true, known_text
 
 _SCHEDULER = "kai-scheduler"
@@ -115,4 +115,3 @@ RULES = (
         check=_parts,
     ),
 )
-OUT_OF_REACH: tuple[OutOfReach, ...] = ()

@@ -12,7 +12,7 @@ from gpu_constructs.preflight.model import Chart, Cluster, Pool
 from gpu_constructs.preflight.nodes import minor
 from gpu_constructs.preflight.pools import CAPACITY
 from gpu_constructs.preflight.references import setting
-from gpu_constructs.preflight.rules.rule import OutOfReach, Problem, Rule
+from gpu_constructs.preflight.rules.rule import Problem, Rule
 from gpu_constructs.preflight.unknown import Unknown, dig, is_true, items, mapping
 from gpu_constructs.refusals import did_you_mean
 
@@ -201,5 +201,3 @@ RULES = (
         check=_misnamed,
     ),
 )
-
-OUT_OF_REACH: tuple[OutOfReach, ...] = ()

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from gpu_constructs.preflight.model import Cluster
-from gpu_constructs.preflight.rules.rule import OutOfReach, Problem, Rule
+from gpu_constructs.preflight.rules.rule import Problem, Rule
 from gpu_constructs.preflight.rules.scaling_signals import signals_of_gpus
 from gpu_constructs.preflight.scalers import SCALED_OBJECT, Signal, signals
 from gpu_constructs.preflight.unknown import known_number
@@ -86,4 +86,3 @@ RULES = (
         check=_silence,
     ),
 )
-OUT_OF_REACH: tuple[OutOfReach, ...] = ()

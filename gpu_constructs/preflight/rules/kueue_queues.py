@@ -26,7 +26,7 @@ from gpu_constructs.preflight.nodes import nodes_to_be
 from gpu_constructs.preflight.pod_size import pod_requests
 from gpu_constructs.preflight.quantity import show
 from gpu_constructs.preflight.rules.definitions import is_defined
-from gpu_constructs.preflight.rules.rule import OutOfReach, Problem, Rule
+from gpu_constructs.preflight.rules.rule import Problem, Rule
 from gpu_constructs.preflight.taints import untolerated
 from gpu_constructs.preflight.unknown import items, known_text, mapping, mappings
 
@@ -240,4 +240,3 @@ RULES = (
         check=_shut_out,
     ),
 )
-OUT_OF_REACH: tuple[OutOfReach, ...] = ()

@@ -9,7 +9,7 @@ from gpu_constructs.preflight.answer import Answer
 from gpu_constructs.preflight.images import has_driver, image_of
 from gpu_constructs.preflight.model import Cluster, Pool
 from gpu_constructs.preflight.nodes import gpu_types
-from gpu_constructs.preflight.rules.rule import OutOfReach, Problem, Rule
+from gpu_constructs.preflight.rules.rule import Problem, Rule
 from gpu_constructs.preflight.unknown import Unknown, dig, known_text, mapping, mappings
 
 _AUTOSCALER = (
@@ -178,4 +178,3 @@ RULES = (
         check=_kept_nodes,
     ),
 )
-OUT_OF_REACH: tuple[OutOfReach, ...] = ()

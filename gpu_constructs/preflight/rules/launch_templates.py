@@ -179,4 +179,3 @@ RULES = (
         check=_reserved_tags,
     ),
 )
-OUT_OF_REACH = ()

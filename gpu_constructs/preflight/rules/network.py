@@ -12,7 +12,7 @@ from gpu_constructs.preflight.model import Cluster, Pool
 from gpu_constructs.preflight.nodes import gpu_types
 from gpu_constructs.preflight.references import of_cluster, referred, refers, setting
 from gpu_constructs.preflight.routes import is_isolated, vpcs_of, way_out
-from gpu_constructs.preflight.rules.rule import OutOfReach, Problem, Rule
+from gpu_constructs.preflight.rules.rule import Problem, Rule
 from gpu_constructs.preflight.security_groups import covers_port, groups_of, known_groups, rules
 from gpu_constructs.preflight.unknown import Unknown, dig, is_true, items, known_text, mapping, mappings
 
@@ -290,4 +290,3 @@ RULES = (
         check=_too_few_addresses,
     ),
 )
-OUT_OF_REACH: tuple[OutOfReach, ...] = ()

@@ -150,4 +150,3 @@ RULES = (
         check=_misplaced,
     ),
 )
-OUT_OF_REACH = ()

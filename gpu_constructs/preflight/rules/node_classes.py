@@ -11,7 +11,7 @@ from gpu_constructs.preflight.iam import role_of
 from gpu_constructs.preflight.images import alias_of
 from gpu_constructs.preflight.model import Cluster, Object, Pool
 from gpu_constructs.preflight.references import of_cluster, setting
-from gpu_constructs.preflight.rules.rule import OutOfReach, Problem, Rule
+from gpu_constructs.preflight.rules.rule import Problem, Rule
 from gpu_constructs.preflight.unknown import Unknown, dig, items, known_text, mapping, mappings
 
 _CLASSES = "https://karpenter.sh/docs/concepts/nodeclasses/"
@@ -229,5 +229,3 @@ RULES = (
         check=_interfaces,
     ),
 )
-
-OUT_OF_REACH: tuple[OutOfReach, ...] = ()

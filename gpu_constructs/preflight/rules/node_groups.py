@@ -162,4 +162,3 @@ RULES = (
         check=_idle_override,
     ),
 )
-OUT_OF_REACH = ()

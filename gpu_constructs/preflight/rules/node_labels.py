@@ -75,4 +75,3 @@ RULES = (
         check=_refused_labels,
     ),
 )
-OUT_OF_REACH = ()

@@ -9,7 +9,7 @@ from gpu_constructs.preflight.model import GPU, GPU_TAINT, Cluster, Pool
 from gpu_constructs.preflight.node_selection import selection
 from gpu_constructs.preflight.nodes import gpu_types, minor
 from gpu_constructs.preflight.quantity import MIB, show
-from gpu_constructs.preflight.rules.rule import OutOfReach, Problem, Rule
+from gpu_constructs.preflight.rules.rule import Problem, Rule
 
 # Karpenter counts the memory of a type without what the hypervisor may keep.
 _MEMORY = 0.925
@@ -53,9 +53,9 @@ def _memory(row: InstanceType) -> int:
 
 def _bound_text(pool: Pool, reached: dict[str, int], gpus: int) -> str:
     shown = " and ".join(f"{show(name, pool.limits[name])} {name}" for name in ("cpu", "memory") if name in pool.limits)
-    first, *others = [f"{count} of its {gpus} GPUs as {name}" for name, count in reached.items()]
-    tail = f", and as few as {min(reached.values())} of other types" if others else ""
-    return f"pool {pool.name}: limits {shown} allow {first}{tail}"
+    best, least = max(reached, key=lambda name: reached[name]), min(reached, key=lambda name: reached[name])
+    tail = f", {reached[least]} as {least}" if reached[least] < reached[best] else ""
+    return f"pool {pool.name}: limits {shown} allow {reached[best]} of its {gpus} GPUs as {best}{tail}"
 
 
 def _mixed(cluster: Cluster) -> Iterator[Problem]:
@@ -154,4 +154,3 @@ RULES = (
         check=_old_karpenter,
     ),
 )
-OUT_OF_REACH: tuple[OutOfReach, ...] = ()

@@ -11,7 +11,7 @@ from typing import Any
 
 from gpu_constructs.preflight.model import Cluster, Object
 from gpu_constructs.preflight.nodes import minor
-from gpu_constructs.preflight.rules.rule import OutOfReach, Problem, Rule
+from gpu_constructs.preflight.rules.rule import Problem, Rule
 from gpu_constructs.preflight.unknown import Unknown, dig, items, known_number, known_text, mapping, mappings
 from gpu_constructs.refusals import did_you_mean
 
@@ -213,5 +213,3 @@ RULES = (
         check=_classes,
     ),
 )
-
-OUT_OF_REACH: tuple[OutOfReach, ...] = ()

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from gpu_constructs.preflight.answer import Answer
 from gpu_constructs.preflight.model import Cluster
 from gpu_constructs.preflight.pool_limits import node_limit
-from gpu_constructs.preflight.rules.rule import OutOfReach, Problem, Rule
+from gpu_constructs.preflight.rules.rule import Problem, Rule
 from gpu_constructs.preflight.rules.verdicts import JOBS, gpu_verdicts, no_reasons, only_limited
 from gpu_constructs.preflight.scheduling import PoolVerdict, Verdict
 
@@ -88,5 +88,3 @@ RULES = (
         check=_too_many,
     ),
 )
-
-OUT_OF_REACH: tuple[OutOfReach, ...] = ()

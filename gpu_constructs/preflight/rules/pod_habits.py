@@ -8,7 +8,7 @@ from typing import Any
 
 from gpu_constructs.preflight.model import GPU, Cluster, Workload
 from gpu_constructs.preflight.node_selection import selection
-from gpu_constructs.preflight.rules.rule import OutOfReach, Problem, Rule
+from gpu_constructs.preflight.rules.rule import Problem, Rule
 from gpu_constructs.preflight.unknown import dig, items, known_text, mappings
 
 # Source: torvalds/linux v6.12 include/uapi/linux/capability.h
@@ -164,4 +164,3 @@ RULES = (
         check=_runs_again,
     ),
 )
-OUT_OF_REACH: tuple[OutOfReach, ...] = ()

@@ -8,7 +8,7 @@ from typing import Any
 
 from gpu_constructs.preflight.model import Cluster, Object
 from gpu_constructs.preflight.nodes import minor
-from gpu_constructs.preflight.rules.rule import OutOfReach, Problem, Rule
+from gpu_constructs.preflight.rules.rule import Problem, Rule
 from gpu_constructs.preflight.scalers import (
     HPA,
     SCALED_OBJECT,
@@ -182,4 +182,3 @@ RULES = (
         check=_unserved,
     ),
 )
-OUT_OF_REACH: tuple[OutOfReach, ...] = ()

@@ -8,7 +8,7 @@ from typing import Any
 from gpu_constructs.preflight.model import EFA, Cluster, Object, Pool, Workload
 from gpu_constructs.preflight.pod_size import pod_requests
 from gpu_constructs.preflight.pools import ZONE
-from gpu_constructs.preflight.rules.rule import OutOfReach, Problem, Rule
+from gpu_constructs.preflight.rules.rule import Problem, Rule
 from gpu_constructs.preflight.rules.verdicts import taking
 from gpu_constructs.preflight.unknown import dig, items, mapping, mappings
 
@@ -115,5 +115,3 @@ RULES = (
         check=_fabric,
     ),
 )
-
-OUT_OF_REACH: tuple[OutOfReach, ...] = ()

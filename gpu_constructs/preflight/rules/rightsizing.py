@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpu_constructs.preflight.model import Cluster, Object
-from gpu_constructs.preflight.rules.rule import OutOfReach, Problem, Rule
+from gpu_constructs.preflight.rules.rule import Problem, Rule
 from gpu_constructs.preflight.scalers import HPA, VPA, target_of
 from gpu_constructs.preflight.unknown import dig, items, known_text, mapping, mappings
 
@@ -100,4 +100,3 @@ RULES = (
         check=_restarts,
     ),
 )
-OUT_OF_REACH: tuple[OutOfReach, ...] = ()

@@ -10,7 +10,7 @@ from gpu_constructs.preflight.model import GPU, Cluster, Origin, Workload
 from gpu_constructs.preflight.nodes import NodeToBe, nodes_to_be
 from gpu_constructs.preflight.pod_size import pod_requests
 from gpu_constructs.preflight.rules.exporters import exporters, operator_exports
-from gpu_constructs.preflight.rules.rule import OutOfReach, Problem, Rule
+from gpu_constructs.preflight.rules.rule import Problem, Rule
 from gpu_constructs.preflight.scalers import Signal, adapter_rules, signals, target_of
 from gpu_constructs.preflight.scheduling import Scheduler
 from gpu_constructs.preflight.unknown import dig, known_text, mapping, mappings
@@ -234,4 +234,3 @@ RULES = (
         check=_not_exported,
     ),
 )
-OUT_OF_REACH: tuple[OutOfReach, ...] = ()

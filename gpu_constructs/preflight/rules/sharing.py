@@ -12,7 +12,7 @@ from gpu_constructs.preflight.answer import Answer
 from gpu_constructs.preflight.label_values import LabelValues
 from gpu_constructs.preflight.model import GPU, Cluster, Pool
 from gpu_constructs.preflight.nodes import gpu_types, nodes_to_be, reaches
-from gpu_constructs.preflight.rules.rule import OutOfReach, Problem, Rule
+from gpu_constructs.preflight.rules.rule import Problem, Rule
 from gpu_constructs.preflight.unknown import Unknown, dig, mapping
 
 _MIG = "https://docs.aws.amazon.com/eks/latest/userguide/device-management-nvidia-mig.html"
@@ -176,4 +176,3 @@ RULES = (
         check=_more_shares_than_pods,
     ),
 )
-OUT_OF_REACH: tuple[OutOfReach, ...] = ()

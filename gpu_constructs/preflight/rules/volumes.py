@@ -212,4 +212,3 @@ RULES = (
         check=_slow_pull,
     ),
 )
-OUT_OF_REACH = ()
