@@ -7,28 +7,31 @@ https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/intrinsic
 from __future__ import annotations
 
 import base64
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from gpu_constructs.preflight.documents import UnusableInput, refuse_endless
-from gpu_constructs.preflight.unknown import Unknown, dig, is_true, items, known_number, mapping
+from gpu_constructs.preflight.unknown import Unknown, dig, items, known_number, mapping
+from gpu_constructs.preflight.values import (
+    MAX_STEPS,
+    MAX_TEXT,
+    Work,
+    characters,
+    compact,
+    equal,
+    is_partly_unknown,
+    scalar,
+    typed,
+)
 
 _NO_VALUE = object()
 _SUB = re.compile(r"\$\{(!?)([^}$]*)\}")
 # CloudFormation replaces it at deployment.
 # Source: https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/dynamic-references.html (2026-08)
 _DYNAMIC = "{{resolve:"
-# A text that intrinsics put together; CloudFormation takes templates of 1 MiB.
-MAX_TEXT = 1024**2
-# Of all templates of an input together: values that are visited, and characters that are put together.
-MAX_STEPS = 10_000_000
-MAX_CHARACTERS = 128 * 1024**2
 _REGION_PARTITIONS = {"cn-": "aws-cn", "us-gov-": "aws-us-gov", "us-iso-": "aws-iso", "us-isob-": "aws-iso-b"}
-# A parameter of such a type holds the name of something; the value is looked up at deployment.
-_LOOKED_UP = ("AWS::SSM::Parameter::Value",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,37 +61,6 @@ class Resource:
     def ref(self) -> Unknown:
         """Return what ``Ref`` of it resolves to."""
         return Unknown(f"${{{self.key}}}")
-
-
-@dataclass(slots=True)
-class Work:
-    """What resolving may still cost: outputs of outputs and texts of texts double what they hold."""
-
-    steps: int = MAX_STEPS
-    characters: int = MAX_CHARACTERS
-    too_large: int = 0
-
-    def step(self, file: str, count: int = 1) -> None:
-        """Count values that are visited.
-
-        Raises:
-            UnusableInput: They are too many.
-        """
-        self.steps -= count
-        if self.steps < 0:
-            raise UnusableInput(f"{file}: intrinsics must resolve in {MAX_STEPS:,} steps, got more")
-
-    def write(self, characters: int) -> bool:
-        """Count characters that are put together; ``False`` when they are too many."""
-        if characters > min(MAX_TEXT, self.characters):
-            return False
-        self.characters -= characters
-        return True
-
-    def give_up(self) -> Unknown:
-        """Return a value that is too large to be told, and equal to no other."""
-        self.too_large += 1
-        return Unknown(f"${{value {self.too_large} that is too large}}")
 
 
 @dataclass(slots=True)
@@ -238,16 +210,16 @@ class Template:
 
     def _json(self, value: Any) -> str | None:
         """Return a value as JSON, or ``None`` when that is too long."""
-        if _characters(value) > MAX_TEXT:
+        if characters(value) > MAX_TEXT:
             return None
-        text = _compact(value)
+        text = compact(value)
         return text if self.work.write(len(text)) else None
 
     def _text(self, parts: list[Any]) -> str | Unknown | None:
         """Return the parts as one text, which is not known when a part is not."""
         if any(each is None or each is _NO_VALUE or isinstance(each, (dict, list)) for each in parts):
             return None
-        texts = [each.expression if isinstance(each, Unknown) else _scalar(each) for each in parts]
+        texts = [each.expression if isinstance(each, Unknown) else scalar(each) for each in parts]
         self.work.step(self.file, len(texts))
         if not self.work.write(sum(map(len, texts))):
             return self.work.give_up()
@@ -286,7 +258,7 @@ class Template:
             value = parameter.get("Default") if isinstance(kind, str) else None
         if value is None:
             return Unknown(f"${{{self.name}/{name}}}")
-        return _typed(kind, value)
+        return typed(kind, value)
 
     def _get_att(self, argument: Any) -> Any:
         parts = argument.split(".", 1) if isinstance(argument, str) else argument
@@ -374,7 +346,7 @@ class Template:
     def _to_json(self, argument: Any) -> Any:
         value = self.resolve(argument)
         text = self._text([self._json(value)])
-        return Unknown(text) if isinstance(text, str) and _is_partly_unknown(value) else text
+        return Unknown(text) if isinstance(text, str) and is_partly_unknown(value) else text
 
     def _length(self, argument: Any) -> Any:
         values = self._resolve(argument)
@@ -393,7 +365,7 @@ class Template:
         if name == "Condition":
             return self._condition(argument) if isinstance(argument, str) else None
         if name == "Fn::Equals":
-            return _equal(self._resolve(argument))
+            return equal(self._resolve(argument))
         parts = [self._holds(each) for each in items(argument)]
         if name == "Fn::Not" and len(parts) == 1:
             return None if parts[0] is None else not parts[0]
@@ -409,59 +381,8 @@ def partition(region: str) -> str:
     return next((name for prefix, name in _REGION_PARTITIONS.items() if region.startswith(prefix)), "aws")
 
 
-def _equal(pair: Any) -> bool | None:
-    if not isinstance(pair, list) or len(pair) != 2:
-        return None
-    left, right = pair
-    if isinstance(left, Unknown) or isinstance(right, Unknown):
-        return True if left == right else None
-    if isinstance(left, (dict, list)) or isinstance(right, (dict, list)):
-        return None
-    return _scalar(left) == _scalar(right)
-
-
-def _scalar(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _typed(kind: Any, value: Any) -> Any:
-    """Return the value of a parameter of a type, given as CloudFormation takes it."""
-    if not isinstance(kind, str) or not isinstance(value, (str, int, float)):
-        return value
-    if kind.startswith(_LOOKED_UP):
-        return Unknown(f"{{{{resolve:ssm:{value}}}}}")
-    if kind == "CommaDelimitedList" or kind.startswith("List<"):
-        return [each.strip() for each in str(value).split(",")]
-    return value
-
-
-def _is_partly_unknown(value: Any) -> bool:
-    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return isinstance(value, Unknown) or any(map(_is_partly_unknown, parts))
-
-
-def _characters(value: Any) -> int:
-    """Return how many characters a value has; values inside count each time."""
-    if isinstance(value, Unknown):
-        return len(value.expression)
-    if isinstance(value, dict):
-        return sum(len(key) + _characters(each) for key, each in value.items())
-    if isinstance(value, list):
-        return sum(map(_characters, value))
-    return len(value) if isinstance(value, str) else 1
-
-
-def _compact(value: Any) -> str:
-    return json.dumps(value, default=str, separators=(",", ":"), sort_keys=True)
-
-
 def is_template(content: Any) -> bool:
     """Whether a document is a CloudFormation template."""
     resources = mapping(content).get("Resources")
     typed = (isinstance(each, dict) and isinstance(each.get("Type"), str) for each in mapping(resources).values())
     return isinstance(resources, dict) and any(typed)
-
-
-def enabled(properties: Mapping[str, Any], *path: str) -> bool:
-    """Whether a switch deep in some properties is on."""
-    return is_true(dig(properties, *path))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gpu_constructs.preflight.cloudformation import Resource, Template, Work, is_template
+from gpu_constructs.preflight.cloudformation import Resource, Template, is_template
 from gpu_constructs.preflight.documents import (
     MAX_DEPTH,
     MAX_TOTAL_NODES,
@@ -21,6 +21,7 @@ from gpu_constructs.preflight.documents import (
 from gpu_constructs.preflight.embedded import parse_embedded
 from gpu_constructs.preflight.model import Chart, Object, Origin
 from gpu_constructs.preflight.unknown import Unknown, dig, known_text, mapping, mappings
+from gpu_constructs.preflight.values import Work
 
 # The same in aws_eks and aws_eks_v2 of the CDK.
 _MANIFEST = "Custom::AWSCDK-EKS-KubernetesResource"
@@ -269,7 +270,7 @@ def _asset(template: Template, stack: Mapping[str, Any], found: _Found) -> Any:
     while template.parent is not None:
         template = template.parent
     file = Path(f"{template.file.removesuffix('.template.json')}.assets.json")
-    listed = next((each.content for each in found.read(str(file))), {}) if file.is_file() else {}
+    listed: Any = next((each.content for each in found.read(str(file))), None) if file.is_file() else None
     return dig(listed, "files", address.group(1), "source", "path")
 
 

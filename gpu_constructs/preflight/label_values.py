@@ -24,12 +24,14 @@ class LabelValues:
     Attributes:
         values: The values, or with ``all_but`` those it cannot take.
         all_but: The label takes any value but ``values``.
-        may_be_absent: The node may also come without the label.
+        may_be_absent: The node may also come without the label, as whoever launches it picks.
+        unsure: Whether nodes come with the label is not known, and nobody picks.
     """
 
     values: frozenset[str] = frozenset()
     all_but: bool = False
     may_be_absent: bool = False
+    unsure: bool = False
 
     @property
     def only(self) -> str | None:
@@ -78,10 +80,14 @@ class Requirement:
         if isinstance(value, Unknown):
             return _met_by_unknown(self.operator)
         if value is None or value.may_be_absent:
-            absent = yes_if(self.operator in ("NotIn", "DoesNotExist"))
+            absent = self._met_by_none()
             if value is None or absent is Answer.YES:
                 return absent
-        return yes_if(self._met_by_one_of(value))
+        present = yes_if(self._met_by_one_of(value))
+        return Answer.UNKNOWN if value.unsure and present is not self._met_by_none() else present
+
+    def _met_by_none(self) -> Answer:
+        return yes_if(self.operator in ("NotIn", "DoesNotExist"))
 
     def _met_by_one_of(self, value: LabelValues) -> bool:
         if self.operator == "Exists":

@@ -202,9 +202,7 @@ def _booted_labels(pool: Pool, row: InstanceType | None, cluster: Cluster) -> di
     if row is None or pool.operating_system != "al2023" or has_driver(pool) is not Answer.YES:
         return {}
     if cluster.version is None:
-        return (
-            {} if GPU_PRESENT in pool.labels else {GPU_PRESENT: LabelValues(frozenset(("true",)), may_be_absent=True)}
-        )
+        return {} if GPU_PRESENT in pool.labels else {GPU_PRESENT: LabelValues(frozenset(("true",)), unsure=True)}
     return {GPU_PRESENT: exactly("true")} if minor(cluster.version) >= _LABELLED_FROM else {}
 
 

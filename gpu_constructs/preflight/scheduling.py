@@ -332,8 +332,10 @@ def _counted(wanted: Demand, pool: Pool, taking: list[NodeToBe], reasons: list[R
     types = tuple(node.instance_type for node in taking if node.instance_type)
     if binding and wanted.workload.takes_turns and not binding.startswith("no node"):
         return PoolVerdict(pool, worst(reasons), tuple(reasons), types, per_node or None, nodes, binding, tuple(taking))
+    # Of a type that is not known nobody can say how many pods fit.
+    short = Answer.NO if all(node.row for node in taking) else Answer.UNKNOWN
     if binding and (wanted.workload.together or binding.startswith("no node")):
-        reasons = [*reasons, Reason(Answer.NO, "limit", f"{binding}; raise it")]
+        reasons = [*reasons, Reason(short, "limit", f"{binding}; raise it")]
     elif binding:
-        reasons = [*reasons, Reason(Answer.NO, "limit", f"{binding}, so some replicas stay Pending; raise it")]
+        reasons = [*reasons, Reason(short, "limit", f"{binding}, so some replicas stay Pending; raise it")]
     return PoolVerdict(pool, worst(reasons), tuple(reasons), types, per_node or None, nodes, binding, tuple(taking))

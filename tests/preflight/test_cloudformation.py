@@ -174,8 +174,8 @@ def test_conditions(expression: Any, holds: bool | None) -> None:
 
 def test_short_tags_are_the_long_names() -> None:
     text = (
-        "a: !Ref B\nb: !GetAtt C.D\nc: !Sub '${E}'\nd: !Join ['-', [f, !Ref G]]\ne: !Condition H\nf: !If [I, !Ref J, k]\n"
-        "g: !GetAtt [L, M]\nh: !Base64 {Ref: N}\n"
+        "a: !Ref B\nb: !GetAtt C.D\nc: !Sub '${E}'\nd: !Join ['-', [f, !Ref G]]\ne: !Condition H\n"
+        "f: !If [I, !Ref J, k]\ng: !GetAtt [L, M]\nh: !Base64 {Ref: N}\n"
     )
 
     [document] = parse("a.yaml", text)

@@ -12,6 +12,7 @@ from gpu_constructs.preflight.unknown import Unknown
 
 YES, NO, UNKNOWN = Answer.YES, Answer.NO, Answer.UNKNOWN
 NOT_A = LabelValues(frozenset(("a",)), all_but=True, may_be_absent=True)
+PERHAPS_A = LabelValues(frozenset(("a",)), unsure=True)
 LATER = Unknown("${Later}")
 
 
@@ -45,6 +46,10 @@ LATER = Unknown("${Later}")
         (NOT_A, "In", ("b",), YES),
         (NOT_A, "DoesNotExist", (), YES),
         (NOT_A, "Exists", (), YES),
+        (PERHAPS_A, "In", ("a",), UNKNOWN),
+        (PERHAPS_A, "In", ("b",), NO),
+        (PERHAPS_A, "NotIn", ("b",), YES),
+        (PERHAPS_A, "Exists", (), UNKNOWN),
         (LATER, "In", ("a",), UNKNOWN),
         (LATER, "NotIn", ("a",), UNKNOWN),
         (LATER, "Exists", (), YES),

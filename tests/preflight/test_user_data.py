@@ -1,0 +1,124 @@
+"""What nodes are told at boot."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import pytest
+
+from gpu_constructs.preflight.device_sharing import bottlerocket_offer, plugin_offer
+from gpu_constructs.preflight.unknown import Unknown
+from gpu_constructs.preflight.user_data import NONE, read_user_data
+
+CONFIG = "apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\nspec:\n  kubelet:\n    flags: [--node-labels=a=b]\n"
+MIME = (
+    'MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary="x"\n\n'
+    f"--x\nContent-Type: application/node.eks.aws\n\n{CONFIG}\n"
+    "--x\nContent-Type: application/node.eks.aws\n\n"
+    "apiVersion: node.eks.aws/v1alpha1\nspec: {kubelet: {config: {maxPods: 9}}}\n"
+    '--x\nContent-Type: text/x-shellscript; charset="us-ascii"\n\n#!/bin/sh\necho hi\n--x--\n'
+)
+
+
+def test_parts_of_one_message_are_merged() -> None:
+    found = read_user_data(MIME, encoded=False)
+
+    assert found.format == "nodeadm"
+    assert found.kubelet_flags == ("--node-labels=a=b",)
+    assert found.kubelet_config == {"maxPods": 9}
+    assert [each.strip() for each in found.scripts] == ["#!/bin/sh\necho hi"]
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        (CONFIG, "nodeadm"),
+        ("#!/bin/sh\n", "script"),
+        ("[settings.kubernetes]\nmax-pods = 3\n", "toml"),
+        ("this is nothing", "unknown"),
+        ("Content-Type: text/plain\n\nhi", "unknown"),
+    ],
+)
+def test_formats(text: str, kind: str) -> None:
+    encoded = base64.b64encode(text.encode()).decode()
+
+    assert read_user_data(text, encoded=False).format == kind
+    assert read_user_data(encoded).format == kind
+    assert read_user_data({"Fn::Base64": text}).format == kind
+
+
+@pytest.mark.parametrize("value", [None, ""])
+def test_none(value: Any) -> None:
+    assert read_user_data(value) is NONE
+
+
+def test_what_is_not_known_is_no_problem() -> None:
+    found = read_user_data(Unknown("${Later}"))
+
+    assert (found.format, found.text, found.problem) == ("unknown", None, None)
+
+
+def test_what_is_no_base64_is_a_problem() -> None:
+    assert read_user_data("not base64!").problem == "is not base64"
+
+
+def test_parts_that_are_not_known_leave_the_rest_readable() -> None:
+    text = Unknown("[settings.kubernetes]\ncluster-name = '${S/Cluster}'\nmax-pods = 3\n")
+
+    found = read_user_data({"Fn::Base64": text})
+
+    assert found.settings["kubernetes"] == {"cluster-name": "${S/Cluster}", "max-pods": 3}
+
+
+@pytest.mark.parametrize(
+    ("config", "multiples", "alone"),
+    [
+        (None, {"nvidia.com/gpu": 1}, False),
+        (
+            {"sharing": {"timeSlicing": {"resources": [{"name": "nvidia.com/gpu", "replicas": 4}]}}},
+            {"nvidia.com/gpu": 4},
+            False,
+        ),
+        (
+            {
+                "sharing": {
+                    "timeSlicing": {"renameByDefault": True, "resources": [{"name": "nvidia.com/gpu", "replicas": 4}]}
+                }
+            },
+            {"nvidia.com/gpu.shared": 4},
+            False,
+        ),
+        ({"sharing": {"mps": {"resources": [{"name": "nvidia.com/gpu", "replicas": 2}]}}}, {"nvidia.com/gpu": 2}, True),
+    ],
+)
+def test_what_a_plugin_offers(config: Any, multiples: Any, alone: bool) -> None:
+    offer = plugin_offer(config)
+
+    assert (dict(offer.multiples), offer.alone, offer.known) == (multiples, alone, True)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        Unknown("${Later}"),
+        {"flags": {"migStrategy": "single"}},
+        {"flags": {"migStrategy": Unknown("${Later}")}},
+        {"sharing": {"timeSlicing": {"resources": [{"name": "nvidia.com/gpu", "replicas": Unknown("${Later}")}]}}},
+    ],
+)
+def test_what_a_plugin_offers_may_not_be_known(config: Any) -> None:
+    assert not plugin_offer(config).known
+
+
+def test_bottlerocket_renames_shares_unless_told_otherwise() -> None:
+    sharing = {"device-sharing-strategy": "time-slicing", "time-slicing": {"replicas": 3}}
+
+    offer = bottlerocket_offer({"kubelet-device-plugins": {"nvidia": sharing}}, "g6")
+
+    assert offer is not None
+    assert dict(offer.multiples) == {"nvidia.com/gpu.shared": 3}
+
+
+def test_bottlerocket_offers_nothing_where_its_plugin_is_off() -> None:
+    assert bottlerocket_offer({"kubelet-device-plugins": {"nvidia": {"enabled": False}}}, "g6") is None
