@@ -353,7 +353,8 @@ def test_efa_plugin_by_labels_of_ones_own() -> None:
 
     specs = daemon_sets_of_chart("aws-efa-k8s-device-plugin", "v0.5.30", values)
 
-    assert specs is not None and specs[0].exact
+    assert specs is not None
+    assert specs[0].exact
     first, last = (each["matchExpressions"] for each in specs[0].node_affinity)
     assert first == [{"key": "a", "operator": "In", "values": ["yes"]}]
     assert [each["key"] for each in last] == ["b", "eks.amazonaws.com/compute-type"]

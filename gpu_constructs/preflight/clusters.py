@@ -23,7 +23,7 @@ _NOT_OWNERS = ("enabled", "node-template")
 UNNAMED = "(cluster)"
 # Every rule looks at every resource for each cluster, and at every pool for each pod.
 MAX_CLUSTERS = 500
-MAX_PAIRS = 2_000_000
+MAX_PAIRS = 5_000_000
 
 
 def clusters(given: Input) -> tuple[Cluster, ...]:

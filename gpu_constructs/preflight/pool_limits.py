@@ -4,22 +4,41 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from gpu_constructs.preflight.answer import Answer
 from gpu_constructs.preflight.demand import Demand
 from gpu_constructs.preflight.model import GPU, Pool
 from gpu_constructs.preflight.nodes import NodeToBe
 from gpu_constructs.preflight.quantity import MIB, show
 
 
-def pods_per_node(wanted: Demand, node: NodeToBe) -> int:
-    """Return how many such pods a fresh node takes."""
+def pods_per_node(wanted: Demand, node: NodeToBe, *, at_most: bool = False) -> int:
+    """Return how many such pods a fresh node takes for sure, or at most."""
     if wanted.ports or wanted.topology.one_per_node:
         return 1
+    have = node.most if at_most else node.least
     counts = [
-        node.most.get(name, 0) // asked
+        have[name] // asked
         for name, asked in wanted.requests.items()
-        if asked > 0 and name not in node.unsaid and name in node.most
+        if asked > 0 and name not in node.unsaid and name in have
     ]
     return max(min(counts, default=1), 1)
+
+
+def has_room(wanted: Demand, pool: Pool, node: NodeToBe) -> Answer:
+    """Say whether the limits of a pool leave room for all replicas on nodes of one type."""
+    replicas, limit = wanted.workload.replicas, node_limit(pool, node)
+    if replicas is None or limit is None:
+        return Answer.YES
+    if nodes_needed(replicas, pods_per_node(wanted, node)) <= limit:
+        return Answer.YES
+    # Of a type that is not known nobody can say how many pods fit.
+    fits = nodes_needed(replicas, pods_per_node(wanted, node, at_most=True)) <= limit
+    return Answer.UNKNOWN if fits or node.row is None else Answer.NO
+
+
+def nodes_needed(replicas: int, per_node: int) -> int:
+    """Return how many nodes so many pods need."""
+    return -(-replicas // per_node)
 
 
 def node_limit(pool: Pool, node: NodeToBe) -> int | None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gpu_constructs.preflight.answer import Answer
+from gpu_constructs.preflight.answer import Answer, all_of, any_of
 from gpu_constructs.preflight.demand import Demand, demand
 from gpu_constructs.preflight.fitting import (
     ANYWHERE,
@@ -24,7 +24,7 @@ from gpu_constructs.preflight.fitting import (
 )
 from gpu_constructs.preflight.model import Cluster, Pool, Workload
 from gpu_constructs.preflight.nodes import NodeToBe, minor, nodes_to_be
-from gpu_constructs.preflight.pool_limits import binding_limit, pods_per_node
+from gpu_constructs.preflight.pool_limits import binding_limit, has_room, nodes_needed, pods_per_node
 from gpu_constructs.preflight.pools import desired_nodes
 from gpu_constructs.preflight.reason import Reason, worst
 from gpu_constructs.preflight.unclear import left_open
@@ -325,17 +325,15 @@ def _claims(pool: Pool, cluster: Cluster) -> list[Reason]:
 
 
 def _counted(wanted: Demand, pool: Pool, taking: list[NodeToBe], reasons: list[Reason]) -> PoolVerdict:
-    per_node = min(pods_per_node(wanted, node) for node in taking)
+    per_node = min([pods_per_node(wanted, node) for node in taking])
     replicas = wanted.workload.replicas
-    nodes = None if replicas is None or per_node == 0 else -(-replicas // per_node)
-    binding = binding_limit(pool, taking, nodes) if nodes else None
+    nodes = None if replicas is None else nodes_needed(replicas, per_node)
+    room = [has_room(wanted, pool, node) for node in taking]
+    # EC2 chooses among the types of a group, Karpenter takes one that fits.
+    enough = all_of(room) if pool.is_group else any_of(room)
+    binding = binding_limit(pool, taking, nodes) if nodes and enough is not Answer.YES else None
     types = tuple(node.instance_type for node in taking if node.instance_type)
-    if binding and wanted.workload.takes_turns and not binding.startswith("no node"):
-        return PoolVerdict(pool, worst(reasons), tuple(reasons), types, per_node or None, nodes, binding, tuple(taking))
-    # Of a type that is not known nobody can say how many pods fit.
-    short = Answer.NO if all(node.row for node in taking) else Answer.UNKNOWN
-    if binding and (wanted.workload.together or binding.startswith("no node")):
-        reasons = [*reasons, Reason(short, "limit", f"{binding}; raise it")]
-    elif binding:
-        reasons = [*reasons, Reason(short, "limit", f"{binding}, so some replicas stay Pending; raise it")]
-    return PoolVerdict(pool, worst(reasons), tuple(reasons), types, per_node or None, nodes, binding, tuple(taking))
+    if binding and not (wanted.workload.takes_turns and not binding.startswith("no node")):
+        some = "" if wanted.workload.together or binding.startswith("no node") else ", so some replicas stay Pending"
+        reasons = [*reasons, Reason(enough, "limit", f"{binding}{some}; raise it")]
+    return PoolVerdict(pool, worst(reasons), tuple(reasons), types, per_node, nodes, binding, tuple(taking))
