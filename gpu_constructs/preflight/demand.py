@@ -7,7 +7,7 @@ from functools import cached_property
 
 from gpu_constructs.preflight.model import Cluster, Workload
 from gpu_constructs.preflight.node_selection import Selection, selection
-from gpu_constructs.preflight.pod_size import has_unknown_requests, host_ports, pod_requests
+from gpu_constructs.preflight.pod_size import has_unknown_ports, has_unknown_requests, host_ports, pod_requests
 from gpu_constructs.preflight.quantity import Resources
 from gpu_constructs.preflight.topology import Topology, topology
 
@@ -55,6 +55,11 @@ class Demand:
     def requests_key(self) -> tuple[object, ...]:
         """What tells its requests from others."""
         return (*self.requests.items(), self.uncertain)
+
+    @cached_property
+    def ports_open(self) -> bool:
+        """Whether a host port is known at deployment only."""
+        return has_unknown_ports(self.workload.pod)
 
     @cached_property
     def uncertain(self) -> bool:

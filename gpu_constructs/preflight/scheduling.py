@@ -27,7 +27,7 @@ from gpu_constructs.preflight.nodes import NodeToBe, minor, nodes_to_be
 from gpu_constructs.preflight.pool_limits import binding_limit, has_room, nodes_needed, pods_per_node
 from gpu_constructs.preflight.pools import desired_nodes
 from gpu_constructs.preflight.reason import Reason, worst
-from gpu_constructs.preflight.unclear import left_open
+from gpu_constructs.preflight.unclear import Openings, left_open, openings
 from gpu_constructs.preflight.unknown import items, known_text, mappings
 
 _DEFAULT_SCHEDULER = "default-scheduler"
@@ -146,18 +146,24 @@ class _Memory:
 
 @dataclass(frozen=True, slots=True)
 class _Candidate:
-    """A pool, its nodes-to-be, whether some run, and what holds of it for every pod, or for every one with claims."""
+    """A pool, its nodes-to-be, whether some run, what of it is open, and what is against it for every pod."""
 
     pool: Pool
     nodes: tuple[NodeToBe, ...]
     running: bool
+    openings: Openings
     autoscaled: list[Reason]
     claims: list[Reason]
 
 
 def _candidate(pool: Pool, cluster: Cluster) -> _Candidate:
     return _Candidate(
-        pool, nodes_to_be(pool, cluster), _is_running(pool, cluster), _autoscaled(pool, cluster), _claims(pool, cluster)
+        pool,
+        nodes_to_be(pool, cluster),
+        _is_running(pool, cluster),
+        openings(pool),
+        _autoscaled(pool, cluster),
+        _claims(pool, cluster),
     )
 
 
@@ -272,7 +278,7 @@ def _judge(wanted: Demand, candidate: _Candidate, memory: _Memory) -> PoolVerdic
             *candidate.autoscaled,
             *(candidate.claims if items(wanted.workload.pod.get("resourceClaims")) else ()),
         ]
-    reasons = left_open(wanted, pool, reasons)
+    reasons = left_open(wanted, pool, candidate.openings, reasons)
     answer = worst(reasons)
     if answer is Answer.NO:
         return PoolVerdict(pool, answer, tuple(reasons))
