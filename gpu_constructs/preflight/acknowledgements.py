@@ -23,6 +23,7 @@ from gpu_constructs.refusals import did_you_mean
 METADATA = "gpu-constructs"
 # Prefix of an object's annotation: gpu-constructs.io/acknowledge.GPU010: reason.
 ANNOTATION = "gpu-constructs.io/acknowledge."
+_KEYS = ("id", "reason", "path")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +55,11 @@ def acknowledgements(documents: Iterable[Document]) -> tuple[Acknowledgement, ..
 
 
 def _line(file: str, line: Any) -> Acknowledgement:
+    for key in mapping(line):
+        # A misspelt path would accept the rule everywhere.
+        if key not in _KEYS:
+            hint = did_you_mean(str(key), _KEYS)
+            raise UnusableInput(f"{file}: acknowledgements: keys must be {', '.join(_KEYS)}, got {key!r}{hint}")
     rule, reason = known_text(mapping(line).get("id")), known_text(mapping(line).get("reason"))
     if rule not in rules():
         hint = did_you_mean(rule or "", rules())

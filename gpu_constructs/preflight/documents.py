@@ -29,6 +29,8 @@ _SUFFIXES = (".yaml", ".yml", ".json", ".template")
 # Of an assembly, files that are neither template nor manifest and may be large.
 _NOT_INPUT = ("tree.json", "manifest.json", "validation-report.json", "package.json", "package-lock.json")
 STDIN = "-"
+# Stands for the content of a chart's template, which is no YAML until helm has rendered it.
+NOT_RENDERED = "a template of a chart; run helm template first, and judge what it prints"
 
 
 class UnusableInput(ValueError):
@@ -265,7 +267,7 @@ def _quietly(file: Path) -> list[Document]:
     """Read a file of a folder; what is plainly no input, such as a chart's template, is left out."""
     text = _text(file)
     if "{{" in text and file.parent.name == "templates":
-        return []
+        return [Document(str(file), NOT_RENDERED)]
     return list(parse(str(file), text))
 
 

@@ -170,14 +170,19 @@ def _short(name: str, asked: int, node: NodeToBe) -> Reason:
     return Reason(Answer.NO, "resource", f"asks for {wanted} {name}, {kind} has {most} for pods", 2)
 
 
+_WHOLE_OR_SHARED = ("nvidia.com/gpu",)
+
+
 def _other_device(name: str, asked: int, node: NodeToBe) -> Reason:
     others = sorted(each for each in node.most if each.startswith("nvidia.com/") and node.most[each] > 0)
     if others:
         offered = ", ".join(others)
-        return Reason(Answer.NO, "resource", f"{name} is offered as {offered}; ask for that", 1)
+        if name.startswith(_WHOLE_OR_SHARED):
+            return Reason(Answer.NO, "resource", f"{name} is offered as {offered}; ask for that", 1)
+        return Reason(Answer.NO, "resource", f"asks for {asked} {name}, the node offers {offered}", 3)
     if node.row is None:
         return Reason(
-            Answer.NO, "resource", f"asks for {asked} {name}, {node.instance_type or 'the node'} has no GPU", 5
+            Answer.NO, "resource", f"asks for {asked} {name}, {node.instance_type or 'the node'} has no GPU", 20
         )
     return Reason(Answer.NO, "resource", f"nothing advertises {name} on its nodes; install a device plugin", 2)
 

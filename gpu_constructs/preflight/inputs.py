@@ -12,6 +12,7 @@ from gpu_constructs.preflight.cloudformation import Resource, Template, is_templ
 from gpu_constructs.preflight.documents import (
     MAX_DEPTH,
     MAX_TOTAL_NODES,
+    NOT_RENDERED,
     STDIN,
     Document,
     UnusableInput,
@@ -28,6 +29,7 @@ _MANIFEST = "Custom::AWSCDK-EKS-KubernetesResource"
 _CHART = "Custom::AWSCDK-EKS-HelmChart"
 # What an acknowledgement file is told by.
 ACKNOWLEDGEMENTS = "acknowledgements"
+_MISSPELT = ("acknowledgements", "acknowledgments", "acknowledgement", "acknowledge")
 # Far more than an account may have stacks of; each may be read many times.
 MAX_TEMPLATES = 1_000
 # Key of a construct's metadata, and how CDK prefixes our rules there.
@@ -64,6 +66,7 @@ class _Found:
     objects: list[Object] = field(default_factory=list)
     acknowledgements: list[Document] = field(default_factory=list)
     accepted: dict[str, dict[str, str]] = field(default_factory=dict)
+    skipped: list[tuple[Origin, str]] = field(default_factory=list)
     size: int = 0
     stack: str | None = None
 
@@ -284,6 +287,9 @@ def _files_around(template: Template) -> list[str]:
 
 def _sort(document: Document, found: _Found, *, named: bool) -> None:
     content = document.content
+    if content == NOT_RENDERED:
+        found.skipped.append((Origin(document.file, document.file), NOT_RENDERED))
+        return
     if is_template(content):
         _add_template(Template(document.file, found.stack or _stack_name(document.file), content), found)
         return
@@ -292,6 +298,8 @@ def _sort(document: Document, found: _Found, *, named: bool) -> None:
         return
     objects = list(_objects(content, document.file, None, None))
     found.objects += objects
+    if isinstance(content, dict) and (wrong := next((each for each in content if each in _MISSPELT), None)):
+        raise UnusableInput(f"{document.file}: acknowledgements must be a list under 'acknowledgements', got {wrong!r}")
     if named and not objects:
         raise UnusableInput(
             f"{document.file}: must be a CloudFormation template or Kubernetes objects, got {type(content).__name__}"
@@ -327,7 +335,7 @@ def _input(found: _Found, parameters: Mapping[str, str]) -> Input:
         template.connect(exports)
     resources = {each.key: each for template in found.templates for each in template.resources()}
     objects, charts = list(found.objects), []
-    problems = [each for template in found.templates for each in _unexpanded(template)]
+    problems = [*found.skipped, *(each for template in found.templates for each in _unexpanded(template))]
     for resource in resources.values():
         if resource.type == _MANIFEST:
             content = parse_embedded(resource.file, resource.properties.get("Manifest"))

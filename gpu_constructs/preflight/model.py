@@ -312,6 +312,25 @@ class Workload:
         return named or bool(items(self.pod.get("resourceClaims")))
 
 
+# Kinds by which software, rather than a workload, is installed.
+_INSTALLING = (
+    "ClusterPolicy",
+    "ClusterRole",
+    "CustomResourceDefinition",
+    "DaemonSet",
+    "DeviceClass",
+    "EC2NodeClass",
+    "NodeClass",
+    "NodePool",
+)
+
+
+def _is_software(each: Object) -> bool:
+    """Whether an object shows that the input says what runs in the cluster: a lone workload beside it does not."""
+    installed = each.kind in _INSTALLING or each.namespace == "kube-system"
+    return installed or each.origin.resource is not None
+
+
 @dataclass(frozen=True)
 class Cluster:
     """One cluster and everything that the input says of it.
@@ -354,7 +373,7 @@ class Cluster:
     @property
     def sees_software(self) -> bool:
         """Whether what runs in the cluster is in the input, so that what is not there does not run."""
-        return self.whole and not self.opaque and bool(self.objects or self.charts)
+        return self.whole and not self.opaque and (bool(self.charts) or any(map(_is_software, self.objects)))
 
     @cached_property
     def gpu_pools(self) -> tuple[Pool, ...]:

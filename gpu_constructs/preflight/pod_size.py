@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from gpu_constructs.preflight.quantity import add, resources
+from gpu_constructs.preflight.quantity import add, quantity, resources
 from gpu_constructs.preflight.unknown import Unknown, dig, known_number, known_text, mapping, mappings
 
 
@@ -36,6 +36,41 @@ def pod_requests(pod: Mapping[str, Any]) -> dict[str, int]:
     # A request of the whole pod goes before the sum of its containers.
     whole = resources(dig(dict(pod), "resources", "limits")) | resources(dig(dict(pod), "resources", "requests"))
     return add({**total, **whole}, resources(pod.get("overhead")), {"pods": 1})
+
+
+def invalid_requests(pod: Mapping[str, Any]) -> list[str]:
+    """Return why the API server would refuse what the containers of a pod ask for.
+
+    Source: kubernetes/kubernetes v1.36.1 pkg/apis/core/validation/validation.go
+    """
+    found = []
+    if not isinstance(pod.get("containers"), (list, Unknown)):
+        found.append("spec.containers is no list")
+    for container in (*mappings(pod.get("containers")), *mappings(pod.get("initContainers"))):
+        asked = {part: mapping(dig(container, "resources", part)) for part in ("limits", "requests")}
+        for part, amounts in asked.items():
+            found += [f"{part} {name}: {why}" for name, value in amounts.items() if (why := _invalid(name, value))]
+        for name in asked["requests"].keys() & asked["limits"].keys():
+            pair = [quantity(name, asked[part][name]) for part in ("requests", "limits")]
+            if _is_extended(name) and None not in pair and pair[0] != pair[1]:
+                found.append(f"{name} is requested {pair[0]} times and limited to {pair[1]}; they must be equal")
+    return found
+
+
+def _is_extended(name: str) -> bool:
+    return "/" in name and not name.startswith("kubernetes.io/")
+
+
+def _invalid(name: str, value: Any) -> str | None:
+    if not isinstance(value, (str, int, float)) or isinstance(value, bool):
+        return None if isinstance(value, Unknown) else f"{value!r} is no quantity"
+    amount = quantity(name, value)
+    if amount is None:
+        return f"{value!r} is no quantity"
+    if amount < 0:
+        return f"{value!r} is below 0"
+    whole = quantity("cpu", value)
+    return f"{value!r} is no whole number" if _is_extended(name) and whole is not None and whole % 1000 else None
 
 
 def has_unknown_requests(pod: Mapping[str, Any]) -> bool:

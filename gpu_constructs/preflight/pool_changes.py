@@ -83,7 +83,7 @@ def _change(key: _Key, before: Pool | None, after: Pool | None) -> PoolChange | 
     if before is None:
         return PoolChange(key[0], pool.name, pool.kind, "added", _summary(pool))
     if after is None:
-        return PoolChange(key[0], pool.name, pool.kind, "removed", _summary(pool))
+        return PoolChange(key[0], pool.name, pool.kind, "removed", (*_summary(pool), "its nodes are drained"))
     replacing = [name for name in _REPLACING.get(pool.kind, ()) if _differs(name, before, after)]
     details = [*_differences(before, after, replacing), *_launch_differences(before, after)]
     if not details:
@@ -118,9 +118,25 @@ def _differences(before: Pool, after: Pool, replacing: list[str]) -> list[str]:
     found = []
     for name in names:
         if _differs(name, before, after):
-            moved = f"{name}: {_show(before.properties.get(name))} -> {_show(after.properties.get(name))}"
-            found.append(f"{moved} ({_consequence(name, after, replacing)})")
+            moved = _moved(name, before.properties.get(name), after.properties.get(name))
+            found += [f"{each} ({_consequence(name, after, replacing)})" for each in moved]
     return found
+
+
+def _moved(name: str, before: Any, after: Any) -> list[str]:
+    """Return what differs, one line a key where both are mappings of scalars."""
+    if _is_flat(before) and _is_flat(after):
+        keys = dict.fromkeys((*before, *after))
+        return [
+            f"{name} {key}: {_show(before.get(key))} -> {_show(after.get(key))}"
+            for key in keys
+            if _plain(before.get(key)) != _plain(after.get(key))
+        ]
+    return [f"{name}: {_show(before)} -> {_show(after)}"]
+
+
+def _is_flat(value: Any) -> bool:
+    return isinstance(value, dict) and all(isinstance(each, (str, int, Unknown)) for each in value.values())
 
 
 def _consequence(name: str, pool: Pool, replacing: list[str]) -> str:
@@ -161,7 +177,7 @@ _SHOWN = 60
 def _show(value: Any) -> str:
     if value is None:
         return "none"
-    if isinstance(value, dict) and all(isinstance(each, (str, int, Unknown)) for each in value.values()):
+    if _is_flat(value):
         text = ", ".join(f"{key} {each}" for key, each in value.items())
     elif isinstance(value, list):
         text = ", ".join(str(_plain(each)) for each in value)

@@ -77,7 +77,9 @@ class Review:
     @property
     def fails(self) -> bool:
         """Whether the change leaves an error that nobody accepts, or makes a pod Pending."""
-        pending = any(each.after is Answer.NO for each in self.fates)
+        every = (*self.new, *self.standing)
+        accepted = {each.problem.message.partition(":")[0] for each in every if each.acknowledged is not None}
+        pending = any(each.after is Answer.NO and each.workload not in accepted for each in self.fates)
         return pending or any(each.counts for each in (*self.new, *self.standing))
 
 

@@ -24,6 +24,7 @@ from gpu_constructs.preflight.fitting import (
 )
 from gpu_constructs.preflight.model import Cluster, Pool, Workload
 from gpu_constructs.preflight.nodes import NodeToBe, minor, nodes_to_be
+from gpu_constructs.preflight.pod_size import invalid_requests
 from gpu_constructs.preflight.pool_limits import binding_limit, has_room, nodes_needed, pods_per_node
 from gpu_constructs.preflight.pools import desired_nodes
 from gpu_constructs.preflight.reason import Reason, worst
@@ -246,7 +247,10 @@ def _overall(pools: Sequence[PoolVerdict], held: Sequence[Reason], cluster: Clus
 
 def general_reasons(pod: Mapping[str, Any], cluster: Cluster) -> tuple[Reason, ...]:
     """Return what holds a pod back wherever it would run."""
-    found = []
+    found = [Reason(Answer.NO, "refused", f"the API server refuses it: {each}") for each in invalid_requests(pod)]
+    if not cluster.pools and not cluster.whole:
+        text = "no pool is in the input; name the assembly, the template or the NodePools too"
+        found.append(Reason(Answer.UNKNOWN, "pool", text))
     if gates := mappings(pod.get("schedulingGates")):
         names = ", ".join(str(each.get("name")) for each in gates)
         found.append(Reason(Answer.UNKNOWN, "gate", f"waits until scheduling gate {names} is removed"))
@@ -281,7 +285,8 @@ def _judge(wanted: Demand, candidate: _Candidate, memory: _Memory) -> PoolVerdic
     reasons = left_open(wanted, pool, candidate.openings, reasons)
     answer = worst(reasons)
     if answer is Answer.NO:
-        return PoolVerdict(pool, answer, tuple(reasons))
+        # What is not known matters no more.
+        return PoolVerdict(pool, answer, tuple(each for each in reasons if each.answer is Answer.NO))
     return _counted(wanted, pool, taking or [nodes[0]], reasons)
 
 

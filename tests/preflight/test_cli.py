@@ -355,3 +355,63 @@ def test_two_files_are_two_versions_of_one_stack(tmp_path: Path) -> None:
 
     assert [each["change"] for each in view["pools"]] == ["replaced"]
     assert "GPU001" in {each["id"] for each in view["fixed"]}
+
+
+TEMPLATE = """
+Resources:
+  Cluster: {Type: 'AWS::EKS::Cluster', Properties: {Name: theirs, Version: '1.36'}}
+  Nodes:
+    Type: AWS::EKS::Nodegroup
+    Properties:
+      ClusterName: !Ref Cluster
+      AmiType: AL2023_x86_64_NVIDIA
+      InstanceTypes: [g6.xlarge]
+      ScalingConfig: {MinSize: 1, MaxSize: 2}
+      Subnets: [subnet-0123456789abcdef0]
+"""
+GPU_POD = """
+apiVersion: v1
+kind: Pod
+metadata: {name: train}
+spec: {containers: [{name: main, image: 'train:1', resources: {limits: {nvidia.com/gpu: AMOUNT}}}]}
+"""
+
+
+def test_a_workload_beside_a_template_does_not_tell_what_runs_in_the_cluster(tmp_path: Path) -> None:
+    (tmp_path / "template.yaml").write_text(TEMPLATE)
+    (tmp_path / "pod.yaml").write_text(GPU_POD.replace("AMOUNT", "1"))
+
+    done = Done("explain", "-f", str(tmp_path / "pod.yaml"), str(tmp_path / "template.yaml"), "--format", "json")
+
+    assert done.code == 0
+    assert done.json["clusters"][0]["workloads"][0]["answer"] == "unknown"
+
+
+@pytest.mark.parametrize("amount", ["0.5", "one", "-1"])
+def test_a_pod_that_the_api_server_refuses_does_not_run(tmp_path: Path, amount: str) -> None:
+    (tmp_path / "pod.yaml").write_text(GPU_POD.replace("AMOUNT", amount))
+
+    done = Done("explain", "-f", str(tmp_path / "pod.yaml"), PASSING)
+
+    assert done.code == 1
+    assert "the API server refuses it" in done.out
+
+
+def test_templates_of_charts_are_told_of_and_not_judged(tmp_path: Path) -> None:
+    (tmp_path / "templates").mkdir()
+    (tmp_path / "templates" / "job.yaml").write_text("kind: {{ .Values.kind }}")
+    (tmp_path / "pod.yaml").write_text(GPU_POD.replace("AMOUNT", "1"))
+
+    done = Done("check", str(tmp_path), "--strict")
+
+    assert done.code == 1
+    assert "helm template" in done.out
+
+
+def test_a_misspelt_key_of_an_acknowledgement_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "accepted.yaml").write_text("acknowledgements: [{id: GPU010, reason: ours, paht: 'Job x'}]")
+
+    done = Done("check", FAILING, str(tmp_path / "accepted.yaml"))
+
+    assert done.code == 2
+    assert "did you mean 'path'?" in done.err

@@ -17,6 +17,10 @@ _SHOWN = 3
 def _never(cluster: Cluster) -> Iterator[Problem]:
     for verdict in gpu_verdicts(cluster):
         pools = verdict.pools
+        refused = [each.text for each in verdict.reasons if each.kind == "refused"]
+        if refused:
+            yield Problem(verdict.workload.origin, f"{verdict.workload.name}: {refused[0]}")
+            continue
         if not _none_takes(verdict, cluster) or any(only_limited(each) for each in pools):
             continue
         yield Problem(verdict.workload.origin, f"{verdict.workload.name}: {_why(pools)}", unknown=not cluster.whole)
