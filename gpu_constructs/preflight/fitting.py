@@ -189,7 +189,8 @@ def _other_device(name: str, asked: int, node: NodeToBe) -> Reason:
 
 def _ports(wanted: Demand, node: NodeToBe) -> list[Reason]:
     if not ports_clash(wanted.ports, node.ports):
-        return []
+        unsure = wanted.ports and (node.ports_open or ports_clash(wanted.ports, node.unsure_ports))
+        return [Reason(Answer.UNKNOWN, "port", "asks for a host port that a DaemonSet may have")] if unsure else []
     return [Reason(Answer.NO, "port", "asks for a host port that a DaemonSet has on every node")]
 
 

@@ -25,7 +25,7 @@ from gpu_constructs.preflight.instance_labels import autoscaler_labels, kubelet_
 from gpu_constructs.preflight.label_values import Labels, LabelValues, exactly
 from gpu_constructs.preflight.model import Cluster, DaemonSet, Object, Pool, Taint
 from gpu_constructs.preflight.node_size import allocatable
-from gpu_constructs.preflight.pod_size import host_ports, pod_requests
+from gpu_constructs.preflight.pod_size import has_unknown_ports, has_unknown_requests, host_ports, pod_requests
 from gpu_constructs.preflight.pools import CAPACITY, TYPE, ZONE
 from gpu_constructs.preflight.quantity import MIB
 from gpu_constructs.preflight.unknown import Unknown
@@ -34,6 +34,7 @@ HUGE_PAGES = "hugepages-2Mi"
 # What AL2023's EFA driver sets aside, of 2 MiB each.
 # Source: https://docs.aws.amazon.com/eks/latest/userguide/node-efa.html (2026-08)
 _EFA_HUGE_PAGES = 5128 * 2 * MIB
+_SHARED_BY_ALL = ("cpu", "memory", "ephemeral-storage")
 GPU_PRESENT = "nvidia.com/gpu.present"
 # nodeadm labels nodes with a GPU itself from this minor on.
 # Source: awslabs/amazon-eks-ami v20260724 nodeadm/internal/kubelet/config.go
@@ -85,6 +86,8 @@ class NodeToBe:
         believed_taints: Taints that the autoscaler expects of it.
         believed: What the autoscaler expects it to have for pods, beside what DaemonSets take.
         ports: Host ports that DaemonSets take.
+        unsure_ports: Host ports that DaemonSets take which may not run there.
+        ports_open: Whether a DaemonSet takes a host port that is not known.
         device_managers: Names of what advertises its GPUs.
     """
 
@@ -100,6 +103,8 @@ class NodeToBe:
     believed_taints: tuple[Taint, ...] = ()
     believed: Mapping[str, int] = field(default_factory=dict)
     ports: frozenset[tuple[str, str, int]] = frozenset()
+    unsure_ports: frozenset[tuple[str, str, int]] = frozenset()
+    ports_open: bool = False
     device_managers: tuple[str, ...] = ()
 
 
@@ -155,6 +160,9 @@ def _node(pool: Pool, name: str | None, cluster: Cluster, overlays: list[Object]
         most = _without(most, each)
     for each in possible:
         least = _without(least, each)
+    if any(has_unknown_requests(each.pod) for each, answer in running if answer is not Answer.NO):
+        # What a DaemonSet takes is not known, so neither is what it leaves.
+        least = {key: 0 if key in _SHARED_BY_ALL else amount for key, amount in least.items()}
     believed, believed_labels, believed_taints = belief(pool, row, given, overlays)
     for each in certain:
         believed = _without(believed, each)
@@ -170,9 +178,15 @@ def _node(pool: Pool, name: str | None, cluster: Cluster, overlays: list[Object]
         believed_labels=believed_labels,
         believed_taints=believed_taints,
         believed=believed,
-        ports=frozenset(port for each, answer in running if answer is Answer.YES for port in host_ports(each.pod)),
+        ports=_ports(running, Answer.YES),
+        unsure_ports=_ports(running, Answer.UNKNOWN),
+        ports_open=any(has_unknown_ports(each.pod) for each, answer in running if answer is not Answer.NO),
         device_managers=devices.names,
     )
+
+
+def _ports(running: Reached, wanted: Answer) -> frozenset[tuple[str, str, int]]:
+    return frozenset(port for each, answer in running if answer is wanted for port in host_ports(each.pod))
 
 
 def _without(have: Mapping[str, int], taken: Mapping[str, int]) -> dict[str, int]:

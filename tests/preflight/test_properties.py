@@ -323,16 +323,12 @@ def test_a_value_that_is_not_known_is_never_guessed(seed: int) -> None:
 
 
 _STRUCTURE = ("Type", "kind", "apiVersion", "name", "Name", "ClusterName")
-# Of a DaemonSet, a host port or a request that is not known is taken for none.
-_NOT_YET = ("hostPort", "requests")
 
 
 def _literals(value: Any, *path: Any) -> Iterator[tuple[Any, ...]]:
     """Yield the place of every literal, apart from names and what tells one kind of thing from another."""
     pairs = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, each in pairs:
-        if key in _NOT_YET:
-            continue
         if isinstance(each, (str, int)) and key not in _STRUCTURE and "Ref" not in path and key != "Ref":
             yield ("resources" if isinstance(path[0] if path else key, str) else "objects", *path, key)
         else:
