@@ -5,10 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from gpu_constructs.preflight.answer import Answer
 from gpu_constructs.preflight.model import Cluster, Workload
 from gpu_constructs.preflight.node_selection import Selection, selection
-from gpu_constructs.preflight.pod_size import has_unknown_ports, has_unknown_requests, host_ports, pod_requests
+from gpu_constructs.preflight.pod_size import (
+    has_unknown_ports,
+    has_unknown_requests,
+    host_ports,
+    invalid_requests,
+    pod_requests,
+)
 from gpu_constructs.preflight.quantity import Resources
+from gpu_constructs.preflight.reason import Reason
 from gpu_constructs.preflight.topology import Topology, topology
 
 
@@ -52,9 +60,20 @@ class Demand:
         return repr(self.workload.pod.get("tolerations"))
 
     @cached_property
-    def requests_key(self) -> tuple[object, ...]:
-        """What tells its requests from others."""
-        return (*self.requests.items(), self.uncertain)
+    def requests_key(self) -> str:
+        """What tells its requests from others; a text, because it keeps its hash."""
+        return repr((*self.requests.items(), self.uncertain))
+
+    @cached_property
+    def anywhere(self) -> bool:
+        """Whether it may run wherever a node takes it."""
+        return self.topology == Topology()
+
+    @cached_property
+    def refusals(self) -> list[Reason]:
+        """Why the API server would refuse the pod."""
+        why = invalid_requests(self.workload.pod)
+        return [Reason(Answer.NO, "refused", f"the API server refuses it: {each}") for each in why]
 
     @cached_property
     def ports_open(self) -> bool:

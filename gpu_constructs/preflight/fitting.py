@@ -17,7 +17,6 @@ from gpu_constructs.preflight.pod_size import ports_clash
 from gpu_constructs.preflight.quantity import distinct, show
 from gpu_constructs.preflight.reason import Reason, worst
 from gpu_constructs.preflight.taints import untolerated
-from gpu_constructs.preflight.topology import Topology
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +84,6 @@ def by_topology(wanted: Demand, node: NodeToBe, pool: Pool) -> Part:
     return tuple(Reason(answer, "topology", text) for answer, text in problems), ()
 
 
-ANYWHERE = Topology()
 _PARTS = (by_taints, by_labels, by_resources, by_ports, by_topology)
 
 

@@ -12,7 +12,6 @@ from typing import Any
 from gpu_constructs.preflight.answer import Answer, all_of, any_of
 from gpu_constructs.preflight.demand import Demand, demand
 from gpu_constructs.preflight.fitting import (
-    ANYWHERE,
     Fit,
     Part,
     autoscaler_of,
@@ -24,7 +23,6 @@ from gpu_constructs.preflight.fitting import (
 )
 from gpu_constructs.preflight.model import Cluster, Pool, Workload
 from gpu_constructs.preflight.nodes import NodeToBe, minor, nodes_to_be
-from gpu_constructs.preflight.pod_size import invalid_requests
 from gpu_constructs.preflight.pool_limits import binding_limit, has_room, nodes_needed, pods_per_node
 from gpu_constructs.preflight.pools import desired_nodes
 from gpu_constructs.preflight.reason import Reason, worst
@@ -111,7 +109,7 @@ class _Memory:
         reasons = parts[0][0] + parts[1][0] + parts[2][0]
         if wanted.ports:
             reasons += by_ports(wanted, node, pool)[0]
-        if wanted.topology != ANYWHERE:
+        if not wanted.anywhere:
             reasons += by_topology(wanted, node, pool)[0]
         return Fit(node, reasons, parts[0][1] + parts[1][1] + parts[2][1])
 
@@ -191,7 +189,7 @@ class Scheduler:
             judged = [_judge(wanted, each, self._memory) for each in self._pools]
             self._seen[key] = wanted, tuple(sorted(judged, key=lambda each: each.distance))
         wanted, pools = self._seen[key]
-        held = general_reasons(workload.pod, self.cluster)
+        held = (*wanted.refusals, *general_reasons(workload.pod, self.cluster))
         return Verdict(workload, _overall(pools, held, self.cluster), pools, held, wanted)
 
 
@@ -247,7 +245,7 @@ def _overall(pools: Sequence[PoolVerdict], held: Sequence[Reason], cluster: Clus
 
 def general_reasons(pod: Mapping[str, Any], cluster: Cluster) -> tuple[Reason, ...]:
     """Return what holds a pod back wherever it would run."""
-    found = [Reason(Answer.NO, "refused", f"the API server refuses it: {each}") for each in invalid_requests(pod)]
+    found = []
     if not cluster.pools and not cluster.whole:
         text = "no pool is in the input; name the assembly, the template or the NodePools too"
         found.append(Reason(Answer.UNKNOWN, "pool", text))
