@@ -59,6 +59,19 @@ class PoolVerdict:
     binding: str | None = None
     nodes_taking: tuple[NodeToBe, ...] = ()
 
+    def of(self, pool: Pool) -> PoolVerdict:
+        """Return the same verdict on another pool."""
+        return PoolVerdict(
+            pool,
+            self.answer,
+            self.reasons,
+            self.instance_types,
+            self.per_node,
+            self.nodes,
+            self.binding,
+            self.nodes_taking,
+        )
+
     @property
     def distance(self) -> tuple[int, int]:
         """How near the pool comes: what it fails by, weighed."""
@@ -112,6 +125,16 @@ class _Memory:
         if not wanted.anywhere:
             reasons += by_topology(wanted, node, pool)[0]
         return Fit(node, reasons, parts[0][1] + parts[1][1] + parts[2][1])
+
+    def signature(self, candidate: _Candidate) -> tuple[int, list[dict[str, int]]]:
+        """Return what tells a pool from others, its labels apart, and the labels of each of its nodes."""
+        pool, profiles = candidate.pool, [self._profile(node, candidate.pool) for node in candidate.nodes]
+        static = (
+            *((taints, resources) for taints, resources, _ in profiles),
+            (pool.kind, pool.min_nodes, pool.max_nodes, frozenset(pool.limits.items())),
+            (candidate.running, candidate.openings, tuple(candidate.autoscaled), tuple(candidate.claims)),
+        )
+        return self._id(static), [labels for _, _, labels in profiles]
 
     def _part(
         self, part: Callable[[Demand, NodeToBe, Pool], Part], key: object, wanted: Demand, node: NodeToBe, pool: Pool
@@ -179,6 +202,7 @@ class Scheduler:
         self.cluster = cluster
         self._pools = [_candidate(pool, cluster) for pool in cluster.pools]
         self._memory = _Memory()
+        self._signatures = [self._memory.signature(each) for each in self._pools]
         self._seen: dict[str, tuple[Demand, tuple[PoolVerdict, ...]]] = {}
 
     def verdict(self, workload: Workload) -> Verdict:
@@ -186,11 +210,25 @@ class Scheduler:
         key = _shape(workload)
         if key not in self._seen:
             wanted = demand(workload, self.cluster)
-            judged = [_judge(wanted, each, self._memory) for each in self._pools]
+            judged = self._judged(wanted)
             self._seen[key] = wanted, tuple(sorted(judged, key=lambda each: each.distance))
         wanted, pools = self._seen[key]
         held = (*wanted.refusals, *general_reasons(workload.pod, self.cluster))
         return Verdict(workload, _overall(pools, held, self.cluster), pools, held, wanted)
+
+    def _judged(self, wanted: Demand) -> list[PoolVerdict]:
+        """Judge every pool; of those that differ in nothing the pod asks for, one."""
+        if wanted.ports or not wanted.anywhere:
+            return [_judge(wanted, each, self._memory) for each in self._pools]
+        judged: list[PoolVerdict] = []
+        known: dict[tuple[object, ...], PoolVerdict] = {}
+        for candidate, (signature, labels) in zip(self._pools, self._signatures, strict=True):
+            key = (signature, *[each.get(name) for each in labels for name in wanted.keys])
+            like = known.get(key)
+            if like is None:
+                like = known[key] = _judge(wanted, candidate, self._memory)
+            judged.append(like if like.pool is candidate.pool else like.of(candidate.pool))
+        return judged
 
 
 def _shape(workload: Workload) -> str:
