@@ -95,11 +95,6 @@ class KnownDaemonSet:
         """What its containers ask for together by default."""
         return total([each.requests for each in self.containers])
 
-    @property
-    def enabled_by_default(self) -> bool:
-        """Whether it is there when no value is set."""
-        return all(each.default == each.on for each in self.switches)
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class KnownSoftware:
