@@ -10,10 +10,10 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from gpu_constructs.preflight.clusters import clusters
-from gpu_constructs.preflight.explain import explain
-from gpu_constructs.preflight.inputs import Input
-from gpu_constructs.preflight.model import Object, Origin
+from gpu_constructs.preflight.cluster.clusters import clusters
+from gpu_constructs.preflight.judging.explain import explain
+from gpu_constructs.preflight.reading.inputs import Input
+from gpu_constructs.preflight.reading.objects import Object, Origin
 
 TYPES = ("g6.xlarge", "g6.12xlarge", "g5.2xlarge", "g6e.48xlarge", "p5.48xlarge", "g4dn.xlarge")
 ORIGIN = Origin("benchmark", "benchmark")

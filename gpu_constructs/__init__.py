@@ -20,27 +20,27 @@ if TYPE_CHECKING:
     from gpu_constructs.cluster.network import gpu_vpc
     from gpu_constructs.cluster.private_endpoints import PrivateEndpoints
     from gpu_constructs.cluster.system_nodes import SystemNodes
+    from gpu_constructs.cluster.volume_key import grant_volume_key
     from gpu_constructs.devices.device_plugin import DevicePlugin
     from gpu_constructs.devices.dra_driver import DraDriver
     from gpu_constructs.devices.efa_device_plugin import EfaDevicePlugin
     from gpu_constructs.devices.gpu_operator import GpuOperator
     from gpu_constructs.devices.shared_gpu_claim import SharedGpuClaim
-    from gpu_constructs.hardware.catalogue import InstanceType, catalogue, instance_type
-    from gpu_constructs.hardware.search import find_instance_types
+    from gpu_constructs.facts.hardware.catalogue import InstanceType, catalogue, instance_type
+    from gpu_constructs.facts.hardware.search import find_instance_types
     from gpu_constructs.metrics.dcgm_exporter import DcgmExporter
-    from gpu_constructs.metrics.gpu_horizontal_autoscaler import GpuHorizontalAutoscaler
-    from gpu_constructs.metrics.keda import Keda
     from gpu_constructs.metrics.managed_prometheus import ManagedPrometheus
-    from gpu_constructs.metrics.prometheus_adapter import PrometheusAdapter
     from gpu_constructs.metrics.prometheus_stack import PrometheusStack
-    from gpu_constructs.metrics.rightsizing import CpuMemoryRightsizing, VerticalPodAutoscaler
-    from gpu_constructs.metrics.signals import Demand, GpuMemory, GpuUtilization, SqsQueue
     from gpu_constructs.nodes.bootstrap import Bootstrap
     from gpu_constructs.nodes.managed_node_group import ManagedNodeGroup
     from gpu_constructs.nodes.node_termination_handler import NodeTerminationHandler
     from gpu_constructs.nodes.self_managed_node_group import SelfManagedNodeGroup
-    from gpu_constructs.nodes.volume_key import grant_volume_key
     from gpu_constructs.nodes.zonal_node_groups import ZonalNodeGroups
+    from gpu_constructs.pod_scaling.gpu_horizontal_autoscaler import GpuHorizontalAutoscaler
+    from gpu_constructs.pod_scaling.keda import Keda
+    from gpu_constructs.pod_scaling.prometheus_adapter import PrometheusAdapter
+    from gpu_constructs.pod_scaling.rightsizing import CpuMemoryRightsizing, VerticalPodAutoscaler
+    from gpu_constructs.pod_scaling.signals import Demand, GpuMemory, GpuUtilization, SqsQueue
     from gpu_constructs.pools.capacity import Capacity, CapacityBlock, OnDemand, Reservation, Spot
     from gpu_constructs.pools.custom_image import CustomImage
     from gpu_constructs.pools.disk import Disk
@@ -154,10 +154,10 @@ _MODULES = {
     "Capacity": "pools.capacity",
     "CapacityBlock": "pools.capacity",
     "ClusterAutoscaler": "autoscaling.cluster_autoscaler",
-    "CpuMemoryRightsizing": "metrics.rightsizing",
+    "CpuMemoryRightsizing": "pod_scaling.rightsizing",
     "CustomImage": "pools.custom_image",
     "DcgmExporter": "metrics.dcgm_exporter",
-    "Demand": "metrics.signals",
+    "Demand": "pod_scaling.signals",
     "DevicePlugin": "devices.device_plugin",
     "Disk": "pools.disk",
     "Disruption": "pools.disruption",
@@ -169,22 +169,22 @@ _MODULES = {
     "GpuClaim": "pools.gpu_claim",
     "GpuCluster": "cluster.gpu_cluster",
     "GpuDeployment": "workloads.gpu_deployment",
-    "GpuHorizontalAutoscaler": "metrics.gpu_horizontal_autoscaler",
+    "GpuHorizontalAutoscaler": "pod_scaling.gpu_horizontal_autoscaler",
     "GpuJob": "workloads.gpu_job",
-    "GpuMemory": "metrics.signals",
+    "GpuMemory": "pod_scaling.signals",
     "GpuOperator": "devices.gpu_operator",
     "GpuPod": "workloads.gpu_pod",
     "GpuQueues": "queueing.gpu_queues",
     "GpuSmokeTest": "workloads.smoke_test",
-    "GpuUtilization": "metrics.signals",
-    "InstanceType": "hardware.catalogue",
+    "GpuUtilization": "pod_scaling.signals",
+    "InstanceType": "facts.hardware.catalogue",
     "JobSets": "queueing.operators",
     "KaiQueue": "workloads.kai_queue",
     "KaiQueues": "queueing.kai",
     "KaiScheduler": "queueing.kai",
     "Karpenter": "autoscaling.karpenter",
     "KarpenterNodePool": "autoscaling.karpenter_node_pool",
-    "Keda": "metrics.keda",
+    "Keda": "pod_scaling.keda",
     "KubeRay": "queueing.operators",
     "Kubelet": "pools.kubelet",
     "Kueue": "queueing.kueue",
@@ -201,7 +201,7 @@ _MODULES = {
     "OnDemand": "pools.capacity",
     "Pool": "pools.pool",
     "PrivateEndpoints": "cluster.private_endpoints",
-    "PrometheusAdapter": "metrics.prometheus_adapter",
+    "PrometheusAdapter": "pod_scaling.prometheus_adapter",
     "PrometheusStack": "metrics.prometheus_stack",
     "RepairOverride": "pools.node_repair",
     "Reservation": "pools.capacity",
@@ -210,19 +210,19 @@ _MODULES = {
     "SharedGpuClaim": "devices.shared_gpu_claim",
     "Sharing": "pools.sharing",
     "Spot": "pools.capacity",
-    "SqsQueue": "metrics.signals",
+    "SqsQueue": "pod_scaling.signals",
     "SystemNodes": "cluster.system_nodes",
     "Taint": "pools.taint",
     "TeamQueue": "queueing.team_queue",
     "TimeSlicing": "pools.sharing",
-    "VerticalPodAutoscaler": "metrics.rightsizing",
+    "VerticalPodAutoscaler": "pod_scaling.rightsizing",
     "ZonalNodeGroups": "nodes.zonal_node_groups",
-    "catalogue": "hardware.catalogue",
+    "catalogue": "facts.hardware.catalogue",
     "check_gpus": "synth_check",
-    "find_instance_types": "hardware.search",
+    "find_instance_types": "facts.hardware.search",
     "gpu_vpc": "cluster.network",
-    "grant_volume_key": "nodes.volume_key",
-    "instance_type": "hardware.catalogue",
+    "grant_volume_key": "cluster.volume_key",
+    "instance_type": "facts.hardware.catalogue",
 }
 
 

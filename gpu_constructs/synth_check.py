@@ -15,9 +15,9 @@ import jsii
 from aws_cdk import Validations
 
 from gpu_constructs._version import __version__
-from gpu_constructs.preflight.check import check
-from gpu_constructs.preflight.documents import UnusableInput
-from gpu_constructs.preflight.inputs import Stack, read_stacks
+from gpu_constructs.preflight.judging.check import check
+from gpu_constructs.preflight.reading.documents import UnusableInput
+from gpu_constructs.preflight.reading.inputs import Stack, read_stacks
 from gpu_constructs.preflight.rules import rules
 from gpu_constructs.preflight.rules.rule import Finding
 

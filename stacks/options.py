@@ -8,13 +8,13 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, get_args
 
 from gpu_constructs.cluster.system_nodes import SystemNodes
+from gpu_constructs.facts.versions import DEFAULT_KUBERNETES, KUBERNETES
 from gpu_constructs.pools.capacity import CAPACITIES, Capacity
 from gpu_constructs.pools.disk import Disk
 from gpu_constructs.pools.kubernetes_names import refuse_unless_object_name
 from gpu_constructs.pools.node_shape import NodeShape
 from gpu_constructs.pools.operating_system import OperatingSystem
 from gpu_constructs.refusals import did_you_mean, refuse_unless_one_of, refuse_unless_whole_number, words
-from gpu_constructs.versions import DEFAULT_KUBERNETES, KUBERNETES
 
 Autoscaler = Literal["cluster-autoscaler", "karpenter"]
 

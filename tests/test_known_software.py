@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from gpu_constructs import versions
-from gpu_constructs.known_software import (
+from gpu_constructs.facts.software import (
     ADDONS,
     CHARTS,
     DaemonSetSpec,
@@ -22,7 +22,7 @@ from gpu_constructs.known_software import (
     daemon_sets_of_addon,
     daemon_sets_of_chart,
 )
-from gpu_constructs.known_software.quantities import total
+from gpu_constructs.facts.software.quantities import total
 
 GPU_TOLERATION = {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
 TEAM = {"key": "team", "operator": "Equal", "value": "a", "effect": "NoSchedule"}
@@ -344,7 +344,7 @@ def at(values: Any, paths: str) -> Any:
 
 
 def test_it_loads_no_aws_library() -> None:
-    code = "import sys, gpu_constructs.known_software; sys.exit(bool({'jsii', 'aws_cdk', 'yaml'} & set(sys.modules)))"
+    code = "import sys, gpu_constructs.facts.software; sys.exit(bool({'jsii', 'aws_cdk', 'yaml'} & set(sys.modules)))"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 

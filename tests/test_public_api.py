@@ -79,7 +79,11 @@ def test_every_field_of_a_value_is_documented(name: str) -> None:
 
 def test_the_console_script_says_what_it_is() -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "gpu_constructs.cli", "--version"], cwd=ROOT, check=True, capture_output=True, text=True
+        [sys.executable, "-m", "gpu_constructs", "--version"],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+        text=True,
     )
 
     assert done.stdout.strip() == gpu_constructs.__version__

@@ -12,8 +12,8 @@ from aws_cdk import aws_eks_v2 as eks
 from constructs import Construct
 
 from gpu_constructs import check_gpus
-from gpu_constructs.preflight.check import check
-from gpu_constructs.preflight.inputs import read_input
+from gpu_constructs.preflight.judging.check import check
+from gpu_constructs.preflight.reading.inputs import read_input
 
 
 class Nodes(Construct):

@@ -14,7 +14,7 @@ from typing import Any
 
 import catalogue_facts as facts
 
-OUTPUT = Path(__file__).parents[1] / "gpu_constructs" / "hardware" / "catalogue.json"
+OUTPUT = Path(__file__).parents[1] / "gpu_constructs" / "facts" / "hardware" / "catalogue.json"
 DUMP = "resources/instance_types.json.gz"
 # The day moto 5.2.5 refreshed its dump (getmoto/moto, instance_types.json.gz).
 DUMP_AS_OF = "2026-08-02"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gpu_constructs.autoscaling.node_pool_spec import Network, NodePoolSpec, node_taints
-from gpu_constructs.pools import node_labels
+from gpu_constructs.facts.labels import DEVICE_MANAGER, POOL
 
 # Auto Mode replaces every node after 21 days, whatever the pool asks for.
 # Source: https://docs.aws.amazon.com/eks/latest/userguide/create-node-pool.html
@@ -42,7 +42,7 @@ def node_pool(spec: NodePoolSpec) -> dict[str, Any]:
     Source: https://docs.aws.amazon.com/eks/latest/userguide/create-node-pool.html
     """
     # Auto Mode's nodes advertise their GPUs themselves: no label that would call a device plugin.
-    labels = {node_labels.POOL: spec.name, node_labels.DEVICE_MANAGER: "auto-mode"} | dict(spec.shape.labels)
+    labels = {POOL: spec.name, DEVICE_MANAGER: "auto-mode"} | dict(spec.shape.labels)
     nodes = {
         "nodeClassRef": {"group": "eks.amazonaws.com", "kind": "NodeClass", "name": spec.name},
         "requirements": spec.requirements(),

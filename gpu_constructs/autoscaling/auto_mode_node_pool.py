@@ -19,8 +19,8 @@ from gpu_constructs.autoscaling.node_pool_spec import (
     refuse_unless_launchable,
     security_groups,
 )
-from gpu_constructs.cluster_ref import AnyCluster, ClusterRef, PathOf, cluster_ref, refuse_unless_role
-from gpu_constructs.delivery import apply_manifests
+from gpu_constructs.installing.cluster_ref import AnyCluster, ClusterRef, PathOf, cluster_ref, refuse_unless_role
+from gpu_constructs.installing.delivery import apply_manifests
 from gpu_constructs.nodes.addresses import check_addresses
 from gpu_constructs.nodes.node_role import make_auto_mode_role
 from gpu_constructs.nodes.zones import refuse_unless_one_zone

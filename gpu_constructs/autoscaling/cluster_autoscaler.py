@@ -17,11 +17,11 @@ from gpu_constructs.autoscaling.cluster_autoscaler_manifests import (
     flags,
     priorities_text,
 )
-from gpu_constructs.cluster_ref import AnyCluster, PathOf, cluster_ref, string_equals
-from gpu_constructs.delivery import apply_chart
-from gpu_constructs.pod_identity import PodIdentity, policy_document
+from gpu_constructs.facts.versions import WITHOUT_CLAIMS, kubernetes_minor
+from gpu_constructs.installing.cluster_ref import AnyCluster, PathOf, cluster_ref, string_equals
+from gpu_constructs.installing.delivery import apply_chart
+from gpu_constructs.installing.pod_identity import PodIdentity, policy_document
 from gpu_constructs.refusals import refuse_unless_image, refuse_unless_whole_number
-from gpu_constructs.versions import WITHOUT_CLAIMS, kubernetes_minor
 
 _DRA_BY_FLAG = ("1.34",)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from gpu_constructs.pools import node_labels
+from gpu_constructs.facts.labels import POOL
 
 if TYPE_CHECKING:
     import cdk8s
@@ -192,7 +192,7 @@ def _pod(*, command: Sequence[str], region: str, image: str) -> k8s.PodSpec:
     from cdk8s_plus_28 import k8s
 
     memory = k8s.Quantity.from_string("600Mi")
-    not_on_gpu_nodes = k8s.NodeSelectorRequirement(key=node_labels.POOL, operator="DoesNotExist")
+    not_on_gpu_nodes = k8s.NodeSelectorRequirement(key=POOL, operator="DoesNotExist")
     term = k8s.NodeSelectorTerm(match_expressions=[not_on_gpu_nodes])
     return k8s.PodSpec(
         service_account_name=NAME,

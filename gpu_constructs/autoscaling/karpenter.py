@@ -12,12 +12,19 @@ from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from gpu_constructs.autoscaling.karpenter_policies import KarpenterScope, karpenter_policies
-from gpu_constructs.cluster_ref import AnyCluster, ClusterRef, PathOf, cluster_ref, refuse_unless_role, string_equals
-from gpu_constructs.delivery import install_helm_chart
+from gpu_constructs.facts.versions import KARPENTER, KARPENTER_CRDS
+from gpu_constructs.installing.cluster_ref import (
+    AnyCluster,
+    ClusterRef,
+    PathOf,
+    cluster_ref,
+    refuse_unless_role,
+    string_equals,
+)
+from gpu_constructs.installing.delivery import install_helm_chart
+from gpu_constructs.installing.pod_identity import PodIdentity, policy_document
 from gpu_constructs.nodes.interruption_queue import InterruptionQueue, event
 from gpu_constructs.nodes.node_role import make_node_role
-from gpu_constructs.pod_identity import PodIdentity, policy_document
-from gpu_constructs.versions import KARPENTER, KARPENTER_CRDS
 
 FeatureGate = Literal["nodeRepair", "nodeOverlay", "reservedCapacity", "staticCapacity"]
 NAMESPACE = "kube-system"

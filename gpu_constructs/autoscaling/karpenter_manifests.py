@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from gpu_constructs.autoscaling.node_pool_spec import Network, NodePoolSpec, is_in, node_taints
+from gpu_constructs.facts.labels import GPU_RESOURCE
 from gpu_constructs.nodes.launch_template import block_device
 from gpu_constructs.nodes.user_data import node_class_user_data
-from gpu_constructs.pools.node_labels import GPU_RESOURCE
 from gpu_constructs.pools.node_shape import NodeShape
 from gpu_constructs.pools.operating_system import Volume
 

@@ -19,8 +19,9 @@ from gpu_constructs.autoscaling.node_pool_spec import (
     refuse_unless_launchable,
     security_groups,
 )
-from gpu_constructs.cluster_ref import AnyCluster, PathOf, cluster_ref, refuse_unless_role
-from gpu_constructs.delivery import apply_manifests
+from gpu_constructs.facts.versions import AMI_RELEASES, KARPENTER
+from gpu_constructs.installing.cluster_ref import AnyCluster, PathOf, cluster_ref, refuse_unless_role
+from gpu_constructs.installing.delivery import apply_manifests
 from gpu_constructs.nodes.addresses import check_addresses
 from gpu_constructs.nodes.device_manager import serve_gpus
 from gpu_constructs.nodes.zones import refuse_unless_one_zone
@@ -28,7 +29,6 @@ from gpu_constructs.pools.capacity import Capacity, OnDemand
 from gpu_constructs.pools.disruption import Disruption
 from gpu_constructs.pools.node_shape import NodeShape
 from gpu_constructs.pools.operating_system import OperatingSystem
-from gpu_constructs.versions import AMI_RELEASES, KARPENTER
 
 # What follows the "@" in `alias: <family>@<release>` of an EC2NodeClass.
 _RELEASES: dict[OperatingSystem, re.Pattern[str]] = {
@@ -64,7 +64,7 @@ class KarpenterNodePool(Construct):
         subnets: Where nodes may start. Default: the private subnets of the cluster's VPC.
         security_group_ids: Security groups of the nodes. Default: the cluster's own security group.
         ami_release: Image release, ``v20260714`` for AL2023 or ``1.66.0`` for Bottlerocket; ``latest`` replaces
-            empty nodes at every release. Default: the release pinned in `gpu_constructs.versions`.
+            empty nodes at every release. Default: the release pinned in `gpu_constructs.facts.versions`.
 
     Raises:
         TypeError: An argument has the wrong type.

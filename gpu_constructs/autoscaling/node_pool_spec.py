@@ -10,7 +10,7 @@ from typing import Any
 import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
 
-from gpu_constructs.cluster_ref import ClusterRef
+from gpu_constructs.installing.cluster_ref import ClusterRef
 from gpu_constructs.pools.capacity import (
     Capacity,
     CapacityBlock,

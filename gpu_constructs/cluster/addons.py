@@ -12,8 +12,8 @@ from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from gpu_constructs.cluster_ref import AnyCluster, ClusterRef, PathOf, cluster_ref
-from gpu_constructs.pod_identity import TRUST, policy_document
+from gpu_constructs.installing.cluster_ref import AnyCluster, ClusterRef, PathOf, cluster_ref
+from gpu_constructs.installing.pod_identity import TRUST, policy_document
 from gpu_constructs.refusals import refuse_unless_one_of
 
 

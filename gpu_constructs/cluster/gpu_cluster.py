@@ -19,11 +19,11 @@ from gpu_constructs.cluster.addons import Addons, refuse_unless_addon_versions
 from gpu_constructs.cluster.auto_mode import AutoMode, compute
 from gpu_constructs.cluster.network import gpu_vpc
 from gpu_constructs.cluster.system_nodes import SystemNodeGroup, SystemNodes
-from gpu_constructs.cluster_ref import PathOf, cluster_ref, refuse_unless_role
-from gpu_constructs.gitops import delivery_of
+from gpu_constructs.facts.versions import DEFAULT_KUBERNETES, kubernetes_minor
+from gpu_constructs.installing.cluster_ref import PathOf, cluster_ref, refuse_unless_role
+from gpu_constructs.installing.gitops import delivery_of
+from gpu_constructs.installing.subnets import node_subnets
 from gpu_constructs.refusals import refuse_unless_one_of, words
-from gpu_constructs.subnets import node_subnets
-from gpu_constructs.versions import DEFAULT_KUBERNETES, kubernetes_minor
 
 # Source: https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateCluster.html (name)
 _CLUSTER_NAME = re.compile(r"[0-9A-Za-z][-0-9A-Za-z_]{0,99}")

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
-from gpu_constructs.cluster_ref import PathOf
+from gpu_constructs.installing.cluster_ref import PathOf
+from gpu_constructs.installing.subnets import node_subnets
 from gpu_constructs.refusals import words
-from gpu_constructs.subnets import node_subnets
 
 # What nodes, EKS add-ons, cluster autoscaler, Karpenter and the termination handler call, and the function that applies
 # manifests, which calls another one; beside S3, which takes a gateway.

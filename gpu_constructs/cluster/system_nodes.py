@@ -10,8 +10,8 @@ from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_eks_v2 as eks
 from constructs import Construct
 
-from gpu_constructs.cluster_ref import AnyCluster, PathOf, cluster_ref
-from gpu_constructs.hardware.catalogue import catalogue
+from gpu_constructs.facts.hardware.catalogue import catalogue
+from gpu_constructs.installing.cluster_ref import AnyCluster, PathOf, cluster_ref
 from gpu_constructs.nodes.ami_type import pinned_release
 from gpu_constructs.nodes.group_arguments import refuse_unless_initial_nodes
 from gpu_constructs.nodes.launch_template import launch_template_data

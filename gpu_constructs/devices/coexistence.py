@@ -5,7 +5,7 @@ from __future__ import annotations
 import aws_cdk as cdk
 from constructs import Construct
 
-from gpu_constructs.cluster_ref import ClusterRef
+from gpu_constructs.installing.cluster_ref import ClusterRef
 
 PLUGIN = "device manager"
 DRIVER = "DRA driver"

@@ -7,13 +7,13 @@ from typing import get_args
 
 from constructs import Construct
 
-from gpu_constructs.cluster_ref import AnyCluster, PathOf, cluster_ref
-from gpu_constructs.delivery import apply_chart
 from gpu_constructs.devices.coexistence import PLUGIN, warn_of_both
 from gpu_constructs.devices.device_plugin_manifests import device_plugin_chart, sharing_chart
+from gpu_constructs.facts.versions import DEVICE_PLUGIN
+from gpu_constructs.installing.cluster_ref import AnyCluster, PathOf, cluster_ref
+from gpu_constructs.installing.delivery import apply_chart
 from gpu_constructs.pools.sharing import Exclusive, Sharing
 from gpu_constructs.refusals import refuse_unless_image
-from gpu_constructs.versions import DEVICE_PLUGIN
 
 # They mount every /dev/infiniband device by default. Source: NVIDIA/k8s-device-plugin CHANGELOG, v0.19.3.
 _EFA_THIEVES = ("v0.19.0", "v0.19.1", "v0.19.2")

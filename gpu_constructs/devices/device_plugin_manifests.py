@@ -9,7 +9,7 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from gpu_constructs.pools import node_labels
+from gpu_constructs.facts.labels import AUTO_MODE_COMPUTE_TYPE, DEVICE_MANAGER, GPU_RESOURCE, SHARING
 from gpu_constructs.pools.sharing import Mig, Mps, Sharing, TimeSlicing
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def plugin_config(sharing: Sharing) -> dict[str, Any]:
 
 
 def _replicas(replicas: int) -> list[dict[str, Any]]:
-    return [{"name": node_labels.GPU_RESOURCE, "replicas": replicas}]
+    return [{"name": GPU_RESOURCE, "replicas": replicas}]
 
 
 def _daemon_set(chart: cdk8s.Chart, id: str, *, name: str, pod: k8s.PodSpec) -> None:
@@ -211,12 +211,12 @@ def _served_nodes(sharing: Sharing | None) -> k8s.NodeAffinity:
     from cdk8s_plus_28 import k8s
 
     if sharing is None:
-        shared = _expression(node_labels.SHARING, "DoesNotExist", None)
+        shared = _expression(SHARING, "DoesNotExist", None)
     else:
-        shared = _expression(node_labels.SHARING, "In", [sharing.profile])
+        shared = _expression(SHARING, "In", [sharing.profile])
     served = [
-        _expression(node_labels.DEVICE_MANAGER, "In", ["device-plugin"]),
-        _expression(node_labels.AUTO_MODE_COMPUTE_TYPE, "NotIn", ["auto"]),
+        _expression(DEVICE_MANAGER, "In", ["device-plugin"]),
+        _expression(AUTO_MODE_COMPUTE_TYPE, "NotIn", ["auto"]),
         shared,
     ]
     term = k8s.NodeSelectorTerm(match_expressions=served)

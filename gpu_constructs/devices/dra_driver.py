@@ -7,11 +7,11 @@ from typing import Any
 
 from constructs import Construct
 
-from gpu_constructs.cluster_ref import AnyCluster, PathOf, cluster_ref
-from gpu_constructs.delivery import install_helm_chart
 from gpu_constructs.devices.coexistence import DRIVER, warn_of_both
-from gpu_constructs.pools import node_labels
-from gpu_constructs.versions import DRA_DRIVER, WITHOUT_CLAIMS
+from gpu_constructs.facts.labels import DEVICE_MANAGER
+from gpu_constructs.facts.versions import DRA_DRIVER, WITHOUT_CLAIMS
+from gpu_constructs.installing.cluster_ref import AnyCluster, PathOf, cluster_ref
+from gpu_constructs.installing.delivery import install_helm_chart
 
 NAMESPACE = "dra-driver-nvidia-gpu"
 
@@ -79,7 +79,7 @@ def dra_driver_values() -> Mapping[str, Any]:
 
     Source: kubernetes-sigs/dra-driver-nvidia-gpu v0.4.1 deployments/helm/dra-driver-nvidia-gpu/values.yaml
     """
-    ours = {"key": node_labels.DEVICE_MANAGER, "operator": "In", "values": ["dra"]}
+    ours = {"key": DEVICE_MANAGER, "operator": "In", "values": ["dra"]}
     terms = [{"matchExpressions": [ours]}]
     return {
         # The chart refuses to offer GPUs without it.

@@ -7,10 +7,10 @@ from typing import Any
 
 from constructs import Construct
 
-from gpu_constructs.cluster_ref import AnyCluster, PathOf, cluster_ref
-from gpu_constructs.delivery import install_helm_chart
-from gpu_constructs.pools import node_labels
-from gpu_constructs.versions import EFA_DEVICE_PLUGIN
+from gpu_constructs.facts.labels import EFA
+from gpu_constructs.facts.versions import EFA_DEVICE_PLUGIN
+from gpu_constructs.installing.cluster_ref import AnyCluster, PathOf, cluster_ref
+from gpu_constructs.installing.delivery import install_helm_chart
 
 NAMESPACE = "kube-system"
 
@@ -58,6 +58,6 @@ def efa_plugin_values(image_repository: str | None = None) -> Mapping[str, Any]:
     """
     image = {"image": {"repository": image_repository}} if image_repository is not None else {}
     return image | {
-        "supportedInstanceLabels": {"keys": [node_labels.EFA], "values": ["true"]},
+        "supportedInstanceLabels": {"keys": [EFA], "values": ["true"]},
         "tolerations": [{"operator": "Exists"}],
     }

@@ -10,15 +10,15 @@ import aws_cdk as cdk
 import jsii
 from constructs import Construct
 
-from gpu_constructs.cluster_ref import AnyCluster, PathOf, cluster_ref
-from gpu_constructs.delivery import install_helm_chart
 from gpu_constructs.devices.coexistence import PLUGIN, warn_of_both
 from gpu_constructs.devices.device_plugin_manifests import plugin_config
 from gpu_constructs.devices.gpu_operator_values import refuse_unknown_values
-from gpu_constructs.pools import node_labels
+from gpu_constructs.facts.labels import DEVICE_MANAGER
+from gpu_constructs.facts.versions import GPU_OPERATOR
+from gpu_constructs.installing.cluster_ref import AnyCluster, PathOf, cluster_ref
+from gpu_constructs.installing.delivery import install_helm_chart
 from gpu_constructs.pools.operating_system import DeviceManager
 from gpu_constructs.pools.sharing import Exclusive, Sharing
-from gpu_constructs.versions import GPU_OPERATOR
 
 NAMESPACE = "gpu-operator"
 _CONFIG_MAP = "gpu-constructs-device-plugin"
@@ -143,6 +143,6 @@ def _values(device_manager: DeviceManager) -> dict[str, Any]:
         "daemonsets": {"tolerations": anywhere},
         # The operator works on the nodes where this one finds a GPU.
         "node-feature-discovery": {
-            "worker": {"tolerations": anywhere, "nodeSelector": {node_labels.DEVICE_MANAGER: device_manager}}
+            "worker": {"tolerations": anywhere, "nodeSelector": {DEVICE_MANAGER: device_manager}}
         },
     }

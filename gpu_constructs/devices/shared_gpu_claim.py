@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from constructs import Construct
 
-from gpu_constructs.cluster_ref import AnyCluster, PathOf, cluster_ref
-from gpu_constructs.delivery import apply_manifests
+from gpu_constructs.installing.cluster_ref import AnyCluster, PathOf, cluster_ref
+from gpu_constructs.installing.delivery import apply_manifests
 from gpu_constructs.pools.gpu_claim import GpuClaim
 from gpu_constructs.pools.kubernetes_names import refuse_unless_object_name
 

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 from constructs import Construct
 
-from gpu_constructs.cluster_ref import AnyCluster, PathOf, cluster_ref
-from gpu_constructs.delivery import apply_chart, apply_manifests
+from gpu_constructs.facts.versions import DCGM_EXPORTER
+from gpu_constructs.installing.cluster_ref import AnyCluster, PathOf, cluster_ref
+from gpu_constructs.installing.delivery import apply_chart, apply_manifests
 from gpu_constructs.metrics import dcgm_manifests as manifests
 from gpu_constructs.metrics.dcgm_fields import DEFAULT_FIELDS, counters_csv
 from gpu_constructs.metrics.prometheus_stack import PrometheusStack
 from gpu_constructs.metrics.rules import prometheus_rule
 from gpu_constructs.refusals import refuse_unless_image
-from gpu_constructs.versions import DCGM_EXPORTER
 
 
 class DcgmExporter(Construct):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from gpu_constructs.pools import node_labels
+from gpu_constructs.facts.labels import DEVICE_MANAGER
 
 if TYPE_CHECKING:
     import cdk8s
@@ -85,7 +85,7 @@ def dashboard() -> dict[str, Any]:
 def _pod(*, image: str, shared: bool) -> k8s.PodSpec:
     from cdk8s_plus_28 import k8s
 
-    gpu_nodes = k8s.NodeSelectorRequirement(key=node_labels.DEVICE_MANAGER, operator="Exists")
+    gpu_nodes = k8s.NodeSelectorRequirement(key=DEVICE_MANAGER, operator="Exists")
     term = k8s.NodeSelectorTerm(match_expressions=[gpu_nodes])
     health = k8s.HttpGetAction(path="/health", port=k8s.IntOrString.from_number(_PORT))
     quantity = k8s.Quantity.from_string

@@ -9,9 +9,9 @@ import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
-from gpu_constructs.cluster_ref import ClusterRef
+from gpu_constructs.installing.cluster_ref import ClusterRef
+from gpu_constructs.installing.subnets import ipv4_block_of
 from gpu_constructs.pools.node_shape import NodeShape
-from gpu_constructs.subnets import ipv4_block_of
 
 # AWS keeps the first four addresses of a subnet and the last one.
 # Source: https://docs.aws.amazon.com/vpc/latest/userguide/subnet-sizing.html

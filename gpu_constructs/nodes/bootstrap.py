@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import aws_cdk as cdk
 
-from gpu_constructs.cluster_ref import ClusterRef
+from gpu_constructs.facts.versions import AMI_RELEASES
+from gpu_constructs.installing.cluster_ref import ClusterRef
 from gpu_constructs.refusals import is_token
-from gpu_constructs.versions import AMI_RELEASES
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -22,7 +22,7 @@ class Bootstrap:
             ``kubernetesNetworkConfig.serviceIpv4Cidr`` or ``serviceIpv6Cidr``. Default: the cluster's, where it is
             created here with one.
         ami_release: Image release, ``v20260714`` for AL2023 or ``1.66.0`` for Bottlerocket.
-            Default: the release pinned in `gpu_constructs.versions`.
+            Default: the release pinned in `gpu_constructs.facts.versions`.
 
     Raises:
         ValueError: ``service_cidr`` is no address block.

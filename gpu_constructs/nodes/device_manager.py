@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpu_constructs.cluster_ref import ClusterRef
+from gpu_constructs.installing.cluster_ref import ClusterRef
 from gpu_constructs.pools.node_shape import NodeShape
 
 

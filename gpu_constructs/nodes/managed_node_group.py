@@ -11,7 +11,8 @@ from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from gpu_constructs.cluster_ref import AnyCluster, ClusterRef, PathOf, cluster_ref, refuse_unless_role
+from gpu_constructs.facts.labels import TEMPLATE_RESOURCE_TAG
+from gpu_constructs.installing.cluster_ref import AnyCluster, ClusterRef, PathOf, cluster_ref, refuse_unless_role
 from gpu_constructs.nodes.addresses import check_addresses
 from gpu_constructs.nodes.ami_type import Release, nvidia_ami_type, pinned_release
 from gpu_constructs.nodes.bootstrap import Bootstrap, membership
@@ -32,7 +33,6 @@ from gpu_constructs.nodes.node_role import shared_node_role
 from gpu_constructs.nodes.user_data import joining_user_data, user_data
 from gpu_constructs.nodes.zones import refuse_unless_one_zone
 from gpu_constructs.pools.capacity import Capacity, CapacityBlock, OnDemand
-from gpu_constructs.pools.node_labels import TEMPLATE_RESOURCE_TAG
 from gpu_constructs.pools.node_repair import NodeRepair
 from gpu_constructs.pools.node_shape import NodeShape
 from gpu_constructs.pools.scaling_options import ScalingOptions
@@ -64,7 +64,7 @@ class ManagedNodeGroup(Construct):
         role: Role of the nodes. Default: one role shared by the node groups of the cluster.
         ami_release: Release of the image as EKS names it, ``1.36.2-20260714`` for AL2023 or ``1.34.0-18d04e52`` for
             Bottlerocket; ``latest`` takes EKS' newest whenever the launch template changes. Default: for AL2023 in a
-            cluster made here, the release pinned in `gpu_constructs.versions`; else as with ``latest``.
+            cluster made here, the release pinned in `gpu_constructs.facts.versions`; else as with ``latest``.
         bootstrap: What a node with an image of its own must be told of an imported cluster. Default: all from the
             cluster.
         repair: When EKS reboots or replaces a broken node.

@@ -9,7 +9,7 @@ import aws_cdk as cdk
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from gpu_constructs.cluster_ref import ClusterRef
+from gpu_constructs.installing.cluster_ref import ClusterRef
 
 # Source: https://docs.aws.amazon.com/eks/latest/userguide/create-node-role.html
 _POLICIES = ("AmazonEKSWorkerNodePolicy", "AmazonEC2ContainerRegistryPullOnly")

@@ -8,13 +8,13 @@ from typing import Any
 import aws_cdk as cdk
 from constructs import Construct
 
-from gpu_constructs.cluster_ref import AnyCluster, PathOf, cluster_ref, string_equals
-from gpu_constructs.delivery import install_helm_chart
+from gpu_constructs.facts.labels import POOL
+from gpu_constructs.facts.versions import NODE_TERMINATION_HANDLER
+from gpu_constructs.installing.cluster_ref import AnyCluster, PathOf, cluster_ref, string_equals
+from gpu_constructs.installing.delivery import install_helm_chart
+from gpu_constructs.installing.pod_identity import PodIdentity, policy_document
 from gpu_constructs.nodes.interruption_queue import InterruptionQueue, event
-from gpu_constructs.pod_identity import PodIdentity, policy_document
-from gpu_constructs.pools import node_labels
 from gpu_constructs.refusals import refuse_unless_whole_number
-from gpu_constructs.versions import NODE_TERMINATION_HANDLER
 
 NAMESPACE = "kube-system"
 SERVICE_ACCOUNT = "aws-node-termination-handler"
@@ -107,7 +107,7 @@ def handler_values(*, queue_url: str, region: str, drain_seconds: int) -> Mappin
 
     Source: aws/aws-node-termination-handler v1.25.6 config/helm/aws-node-termination-handler/values.yaml
     """
-    not_on_gpu_nodes = {"matchExpressions": [{"key": node_labels.POOL, "operator": "DoesNotExist"}]}
+    not_on_gpu_nodes = {"matchExpressions": [{"key": POOL, "operator": "DoesNotExist"}]}
     return {
         "enableSqsTerminationDraining": True,
         "queueURL": queue_url,

@@ -14,7 +14,7 @@ from typing import Any
 import tomli_w
 import yaml
 
-from gpu_constructs.hardware.mig import BOTTLEROCKET_NAMES
+from gpu_constructs.facts.hardware.mig import BOTTLEROCKET_NAMES
 from gpu_constructs.nodes.bootstrap import Membership
 from gpu_constructs.nodes.mig_script import mig_script
 from gpu_constructs.pools.node_shape import EFA_HUGEPAGES, NodeShape

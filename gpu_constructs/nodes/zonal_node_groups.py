@@ -8,10 +8,10 @@ from typing import Any
 from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
-from gpu_constructs.cluster_ref import AnyCluster, PathOf, cluster_ref
+from gpu_constructs.installing.cluster_ref import AnyCluster, PathOf, cluster_ref
+from gpu_constructs.installing.subnets import zone_of
 from gpu_constructs.nodes.managed_node_group import ManagedNodeGroup
 from gpu_constructs.pools.node_shape import NodeShape
-from gpu_constructs.subnets import zone_of
 
 
 class ZonalNodeGroups(Construct):

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from aws_cdk import aws_ec2 as ec2
 
+from gpu_constructs.installing.subnets import zone_of
 from gpu_constructs.pools.node_shape import NodeShape
-from gpu_constructs.subnets import zone_of
 
 
 def refuse_unless_one_zone(who: object, shape: NodeShape, subnets: Sequence[ec2.ISubnet]) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import ClassVar, get_args
 
-from gpu_constructs.hardware.catalogue import InstanceType
+from gpu_constructs.facts.hardware.catalogue import InstanceType
 from gpu_constructs.refusals import is_token, refuse_unless_whole_number, refuse_unless_zone
 
 _RESERVATION_ID = re.compile(r"cr-[0-9a-z]+")

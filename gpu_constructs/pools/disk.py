@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from gpu_constructs.hardware.gp3 import (
+from gpu_constructs.facts.hardware.gp3 import (
     BASE_IOPS,
     BASE_THROUGHPUT,
     IOPS_PER_GIB,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-from gpu_constructs.kubernetes_facts import NodeCondition
+from gpu_constructs.facts.kubernetes import NodeCondition
 from gpu_constructs.refusals import refuse_unless_one_of, refuse_unless_whole_number
 
 Action = Literal["Replace", "Reboot", "NoAction"]

@@ -7,8 +7,20 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal, get_args
 
-from gpu_constructs.hardware.catalogue import Architecture, InstanceType, instance_type
-from gpu_constructs.pools import node_labels
+from gpu_constructs.facts.hardware.catalogue import Architecture, InstanceType, instance_type
+from gpu_constructs.facts.labels import (
+    ACCELERATOR,
+    DEVICE_MANAGER,
+    EFA,
+    EFA_RESOURCE,
+    GPU_PRESENT,
+    GPU_RESOURCE,
+    MIXED_ACCELERATORS,
+    OPERATOR_CONFIG,
+    POOL,
+    SHARING,
+)
+from gpu_constructs.facts.versions import DRIVER_BRANCH
 from gpu_constructs.pools.custom_image import CustomImage
 from gpu_constructs.pools.disk import Disk
 from gpu_constructs.pools.kubelet import Kubelet
@@ -24,7 +36,6 @@ from gpu_constructs.pools.sharing import Exclusive, Mig, Sharing, refuse_unless_
 from gpu_constructs.pools.taint import GPU_TAINT, Taint
 from gpu_constructs.pools.user_labels import checked_labels, checked_tags
 from gpu_constructs.refusals import refuse_unless_one_of, words
-from gpu_constructs.versions import DRIVER_BRANCH
 
 # kubelet keeps 1 GiB for itself and evicts when less than a tenth is free.
 # Source: karpenter-provider-aws v1.14.1 pkg/providers/instancetype/types.go
@@ -218,7 +229,7 @@ class NodeShape:
     def accelerator_label(self) -> str:
         """Value of ``k8s.amazonaws.com/accelerator``."""
         models = {each.accelerator_label for each in self.types}
-        return models.pop() if len(models) == 1 else node_labels.MIXED_ACCELERATORS
+        return models.pop() if len(models) == 1 else MIXED_ACCELERATORS
 
     @property
     def ageing(self) -> tuple[str, ...]:
@@ -227,38 +238,38 @@ class NodeShape:
 
     def node_labels(self, pool: str) -> dict[str, str]:
         """Return every label of a node of the pool that is called ``pool``."""
-        ours = {node_labels.POOL: pool, node_labels.DEVICE_MANAGER: self.managed_by}
+        ours = {POOL: pool, DEVICE_MANAGER: self.managed_by}
         # Cluster autoscaler waits for nvidia.com/gpu on a node with this label: for ever where it has another name.
         # Source: kubernetes/autoscaler cluster-autoscaler-1.36.1 processors/customresources/gpu_processor.go
-        if node_labels.GPU_RESOURCE in self.gpu_resources(1) and not self.claims_gpus:
-            ours[node_labels.ACCELERATOR] = self.accelerator_label
+        if GPU_RESOURCE in self.gpu_resources(1) and not self.claims_gpus:
+            ours[ACCELERATOR] = self.accelerator_label
         if not isinstance(self.sharing, Exclusive):
-            ours[node_labels.SHARING] = self.sharing.profile
+            ours[SHARING] = self.sharing.profile
         if self.managed_by == "gpu-operator":
-            ours[node_labels.OPERATOR_CONFIG] = self.sharing.profile
+            ours[OPERATOR_CONFIG] = self.sharing.profile
         # Never on Bottlerocket or with claims: NVIDIA's charts would start a second device manager there.
         by_daemon_set = self.managed_by in ("device-plugin", "gpu-operator")
-        present = {node_labels.GPU_PRESENT: "true"} if by_daemon_set else {}
-        efa = {node_labels.EFA: "true"} if self.efa else {}
+        present = {GPU_PRESENT: "true"} if by_daemon_set else {}
+        efa = {EFA: "true"} if self.efa else {}
         return ours | present | efa | dict(self.labels)
 
     def gpu_resources(self, gpus: int) -> dict[str, int]:
         """Return what a node with ``gpus`` GPUs advertises of them, by resource name."""
         shared = self.sharing.resources(gpus)
         if isinstance(self.sharing, Mig) and self.operating_system == "bottlerocket":
-            return {node_labels.GPU_RESOURCE: sum(shared.values())}
+            return {GPU_RESOURCE: sum(shared.values())}
         return shared
 
     def resources(self) -> dict[str, str]:
         """Return what a node offers that EC2 does not report, by resource name: the least of all types."""
         gpus = {} if self.claims_gpus else self.gpu_resources(self.gpus)
         # What EC2 reports is no longer there where shares have another name, or GPUs are claimed.
-        found = {resource: str(amount) for resource, amount in ({node_labels.GPU_RESOURCE: 0} | gpus).items()}
+        found = {resource: str(amount) for resource, amount in ({GPU_RESOURCE: 0} | gpus).items()}
         found["ephemeral-storage"] = f"{self.ephemeral_storage_gib}Gi"
         if self.kubelet.max_pods is not None:
             found["pods"] = str(self.kubelet.max_pods)
         if self.efa:
-            found[node_labels.EFA_RESOURCE] = str(self.types[0].max_efa)
+            found[EFA_RESOURCE] = str(self.types[0].max_efa)
             found["hugepages-2Mi"] = f"{EFA_HUGEPAGES * 2}Mi"
         return found
 

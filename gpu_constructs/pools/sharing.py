@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import ClassVar
 
-from gpu_constructs.hardware.catalogue import InstanceType
-from gpu_constructs.hardware.mig import BOTTLEROCKET_NAMES, PROFILES, SLICES, USUAL_SLICES, compute_slices
-from gpu_constructs.pools.node_labels import GPU_RESOURCE
+from gpu_constructs.facts.hardware.catalogue import InstanceType
+from gpu_constructs.facts.hardware.mig import BOTTLEROCKET_NAMES, PROFILES, SLICES, USUAL_SLICES, compute_slices
+from gpu_constructs.facts.labels import GPU_RESOURCE
 from gpu_constructs.refusals import did_you_mean, refuse_unless_whole_number
 
 # What a share is called, so that no pod that asks for a whole GPU lands on one.

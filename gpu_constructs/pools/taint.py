@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from gpu_constructs.kubernetes_facts import LABEL_VALUE, QUALIFIED_NAME
-from gpu_constructs.pools.node_labels import GPU_RESOURCE
+from gpu_constructs.facts.kubernetes import LABEL_VALUE, QUALIFIED_NAME
+from gpu_constructs.facts.labels import GPU_RESOURCE
 from gpu_constructs.refusals import refuse_unless_one_of
 
 Effect = Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gpu_constructs.kubernetes_facts import LABEL_VALUE, QUALIFIED_NAME
-from gpu_constructs.pools import node_labels
+from gpu_constructs.facts.kubernetes import LABEL_VALUE, QUALIFIED_NAME
+from gpu_constructs.facts.labels import ACCELERATOR, GPU_PRESENT
 
 # Label prefixes that kubelet may not set on its own node, that EKS or Karpenter own, or that are ours.
 # Source: https://kubernetes.io/docs/reference/access-authn-authz/admission-controllers/#noderestriction
@@ -39,7 +39,7 @@ def checked_labels(labels: object) -> dict[str, str]:
 
 
 def _refuse_foreign_label(key: str) -> None:
-    if key in (node_labels.GPU_PRESENT, node_labels.ACCELERATOR) or key.startswith(f"{_OUR_DOMAIN}/"):
+    if key in (GPU_PRESENT, ACCELERATOR) or key.startswith(f"{_OUR_DOMAIN}/"):
         raise ValueError(f"node shape: labels must not set {key!r}; every GPU node gets it by itself")
     domain = key.rpartition("/")[0]
     foreign = any(domain == each or domain.endswith(f".{each}") for each in _FOREIGN_DOMAINS)

@@ -7,10 +7,11 @@ from typing import Any
 
 from constructs import Construct
 
-from gpu_constructs.cluster_ref import AnyCluster, PathOf, cluster_ref
-from gpu_constructs.delivery import apply_manifests, install_helm_chart
+from gpu_constructs.facts.labels import GPU_RESOURCE
+from gpu_constructs.facts.versions import KAI_SCHEDULER
+from gpu_constructs.installing.cluster_ref import AnyCluster, PathOf, cluster_ref
+from gpu_constructs.installing.delivery import apply_manifests, install_helm_chart
 from gpu_constructs.pools.kubernetes_names import refuse_unless_object_name
-from gpu_constructs.pools.node_labels import GPU_RESOURCE
 from gpu_constructs.pools.pool import Pool
 from gpu_constructs.queueing.team_queue import (
     TeamQueue,
@@ -18,7 +19,6 @@ from gpu_constructs.queueing.team_queue import (
     refuse_unless_pools,
     refuse_unless_teams,
 )
-from gpu_constructs.versions import KAI_SCHEDULER
 from gpu_constructs.workloads.kai_queue import KaiQueue
 
 NAMESPACE = "kai-scheduler"

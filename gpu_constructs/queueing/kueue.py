@@ -8,10 +8,10 @@ from typing import Any
 import yaml
 from constructs import Construct
 
-from gpu_constructs.cluster_ref import AnyCluster, PathOf, cluster_ref
-from gpu_constructs.delivery import install_helm_chart
+from gpu_constructs.facts.versions import KUEUE
+from gpu_constructs.installing.cluster_ref import AnyCluster, PathOf, cluster_ref
+from gpu_constructs.installing.delivery import install_helm_chart
 from gpu_constructs.refusals import refuse_unless_whole_number
-from gpu_constructs.versions import KUEUE
 
 NAMESPACE = "kueue-system"
 

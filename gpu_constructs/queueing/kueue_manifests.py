@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from gpu_constructs.pools import node_labels
+from gpu_constructs.facts.labels import EFA_RESOURCE, POOL
 from gpu_constructs.pools.pool import Pool
 
 _API = "kueue.x-k8s.io/v1beta2"
@@ -20,7 +20,7 @@ def flavor(pool: Pool, topology_name: str | None) -> dict[str, Any]:
         {"key": taint.key, "operator": "Equal", "value": taint.value, "effect": taint.effect}
         for taint in pool.shape.taints
     ]
-    spec: dict[str, Any] = {"nodeLabels": {node_labels.POOL: pool.name}, "tolerations": tolerations}
+    spec: dict[str, Any] = {"nodeLabels": {POOL: pool.name}, "tolerations": tolerations}
     if topology_name is not None:
         spec["topologyName"] = topology_name
     return {"apiVersion": _API, "kind": "ResourceFlavor", "metadata": {"name": pool.name}, "spec": spec}
@@ -83,7 +83,7 @@ def quota(pool: Pool, nodes: int) -> dict[str, str]:
     for resource, amount in shape.gpu_resources(shape.gpus).items():
         found[resource] = str(amount * nodes)
     if shape.efa:
-        found[node_labels.EFA_RESOURCE] = str((shape.types[0].max_efa or 0) * nodes)
+        found[EFA_RESOURCE] = str((shape.types[0].max_efa or 0) * nodes)
         if pool.counts_huge_pages:
             pages = shape.resources()["hugepages-2Mi"].removesuffix("Mi")
             found["hugepages-2Mi"] = f"{int(pages) * nodes}Mi"

@@ -7,9 +7,9 @@ from typing import Any, ClassVar
 
 from constructs import Construct
 
-from gpu_constructs.cluster_ref import AnyCluster, PathOf, cluster_ref
-from gpu_constructs.delivery import install_helm_chart
-from gpu_constructs.versions import DYNAMO, JOBSET, KUBERAY, LEADER_WORKER_SET, Chart
+from gpu_constructs.facts.versions import DYNAMO, JOBSET, KUBERAY, LEADER_WORKER_SET, Chart
+from gpu_constructs.installing.cluster_ref import AnyCluster, PathOf, cluster_ref
+from gpu_constructs.installing.delivery import install_helm_chart
 
 
 class _Operator(Construct):

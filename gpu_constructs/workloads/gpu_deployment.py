@@ -6,12 +6,12 @@ from typing import Any
 
 from constructs import Construct
 
-from gpu_constructs.cluster_ref import AnyCluster, PathOf, cluster_ref
-from gpu_constructs.delivery import apply_manifests
+from gpu_constructs.facts.versions import DEFAULT_KUBERNETES
+from gpu_constructs.installing.cluster_ref import AnyCluster, PathOf, cluster_ref
+from gpu_constructs.installing.delivery import apply_manifests
 from gpu_constructs.pools.kubernetes_names import refuse_unless_object_name
 from gpu_constructs.pools.pool import Pool, refuse_unless_pool
 from gpu_constructs.refusals import refuse_unless_whole_number
-from gpu_constructs.versions import DEFAULT_KUBERNETES
 from gpu_constructs.workloads.gpu_pod import GpuPod
 from gpu_constructs.workloads.pod_claim import PodClaim, pod_claim
 from gpu_constructs.workloads.pod_spec import Probes, pod_spec

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
+from gpu_constructs.facts.labels import EFA_RESOURCE
 from gpu_constructs.pools.gpu_claim import GpuClaim
 from gpu_constructs.pools.kubernetes_names import refuse_unless_object_name
-from gpu_constructs.pools.node_labels import EFA_RESOURCE
 from gpu_constructs.pools.node_shape import EFA_HUGEPAGES, NodeShape
 from gpu_constructs.pools.sharing import Exclusive, Mig, mig_resource
 from gpu_constructs.refusals import refuse_unless_image, refuse_unless_one_of, refuse_unless_whole_number, words

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from constructs import Construct
 
-from gpu_constructs.cluster_ref import AnyCluster, PathOf, cluster_ref
-from gpu_constructs.delivery import apply_chart, apply_manifests
+from gpu_constructs.facts.versions import MPI_OPERATOR
+from gpu_constructs.installing.cluster_ref import AnyCluster, PathOf, cluster_ref
+from gpu_constructs.installing.delivery import apply_chart, apply_manifests
 from gpu_constructs.refusals import refuse_unless_image
-from gpu_constructs.versions import MPI_OPERATOR
 
 if TYPE_CHECKING:
     import cdk8s

@@ -9,8 +9,8 @@ from typing import Any
 
 from constructs import Construct
 
-from gpu_constructs.cluster_ref import ClusterRef
-from gpu_constructs.delivery import apply_manifests
+from gpu_constructs.installing.cluster_ref import ClusterRef
+from gpu_constructs.installing.delivery import apply_manifests
 from gpu_constructs.pools.gpu_claim import REQUEST
 from gpu_constructs.pools.pool import Pool
 from gpu_constructs.workloads.gpu_pod import GpuPod

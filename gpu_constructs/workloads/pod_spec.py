@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gpu_constructs.pools import node_labels
+from gpu_constructs.facts.labels import POOL
 from gpu_constructs.pools.gpu_claim import REQUEST
 from gpu_constructs.pools.pool import Pool
 from gpu_constructs.workloads.gpu_pod import GpuPod
@@ -57,7 +57,7 @@ def pod_spec(
         service_account_name=pod.service_account,
         automount_service_account_token=None if pod.service_account else False,
         priority_class_name=pod.priority_class,
-        node_selector={node_labels.POOL: pool.name},
+        node_selector={POOL: pool.name},
         tolerations=tolerations(pool),
         topology_spread_constraints=list(spread) or None,
         security_context=k8s.PodSecurityContext(

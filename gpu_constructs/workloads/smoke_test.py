@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 from constructs import Construct
 
-from gpu_constructs.cluster_ref import AnyCluster, PathOf, cluster_ref
-from gpu_constructs.delivery import apply_chart
-from gpu_constructs.pools import node_labels
+from gpu_constructs.facts.labels import POOL
+from gpu_constructs.facts.versions import CUDA_SAMPLE, SMOKE_TEST
+from gpu_constructs.installing.cluster_ref import AnyCluster, PathOf, cluster_ref
+from gpu_constructs.installing.delivery import apply_chart
 from gpu_constructs.pools.kubernetes_names import refuse_unless_object_name
 from gpu_constructs.pools.pool import Pool, refuse_unless_pool
 from gpu_constructs.refusals import refuse_unless_image
-from gpu_constructs.versions import CUDA_SAMPLE, SMOKE_TEST
 from gpu_constructs.workloads.pod_spec import tolerations
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def _pod(pool: Pool, image: str, cuda_image: str | None) -> k8s.PodSpec:
     return k8s.PodSpec(
         restart_policy="Never",
         automount_service_account_token=False,
-        node_selector={node_labels.POOL: pool.name},
+        node_selector={POOL: pool.name},
         tolerations=tolerations(pool),
         init_containers=[lists] if computes is not None else None,
         containers=[computes if computes is not None else lists],

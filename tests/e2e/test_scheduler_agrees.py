@@ -6,19 +6,20 @@ from collections import Counter
 from pathlib import Path
 from random import Random
 
-from gpu_constructs.preflight.answer import Answer
-from gpu_constructs.preflight.clusters import clusters
-from gpu_constructs.preflight.demand import demand
-from gpu_constructs.preflight.fitting import fits
-from gpu_constructs.preflight.inputs import Input
-from gpu_constructs.preflight.label_values import LabelValues
-from gpu_constructs.preflight.model import Cluster, DaemonSet, Object, Origin, Pool
-from gpu_constructs.preflight.nodes import NodeToBe, nodes_to_be, reaches
-from gpu_constructs.preflight.pod_size import pod_requests
-from gpu_constructs.preflight.quantity import add
-from gpu_constructs.preflight.taints import DAEMON_SET_TOLERATIONS
-from gpu_constructs.preflight.unknown import Unknown
-from gpu_constructs.preflight.workloads import workloads
+from gpu_constructs.preflight.cluster.clusters import clusters
+from gpu_constructs.preflight.cluster.workloads import workloads
+from gpu_constructs.preflight.model.answer import Answer
+from gpu_constructs.preflight.model.cluster import Cluster, DaemonSet, Pool
+from gpu_constructs.preflight.model.label_values import LabelValues
+from gpu_constructs.preflight.model.pod_size import pod_requests
+from gpu_constructs.preflight.model.taints import DAEMON_SET_TOLERATIONS
+from gpu_constructs.preflight.node.nodes import NodeToBe, nodes_to_be, reaches
+from gpu_constructs.preflight.reading.inputs import Input
+from gpu_constructs.preflight.reading.objects import Object, Origin
+from gpu_constructs.preflight.reading.quantity import add
+from gpu_constructs.preflight.reading.unknown import Unknown
+from gpu_constructs.preflight.scheduling.demand import demand
+from gpu_constructs.preflight.scheduling.fitting import fits
 from tests.e2e.case import Case, Decision
 from tests.e2e.rig import Rig
 from tests.preflight import generated

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from gpu_constructs.hardware.capability import Bound, Capability, matching
-from gpu_constructs.hardware.catalogue import catalogue
+from gpu_constructs.facts.hardware.capability import Bound, Capability, matching
+from gpu_constructs.facts.hardware.catalogue import catalogue
 
 
 @pytest.mark.parametrize(

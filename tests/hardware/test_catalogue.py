@@ -9,7 +9,7 @@ import boto3
 import build_catalogue
 import pytest
 
-from gpu_constructs.hardware.catalogue import catalogue, columns, instance_type, retired
+from gpu_constructs.facts.hardware.catalogue import catalogue, columns, instance_type, retired
 
 # g4ad has AMD GPUs.
 NVIDIA_FAMILY = re.compile(r"(g(?!4ad\.)\d|gr\d|p\d)[a-z]*(-[a-z0-9]+)?\.")

@@ -32,11 +32,11 @@ from gpu_constructs import (
     TimeSlicing,
     VerticalPodAutoscaler,
 )
-from gpu_constructs.metrics.keda import keda_values
-from gpu_constructs.metrics.prometheus_adapter import adapter_values
-from gpu_constructs.metrics.rightsizing import vertical_pod_autoscaler
 from gpu_constructs.metrics.rules import recording_rules
-from gpu_constructs.metrics.scaling_manifests import (
+from gpu_constructs.pod_scaling.keda import keda_values
+from gpu_constructs.pod_scaling.prometheus_adapter import adapter_values
+from gpu_constructs.pod_scaling.rightsizing import vertical_pod_autoscaler
+from gpu_constructs.pod_scaling.scaling_manifests import (
     Scale,
     horizontal_pod_autoscaler,
     scaled_object,

@@ -25,7 +25,7 @@ from gpu_constructs import (
     ScalingOptions,
     Spot,
 )
-from gpu_constructs.versions import KUBERNETES
+from gpu_constructs.facts.versions import KUBERNETES
 from tests.clusters import CERTIFICATE, ENDPOINT, imported_cluster
 from tests.templates import of_type, only, resources_of, slice_of, text_of
 

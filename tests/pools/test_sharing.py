@@ -9,7 +9,7 @@ import pytest
 import tomli
 
 from gpu_constructs import CustomImage, Exclusive, Mig, Mps, NodeShape, TimeSlicing, catalogue
-from gpu_constructs.hardware.mig import PROFILES, SLICES, compute_slices
+from gpu_constructs.facts.hardware.mig import PROFILES, SLICES, compute_slices
 from gpu_constructs.nodes.user_data import joining_user_data, node_class_user_data, user_data
 from tests.nodes.test_user_data import MEMBERSHIP
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from gpu_constructs.preflight.clusters import clusters
-from gpu_constructs.preflight.inputs import read_input
-from gpu_constructs.preflight.model import Cluster
+from gpu_constructs.preflight.cluster.clusters import clusters
+from gpu_constructs.preflight.model.cluster import Cluster
+from gpu_constructs.preflight.reading.inputs import read_input
 
 Json = dict[str, Any]
 TYPES = (

@@ -9,12 +9,12 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from gpu_constructs.preflight.ceiling import ceiling
-from gpu_constructs.preflight.check import check
-from gpu_constructs.preflight.documents import UnusableInput, parse
-from gpu_constructs.preflight.explain import explain
-from gpu_constructs.preflight.inputs import Input, read_input
-from gpu_constructs.preflight.review import review
+from gpu_constructs.preflight.judging.check import check
+from gpu_constructs.preflight.judging.explain import explain
+from gpu_constructs.preflight.judging.review import review
+from gpu_constructs.preflight.reading.documents import UnusableInput, parse
+from gpu_constructs.preflight.reading.inputs import Input, read_input
+from gpu_constructs.preflight.scheduling.ceiling import ceiling
 from tests.preflight import generated
 
 FIXTURES = Path(__file__).parent / "rules"

@@ -6,11 +6,12 @@ import json
 from pathlib import Path
 from typing import Any
 
-from gpu_constructs.preflight.clusters import clusters
-from gpu_constructs.preflight.inputs import read_input
-from gpu_constructs.preflight.model import Cluster, Object, Origin, Pool, Workload
-from gpu_constructs.preflight.user_data import read_user_data
-from gpu_constructs.preflight.workloads import workloads
+from gpu_constructs.preflight.cluster.clusters import clusters
+from gpu_constructs.preflight.cluster.workloads import workloads
+from gpu_constructs.preflight.model.cluster import Cluster, Pool, Workload
+from gpu_constructs.preflight.reading.inputs import read_input
+from gpu_constructs.preflight.reading.objects import Object, Origin
+from gpu_constructs.preflight.reading.user_data import read_user_data
 
 ORIGIN = Origin("file", "path")
 

@@ -17,14 +17,14 @@ import pytest
 from click.testing import CliRunner
 
 from gpu_constructs import __version__, console
-from gpu_constructs.cli import cli
+from gpu_constructs.command_line.cli import cli
 from tests.conftest import ROOT
 
 SAMPLES = ROOT / "tests" / "preflight" / "report"
 CLUSTER, WORKLOADS = str(SAMPLES / "cluster.yaml"), str(SAMPLES / "workloads.yaml")
 RULES = ROOT / "tests" / "preflight" / "rules"
 FAILING, PASSING = str(RULES / "GPU010" / "fails.yaml"), str(RULES / "GPU010" / "passes.yaml")
-CONSOLE = (sys.executable, "-m", "gpu_constructs.cli")
+CONSOLE = (sys.executable, "-m", "gpu_constructs.command_line.cli")
 POD = "{apiVersion: v1, kind: Pod, metadata: {name: small}, spec: {containers: [{name: a, image: 'b:1'}]}}"
 
 
@@ -222,7 +222,7 @@ def test_what_nobody_expected_is_one_line(monkeypatch: pytest.MonkeyPatch) -> No
     def fails(*_: object) -> None:
         raise KeyError("x\ny")
 
-    monkeypatch.setattr("gpu_constructs.preflight.check.check", fails)
+    monkeypatch.setattr("gpu_constructs.preflight.judging.check.check", fails)
 
     done = Done("check", CLUSTER)
 
@@ -236,7 +236,7 @@ def test_interrupts_end_with_130(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("gpu_constructs.preflight.check.check", interrupted)
+    monkeypatch.setattr("gpu_constructs.preflight.judging.check.check", interrupted)
 
     assert Done("check", CLUSTER).code == 130
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from gpu_constructs.preflight.cloudformation import Template, partition
-from gpu_constructs.preflight.documents import parse
-from gpu_constructs.preflight.inputs import Input, read_input
-from gpu_constructs.preflight.unknown import Unknown
+from gpu_constructs.preflight.reading.cloudformation import Template, partition
+from gpu_constructs.preflight.reading.documents import parse
+from gpu_constructs.preflight.reading.inputs import Input, read_input
+from gpu_constructs.preflight.reading.unknown import Unknown
 
 PARTS: dict[str, Any] = {
     "Parameters": {

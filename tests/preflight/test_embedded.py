@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from gpu_constructs.preflight.embedded import parse_embedded
-from gpu_constructs.preflight.unknown import Unknown
+from gpu_constructs.preflight.reading.embedded import parse_embedded
+from gpu_constructs.preflight.reading.unknown import Unknown
 from tests.preflight.readers import cluster_of
 
 FILE = "stack.template.json"

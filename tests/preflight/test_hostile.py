@@ -14,12 +14,12 @@ from typing import Any
 
 import pytest
 
-from gpu_constructs.preflight.check import check
-from gpu_constructs.preflight.documents import MAX_DEPTH, MAX_FILE_BYTES, UnusableInput, parse, read
-from gpu_constructs.preflight.explain import explain
-from gpu_constructs.preflight.inputs import Input, read_input
-from gpu_constructs.preflight.unknown import Unknown
-from gpu_constructs.preflight.user_data import read_user_data
+from gpu_constructs.preflight.judging.check import check
+from gpu_constructs.preflight.judging.explain import explain
+from gpu_constructs.preflight.reading.documents import MAX_DEPTH, MAX_FILE_BYTES, UnusableInput, parse, read
+from gpu_constructs.preflight.reading.inputs import Input, read_input
+from gpu_constructs.preflight.reading.unknown import Unknown
+from gpu_constructs.preflight.reading.user_data import read_user_data
 from tests.preflight.hostile import broken, judged, realistic, written
 
 # Inputs of the suite; a long run is FUZZ=100000 pytest tests/preflight/test_hostile.py -k fuzz.

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from gpu_constructs.preflight.check import Report, check
-from gpu_constructs.preflight.clusters import MAX_CLUSTERS, clusters
-from gpu_constructs.preflight.documents import UnusableInput
-from gpu_constructs.preflight.inputs import Input, read_input
-from gpu_constructs.preflight.review import Review, review
+from gpu_constructs.preflight.cluster.clusters import MAX_CLUSTERS, clusters
+from gpu_constructs.preflight.judging.check import Report, check
+from gpu_constructs.preflight.judging.review import Review, review
+from gpu_constructs.preflight.reading.documents import UnusableInput
+from gpu_constructs.preflight.reading.inputs import Input, read_input
 from tests.preflight.readers import clusters_of
 
 # Its image has no driver, which GPU001 says.

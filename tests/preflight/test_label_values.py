@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from gpu_constructs.preflight.answer import Answer
-from gpu_constructs.preflight.label_values import ANY_VALUE, LabelValues, Requirement, equal, exactly, requirement
-from gpu_constructs.preflight.unknown import Unknown
+from gpu_constructs.preflight.model.answer import Answer
+from gpu_constructs.preflight.model.label_values import ANY_VALUE, LabelValues, Requirement, equal, exactly, requirement
+from gpu_constructs.preflight.reading.unknown import Unknown
 
 YES, NO, UNKNOWN = Answer.YES, Answer.NO, Answer.UNKNOWN
 NOT_A = LabelValues(frozenset(("a",)), all_but=True, may_be_absent=True)

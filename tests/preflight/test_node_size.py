@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from gpu_constructs.hardware.catalogue import catalogue
-from gpu_constructs.preflight.node_size import allocatable, disk_bytes, eni_pods, max_pods, root_gib
-from gpu_constructs.preflight.quantity import GIB, MIB, quantity
-from gpu_constructs.preflight.unknown import Unknown
+from gpu_constructs.facts.hardware.catalogue import catalogue
+from gpu_constructs.preflight.node.node_size import allocatable, disk_bytes, eni_pods, max_pods, root_gib
+from gpu_constructs.preflight.reading.quantity import GIB, MIB, quantity
+from gpu_constructs.preflight.reading.unknown import Unknown
 from tests.preflight.readers import pool, pool_told
 
 ROOT = Path(__file__).parents[2]

@@ -7,12 +7,12 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpu_constructs.preflight.answer import Answer
-from gpu_constructs.preflight.explain import Explanation, explain
-from gpu_constructs.preflight.model import GPU, Autoscaler, Cluster, DaemonSet, Pool, Workload
-from gpu_constructs.preflight.nodes import nodes_to_be
-from gpu_constructs.preflight.pod_size import pod_requests
-from gpu_constructs.preflight.workloads import workloads
+from gpu_constructs.preflight.cluster.workloads import workloads
+from gpu_constructs.preflight.judging.explain import Explanation, explain
+from gpu_constructs.preflight.model.answer import Answer
+from gpu_constructs.preflight.model.cluster import GPU, Autoscaler, Cluster, DaemonSet, Pool, Workload
+from gpu_constructs.preflight.model.pod_size import pod_requests
+from gpu_constructs.preflight.node.nodes import nodes_to_be
 from tests.preflight.readers import ORIGIN, manifest, pool
 
 PLUGIN = DaemonSet("plugin", {"tolerations": [{"operator": "Exists"}]}, ORIGIN, (GPU,))

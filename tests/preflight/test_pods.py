@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from gpu_constructs.preflight.answer import Answer
-from gpu_constructs.preflight.label_values import exactly
-from gpu_constructs.preflight.model import Cluster
-from gpu_constructs.preflight.node_selection import selection
-from gpu_constructs.preflight.pod_size import has_unknown_requests, host_ports, pod_requests, ports_clash
-from gpu_constructs.preflight.pools import ZONE
-from gpu_constructs.preflight.topology import topology
-from gpu_constructs.preflight.unknown import Unknown
-from gpu_constructs.preflight.workloads import workloads
+from gpu_constructs.preflight.cluster.pools import ZONE
+from gpu_constructs.preflight.cluster.workloads import workloads
+from gpu_constructs.preflight.model.answer import Answer
+from gpu_constructs.preflight.model.cluster import Cluster
+from gpu_constructs.preflight.model.label_values import exactly
+from gpu_constructs.preflight.model.node_selection import selection
+from gpu_constructs.preflight.model.pod_size import has_unknown_requests, host_ports, pod_requests, ports_clash
+from gpu_constructs.preflight.reading.unknown import Unknown
+from gpu_constructs.preflight.scheduling.topology import topology
 from tests.preflight.readers import manifest, workload
 
 YES, NO, UNKNOWN = Answer.YES, Answer.NO, Answer.UNKNOWN

@@ -14,15 +14,15 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gpu_constructs.preflight.answer import Answer
-from gpu_constructs.preflight.clusters import clusters
-from gpu_constructs.preflight.demand import demand
-from gpu_constructs.preflight.fitting import fits
-from gpu_constructs.preflight.inputs import read_input
-from gpu_constructs.preflight.model import Cluster
-from gpu_constructs.preflight.nodes import nodes_to_be
-from gpu_constructs.preflight.reason import worst
-from gpu_constructs.preflight.scheduling import Scheduler
+from gpu_constructs.preflight.cluster.clusters import clusters
+from gpu_constructs.preflight.model.answer import Answer
+from gpu_constructs.preflight.model.cluster import Cluster
+from gpu_constructs.preflight.model.reason import worst
+from gpu_constructs.preflight.node.nodes import nodes_to_be
+from gpu_constructs.preflight.reading.inputs import read_input
+from gpu_constructs.preflight.scheduling.demand import demand
+from gpu_constructs.preflight.scheduling.fitting import fits
+from gpu_constructs.preflight.scheduling.scheduling import Scheduler
 from tests.preflight import generated
 from tests.preflight.generated import GPU, KEYS, TEAMS, TYPES, Json
 

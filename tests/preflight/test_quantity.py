@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gpu_constructs.preflight.quantity import GIB, MIB, add, quantity, resources, show
+from gpu_constructs.preflight.reading.quantity import GIB, MIB, add, quantity, resources, show
 
 
 @pytest.mark.parametrize(

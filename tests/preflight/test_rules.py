@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from gpu_constructs.preflight.check import Report, check
-from gpu_constructs.preflight.inputs import read_input
+from gpu_constructs.preflight.judging.check import Report, check
+from gpu_constructs.preflight.reading.inputs import read_input
 from gpu_constructs.preflight.rules import rules
 
 FIXTURES = Path(__file__).parent / "rules"

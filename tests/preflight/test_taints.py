@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from gpu_constructs.preflight.answer import Answer
-from gpu_constructs.preflight.model import Taint
-from gpu_constructs.preflight.taints import (
+from gpu_constructs.preflight.model.answer import Answer
+from gpu_constructs.preflight.model.cluster import Taint
+from gpu_constructs.preflight.model.taints import (
     flag_taint,
     kubelet_taints,
     node_group_taints,
@@ -17,7 +17,7 @@ from gpu_constructs.preflight.taints import (
     tolerates,
     untolerated,
 )
-from gpu_constructs.preflight.unknown import Unknown
+from gpu_constructs.preflight.reading.unknown import Unknown
 
 YES, NO, UNKNOWN = Answer.YES, Answer.NO, Answer.UNKNOWN
 TAINT = Taint("nvidia.com/gpu", "true", "NoSchedule")

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from gpu_constructs.preflight.device_sharing import bottlerocket_offer, plugin_offer
-from gpu_constructs.preflight.unknown import Unknown
-from gpu_constructs.preflight.user_data import NONE, read_user_data
+from gpu_constructs.preflight.node.device_sharing import bottlerocket_offer, plugin_offer
+from gpu_constructs.preflight.reading.unknown import Unknown
+from gpu_constructs.preflight.reading.user_data import NONE, read_user_data
 
 CONFIG = "apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\nspec:\n  kubelet:\n    flags: [--node-labels=a=b]\n"
 MIME = (

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gpu_constructs.preflight.answer import Answer
-from gpu_constructs.preflight.explain import Explanation
-from gpu_constructs.preflight.model import Cluster, Pool
-from gpu_constructs.preflight.nodes import NodeToBe, nodes_to_be
-from gpu_constructs.preflight.packing import PoolUse
-from gpu_constructs.preflight.pool_limits import node_limit
-from gpu_constructs.preflight.quantity import show
-from gpu_constructs.preflight.reason import Reason
+from gpu_constructs.preflight.case import Case
+from gpu_constructs.preflight.judging.explain import Explanation
+from gpu_constructs.preflight.model.answer import Answer
+from gpu_constructs.preflight.model.cluster import Pool
+from gpu_constructs.preflight.model.reason import Reason
+from gpu_constructs.preflight.node.nodes import NodeToBe
+from gpu_constructs.preflight.reading.quantity import show
 from gpu_constructs.preflight.report.finding_view import View, origin_view
-from gpu_constructs.preflight.scheduling import PoolVerdict, Verdict
+from gpu_constructs.preflight.scheduling.packing import PoolUse
+from gpu_constructs.preflight.scheduling.pool_limits import node_limit
+from gpu_constructs.preflight.scheduling.scheduling import PoolVerdict, Verdict
 
 _MIB_PER_GIB = 1024
 
@@ -25,8 +26,9 @@ def cluster_view(explanation: Explanation, *, most_pools: int | None) -> View:
         explanation: The verdicts.
         most_pools: Most pools to list for a workload, the nearest first; ``None`` for all.
     """
-    cluster = explanation.cluster
-    uses = {id(each.pool): each for each in explanation.uses}
+    case, packing = explanation.case, explanation.packing
+    cluster = case.cluster
+    uses = {id(each.pool): each for each in packing.uses}
     return {
         "name": cluster.name,
         "kubernetesVersion": cluster.version,
@@ -34,14 +36,14 @@ def cluster_view(explanation: Explanation, *, most_pools: int | None) -> View:
         "autoMode": cluster.auto_mode,
         "autoscalers": [{"kind": each.kind, "version": each.version} for each in cluster.autoscalers],
         "opaqueSoftware": list(cluster.opaque),
-        "pools": [_pool(pool, cluster, uses.get(id(pool))) for pool in cluster.pools],
+        "pools": [_pool(pool, case, uses.get(id(pool))) for pool in cluster.pools],
         "workloads": [_workload(each, most_pools) for each in explanation.verdicts],
-        "left": [{"workload": workload.name, "replicas": count} for workload, count in explanation.left],
+        "left": [{"workload": workload.name, "replicas": count} for workload, count in packing.left],
     }
 
 
-def _pool(pool: Pool, cluster: Cluster, use: PoolUse | None) -> View:
-    nodes = nodes_to_be(pool, cluster)
+def _pool(pool: Pool, case: Case, use: PoolUse | None) -> View:
+    nodes = case.nodes(pool)
     gpus = [node.row.gpus if node.row else 0 for node in nodes]
     return {
         "name": pool.name,
@@ -56,7 +58,7 @@ def _pool(pool: Pool, cluster: Cluster, use: PoolUse | None) -> View:
         "limits": {name: show(name, amount) for name, amount in pool.limits.items()},
         "taints": [str(each) for each in pool.taints],
         "capacityTypes": list(pool.capacity_types),
-        "autoscaler": {"kind": pool.autoscaler, "runs": _runs(pool, cluster).value},
+        "autoscaler": {"kind": pool.autoscaler, "runs": case.cluster.runs(pool.autoscaler).value},
         "deviceManagers": sorted({name for node in nodes for name in node.device_managers}),
         "use": _use(use),
     }
@@ -84,13 +86,6 @@ def _most_nodes(pool: Pool, nodes: Iterable[NodeToBe]) -> int | None:
     bounds = [node_limit(pool, node) for node in nodes]
     known = [each for each in bounds if each is not None]
     return max(known) if known and len(known) == len(bounds) else None
-
-
-def _runs(pool: Pool, cluster: Cluster) -> Answer:
-    """Say whether the autoscaler of a pool runs in its cluster."""
-    if cluster.autoscaler(pool.autoscaler) is not None:
-        return Answer.YES
-    return Answer.NO if cluster.whole and not cluster.opaque else Answer.UNKNOWN
 
 
 def _use(use: PoolUse | None) -> View:

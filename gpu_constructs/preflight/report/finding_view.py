@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from gpu_constructs.preflight.model import Origin
+from gpu_constructs.preflight.reading.objects import Origin
 from gpu_constructs.preflight.rules.rule import Finding, Rule
 
 View = dict[str, Any]

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from gpu_constructs._version import __version__
-from gpu_constructs.hardware.catalogue import InstanceType
-from gpu_constructs.hardware.search import is_driven
-from gpu_constructs.preflight.answer import Answer
-from gpu_constructs.preflight.ceiling import Ceiling
-from gpu_constructs.preflight.check import Report
-from gpu_constructs.preflight.explain import Explanation, explain
-from gpu_constructs.preflight.model import Cluster, Origin
+from gpu_constructs.facts.hardware.catalogue import InstanceType
+from gpu_constructs.facts.hardware.search import is_driven
+from gpu_constructs.preflight.judging.check import Report
+from gpu_constructs.preflight.judging.explain import Explanation, explain
+from gpu_constructs.preflight.judging.review import Review
+from gpu_constructs.preflight.model.answer import Answer
+from gpu_constructs.preflight.reading.objects import Origin
 from gpu_constructs.preflight.report.cluster_view import cluster_view
 from gpu_constructs.preflight.report.finding_view import View, counts, finding_view, rule_view, unread_view
-from gpu_constructs.preflight.review import Review
 from gpu_constructs.preflight.rules.rule import Rule
+from gpu_constructs.preflight.scheduling.ceiling import Ceiling
 
 # Changes only when a key is renamed, removed or means something else.
 SCHEMA_VERSION = 1
@@ -43,7 +43,7 @@ def check_view(report: Report) -> View:
         "counts": counts(report.findings),
         "findings": [finding_view(each) for each in report.findings],
         "unread": unread_view(report.unread),
-        "clusters": [cluster_view(explain(each), most_pools=1) for each in report.clusters],
+        "clusters": [cluster_view(explain(each), most_pools=1) for each in report.cases],
     }
 
 
@@ -71,7 +71,7 @@ def explain_view(
     }
 
 
-def review_view(review: Review, before: Iterable[Cluster] = (), after: Iterable[Cluster] = ()) -> View:
+def review_view(review: Review) -> View:
     """Return what a change means, with the clusters before and after it."""
     standing = (*review.new, *review.standing)
     unknown = any(each.problem.unknown for each in standing if each.acknowledged is None)
@@ -105,8 +105,8 @@ def review_view(review: Review, before: Iterable[Cluster] = (), after: Iterable[
         "fixed": [finding_view(each) for each in review.fixed],
         "standing": [finding_view(each) for each in review.standing],
         "clusters": {
-            "before": [cluster_view(explain(each), most_pools=1) for each in before],
-            "after": [cluster_view(explain(each), most_pools=1) for each in after],
+            "before": [cluster_view(explain(each), most_pools=1) for each in review.cases_before],
+            "after": [cluster_view(explain(each), most_pools=1) for each in review.cases_after],
         },
     }
 

@@ -2,13 +2,33 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Literal
+from types import FunctionType
+from typing import Literal, Protocol, cast
 
-from gpu_constructs.preflight.model import Cluster, Origin
+from gpu_constructs.preflight.case import Case
+from gpu_constructs.preflight.reading.objects import Origin
 
 Severity = Literal["error", "warning", "note"]
+_FIX = "Fix: "
+
+
+class Subject(Protocol):
+    """What a problem is about."""
+
+    @property
+    def origin(self) -> Origin:
+        """Where it stands."""
+
+
+class Named(Subject, Protocol):
+    """What a problem is about, where its name tells it from others."""
+
+    @property
+    def title(self) -> str:
+        """Its name as people say it, e.g. ``pool l4``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,16 +36,34 @@ class Problem:
     """One place where a rule is broken.
 
     Attributes:
-        origin: Where.
+        subject: What it is about.
         message: What is wrong there, with names and figures.
         fix: What to do there, when it is more than the rule's own fix.
         unknown: Whether it only may be wrong, because something is known at deployment only.
     """
 
-    origin: Origin
+    subject: Subject
     message: str
     fix: str = ""
     unknown: bool = False
+
+    @classmethod
+    def of(cls, subject: Named, text: str, *, fix: str = "", unknown: bool = False) -> Problem:
+        """Return a problem whose message begins with the name of what it is about."""
+        return cls(subject, f"{subject.title}: {text}", fix, unknown)
+
+    @property
+    def origin(self) -> Origin:
+        """Where it stands."""
+        return self.subject.origin
+
+    @property
+    def key(self) -> tuple[Origin, str, str, bool]:
+        """What tells it from other problems of its rule."""
+        return self.origin, self.message, self.fix, self.unknown
+
+
+Check = Callable[[Case], Iterable[Problem]]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -39,8 +77,7 @@ class Rule:
         why: What happens then.
         source: Where that is documented, as a URL or a file of a project and its version.
         fix: What to do.
-        causes: Ids of the causes that it covers, as `docs/rules.md` lists them.
-        check: Yields the places where a cluster breaks it.
+        check: Yields the places where a case breaks it.
     """
 
     id: str
@@ -49,23 +86,40 @@ class Rule:
     why: str
     source: str
     fix: str
-    causes: tuple[str, ...]
-    check: Callable[[Cluster], Iterable[Problem]]
+    check: Check
+
+    @property
+    def place(self) -> str:
+        """File and line of the function that is the rule."""
+        function = cast("FunctionType", self.check)
+        return f"{function.__module__.replace('.', '/')}.py:{function.__code__.co_firstlineno}"
 
 
-@dataclass(frozen=True, slots=True)
-class OutOfReach:
-    """A cause that no template and no manifest shows.
+def rule(id: str, severity: Severity, *, source: str) -> Callable[[Check], Rule]:
+    """Make a function a rule: its docstring gives the title, why it matters, and after "Fix:" what to do.
 
-    Attributes:
-        cause: Its id.
-        what: What goes wrong.
-        why: Why it cannot be told before deployment.
+    Args:
+        id: ``GPU`` and three digits.
+        severity: ``error``, ``warning`` or ``note``.
+        source: A URL, or a file of a project and its version.
+
+    Raises:
+        ValueError: The docstring lacks one of the three.
     """
 
-    cause: str
-    what: str
-    why: str
+    def make(check: Check) -> Rule:
+        title, why, fix = _parts(id, inspect.getdoc(check) or "")
+        return Rule(id=id, severity=severity, title=title, why=why, source=source, fix=fix, check=check)
+
+    return make
+
+
+def _parts(id: str, doc: str) -> tuple[str, str, str]:
+    paragraphs = [" ".join(each.split()) for each in doc.split("\n\n")]
+    if len(paragraphs) != 3 or not paragraphs[2].startswith(_FIX):
+        raise ValueError(f"rule {id}: docstring must be a title, why it matters and '{_FIX}...', got {doc!r}")
+    title, why, fix = paragraphs
+    return title.removesuffix("."), why, fix.removeprefix(_FIX)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,18 +7,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from gpu_constructs.preflight.answer import Answer
-from gpu_constructs.preflight.ceiling import Ceiling
-from gpu_constructs.preflight.check import Report
-from gpu_constructs.preflight.clusters import clusters
-from gpu_constructs.preflight.explain import Explanation, explain
-from gpu_constructs.preflight.inputs import read_input
-from gpu_constructs.preflight.model import Cluster, Origin
-from gpu_constructs.preflight.pool_changes import PoolChange
+from gpu_constructs.preflight.cluster.clusters import clusters
+from gpu_constructs.preflight.judging.check import Report
+from gpu_constructs.preflight.judging.explain import Explanation, explain
+from gpu_constructs.preflight.judging.pool_changes import PoolChange
+from gpu_constructs.preflight.judging.review import Fate, Move, Review
+from gpu_constructs.preflight.model.answer import Answer
+from gpu_constructs.preflight.model.cluster import Cluster
+from gpu_constructs.preflight.reading.inputs import read_input
+from gpu_constructs.preflight.reading.objects import Origin
 from gpu_constructs.preflight.report.finding_view import View
 from gpu_constructs.preflight.report.view import check_view, explain_view, review_view
-from gpu_constructs.preflight.review import Fate, Move, Review
 from gpu_constructs.preflight.rules.rule import Finding, Problem, Rule
+from gpu_constructs.preflight.scheduling.ceiling import Ceiling
 
 HERE = Path(__file__).parent
 CLUSTER, WORKLOADS = str(HERE / "cluster.yaml"), str(HERE / "workloads.yaml")

@@ -12,7 +12,7 @@ from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 
 from gpu_constructs.preflight.report.finding_view import View
-from gpu_constructs.preflight.report.html import render
+from gpu_constructs.preflight.report.html.page import render
 from gpu_constructs.preflight.report.view import check_view
 from tests.preflight.report import samples
 

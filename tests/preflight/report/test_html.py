@@ -9,8 +9,8 @@ from html.parser import HTMLParser
 import pytest
 
 from gpu_constructs.preflight.report.finding_view import View
-from gpu_constructs.preflight.report.html import render
-from gpu_constructs.preflight.report.html_element import Html, tag
+from gpu_constructs.preflight.report.html.element import Html, tag
+from gpu_constructs.preflight.report.html.page import render
 from gpu_constructs.preflight.report.view import check_view
 from tests.preflight.report import samples
 

@@ -8,9 +8,9 @@ import jsonschema
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from gpu_constructs.hardware.catalogue import catalogue
-from gpu_constructs.preflight.check import check
-from gpu_constructs.preflight.inputs import read_input
+from gpu_constructs.facts.hardware.catalogue import catalogue
+from gpu_constructs.preflight.judging.check import check
+from gpu_constructs.preflight.reading.inputs import read_input
 from gpu_constructs.preflight.report.finding_view import View
 from gpu_constructs.preflight.report.json import render, schema
 from gpu_constructs.preflight.report.view import check_view, explain_view, instances_view, rules_view

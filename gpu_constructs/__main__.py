@@ -1,0 +1,5 @@
+"""``python -m gpu_constructs`` is the command line."""
+
+from gpu_constructs.command_line.cli import main
+
+main()

@@ -1,0 +1,203 @@
+"""The console script: judges assemblies, templates and manifests before they are deployed.
+
+What a command needs is imported when it runs, so that help is there at once and nothing loads the CDK.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gpu_constructs._version import __version__
+from gpu_constructs.command_line import console
+from gpu_constructs.command_line.options import PLAIN, WITH_SARIF, Bound, judged, written
+
+if TYPE_CHECKING:
+    from gpu_constructs.preflight.model.cluster import Workload
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(__version__, message="%(version)s")
+def cli() -> None:
+    """Judge GPU clusters on EKS before they are deployed.
+
+    Exit codes: 0 clean; 1 an error finding that nobody accepts, a workload that would stay Pending, or with
+    --strict something that is not known; 2 unusable input or usage.
+    """
+
+
+@cli.command()
+@click.argument("paths", nargs=-1, metavar="[PATH]...")
+@judged
+@written(*WITH_SARIF)
+def check(paths: tuple[str, ...], form: str, output: str | None, **options: Any) -> int:
+    """Judge every cluster of PATH by every rule.
+
+    PATH is a cloud assembly, a template, a manifest, a folder of them, or - for standard input; cdk.out where it is
+    left out. Files with acknowledgements may stand among them.
+    """
+    given = console.read(console.paths_or_default(paths), dict(options["parameters"]))
+    from gpu_constructs.preflight.judging.check import check as judge
+    from gpu_constructs.preflight.report.view import check_view
+
+    view = check_view(_usable(judge, given))
+    console.emit(view, form, output)
+    return _end(view, **options)
+
+
+@cli.command()
+@click.argument("paths", nargs=-1, metavar="[PATH]...")
+@click.option("--file", "-f", "files", multiple=True, metavar="WORKLOADS", help="Judge the workloads of this file.")
+@click.option("--cluster", metavar="NAME", help="Judge against this cluster of PATH only.")
+@click.option("--all-pools", is_flag=True, help="List every pool, not only the five nearest.")
+@judged
+@written(*PLAIN)
+def explain(
+    paths: tuple[str, ...],
+    files: tuple[str, ...],
+    cluster: str | None,
+    all_pools: bool,
+    form: str,
+    output: str | None,
+    **options: Any,
+) -> int:
+    """Say for each workload which pool of PATH gives it nodes, and why the others do not.
+
+    Without -f every workload of PATH that asks for GPUs is judged.
+    """
+    every = tuple(dict.fromkeys((*console.paths_or_default(paths), *files)))
+    given = console.read(every, dict(options["parameters"]))
+    from gpu_constructs.preflight.case import Case
+    from gpu_constructs.preflight.cluster.clusters import clusters
+    from gpu_constructs.preflight.judging.explain import explain as judge
+    from gpu_constructs.preflight.report.view import NEAREST, explain_view
+
+    found = _usable(clusters, given)
+    chosen = [each for each in found if cluster in (None, each.name)]
+    if not chosen:
+        names = ", ".join(each.name for each in found)
+        raise click.UsageError(f"--cluster must be one of {names}, got {cluster!r}")
+    judged = [judge(Case(each), _of_files(each.workloads, files)) for each in chosen]
+    if files and not any(each.verdicts for each in judged):
+        raise click.UsageError(f"{', '.join(files)}: must hold a workload, got none; see 'gpu-constructs explain -h'")
+    view = explain_view(judged, given.problems, most_pools=None if all_pools else NEAREST)
+    console.emit(view, form, output)
+    return _end(view, **options)
+
+
+def _of_files(workloads: tuple[Workload, ...], files: tuple[str, ...]) -> list[Workload] | None:
+    """Return the workloads that stand in some files or folders, ``None`` without any."""
+    from pathlib import Path
+
+    from gpu_constructs.preflight.reading.documents import STDIN
+
+    if not files:
+        return None
+    places = {Path("<stdin>" if each == STDIN else each) for each in files}
+    return [each for each in workloads if places & {Path(each.origin.file), *Path(each.origin.file).parents}]
+
+
+@cli.command()
+@click.argument("old")
+@click.argument("new")
+@judged
+@written(*WITH_SARIF)
+def review(old: str, new: str, form: str, output: str | None, **options: Any) -> int:
+    """Say what a change from OLD to NEW means: drained nodes, GPUs, quota, price, workloads, findings."""
+    if old == new == console.STDIN:
+        raise click.UsageError("OLD and NEW must not both be standard input, got '-' twice")
+    # Two files are two versions of one stack, whatever they are called.
+    stack = None if Path(old).is_dir() or Path(new).is_dir() else Path(new).name.partition(".")[0]
+    before, after = (console.read((path,), dict(options["parameters"]), stack=stack) for path in (old, new))
+    from gpu_constructs.preflight.judging.review import review as judge
+    from gpu_constructs.preflight.report.view import review_view
+
+    view = review_view(_usable(judge, before, after))
+    console.emit(view, form, output)
+    return _end(view, **options)
+
+
+def _usable(judge: Callable[..., Any], *given: Any) -> Any:
+    """Judge an input, and refuse it with its own words."""
+    from gpu_constructs.preflight.reading.documents import UnusableInput
+
+    try:
+        return judge(*given)
+    except UnusableInput as error:
+        raise click.UsageError(str(error)) from None
+
+
+def _end(view: dict[str, Any], *, html: str | None, strict: bool, **_: Any) -> int:
+    """Write the page, when one is wanted, and return the exit code."""
+    if html:
+        from gpu_constructs.preflight.report.html.page import render
+
+        console.write(html, render(view))
+    failed = view["outcome"] == "fail" or (strict and view["outcome"] == "unknown")
+    return console.FAILED if failed else console.PASSED
+
+
+@cli.command()
+@click.option("--gpu-memory", "gpu_memory_gib", type=Bound(), multiple=True, help="GiB of one GPU, e.g. '>=80'.")
+@click.option("--gpus", type=Bound(), multiple=True, help="GPUs of a node, e.g. 8 or '<=4'.")
+@click.option("--gpu", "models", multiple=True, metavar="MODEL", help="GPU as EC2 names it, e.g. H100.")
+@click.option("--family", "families", multiple=True, help="EC2 family, e.g. g6e.")
+@click.option("--vcpus", type=Bound(), multiple=True, help="Virtual CPUs, e.g. '>=16'.")
+@click.option("--memory", "memory_gib", type=Bound(), multiple=True, help="GiB of a node, e.g. '>=64'.")
+@click.option("--arch", "architecture", type=click.Choice(("x86_64", "arm64")), help="CPU architecture.")
+@click.option("--efa", is_flag=True, help="Only with EFA.")
+@click.option("--mig", is_flag=True, help="Only with GPUs that MIG can partition.")
+@click.option("--local-nvme", is_flag=True, help="Only with local NVMe disks.")
+@click.option("--max-price", "max_usd_per_hour", type=click.FloatRange(min=0), help="Highest list price, USD an hour.")
+@click.option("--purchase", "purchase_option", type=click.Choice(("on-demand", "spot", "capacity-block")))
+@click.option("--sort", "order", type=click.Choice(("price", "gpus", "name")), default="price", help="Order of rows.")
+@written(*PLAIN)
+def instances(form: str, output: str | None, order: Any, **demands: Any) -> int:
+    """Find instance types by what they can do."""
+    from gpu_constructs.facts.hardware.capability import Capability, matching
+    from gpu_constructs.preflight.report.view import instances_view
+
+    try:
+        capability = Capability(**demands)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+    console.emit(instances_view(matching(capability, order=order)), form, output)
+    return console.PASSED
+
+
+@cli.command()
+@click.argument("rule", metavar="[ID]", required=False)
+@written(*PLAIN)
+def rules(rule: str | None, form: str, output: str | None) -> int:
+    """List the rules, or explain one."""
+    from gpu_constructs.preflight.report.view import rules_view
+    from gpu_constructs.preflight.rules import rules as known
+    from gpu_constructs.refusals import did_you_mean
+
+    if rule is not None and rule.upper() not in known():
+        raise click.UsageError(f"ID must be a rule's id, got {rule!r}{did_you_mean(rule.upper(), known())}")
+    chosen = known() if rule is None else {rule.upper(): known()[rule.upper()]}
+    console.emit(rules_view(chosen), form, output)
+    return console.PASSED
+
+
+@cli.command()
+def schema() -> int:
+    """Print the JSON schema of --format json."""
+    from gpu_constructs.preflight.report.json import schema as text
+
+    click.echo(text(), nl=False)
+    return console.PASSED
+
+
+def main() -> None:
+    """Run the console script."""
+    sys.exit(console.run(cli))
+
+
+if __name__ == "__main__":
+    main()

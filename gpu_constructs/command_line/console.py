@@ -1,0 +1,128 @@
+"""What the commands share: where output goes, how a failure is told, with which code a command ends."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from gpu_constructs.preflight.reading.inputs import Input
+
+PASSED, FAILED, UNUSABLE, INTERRUPTED = 0, 1, 2, 130
+DEFAULT_INPUT = "cdk.out"
+STDIN = "-"
+# Raises what was not expected, for a bug report.
+_DEBUG = "GPU_CONSTRUCTS_DEBUG"
+
+
+def run(command: click.Command) -> int:
+    """Run a command and return its exit code; every failure becomes one line on standard error."""
+    try:
+        code = command.main(prog_name="gpu-constructs", standalone_mode=False)
+    except (click.Abort, KeyboardInterrupt):
+        return INTERRUPTED
+    except click.ClickException as error:
+        return _refused(error.format_message())
+    except Exception as error:
+        if os.environ.get(_DEBUG):
+            raise
+        what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        return _refused(f"failed unexpectedly, which is a bug of gpu-constructs, with {what}")
+    return code if isinstance(code, int) else PASSED
+
+
+def _refused(message: str) -> int:
+    click.echo(f"gpu-constructs: {' '.join(message.split())}", err=True)
+    return UNUSABLE
+
+
+def read(paths: tuple[str, ...], parameters: Mapping[str, str], *, stack: str | None = None) -> Input:
+    """Read what the paths hold.
+
+    Args:
+        paths: Files, folders, or ``-`` for standard input.
+        parameters: Values of template parameters.
+        stack: Name of the stack whose template a file is. Default: the name of the file.
+
+    Raises:
+        click.UsageError: They cannot be judged.
+    """
+    from gpu_constructs.preflight.reading.documents import UnusableInput
+    from gpu_constructs.preflight.reading.inputs import read_input
+
+    if paths.count(STDIN) > 1:
+        raise click.UsageError("standard input must be named once, got '-' twice")
+    try:
+        return read_input(paths, parameters=parameters, stack=stack)
+    except UnusableInput as error:
+        raise click.UsageError(str(error)) from None
+
+
+def paths_or_default(paths: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the given paths, else the assembly that ``cdk synth`` writes.
+
+    Raises:
+        click.UsageError: There is neither.
+    """
+    if paths:
+        return tuple(dict.fromkeys(paths))
+    if Path(DEFAULT_INPUT).is_dir():
+        return (DEFAULT_INPUT,)
+    raise click.UsageError(
+        f"PATH must be given where there is no folder {DEFAULT_INPUT}; "
+        "name an assembly, a template, manifests or '-', or run 'cdk synth' first"
+    )
+
+
+def emit(view: Mapping[str, Any], form: str, output: str | None = None) -> None:
+    """Write a view to a file or to standard output.
+
+    Args:
+        view: The view.
+        form: ``text``, ``json``, ``sarif`` or ``markdown``.
+        output: The file.
+    """
+    from importlib import import_module
+
+    renderer = import_module(f"gpu_constructs.preflight.report.{form}")
+    text = renderer.render(view, **(_terminal() if form == "text" and not output else {}))
+    if output:
+        write(output, text)
+    else:
+        _print(text)
+
+
+def _terminal() -> dict[str, Any]:
+    """Return width and colour of a terminal; anything else gets plain text of a fixed width."""
+    if not sys.stdout.isatty():
+        return {}
+    from shutil import get_terminal_size
+
+    colour = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    return {"width": max(get_terminal_size().columns, 60), "colour": colour}
+
+
+def _print(text: str) -> None:
+    """Print a text; a reader that leaves early, such as ``head``, changes neither the output nor the exit code."""
+    try:
+        sys.stdout.write(text.encode(sys.stdout.encoding or "utf-8", "replace").decode(sys.stdout.encoding or "utf-8"))
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def write(file: str, text: str) -> None:
+    """Write a file.
+
+    Raises:
+        click.UsageError: It cannot be written.
+    """
+    try:
+        Path(file).write_text(text, encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise click.UsageError(f"{file}: must be a file that can be written, got {error.strerror}") from None

@@ -1,0 +1,72 @@
+"""Options that several commands take, and what they accept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+F = TypeVar("F", bound=Callable[..., Any])
+PLAIN = ("text", "json", "markdown")
+WITH_SARIF = ("text", "json", "sarif", "markdown")
+
+
+class _Parameter(click.ParamType[Any]):
+    """``KEY=VALUE``."""
+
+    name = "KEY=VALUE"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
+        key, equals, text = str(value).partition("=")
+        if not key or not equals:
+            self.fail(f"must be KEY=VALUE, got {value!r}", param, ctx)
+        return key, text
+
+
+class Bound(click.ParamType[Any]):
+    """A figure and how others compare to it."""
+
+    name = "BOUND"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Read a bound."""
+        from gpu_constructs.facts.hardware.capability import Bound as Amount
+
+        try:
+            return Amount.parse(str(value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+class _Form(click.Choice[str]):
+    """A format that the command can write."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if value == "sarif" and value not in self.choices:
+            self.fail(
+                f"must be one of {', '.join(self.choices)}, got 'sarif', which is for check and review", param, ctx
+            )
+        return super().convert(value, param, ctx)
+
+
+def written(*forms: str) -> Callable[[F], F]:
+    """Add the options of what a command writes."""
+
+    def add(command: F) -> F:
+        to = click.option("--output", "-o", metavar="FILE", help="Write to FILE instead of standard output.")
+        form = click.option("--format", "form", type=_Form(forms), default="text", help="How to write it.")
+        return to(form(command))
+
+    return add
+
+
+def judged(command: F) -> F:
+    """Add the options of what a command reads and of how it ends."""
+    for option in (
+        click.option("--parameter", "parameters", type=_Parameter(), multiple=True, help="Value of a parameter."),
+        click.option("--strict", is_flag=True, help="Fail also where something is known at deployment only."),
+        click.option("--html", metavar="FILE", help="Write a page for browsers to FILE, too."),
+    ):
+        command = option(command)
+    return command

@@ -1,0 +1,41 @@
+"""Tolerations and node selector terms that several DaemonSets share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from gpu_constructs.facts.software.model import NodeSelectorTerm, Toleration
+
+COMPUTE_TYPE = "eks.amazonaws.com/compute-type"
+LINUX = {"kubernetes.io/os": "linux"}
+
+EVERYTHING: Toleration = {"operator": "Exists"}
+GPU: Toleration = {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
+CRITICAL_ADDONS: Toleration = {"key": "CriticalAddonsOnly", "operator": "Exists"}
+FOR_FIVE_MINUTES: Toleration = {"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": "300"}
+
+
+def expression(key: str, operator: str, values: Iterable[str]) -> dict[str, object]:
+    """Return one requirement of a node selector term."""
+    return {"key": key, "operator": operator, "values": sorted(values)}
+
+
+def term(*expressions: dict[str, object]) -> NodeSelectorTerm:
+    """Return a term that holds where all requirements do."""
+    return {"matchExpressions": list(expressions)}
+
+
+def not_on(*compute_types: str) -> dict[str, object]:
+    """Return the requirement that a node is none of some compute types of EKS."""
+    return expression(COMPUTE_TYPE, "NotIn", compute_types)
+
+
+def any_label(*labels: str) -> tuple[NodeSelectorTerm, ...]:
+    """Return terms of which one holds where a node has one of some ``key=value`` labels."""
+    pairs = (each.split("=") for each in labels)
+    return tuple(term(expression(key, "In", [value])) for key, value in pairs)
+
+
+def tolerates(key: str, **more: str) -> Toleration:
+    """Return the toleration of a key, whatever its value."""
+    return {"key": key, "operator": "Exists", **more}

@@ -1,0 +1,45 @@
+"""Charts and add-ons that have no DaemonSet, so that they are known rather than unknown."""
+
+from __future__ import annotations
+
+from gpu_constructs.facts.software.model import KnownSoftware
+
+# Their templates hold none, in any version that was looked at: what they run is Deployments.
+_CHARTS = {
+    "aws-load-balancer-controller": ("https://github.com/aws/eks-charts/tree/master/stable", "2026-08-03"),
+    "cert-manager": ("https://github.com/cert-manager/cert-manager/tree/master/deploy/charts", "2026-11-21"),
+    "cluster-autoscaler": ("https://github.com/kubernetes/autoscaler/tree/master/charts", "2026-08-22"),
+    "external-dns": ("https://github.com/kubernetes-sigs/external-dns/tree/master/charts", "2026-11-21"),
+    "jobset": ("https://github.com/kubernetes-sigs/jobset/tree/v0.12.0/charts/jobset", "2026-08-20"),
+    "karpenter": ("https://github.com/aws/karpenter-provider-aws/tree/v1.14.1/charts/karpenter", "2026-08-20"),
+    "karpenter-crd": ("https://github.com/aws/karpenter-provider-aws/tree/v1.14.1/charts/karpenter-crd", "2026-08-20"),
+    "keda": ("https://github.com/kedacore/charts/tree/main/keda", "2026-07-31"),
+    "kube-state-metrics": ("https://github.com/prometheus-community/helm-charts", "2026-08-22"),
+    "kuberay-operator": ("https://github.com/ray-project/kuberay/tree/v1.7.0/helm-chart", "2026-08-20"),
+    "kueue": ("https://github.com/kubernetes-sigs/kueue/tree/v0.19.2/charts/kueue", "2026-08-20"),
+    "lws": ("https://github.com/kubernetes-sigs/lws/tree/v0.10.0/charts/lws", "2026-08-20"),
+    "metrics-server": ("https://github.com/kubernetes-sigs/metrics-server/tree/master/charts", "2026-11-21"),
+    "prometheus-adapter": ("https://github.com/prometheus-community/helm-charts", "2026-08-22"),
+    "vertical-pod-autoscaler": (
+        "https://github.com/kubernetes/autoscaler/tree/master/vertical-pod-autoscaler/charts",
+        "2026-07-25",
+    ),
+}
+# Built from the projects of the same names.
+_OF_COMMUNITY = ("cert-manager", "external-dns", "kube-state-metrics", "metrics-server")
+# What each runs, by the user guide.
+_USER_GUIDE = "https://docs.aws.amazon.com/eks/latest/userguide/workloads-add-ons-available-eks.html"
+_USER_GUIDE_AS_OF = "2024-12-18"
+
+
+def _none(name: str, source: str, as_of: str) -> KnownSoftware:
+    return KnownSoftware(name=name, source=source, as_of=as_of)
+
+
+CHARTS = tuple(_none(name, *read) for name, read in _CHARTS.items())
+ADDONS = (
+    *(_none(name, *_CHARTS[name]) for name in _OF_COMMUNITY),
+    *(_none(name, _USER_GUIDE, _USER_GUIDE_AS_OF) for name in ("coredns", "snapshot-controller")),
+    # Collectors that its configuration asks for may be DaemonSets; which, was not read.
+    KnownSoftware(name="adot", opaque_paths=("collector",), source=_USER_GUIDE, as_of=_USER_GUIDE_AS_OF),
+)

@@ -1,0 +1,1 @@
+"""How anything reaches a cluster: the cluster itself, who applies manifests and charts, subnets, credentials."""

@@ -1,0 +1,321 @@
+"""What a construct needs to know of a cluster that somebody else may own.
+
+Every question to the CDK crosses a process boundary, so each is asked once for a cluster, however many node groups ask.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import cast
+from weakref import WeakKeyDictionary
+
+import aws_cdk as cdk
+import jsii
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_eks_v2 as eks
+from aws_cdk import aws_iam as iam
+from constructs import Construct
+
+from gpu_constructs.facts.versions import KUBERNETES, kubernetes_minor
+from gpu_constructs.installing.gitops import delivery_of
+from gpu_constructs.installing.subnets import given_subnets, in_zone, node_subnets
+from gpu_constructs.pools.sharing import Sharing
+
+# Type checkers do not see that eks.Cluster is an eks.ICluster (aws-cdk#19789).
+AnyCluster = eks.ICluster | eks.Cluster
+
+
+class PathOf:
+    """The path of a construct, asked for only when a message needs it."""
+
+    def __init__(self, construct: Construct) -> None:
+        self._construct = construct
+
+    def __str__(self) -> str:
+        return self._construct.node.path
+
+
+class Shared(Construct):
+    """What exists once for a cluster in a stack. An imported cluster cannot hold children itself.
+
+    Attributes:
+        node_role: Role of the managed nodes.
+        auto_mode_role: Role of the nodes of Auto Mode pools.
+        self_managed: Instance profile of self-managed nodes.
+        vpc_cni: The VPC CNI as an add-on with a role of its own.
+        claims: Paths of the constructs that a cluster can have one of, by what they are.
+        foundation: What must run before controllers do: nodes, network, DNS, credentials.
+        sharing: Ways in which pools with a device plugin share their GPUs, by profile.
+        serve_sharing: What makes the device plugin serve one more.
+        claimants: Workloads that claim GPUs.
+        dra_driver: What they claim them from.
+    """
+
+    def __init__(self, scope: Construct, id: str) -> None:
+        super().__init__(scope, id)
+        self.node_role: iam.Role | None = None
+        self.auto_mode_role: iam.Role | None = None
+        self.self_managed: iam.CfnInstanceProfile | None = None
+        self.vpc_cni: eks.CfnAddon | None = None
+        self.claims: dict[str, str] = {}
+        self.foundation: Construct | None = None
+        self.sharing: dict[str, Sharing] = {}
+        self.serve_sharing: Callable[[Sharing], None] | None = None
+        self.claimants: list[Construct] = []
+        self.dra_driver: Construct | None = None
+
+
+class ClusterRef:
+    """One cluster, created here or imported.
+
+    Attributes:
+        cluster: The cluster as the interface that L2 constructs ask for.
+    """
+
+    def __init__(self, cluster: eks.ICluster) -> None:
+        self.cluster = cluster
+        self._shared: dict[cdk.Stack, Shared] = {}
+
+    @cached_property
+    def name_token(self) -> str:
+        """Name as the template refers to it."""
+        return self.cluster.cluster_name
+
+    @cached_property
+    def _resource(self) -> eks.CfnCluster | None:
+        resource = self.cluster.node.default_child
+        return resource if isinstance(resource, eks.CfnCluster) else None
+
+    @cached_property
+    def name(self) -> str:
+        """Name, a literal where the template states one, else a token."""
+        stated = self._resource.name if self._resource else None
+        return stated if stated and not cdk.Token.is_unresolved(stated) else self.name_token
+
+    @cached_property
+    def stack(self) -> cdk.Stack:
+        """Stack the cluster is in, or was imported into."""
+        return cdk.Stack.of(cast("Construct", self.cluster))
+
+    @cached_property
+    def private_subnets(self) -> list[ec2.ISubnet] | None:
+        """Subnets of its VPC for nodes; ``None`` when it was imported without."""
+        try:
+            return node_subnets(self.cluster.vpc)
+        except (jsii.errors.JSIIError, RuntimeError):
+            return None
+
+    @cached_property
+    def has_kubectl(self) -> bool:
+        """Whether manifests and charts can be applied to it."""
+        return self.cluster.kubectl_provider is not None
+
+    @cached_property
+    def auto_mode(self) -> bool | None:
+        """Whether it is in EKS Auto Mode; ``None`` for an imported cluster."""
+        if self._resource is None:
+            return None
+        return bool(getattr(self._resource.compute_config, "enabled", False))
+
+    @cached_property
+    def security_group_id(self) -> str | None:
+        """Its own security group; ``None`` when it was imported without."""
+        return self._attribute("cluster_security_group_id")
+
+    @cached_property
+    def endpoint(self) -> str | None:
+        """URL of its API server; ``None`` when it was imported without."""
+        return self._attribute("cluster_endpoint")
+
+    @cached_property
+    def certificate_authority(self) -> str | None:
+        """Certificate of its API server, base64; ``None`` when it was imported without."""
+        return self._attribute("cluster_certificate_authority_data")
+
+    @cached_property
+    def service_cidr(self) -> str | None:
+        """Address block of its services; of IPv4 where the template states one, which CloudFormation cannot read."""
+        if self._resource is not None and self.ip_family == "ipv6":
+            return self._resource.attr_kubernetes_network_config_service_ipv6_cidr
+        config = self._resource.kubernetes_network_config if self._resource else None
+        return getattr(config, "service_ipv4_cidr", None)
+
+    @cached_property
+    def ip_family(self) -> str | None:
+        """``ipv4`` or ``ipv6``; ``None`` where the template does not state it."""
+        config = self._resource.kubernetes_network_config if self._resource else None
+        return getattr(config, "ip_family", None)
+
+    def _attribute(self, name: str) -> str | None:
+        try:
+            return cast("str", getattr(self.cluster, name))
+        except (jsii.errors.JSIIError, RuntimeError):
+            return None
+
+    @property
+    def foundation(self) -> list[Construct]:
+        """What a controller is created after and deleted before; empty for a cluster made elsewhere."""
+        found = self.shared(self.stack).foundation
+        return [found] if found is not None else []
+
+    def shared(self, stack: cdk.Stack) -> Shared:
+        """Return what exists once for the cluster in a stack."""
+        if stack not in self._shared:
+            id = f"{self.cluster.node.path.removeprefix(stack.node.path).strip('/').replace('/', '-')}-shared"
+            found = stack.node.try_find_child(id)
+            self._shared[stack] = cast("Shared", found) if found is not None else Shared(cast("Construct", stack), id)
+        return self._shared[stack]
+
+    def claim(self, who: object, what: str, *, why: str) -> None:
+        """Make the construct at the path ``who`` the only one of its kind in the cluster.
+
+        Raises:
+            ValueError: The cluster has one.
+        """
+        claims = self.shared(self.stack).claims
+        if what in claims:
+            raise ValueError(
+                f"{who}: cluster must have one {what}, got a second one beside {claims[what]!r}; {why}, remove one"
+            )
+        claims[what] = str(who)
+
+    def has_claimed(self, what: str) -> bool:
+        """Whether a construct is the only one of its kind in the cluster."""
+        return what in self.shared(self.stack).claims
+
+    def use_sharing(self, sharing: Sharing) -> None:
+        """Have the cluster's device plugin serve nodes that share their GPUs so, now or when it is defined."""
+        shared = self.shared(self.stack)
+        if sharing.profile not in shared.sharing:
+            shared.sharing[sharing.profile] = sharing
+            if shared.serve_sharing is not None:
+                shared.serve_sharing(sharing)
+
+    def serve_sharing(self, serve: Callable[[Sharing], None]) -> None:
+        """Have ``serve`` called for every way of sharing that pools use, those defined before and after."""
+        shared = self.shared(self.stack)
+        shared.serve_sharing = serve
+        for sharing in shared.sharing.values():
+            serve(sharing)
+
+    def use_claims(self, workload: Construct) -> None:
+        """Have the cluster's DRA driver outlive a workload: without it no pod that has a claim ends."""
+        shared = self.shared(self.stack)
+        shared.claimants.append(workload)
+        if shared.dra_driver is not None:
+            workload.node.add_dependency(shared.dra_driver)
+
+    def serve_claims(self, driver: Construct) -> None:
+        """Have ``driver`` outlive every workload that claims GPUs, those defined before and after."""
+        shared = self.shared(self.stack)
+        shared.dra_driver = driver
+        for workload in shared.claimants:
+            workload.node.add_dependency(driver)
+
+    @cached_property
+    def stated_version(self) -> str | None:
+        """Kubernetes minor version that the template states; ``None`` for an imported cluster."""
+        stated = self._resource.version if self._resource else None
+        return stated if stated and not cdk.Token.is_unresolved(stated) else None
+
+    def kubernetes_version(self, given: str | None, *, who: object) -> str:
+        """Return the Kubernetes minor version, from the cluster or as given for an imported one.
+
+        Raises:
+            ValueError: It is not known, is none this library supports, or differs from the cluster's own.
+        """
+        stated = self.stated_version
+        if stated is None and given is None:
+            raise ValueError(
+                f"{who}: kubernetes_version must be given for an imported cluster, got None; "
+                f"one of {', '.join(KUBERNETES)}"
+            )
+        if stated and given and stated != given:
+            raise ValueError(
+                f"{who}: kubernetes_version must be the cluster's own {stated!r}, got {given!r}; leave it out"
+            )
+        version = stated or given or ""
+        kubernetes_minor(version, who=who)
+        return version
+
+    def subnets(
+        self, given: Sequence[ec2.ISubnet] | None, *, who: object, zone: str | None = None
+    ) -> list[ec2.ISubnet]:
+        """Return the subnets for nodes: as given, or the private ones of the cluster's VPC; of one zone if named.
+
+        Raises:
+            TypeError: ``given`` is no list of subnets.
+            ValueError: There is no private subnet, none in the zone, or the cluster was imported without its VPC.
+        """
+        if given is not None:
+            found = given_subnets(given, who)
+            return found if zone is None else in_zone(found, zone, who, unknown=True)
+        found = self._private_subnets_or_refuse(who)
+        return found if zone is None else in_zone(found, zone, who, unknown=False)
+
+    def _private_subnets_or_refuse(self, who: object) -> list[ec2.ISubnet]:
+        if self.private_subnets is None:
+            raise ValueError(
+                f"{who}: subnets must be given when the cluster was imported without its VPC, got None; "
+                "pass vpc to from_cluster_attributes, or subnets here"
+            )
+        if not self.private_subnets:
+            raise ValueError(
+                f"{who}: subnets must name private or isolated subnets, got a VPC that has none; pass the subnets "
+                "nodes may use"
+            )
+        return self.private_subnets
+
+
+_REFS: WeakKeyDictionary[object, ClusterRef] = WeakKeyDictionary()
+
+
+def cluster_ref(who: object, cluster: AnyCluster, *, kubectl: bool = False) -> ClusterRef:
+    """Return what can be asked of a cluster; ``kubectl`` when something will be applied to it.
+
+    Raises:
+        TypeError: ``cluster`` is no cluster of ``aws_eks_v2``.
+        ValueError: Nothing can be applied to it, and something will be.
+    """
+    found = _REFS.get(cluster) if hasattr(cluster, "__weakref__") else None
+    if found is None:
+        _refuse_unless_cluster(who, cluster)
+        found = _REFS[cluster] = ClusterRef(cast("eks.ICluster", cluster))
+    if kubectl and not found.has_kubectl and delivery_of(cast("eks.ICluster", cluster)) == "kubectl":
+        raise ValueError(
+            f"{who}: cluster must have a kubectl provider, got {cluster.node.path!r} without one; give it "
+            "kubectl_provider_options, or kubectl_provider when importing it"
+        )
+    return found
+
+
+def refuse_unless_role(who: object, argument: str, role: object) -> None:
+    """Refuse what is neither a role nor absent.
+
+    Raises:
+        TypeError: ``role`` is something else, for example an ARN.
+    """
+    if role is not None and not hasattr(role, "role_arn"):
+        raise TypeError(f"{who}: {argument} must be an iam.IRole, got {role!r}; import one with iam.Role.from_role_arn")
+
+
+def string_equals(scope: Construct, id: str, tags: Mapping[str, object]) -> object:
+    """Return a ``StringEquals`` block whose keys may contain the cluster's name.
+
+    CloudFormation takes no token as a key, so one that is known only at deployment goes through a `CfnJson`.
+    """
+    if any(cdk.Token.is_unresolved(key) for key in tags):
+        return cdk.CfnJson(scope, id, value=dict(tags))
+    return dict(tags)
+
+
+def _refuse_unless_cluster(who: object, cluster: object) -> None:
+    # Only clusters of the older aws_eks have a kubectl layer of their own.
+    older = hasattr(cluster, "kubectl_layer")
+    if older or not hasattr(cluster, "cluster_name"):
+        what = "one of aws_cdk.aws_eks" if older else type(cluster).__name__
+        fix = "import others with aws_eks_v2.Cluster.from_cluster_attributes"
+        if not older and hasattr(cluster, "cluster"):
+            fix = "pass its attribute 'cluster'"
+        raise TypeError(f"{who}: cluster must be a cluster of aws_cdk.aws_eks_v2, got {what}; {fix}")

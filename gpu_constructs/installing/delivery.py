@@ -1,0 +1,121 @@
+"""The one place that turns manifests and charts into resources of a cluster.
+
+Constructs hand over what should exist in Kubernetes and do not know how it gets there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import aws_cdk as cdk
+from aws_cdk import aws_eks_v2 as eks
+from constructs import Construct
+
+from gpu_constructs.facts.versions import Chart
+from gpu_constructs.installing.cluster_ref import ClusterRef, PathOf
+from gpu_constructs.installing.gitops import ChartFile, ManifestFile, delivery_of
+
+if TYPE_CHECKING:
+    import cdk8s
+
+# The kubectl handler's Lambda stops after 15 minutes. A helm that waits as long leaves its release locked in
+# "pending-upgrade" (aws/aws-cdk#22257).
+HELM_TIMEOUT_MINUTES = 12
+
+
+def apply_manifests(
+    scope: Construct, id: str, *, cluster: ClusterRef, manifests: Sequence[Mapping[str, Any]]
+) -> Construct:
+    """Apply objects that live and die together. Custom resources go one to a call: kubectl never prunes them."""
+    if delivery_of(scope) != "kubectl":
+        return ManifestFile(scope, id, manifests)
+    return eks.KubernetesManifest(scope, id, cluster=cluster.cluster, manifest=list(manifests))
+
+
+def apply_chart(scope: Construct, id: str, *, cluster: ClusterRef, chart: cdk8s.Chart) -> Construct:
+    """Apply the objects of a cdk8s chart."""
+    return apply_manifests(scope, id, cluster=cluster, manifests=chart.to_json())
+
+
+# A registry of your own with copies of the charts, for networks without a way to the internet.
+CHART_MIRROR = "gpu-constructs:chartMirror"
+
+
+def _merged(values: Mapping[str, Any], more: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return values of a chart with others laid over them, mapping by mapping."""
+    found = dict(values)
+    for key, value in more.items():
+        ours = found.get(key)
+        found[key] = _merged(ours, value) if isinstance(ours, Mapping) and isinstance(value, Mapping) else value
+    return found
+
+
+def _repository(scope: Construct, chart: Chart) -> str:
+    mirror = scope.node.try_get_context(CHART_MIRROR)
+    if mirror is None:
+        return chart.repository
+    if not isinstance(mirror, str) or not mirror.startswith("oci://"):
+        raise ValueError(
+            f"context: {CHART_MIRROR} must be an OCI registry such as "
+            f"'oci://111122223333.dkr.ecr.us-east-1.amazonaws.com/charts', got {mirror!r}"
+        )
+    return f"{mirror.rstrip('/')}/{chart.name}"
+
+
+def install_helm_chart(
+    scope: Construct,
+    id: str,
+    *,
+    cluster: ClusterRef,
+    chart: Chart,
+    namespace: str,
+    values: Mapping[str, Any] | None = None,
+    user_values: Mapping[str, Any] | None = None,
+    create_namespace: bool = False,
+    own_definitions: bool = True,
+) -> Construct:
+    """Install a chart under its own name, after what every controller needs, and wait until it runs.
+
+    The release's name is fixed, so that moving the construct does not install it a second time. Without
+    ``own_definitions`` a release of their own has the definitions; helm itself then sees that they are there.
+    ``user_values`` are laid over ``values``.
+
+    Raises:
+        TypeError: ``user_values`` is no mapping.
+        ValueError: The mirror in the app's context is no OCI registry.
+    """
+    if user_values is not None:
+        if not isinstance(user_values, Mapping):
+            raise TypeError(f"{PathOf(scope)}: values must be a mapping, got {user_values!r}")
+        values = _merged(values or {}, user_values)
+    repository = _repository(scope, chart)
+    release: Construct
+    if delivery_of(scope) != "kubectl":
+        release = ChartFile(
+            scope,
+            id,
+            chart=chart,
+            repository=repository,
+            namespace=namespace,
+            values=values,
+            own_definitions=own_definitions,
+        )
+    else:
+        release = eks.HelmChart(
+            scope,
+            id,
+            cluster=cluster.cluster,
+            chart=chart.name,
+            release=chart.name,
+            repository=repository,
+            version=chart.version,
+            namespace=namespace,
+            create_namespace=create_namespace,
+            values=values,
+            wait=True,
+            timeout=cdk.Duration.minutes(HELM_TIMEOUT_MINUTES),
+        )
+    for needed in cluster.foundation:
+        release.node.add_dependency(needed)
+    return release

@@ -1,0 +1,238 @@
+"""Manifests and charts as files for Argo CD or Flux, instead of resources that a deployment applies.
+
+What only a deployment tells, such as the name of a role, stands in a file as ``${Key}``, and is the stack's output of
+that key.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, cast, get_args
+from weakref import WeakKeyDictionary
+
+import aws_cdk as cdk
+import constructs
+import jsii
+import yaml
+from constructs import Construct
+
+from gpu_constructs.facts.versions import Chart
+from gpu_constructs.refusals import refuse_unless_one_of
+
+# Who applies; the folder of the files.
+DELIVERY = "gpu-constructs:delivery"
+FOLDER = "gpu-constructs:manifests"
+Delivery = Literal["kubectl", "argocd", "flux"]
+
+_TTL = "ttlSecondsAfterFinished"
+# Charts bring the definitions of what the others are, and go first.
+_CHARTS, _OBJECTS = "charts", "objects"
+
+
+def delivery_of(scope: constructs.IConstruct) -> Delivery:
+    """Return who applies manifests and charts in this app.
+
+    Raises:
+        ValueError: The context names somebody else.
+    """
+    given = scope.node.try_get_context(DELIVERY)
+    if given is None:
+        return "kubectl"
+    refuse_unless_one_of("context", DELIVERY, given, get_args(Delivery))
+    return cast("Delivery", given)
+
+
+class ManifestFile(Construct):
+    """Objects in a file of their own, written at synth.
+
+    Args:
+        manifests: The objects.
+        folder: Folder of the stack that it goes into.
+
+    Raises:
+        ValueError: A key is known at deployment only.
+    """
+
+    def __init__(
+        self, scope: Construct, id: str, manifests: Sequence[Mapping[str, Any]], *, folder: str = _OBJECTS
+    ) -> None:
+        super().__init__(scope, id)
+        stack = cdk.Stack.of(self)
+        path = self.node.path.removeprefix(stack.node.path).strip("/")
+        told = [_with_outputs(self, _kept(each), path) for each in manifests]
+        file = _root(self) / stack.artifact_id / folder / f"{re.sub(r'[^A-Za-z0-9.]+', '-', path)}.yaml"
+        _files_of(stack)[file] = told
+
+
+class ChartFile(ManifestFile):
+    """A chart in the words of Argo CD or Flux.
+
+    Args:
+        chart: The chart.
+        repository: Where it is taken from.
+        namespace: Namespace of the release.
+        values: Its values.
+        own_definitions: Whether it installs the definitions that it contains; not where a chart of their own does.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        chart: Chart,
+        repository: str,
+        namespace: str,
+        values: Mapping[str, Any] | None,
+        own_definitions: bool = True,
+    ) -> None:
+        make = argocd_application if delivery_of(scope) == "argocd" else flux_release
+        made = make(
+            chart, repository=repository, namespace=namespace, values=values or {}, own_definitions=own_definitions
+        )
+        super().__init__(scope, id, made, folder=_CHARTS)
+
+
+def argocd_application(
+    chart: Chart, *, repository: str, namespace: str, values: Mapping[str, Any], own_definitions: bool = True
+) -> list[dict[str, Any]]:
+    """Return the Application of a chart.
+
+    Source: https://argo-cd.readthedocs.io/en/stable/user-guide/helm/
+    """
+    source = {
+        # Argo CD knows registries by their host alone.
+        "repoURL": _repository(chart, repository).removeprefix("oci://"),
+        "chart": chart.name,
+        "targetRevision": chart.version,
+        "helm": {"releaseName": chart.name, "valuesObject": values} | ({} if own_definitions else {"skipCrds": True}),
+    }
+    return [
+        {
+            "apiVersion": "argoproj.io/v1alpha1",
+            "kind": "Application",
+            "metadata": {"name": chart.name, "namespace": "argocd"},
+            "spec": {
+                "project": "default",
+                "source": source,
+                "destination": {"server": "https://kubernetes.default.svc", "namespace": namespace},
+                "syncPolicy": {
+                    "automated": {"prune": True, "selfHeal": True},
+                    # Definitions of some charts are too large for a client's apply.
+                    "syncOptions": ["CreateNamespace=true", "ServerSideApply=true"],
+                },
+            },
+        }
+    ]
+
+
+def flux_release(
+    chart: Chart, *, repository: str, namespace: str, values: Mapping[str, Any], own_definitions: bool = True
+) -> list[dict[str, Any]]:
+    """Return the HelmRepository and the HelmRelease of a chart.
+
+    Source: https://fluxcd.io/flux/components/helm/helmreleases/
+    """
+    url = _repository(chart, repository)
+    metadata = {"name": chart.name, "namespace": "flux-system"}
+    definitions = "CreateReplace" if own_definitions else "Skip"
+    from_here = {"kind": "HelmRepository", "name": chart.name}
+    return [
+        {
+            "apiVersion": "source.toolkit.fluxcd.io/v1",
+            "kind": "HelmRepository",
+            "metadata": metadata,
+            "spec": {"interval": "1h", "url": url} | ({"type": "oci"} if url.startswith("oci://") else {}),
+        },
+        {
+            "apiVersion": "helm.toolkit.fluxcd.io/v2",
+            "kind": "HelmRelease",
+            "metadata": metadata,
+            "spec": {
+                "interval": "1h",
+                "releaseName": chart.name,
+                "targetNamespace": namespace,
+                # By default Flux gives up after the first failure.
+                "install": {"createNamespace": True, "crds": definitions, "remediation": {"retries": -1}},
+                "upgrade": {"crds": definitions, "remediation": {"retries": -1}},
+                "chart": {"spec": {"chart": chart.name, "version": chart.version, "sourceRef": from_here}},
+                "values": values,
+            },
+        },
+    ]
+
+
+def _repository(chart: Chart, repository: str) -> str:
+    """Return what holds the chart; Helm's own word for a registry names the chart too."""
+    return repository.removesuffix(f"/{chart.name}") if repository.startswith("oci://") else repository
+
+
+def _kept(manifest: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a manifest that stays when it is done: a Job that is deleted then would be made, and run, anew."""
+    spec: Any = manifest.get("spec")
+    if manifest.get("kind") == "Job":
+        return {**manifest, "spec": {key: value for key, value in spec.items() if key != _TTL}}
+    if manifest.get("kind") == "MPIJob":
+        policy = {key: value for key, value in spec["runPolicy"].items() if key != _TTL}
+        return {**manifest, "spec": {**spec, "runPolicy": policy}}
+    return manifest
+
+
+def _root(scope: Construct) -> Path:
+    given = scope.node.try_get_context(FOLDER)
+    if given is not None and (not isinstance(given, str) or not given):
+        raise ValueError(f"context: {FOLDER} must be a folder, got {given!r}")
+    return Path(given or "manifests")
+
+
+def _with_outputs(scope: Construct, value: Any, path: str) -> Any:
+    """Return a value in which what only deployment tells is the key of an output."""
+    if isinstance(value, Mapping):
+        for key in value:
+            if cdk.Token.is_unresolved(key):
+                raise ValueError(
+                    f"{path}: keys must be known at synth to be written to a file, got one that only deployment tells; "
+                    "give the cluster a literal name"
+                )
+        return {key: _with_outputs(scope, each, f"{path}/{key}") for key, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_with_outputs(scope, each, f"{path}/{number}") for number, each in enumerate(value)]
+    if isinstance(value, str) and cdk.Token.is_unresolved(value):
+        key = re.sub(r"[^A-Za-z0-9]", "", path.title())
+        output = cdk.CfnOutput(cdk.Stack.of(scope), key, value=value)
+        output.override_logical_id(key)
+        return f"${{{key}}}"
+    return value
+
+
+@jsii.implements(constructs.IValidation)
+class _Files:
+    """The files of a stack, written in the last step before CDK writes templates: when nothing can change any more."""
+
+    def __init__(self, stack: cdk.Stack) -> None:
+        self._stack = stack
+        self.manifests: dict[Path, Sequence[Any]] = {}
+
+    def validate(self) -> list[str]:
+        """Write them, and find no fault."""
+        for folder in {file.parent for file in self.manifests}:
+            folder.mkdir(parents=True, exist_ok=True)
+        for folder in {file.parents[1] / name for file in self.manifests for name in (_CHARTS, _OBJECTS)}:
+            # Of what is no longer defined.
+            for old in folder.glob("*.yaml"):
+                old.unlink()
+        for file, manifests in self.manifests.items():
+            file.write_text(yaml.safe_dump_all(self._stack.resolve(manifests), sort_keys=False, width=120))
+        return []
+
+
+_FILES: WeakKeyDictionary[cdk.Stack, _Files] = WeakKeyDictionary()
+
+
+def _files_of(stack: cdk.Stack) -> dict[Path, Sequence[Any]]:
+    if stack not in _FILES:
+        _FILES[stack] = _Files(stack)
+        stack.node.add_validation(_FILES[stack])
+    return _FILES[stack].manifests

@@ -1,0 +1,67 @@
+"""prometheus-adapter: shows Prometheus' records of pods to the HorizontalPodAutoscaler."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from constructs import Construct
+
+from gpu_constructs.facts.versions import PROMETHEUS_ADAPTER
+from gpu_constructs.installing.cluster_ref import AnyCluster, PathOf, cluster_ref
+from gpu_constructs.installing.delivery import install_helm_chart
+from gpu_constructs.metrics.prometheus_stack import NAMESPACE, PrometheusStack
+from gpu_constructs.metrics.rules import MEMORY_RECORD, UTILIZATION_RECORD
+
+
+class PrometheusAdapter(Construct):
+    """The adapter with the two records of GPUs, and the API of custom metrics to itself.
+
+    Args:
+        cluster: Cluster to install into; needs a kubectl provider.
+        prometheus: Prometheus of this app, with the rules of a `DcgmExporter`.
+
+    Raises:
+        TypeError: An argument has the wrong type.
+        ValueError: The cluster has no kubectl provider, or has the adapter from this library.
+
+    Attributes:
+        chart: The release.
+    """
+
+    def __init__(self, scope: Construct, id: str, *, cluster: AnyCluster, prometheus: PrometheusStack) -> None:
+        super().__init__(scope, id)
+        who = PathOf(self)
+        ref = cluster_ref(who, cluster, kubectl=True)
+        if not isinstance(prometheus, PrometheusStack):
+            raise TypeError(f"{who}: prometheus must be a PrometheusStack, got {prometheus!r}")
+        ref.claim(who, "prometheus-adapter", why="both provide the API of custom metrics")
+        self.chart = install_helm_chart(
+            self,
+            "Resource",
+            cluster=ref,
+            chart=PROMETHEUS_ADAPTER,
+            namespace=NAMESPACE,
+            values=adapter_values(prometheus.url),
+        )
+        self.chart.node.add_dependency(prometheus.chart)
+
+
+def adapter_values(url: str) -> Mapping[str, Any]:
+    """Return the values of the chart; none for external metrics, which are KEDA's.
+
+    Source: prometheus-community/helm-charts prometheus-adapter 5.3.0 values.yaml
+    """
+    address, _, port = url.rpartition(":")
+    rules = [_rule(record) for record in (UTILIZATION_RECORD, MEMORY_RECORD)]
+    return {"prometheus": {"url": address, "port": int(port)}, "rules": {"default": False, "custom": rules}}
+
+
+def _rule(record: str) -> dict[str, Any]:
+    overrides = {name: {"resource": name} for name in ("namespace", "pod")}
+    return {
+        "seriesQuery": f'{record}{{namespace!="",pod!=""}}',
+        "resources": {"overrides": overrides},
+        "name": {"as": record},
+        "metricsQuery": "avg(<<.Series>>{<<.LabelMatchers>>}) by (<<.GroupBy>>)",
+    }

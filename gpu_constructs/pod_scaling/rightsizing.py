@@ -1,0 +1,115 @@
+"""Recommends and sets what a deployment on GPUs asks for of CPU and memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal, get_args
+
+from constructs import Construct
+
+from gpu_constructs.facts.versions import VERTICAL_POD_AUTOSCALER
+from gpu_constructs.installing.cluster_ref import AnyCluster, PathOf, cluster_ref
+from gpu_constructs.installing.delivery import apply_manifests, install_helm_chart
+from gpu_constructs.refusals import refuse_unless_one_of, words
+from gpu_constructs.workloads.gpu_deployment import GpuDeployment
+
+NAMESPACE = "vpa"
+Mode = Literal["Off", "Initial", "InPlaceOrRecreate"]
+_RESOURCES = ("cpu", "memory")
+
+
+class VerticalPodAutoscaler(Construct):
+    """The controllers of the VerticalPodAutoscaler. They need the add-on ``metrics-server``.
+
+    Args:
+        cluster: Cluster to install into; needs a kubectl provider.
+
+    Raises:
+        TypeError: ``cluster`` is no cluster of ``aws_eks_v2``.
+        ValueError: The cluster has no kubectl provider, or has them from this library.
+
+    Attributes:
+        chart: The release.
+    """
+
+    def __init__(self, scope: Construct, id: str, *, cluster: AnyCluster) -> None:
+        super().__init__(scope, id)
+        who = PathOf(self)
+        ref = cluster_ref(who, cluster, kubectl=True)
+        ref.claim(who, "VerticalPodAutoscaler", why="both would change the same pods")
+        self.chart = install_helm_chart(
+            self, "Resource", cluster=ref, chart=VERTICAL_POD_AUTOSCALER, namespace=NAMESPACE, create_namespace=True
+        )
+
+
+class CpuMemoryRightsizing(Construct):
+    """What a deployment's pods ask for of CPU and memory, from what they used.
+
+    Never of GPUs: the autoscaler knows CPU and memory only, devices come in whole numbers, and a running pod gets no
+    other ones.
+
+    Args:
+        cluster: Cluster of the deployment; needs a kubectl provider.
+        target: The deployment.
+        vpa: Controllers of this app. Default: the cluster runs them already.
+        mode: ``Off`` recommends, ``Initial`` sets it on new pods, ``InPlaceOrRecreate`` changes running ones, and
+            restarts a pod, model and all, where that fails.
+        resources: What it is about, of ``cpu`` and ``memory``.
+
+    Raises:
+        TypeError: An argument has the wrong type.
+        ValueError: A resource is another one, such as a GPU, or the cluster has no kubectl provider.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        cluster: AnyCluster,
+        target: GpuDeployment,
+        vpa: VerticalPodAutoscaler | None = None,
+        mode: Mode = "Off",
+        resources: Sequence[str] = _RESOURCES,
+    ) -> None:
+        super().__init__(scope, id)
+        who = PathOf(self)
+        ref = cluster_ref(who, cluster, kubectl=True)
+        if not isinstance(target, GpuDeployment):
+            raise TypeError(f"{who}: target must be a GpuDeployment, got {target!r}")
+        if vpa is not None and not isinstance(vpa, VerticalPodAutoscaler):
+            raise TypeError(f"{who}: vpa must be a VerticalPodAutoscaler, got {vpa!r}")
+        refuse_unless_one_of(who, "mode", mode, get_args(Mode))
+        chosen = words(who, "resources", resources)
+        _refuse_devices(who, chosen)
+        made = vertical_pod_autoscaler(name=target.name, namespace=target.namespace, mode=mode, resources=chosen)
+        self.resource = apply_manifests(self, "Resource", cluster=ref, manifests=[made])
+        self.resource.node.add_dependency(target)
+        if vpa is not None:
+            self.resource.node.add_dependency(vpa.chart)
+
+
+def vertical_pod_autoscaler(*, name: str, namespace: str, mode: str, resources: Sequence[str]) -> dict[str, Any]:
+    """Return the VerticalPodAutoscaler."""
+    policy = {"containerName": "*", "controlledResources": list(resources), "controlledValues": "RequestsOnly"}
+    return {
+        "apiVersion": "autoscaling.k8s.io/v1",
+        "kind": "VerticalPodAutoscaler",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {
+            "targetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": name},
+            "updatePolicy": {"updateMode": mode},
+            "resourcePolicy": {"containerPolicies": [policy]},
+        },
+    }
+
+
+def _refuse_devices(who: object, resources: Sequence[str]) -> None:
+    if not resources:
+        raise ValueError(f"{who}: resources must name cpu or memory, got none")
+    for each in resources:
+        if each not in _RESOURCES:
+            raise ValueError(
+                f"{who}: resources must be of {', '.join(_RESOURCES)}, got {each!r}; a VerticalPodAutoscaler changes "
+                "nothing else, and another number of GPUs is another Deployment"
+            )

@@ -1,0 +1,79 @@
+"""One cluster and everything that is derived of it, each thing worked out once: what every answer is read from."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from gpu_constructs.preflight.model.answer import Answer
+from gpu_constructs.preflight.model.cluster import Cluster, DaemonSet, Pool, Workload
+from gpu_constructs.preflight.node.gpu_pools import pools_for_gpus
+from gpu_constructs.preflight.node.nodes import NodeToBe, nodes_to_be, reaches_of
+from gpu_constructs.preflight.scheduling.packing import Packing, pack
+from gpu_constructs.preflight.scheduling.scheduling import Scheduler, Verdict
+
+
+class Case:
+    """A cluster as it is judged. Rules, verdicts, reviews and reports read it, and nothing else judges.
+
+    Attributes:
+        cluster: What the input says.
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        """Derive nothing yet."""
+        self.cluster = cluster
+        self._nodes: dict[int, tuple[NodeToBe, ...]] = {}
+        self._reaches: dict[int, dict[int, Answer]] = {}
+        self._verdicts: dict[int, Verdict] = {}
+
+    @cached_property
+    def gpu_pools(self) -> tuple[Pool, ...]:
+        """The pools that are to have GPUs."""
+        return pools_for_gpus(self.cluster)
+
+    @cached_property
+    def gpu_groups(self) -> tuple[Pool, ...]:
+        """Those of them that are node groups or Auto Scaling groups."""
+        return tuple(pool for pool in self.gpu_pools if pool.is_group)
+
+    def nodes(self, pool: Pool) -> tuple[NodeToBe, ...]:
+        """Return a fresh node of each instance type of one of the cluster's pools, in both views."""
+        if id(pool) not in self._nodes:
+            self._nodes[id(pool)] = nodes_to_be(pool, self.cluster)
+        return self._nodes[id(pool)]
+
+    def reaches(self, daemon: DaemonSet, pool: Pool) -> Answer:
+        """Say whether one of the cluster's DaemonSets runs on every node of one of its pools."""
+        if id(pool) not in self._reaches:
+            answers = reaches_of(pool, self.cluster)
+            self._reaches[id(pool)] = {id(each): answer for each, answer in answers}
+        return self._reaches[id(pool)][id(daemon)]
+
+    @cached_property
+    def _scheduler(self) -> Scheduler:
+        return Scheduler(self.cluster, [self.nodes(pool) for pool in self.cluster.pools])
+
+    def verdict(self, workload: Workload) -> Verdict:
+        """Say whether the pods of one of the cluster's workloads run, and where."""
+        if id(workload) not in self._verdicts:
+            self._verdicts[id(workload)] = self._scheduler.verdict(workload)
+        return self._verdicts[id(workload)]
+
+    @cached_property
+    def gpu_workloads(self) -> tuple[Workload, ...]:
+        """The workloads that ask for GPUs."""
+        return tuple(each for each in self.cluster.workloads if each.asks_for_gpu)
+
+    @cached_property
+    def verdicts(self) -> tuple[Verdict, ...]:
+        """The verdict on each workload that asks for GPUs."""
+        return tuple(map(self.verdict, self.gpu_workloads))
+
+    @cached_property
+    def packing(self) -> Packing:
+        """What each pool has to run when all of those workloads come at once."""
+        return pack(self.verdicts)
+
+    def pools_open_to(self, workload: Workload) -> tuple[Pool, ...]:
+        """Return the pools that a workload may run on."""
+        return tuple(each.pool for each in self.verdict(workload).pools if each.may_take)

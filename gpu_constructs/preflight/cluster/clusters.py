@@ -1,0 +1,176 @@
+"""Sorts an input by cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from gpu_constructs.preflight.cluster.pools import group_tags, managed_group, node_pool, self_managed_group
+from gpu_constructs.preflight.cluster.software import software
+from gpu_constructs.preflight.cluster.workloads import workloads
+from gpu_constructs.preflight.model.cluster import Addon, Autoscaler, Cluster, Pool
+from gpu_constructs.preflight.reading.cloudformation import Resource
+from gpu_constructs.preflight.reading.documents import UnusableInput
+from gpu_constructs.preflight.reading.embedded import parse_embedded
+from gpu_constructs.preflight.reading.inputs import Input
+from gpu_constructs.preflight.reading.objects import Object
+from gpu_constructs.preflight.reading.unknown import Unknown, dig, is_true, known_text, mapping
+
+# aws_eks of the CDK makes its clusters through a custom resource.
+_CLUSTER = "AWS::EKS::Cluster"
+_CUSTOM_CLUSTER = "Custom::AWSCDK-EKS-Cluster"
+_OWNER_TAGS = ("kubernetes.io/cluster/", "k8s.io/cluster-autoscaler/")
+_NOT_OWNERS = ("enabled", "node-template")
+UNNAMED = "(cluster)"
+# Every rule looks at every resource for each cluster, and at every pool for each pod.
+MAX_CLUSTERS = 500
+MAX_PAIRS = 5_000_000
+
+
+def clusters(given: Input) -> tuple[Cluster, ...]:
+    """Return every cluster that an input tells of; what names no cluster belongs to each.
+
+    Raises:
+        UnusableInput: There are too many clusters, or too many pools and pods in one.
+    """
+    owned = {each.key: each for each in given.resources.values() if each.type in (_CLUSTER, _CUSTOM_CLUSTER)}
+    names = {key: _name(each) for key, each in owned.items()}
+    places = _Places(given.resources, names)
+    found = dict.fromkeys((*names.values(), *places.mentioned(given)))
+    if len(found) > MAX_CLUSTERS:
+        raise UnusableInput(f"input must tell of at most {MAX_CLUSTERS} clusters, got {len(found):,}; name fewer files")
+    return tuple(_cluster(name, given, places) for name in found or (UNNAMED,))
+
+
+def _name(cluster: Resource) -> str:
+    properties = _cluster_properties(cluster)
+    return known_text(properties.get("Name")) or cluster.path
+
+
+def _cluster_properties(cluster: Resource) -> dict[str, Any]:
+    """Return the properties of a cluster in CloudFormation's spelling."""
+    if cluster.type == _CLUSTER:
+        return dict(cluster.properties)
+    config = mapping(cluster.properties.get("Config"))
+    return {key[:1].upper() + key[1:]: value for key, value in config.items()}
+
+
+class _Places:
+    """Tells by which name a resource or an object calls its cluster."""
+
+    def __init__(self, resources: Mapping[str, Resource], names: Mapping[str, str]) -> None:
+        self._resources, self._names = resources, names
+        self._of_groups: dict[str, str | None] = {}
+        self._owners: dict[str, Resource] = {}
+        for key, name in names.items():
+            self._owners.setdefault(name, resources[key])
+
+    def resource(self, name: str) -> Resource | None:
+        """Return the cluster of a name, when it is in the input."""
+        return self._owners.get(name)
+
+    def name(self, reference: Any) -> str | None:
+        """Return the name of the cluster that a reference means, ``None`` without a reference."""
+        if isinstance(reference, Unknown):
+            return self._names.get(reference.resource or "", reference.expression)
+        return known_text(reference)
+
+    def of_group(self, group: Resource) -> str | None:
+        """Return the cluster of an Auto Scaling group, by its tags or its user data; ``None`` for no node group."""
+        if group.key not in self._of_groups:
+            self._of_groups[group.key] = self._of_group(group)
+        return self._of_groups[group.key]
+
+    def _of_group(self, group: Resource) -> str | None:
+        for key in group_tags(group.properties):
+            for prefix in _OWNER_TAGS:
+                rest = key.removeprefix(prefix)
+                if rest != key and rest and not rest.startswith(_NOT_OWNERS):
+                    return self.name(Unknown(rest) if rest.startswith("${") else rest)
+        pool = self_managed_group(group, self._resources)
+        told = dig(dict(pool.user_data.node_config), "cluster", "name") or dig(
+            dict(pool.user_data.settings), "kubernetes", "cluster-name"
+        )
+        if told is None:
+            return None
+        if isinstance(told, str) and told.startswith("${"):
+            told = Unknown(told)
+        return self.name(told)
+
+    def mentioned(self, given: Input) -> Iterable[str]:
+        """Yield the clusters that something refers to, in the order of the input."""
+        for resource in given.resources.values():
+            reference = (
+                self.of_group(resource)
+                if resource.type == "AWS::AutoScaling::AutoScalingGroup"
+                else self.name(resource.properties.get("ClusterName"))
+            )
+            if reference is not None:
+                yield reference
+
+
+def _cluster(name: str, given: Input, places: _Places) -> Cluster:
+    resource = places.resource(name)
+    properties = _cluster_properties(resource) if resource else {}
+    objects = [each for each in given.objects if places.name(each.cluster) in (name, None)]
+    charts = [each for each in given.charts if places.name(each.cluster) in (name, None)]
+    addons = [_addon(each) for each in _of_type(given, "AWS::EKS::Addon", name, places)]
+    runs = software(objects, charts, addons)
+    auto_mode = is_true(dig(properties, "ComputeConfig", "Enabled"))
+    pools = _pools(name, given, places, objects)
+    pods = workloads(objects)
+    if len(pools) * len(pods) > MAX_PAIRS:
+        many = f"{len(pools):,} pools and {len(pods):,} workloads"
+        raise UnusableInput(f"cluster {name[:200]} must have at most {MAX_PAIRS:,} pairs of them, got {many}")
+    return Cluster(
+        name=name,
+        resource=resource,
+        version=known_text(properties.get("Version")) or _version_of(pools),
+        auto_mode=auto_mode,
+        pools=pools,
+        objects=tuple(objects),
+        charts=tuple(charts),
+        addons=tuple(addons),
+        daemon_sets=runs.daemon_sets,
+        opaque=runs.opaque,
+        autoscalers=(*runs.autoscalers, *_auto_mode(resource, auto_mode)),
+        workloads=pods,
+        resources=given.resources,
+    )
+
+
+def _version_of(pools: Iterable[Pool]) -> str | None:
+    return next((text for each in pools if (text := known_text(each.properties.get("Version")))), None)
+
+
+def _of_type(given: Input, kind: str, cluster: str, places: _Places) -> list[Resource]:
+    return [
+        each
+        for each in given.resources.values()
+        if each.type == kind and places.name(each.properties.get("ClusterName")) == cluster
+    ]
+
+
+def _addon(resource: Resource) -> Addon:
+    return Addon(
+        name=known_text(resource.properties.get("AddonName")) or str(resource.properties.get("AddonName")),
+        version=known_text(resource.properties.get("AddonVersion")),
+        configuration=mapping(parse_embedded(resource.file, resource.properties.get("ConfigurationValues"))),
+        resource=resource,
+    )
+
+
+def _pools(name: str, given: Input, places: _Places, objects: list[Object]) -> tuple[Pool, ...]:
+    found = [managed_group(each, given.resources) for each in _of_type(given, "AWS::EKS::Nodegroup", name, places)]
+    for each in given.resources.values():
+        if each.type == "AWS::AutoScaling::AutoScalingGroup" and places.of_group(each) == name:
+            found.append(self_managed_group(each, given.resources))
+    classes = [each for each in objects if each.kind in ("EC2NodeClass", "NodeClass")]
+    found += [node_pool(each, classes, given.resources) for each in objects if each.kind == "NodePool"]
+    return tuple(found)
+
+
+def _auto_mode(cluster: Resource | None, enabled: bool) -> list[Autoscaler]:
+    if cluster is None or not enabled:
+        return []
+    return [Autoscaler("auto-mode", cluster.origin)]

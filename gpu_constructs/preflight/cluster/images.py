@@ -1,0 +1,101 @@
+"""What the image of a pool is: operating system, CPU architecture, and whether it brings NVIDIA's driver.
+
+Sources: https://docs.aws.amazon.com/eks/latest/APIReference/API_Nodegroup.html,
+https://docs.aws.amazon.com/eks/latest/userguide/retrieve-ami-id.html (2026-08)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from gpu_constructs.facts.hardware.catalogue import Architecture
+from gpu_constructs.preflight.model.answer import Answer, yes_if
+from gpu_constructs.preflight.model.cluster import OperatingSystem, Pool
+from gpu_constructs.preflight.reading.unknown import Unknown, dig, known_text, mappings
+
+_BY_PREFIX: tuple[tuple[str, OperatingSystem], ...] = (
+    ("AL2023_", "al2023"),
+    ("AL2_", "al2"),
+    ("BOTTLEROCKET_", "bottlerocket"),
+    ("WINDOWS_", "windows"),
+)
+# In the SSM parameter of an image, in the order that decides.
+_BY_PARAMETER: tuple[tuple[str, OperatingSystem], ...] = (
+    ("bottlerocket", "bottlerocket"),
+    ("amazon-linux-2023", "al2023"),
+    ("amazon-linux-2", "al2"),
+    ("windows", "windows"),
+)
+_FAMILIES: Mapping[str, OperatingSystem] = {
+    "AL2023": "al2023",
+    "Bottlerocket": "bottlerocket",
+    "AL2": "al2",
+    "Windows2019": "windows",
+    "Windows2022": "windows",
+    "Windows2025": "windows",
+}
+
+
+def group_system(ami_type: Any, image: Any, user_data_format: str) -> OperatingSystem:
+    """Return the operating system of a node group or an Auto Scaling group."""
+    if image is None and ami_type is None:
+        return "al2023"
+    if (name := known_text(ami_type)) and name != "CUSTOM":
+        return next((system for prefix, system in _BY_PREFIX if name.startswith(prefix)), "unknown")
+    text = str(image)
+    named = next((system for part, system in _BY_PARAMETER if part in text), None)
+    by_format: dict[str, OperatingSystem] = {"toml": "bottlerocket", "nodeadm": "al2023"}
+    return named or by_format.get(user_data_format, "custom")
+
+
+def class_system(spec: Mapping[str, Any]) -> OperatingSystem:
+    """Return the operating system of an EC2NodeClass."""
+    for term in mappings(spec.get("amiSelectorTerms")):
+        family = (known_text(term.get("alias")) or "").partition("@")[0]
+        for name, system in _FAMILIES.items():
+            if family and family == name.lower():
+                return system
+    named = known_text(spec.get("amiFamily"))
+    return _FAMILIES.get(named, "custom") if named else "unknown"
+
+
+def image_of(pool: Pool) -> Any:
+    """Return the image that a pool names: an id, an expression, or ``None``."""
+    return pool.launch.get("ImageId")
+
+
+def has_driver(pool: Pool) -> Answer:
+    """Say whether a pool's image brings NVIDIA's driver."""
+    if pool.kind == "auto-mode":
+        return Answer.YES
+    if pool.kind == "karpenter":
+        # Karpenter chooses the accelerated variant of an alias by the instance type.
+        aliased = any(each.get("alias") for each in mappings(pool.launch.get("amiSelectorTerms")))
+        return Answer.YES if aliased else Answer.UNKNOWN
+    ami_type = pool.properties.get("AmiType")
+    if (name := known_text(ami_type)) and name != "CUSTOM":
+        return yes_if("NVIDIA" in name or name == "AL2_x86_64_GPU")
+    image = image_of(pool)
+    if image is None:
+        return Answer.UNKNOWN if isinstance(ami_type, Unknown) or pool.kind == "self-managed" else Answer.NO
+    text = str(image)
+    if "/optimized-ami/" in text or "/bottlerocket/" in text:
+        return yes_if("nvidia" in text or "-gpu" in text)
+    return Answer.UNKNOWN
+
+
+def architecture_of(pool: Pool) -> Architecture | None:
+    """Return the CPU architecture of a pool's image, ``None`` where it is not known."""
+    text = known_text(pool.properties.get("AmiType")) or ""
+    if text in ("", "CUSTOM"):
+        text = str(image_of(pool) or "")
+    if "ARM_64" in text or "arm64" in text:
+        return "arm64"
+    return "x86_64" if "x86_64" in text or pool.properties.get("AmiType") == "AL2_x86_64_GPU" else None
+
+
+def alias_of(pool: Pool) -> str | None:
+    """Return the alias of an EC2NodeClass, e.g. ``al2023@latest``."""
+    aliases = (known_text(each.get("alias")) for each in mappings(dig(dict(pool.launch), "amiSelectorTerms")))
+    return next((each for each in aliases if each), None)

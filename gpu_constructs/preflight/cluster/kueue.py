@@ -1,0 +1,201 @@
+"""Kueue's queues, quotas and flavors, and the jobs that wait in them.
+
+Source: kubernetes-sigs/kueue v0.19.2 apis/kueue/v1beta2/
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from gpu_constructs.preflight.model.cluster import Cluster, Workload
+from gpu_constructs.preflight.reading.objects import Object, Origin
+from gpu_constructs.preflight.reading.quantity import quantity
+from gpu_constructs.preflight.reading.unknown import Unknown, dig, items, known_text, mapping, mappings
+
+GROUP = "kueue.x-k8s.io"
+QUEUE = f"{GROUP}/queue-name"
+# A job whose pods Kueue admits together; of other kinds it admits each pod by itself.
+_WHOLE = ("Job", "CronJob", "JobSet", "MPIJob", "PyTorchJob", "TFJob", "XGBoostJob", "JAXJob", "RayCluster", "RayJob")
+_SMALLER = (f"{GROUP}/job-min-parallelism", f"{GROUP}/elastic-job")
+_OTHER_RESOURCES = ("IgnoreUndeclared", "transformations:", "excludeResourcePrefixes:")
+
+
+@dataclass(frozen=True, slots=True)
+class QueuedJob:
+    """A job that asks for GPUs and waits in a queue.
+
+    Attributes:
+        name: ``Kind namespace/name``.
+        namespace: Its namespace.
+        origin: Where it stands.
+        queue: Name of the LocalQueue.
+        parts: Its pods, those without GPUs included.
+        local: The LocalQueue, when it is in the input.
+    """
+
+    name: str
+    namespace: str
+    origin: Origin
+    queue: str
+    parts: tuple[Workload, ...]
+    local: Object | None
+
+    @property
+    def title(self) -> str:
+        """Its name as people say it."""
+        return self.name
+
+    @property
+    def cluster_queue(self) -> str | None:
+        """Name of the ClusterQueue behind its queue."""
+        return known_text(self.local.spec.get("clusterQueue")) if self.local else None
+
+
+@dataclass(frozen=True, slots=True)
+class Quotas:
+    """A group of resources of a ClusterQueue.
+
+    Attributes:
+        covered: The resources.
+        flavors: Of each flavor, the most of each resource that a job may have; ``None`` without bound.
+    """
+
+    covered: tuple[str, ...]
+    flavors: Mapping[str, Mapping[str, int | None]]
+
+    def short(self, flavor: str, wanted: Mapping[str, int]) -> tuple[str, int] | None:
+        """Return a resource of which a flavor never has as much, and how much it has; ``None`` when it has enough."""
+        for name, amount in wanted.items():
+            most = self.flavors[flavor].get(name, 0)
+            if most is not None and amount > most:
+                return name, most
+        return None
+
+
+def kueue_objects(cluster: Cluster, kind: str) -> list[Object]:
+    """Return the objects of a kind of Kueue's."""
+    return [each for each in cluster.of_kind(kind) if each.group == GROUP]
+
+
+def local_queues(cluster: Cluster) -> dict[tuple[str, str], Object]:
+    """Return every LocalQueue by namespace and name."""
+    return {(each.namespace, each.name): each for each in kueue_objects(cluster, "LocalQueue")}
+
+
+def cluster_queues(cluster: Cluster) -> dict[str, Object]:
+    """Return every ClusterQueue by name."""
+    return {each.name: each for each in kueue_objects(cluster, "ClusterQueue")}
+
+
+def is_queued(workload: Workload) -> bool:
+    """Whether Kueue decides when a workload starts."""
+    return QUEUE in workload.owner.labels or QUEUE in workload.labels
+
+
+def queued_jobs(cluster: Cluster) -> list[QueuedJob]:
+    """Return the jobs with GPUs that name a queue."""
+    locals_, parts = local_queues(cluster), dict[Origin, list[Workload]]()
+    for each in cluster.workloads:
+        parts.setdefault(each.origin, []).append(each)
+    found = []
+    for origin, group in parts.items():
+        owner = group[0].owner
+        queue = _queue_of(owner)
+        if queue and any(each.asks_for_gpu for each in group):
+            name = f"{owner.kind} {owner.namespace}/{owner.name}"
+            local = locals_.get((owner.namespace, queue))
+            found.append(QueuedJob(name, owner.namespace, origin, queue, tuple(group), local))
+    return found
+
+
+def _queue_of(owner: Object) -> str | None:
+    made = dig(dict(owner.spec), "jobTemplate", "metadata", "labels", QUEUE) if owner.kind == "CronJob" else None
+    return known_text(made) or (known_text(owner.labels.get(QUEUE)) if owner.kind != "CronJob" else None)
+
+
+def pods_at_once(part: Workload) -> int:
+    """Return how many pods Kueue admits together at least."""
+    alone = part.owner.kind not in _WHOLE or any(name in part.owner.annotations for name in _SMALLER)
+    return 1 if alone or not part.replicas else part.replicas
+
+
+def quotas(queue: Object) -> list[Quotas]:
+    """Return the groups of resources of a ClusterQueue."""
+    shares = bool(queue.spec.get("cohort") or queue.spec.get("cohortName"))
+    return [
+        Quotas(
+            tuple(name for name in items(group.get("coveredResources")) if isinstance(name, str)),
+            {
+                str(flavor.get("name")): {
+                    str(each.get("name")): _most(each, shares) for each in mappings(flavor.get("resources"))
+                }
+                for flavor in mappings(group.get("flavors"))
+            },
+        )
+        for group in mappings(queue.spec.get("resourceGroups"))
+    ]
+
+
+def _most(resource: Mapping[str, object], shares: bool) -> int | None:
+    name = str(resource.get("name"))
+    nominal = quantity(name, resource.get("nominalQuota"))
+    if not shares:
+        return nominal
+    borrowed = quantity(name, resource.get("borrowingLimit"))
+    return None if nominal is None or borrowed is None else nominal + borrowed
+
+
+def gpu_flavors(cluster: Cluster) -> list[Object]:
+    """Return the flavors of which a ClusterQueue has a quota of GPUs."""
+    used = {
+        flavor
+        for queue in kueue_objects(cluster, "ClusterQueue")
+        for group in quotas(queue)
+        for flavor, resources in group.flavors.items()
+        if any(name.startswith("nvidia.com/") and most != 0 for name, most in resources.items())
+    }
+    return [each for each in kueue_objects(cluster, "ResourceFlavor") if each.name in used]
+
+
+def as_admitted(pod: Mapping[str, Any], flavor: Object) -> dict[str, Any]:
+    """Return a pod as Kueue starts it: with the labels of the flavor as node selector, and its tolerations."""
+    return {
+        **pod,
+        "nodeSelector": {**mapping(pod.get("nodeSelector")), **mapping(flavor.spec.get("nodeLabels"))},
+        "tolerations": [*mappings(pod.get("tolerations")), *mappings(flavor.spec.get("tolerations"))],
+    }
+
+
+def reads_other_resources(cluster: Cluster) -> bool:
+    """Whether Kueue is configured to count other resources than those that pods ask for."""
+    chart = cluster.chart("kueue")
+    maps = [mapping(each.content.get("data")) for each in cluster.of_kind("ConfigMap") if "kueue" in each.name]
+    texts = [dig(dict(chart.values), "managerConfig", "controllerManagerConfigYaml")] if chart else []
+    texts += [value for each in maps for value in each.values()]
+    if any(isinstance(each, Unknown) for each in texts):
+        return True
+    lines = [line for text in texts for line in str(text).splitlines() if not line.lstrip().startswith("#")]
+    return any(word in line for line in lines for word in _OTHER_RESOURCES)
+
+
+def is_shut(queue: Object, namespace: str, cluster: Cluster) -> bool:
+    """Whether a ClusterQueue certainly takes no jobs of a namespace."""
+    selector = queue.spec.get("namespaceSelector")
+    if selector is None:
+        return True
+    wanted = mapping(dig(selector, "matchLabels"))
+    labels = _labels_of(namespace, cluster)
+    return any(_differs(labels, key, value) for key, value in wanted.items())
+
+
+def _labels_of(namespace: str, cluster: Cluster) -> dict[str, object]:
+    there = (each for each in cluster.of_kind("Namespace") if each.name == namespace)
+    written = next((dict(each.labels) for each in there), {})
+    return {**written, "kubernetes.io/metadata.name": namespace}
+
+
+def _differs(labels: Mapping[str, object], key: str, value: object) -> bool:
+    have = labels.get(key)
+    return isinstance(value, str) and isinstance(have, str) and "${" not in have and have != value

@@ -1,0 +1,300 @@
+"""Node groups, Auto Scaling groups and NodePools as pools.
+
+Sources: https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-resource-eks-nodegroup.html,
+https://karpenter.sh/v1.14/concepts/nodepools/, https://docs.aws.amazon.com/eks/latest/userguide/create-node-pool.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from gpu_constructs.preflight.cluster.images import class_system, group_system
+from gpu_constructs.preflight.model import taints
+from gpu_constructs.preflight.model.cluster import Pool, PoolKind
+from gpu_constructs.preflight.model.label_values import ANY_VALUE, LabelValues, Requirement, exactly, requirement
+from gpu_constructs.preflight.reading.cloudformation import Resource
+from gpu_constructs.preflight.reading.objects import Object
+from gpu_constructs.preflight.reading.quantity import resources as quantities
+from gpu_constructs.preflight.reading.unknown import (
+    Unknown,
+    dig,
+    is_expression,
+    items,
+    known_number,
+    known_text,
+    mapping,
+    mappings,
+)
+from gpu_constructs.preflight.reading.user_data import UserData, read_user_data
+
+ZONE = "topology.kubernetes.io/zone"
+TYPE = "node.kubernetes.io/instance-type"
+CAPACITY = "karpenter.sh/capacity-type"
+RESOURCE_TAG = "k8s.io/cluster-autoscaler/node-template/resources/"
+LABEL_TAG = "k8s.io/cluster-autoscaler/node-template/label/"
+TAINT_TAG = "k8s.io/cluster-autoscaler/node-template/taint/"
+_POOL_LABEL = "gpu-constructs.io/pool"
+_EKS_CAPACITY = {"ON_DEMAND": "on-demand", "SPOT": "spot", "CAPACITY_BLOCK": "capacity-block"}
+# EKS gives them to the nodes of its groups; values are known at launch only.
+_OF_EVERY_GROUP = (
+    "eks.amazonaws.com/nodegroup",
+    "eks.amazonaws.com/nodegroup-image",
+    "eks.amazonaws.com/sourceLaunchTemplateId",
+    "eks.amazonaws.com/sourceLaunchTemplateVersion",
+)
+
+
+def managed_group(group: Resource, resources: Mapping[str, Resource]) -> Pool:
+    """Return the pool of an ``AWS::EKS::Nodegroup``."""
+    properties = group.properties
+    template = _launch_template(properties.get("LaunchTemplate"), "Id", "Name", resources)
+    launch = _launch_data(template)
+    user_data = read_user_data(launch.get("UserData"))
+    capacity = properties.get("CapacityType") or "ON_DEMAND"
+    labels = _known_labels(mapping(properties.get("Labels")))
+    return Pool(
+        name=_name(labels, properties.get("NodegroupName"), group),
+        kind="managed",
+        origin=group.origin,
+        instance_types=_types(properties.get("InstanceTypes"), launch.get("InstanceType")),
+        operating_system=group_system(properties.get("AmiType"), launch.get("ImageId"), user_data.format),
+        labels=_managed_labels(capacity) | labels | _told_labels(user_data),
+        taints=(*taints.node_group_taints(properties), *_told_taints(user_data)),
+        zones=_zones(properties.get("Subnets"), resources),
+        capacity_types=_capacity_types(capacity),
+        min_nodes=_at_least_zero(dig(properties, "ScalingConfig", "MinSize"), absent=1),
+        max_nodes=_at_least_zero(dig(properties, "ScalingConfig", "MaxSize"), absent=2),
+        user_data=user_data,
+        launch=launch,
+        properties=properties,
+        resource=group,
+        launch_resource=template,
+        tags=_tagged(RESOURCE_TAG, mapping(properties.get("Tags"))),
+        subnets=tuple(items(properties.get("Subnets"))),
+    )
+
+
+def desired_nodes(pool: Pool) -> int | None:
+    """Return how many nodes a group is told to start with, ``None`` where that is not said or not known."""
+    named = dig(dict(pool.properties), "ScalingConfig", "DesiredSize")
+    return known_number(named if pool.kind == "managed" else pool.properties.get("DesiredCapacity"))
+
+
+def self_managed_group(group: Resource, resources: Mapping[str, Resource]) -> Pool:
+    """Return the pool of an ``AWS::AutoScaling::AutoScalingGroup``."""
+    properties = group.properties
+    mixed = mapping(properties.get("MixedInstancesPolicy"))
+    specification = properties.get("LaunchTemplate") or dig(mixed, "LaunchTemplate", "LaunchTemplateSpecification")
+    template = _launch_template(specification, "LaunchTemplateId", "LaunchTemplateName", resources)
+    launch = _launch_data(template) or _launch_configuration(properties.get("LaunchConfigurationName"), resources)
+    user_data = read_user_data(launch.get("UserData"))
+    overrides = mappings(dig(mixed, "LaunchTemplate", "Overrides"))
+    tags = group_tags(properties)
+    labels = _told_labels(user_data)
+    return Pool(
+        name=_name(labels, properties.get("AutoScalingGroupName"), group),
+        kind="self-managed",
+        origin=group.origin,
+        instance_types=_types([each.get("InstanceType") for each in overrides], launch.get("InstanceType")),
+        operating_system=group_system("CUSTOM", launch.get("ImageId"), user_data.format),
+        labels=labels,
+        taints=_told_taints(user_data),
+        zones=_zones(properties.get("VPCZoneIdentifier"), resources) or _listed(properties.get("AvailabilityZones")),
+        capacity_types=(_group_capacity(launch, mixed),),
+        min_nodes=_at_least_zero(properties.get("MinSize"), absent=None),
+        max_nodes=_at_least_zero(properties.get("MaxSize"), absent=None),
+        user_data=user_data,
+        launch=launch,
+        properties=properties,
+        resource=group,
+        launch_resource=template,
+        tags=_tagged(RESOURCE_TAG, tags),
+        subnets=tuple(items(properties.get("VPCZoneIdentifier"))),
+    )
+
+
+def node_pool(pool: Object, classes: Iterable[Object], resources: Mapping[str, Resource]) -> Pool:
+    """Return the pool of a NodePool of Karpenter or Auto Mode."""
+    reference = mapping(dig(pool.spec, "template", "spec", "nodeClassRef"))
+    auto = reference.get("group") == "eks.amazonaws.com"
+    node_class = next((each for each in classes if each.name == reference.get("name") and _is_class(each, auto)), None)
+    spec = mapping(dig(pool.spec, "template", "spec"))
+    launch = node_class.spec if node_class else {}
+    requirements = tuple(requirement(each) for each in mappings(spec.get("requirements")))
+    kind: PoolKind = "auto-mode" if auto else "karpenter"
+    limits = quantities(pool.spec.get("limits"))
+    subnets = [each.get("id") for each in mappings(launch.get("subnetSelectorTerms")) if each.get("id")]
+    return Pool(
+        name=pool.name,
+        kind=kind,
+        origin=pool.origin,
+        operating_system="bottlerocket" if auto else class_system(launch),
+        labels=_pool_labels(pool, mapping(dig(pool.spec, "template", "metadata", "labels")), requirements, auto),
+        taints=taints.object_taints(spec.get("taints")),
+        startup_taints=taints.object_taints(spec.get("startupTaints")),
+        zones=_pool_zones(requirements, subnets, resources),
+        capacity_types=_pool_capacity(requirements),
+        min_nodes=known_number(pool.spec.get("replicas")) or 0,
+        max_nodes=limits.pop("nodes", None),
+        limits=limits,
+        user_data=read_user_data(launch.get("userData"), encoded=False),
+        launch=launch,
+        properties=pool.spec,
+        requirements=requirements,
+        subnets=tuple(subnets),
+        weight=known_number(pool.spec.get("weight")) or 0,
+    )
+
+
+def group_tags(properties: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the tags of an Auto Scaling group by key; a key that is not known is its expression."""
+    return {str(each.get("Key")): each.get("Value") for each in mappings(properties.get("Tags"))}
+
+
+def _is_class(candidate: Object, auto: bool) -> bool:
+    return candidate.kind == ("NodeClass" if auto else "EC2NodeClass")
+
+
+def _name(labels: Mapping[str, Any], given: Any, group: Resource) -> str:
+    label = labels.get(_POOL_LABEL)
+    if isinstance(label, LabelValues) and label.only:
+        return label.only
+    return known_text(given) or group.path.partition("/")[2] or group.key
+
+
+def _launch_template(
+    specification: Any, by_id: str, by_name: str, resources: Mapping[str, Resource]
+) -> Resource | None:
+    reference = mapping(specification).get(by_id) or mapping(specification).get(by_name)
+    if isinstance(reference, Unknown) and reference.resource:
+        return resources.get(reference.resource)
+    named = (each for each in resources.values() if each.properties.get("LaunchTemplateName") == reference)
+    return next(named, None) if isinstance(reference, str) else None
+
+
+def _launch_data(template: Resource | None) -> dict[str, Any]:
+    return mapping(template.properties.get("LaunchTemplateData")) if template else {}
+
+
+def _launch_configuration(reference: Any, resources: Mapping[str, Resource]) -> dict[str, Any]:
+    if isinstance(reference, Unknown) and reference.resource in resources:
+        return dict(resources[str(reference.resource)].properties)
+    return {}
+
+
+def _types(*sources: Any) -> tuple[str, ...]:
+    for source in sources:
+        listed = items(source) if isinstance(source, list) else [source]
+        names = tuple(each for each in listed if isinstance(each, str))
+        if names:
+            return names
+    return ()
+
+
+def _capacity_types(capacity: Any) -> tuple[str, ...]:
+    name = _EKS_CAPACITY.get(capacity) if isinstance(capacity, str) else None
+    return (name,) if name else ()
+
+
+def _managed_labels(capacity: Any) -> dict[str, LabelValues | Unknown]:
+    labels: dict[str, LabelValues | Unknown] = {key: Unknown(f"${{{key}}}") for key in _OF_EVERY_GROUP}
+    return labels | _known_labels({"eks.amazonaws.com/capacityType": capacity})
+
+
+def _known_labels(labels: Mapping[str, Any]) -> dict[str, LabelValues | Unknown]:
+    return {
+        key: value
+        if isinstance(value, Unknown)
+        else Unknown(str(value))
+        if is_expression(str(value))
+        else exactly(str(value))
+        for key, value in labels.items()
+    }
+
+
+def _told_labels(user_data: UserData) -> dict[str, LabelValues | Unknown]:
+    """Return the labels that kubelet is told to register with."""
+    labels: dict[str, Any] = dict(mapping(dig(dict(user_data.settings), "kubernetes", "node-labels")))
+    for flag in user_data.kubelet_flags:
+        name, equals, pairs = flag.partition("=")
+        if equals and name == "--node-labels":
+            labels |= dict(pair.partition("=")[::2] for pair in pairs.strip("\"'").split(",") if pair)
+    return _known_labels(labels)
+
+
+def _told_taints(user_data: UserData) -> tuple[Any, ...]:
+    settings = dig(dict(user_data.settings), "kubernetes", "node-taints")
+    return (*taints.kubelet_taints(user_data.kubelet_flags), *taints.setting_taints(settings))
+
+
+def _listed(values: Any) -> tuple[str | Unknown, ...]:
+    return tuple(each for each in items(values) if isinstance(each, (str, Unknown)))
+
+
+def _zones(subnets: Any, resources: Mapping[str, Resource]) -> tuple[str | Unknown, ...]:
+    found: list[str | Unknown] = []
+    for subnet in items(subnets):
+        resource = resources.get(subnet.resource or "") if isinstance(subnet, Unknown) else None
+        zone = resource.properties.get("AvailabilityZone") if resource else None
+        found.append(zone if isinstance(zone, (str, Unknown)) else Unknown(f"${{zone of {subnet}}}"))
+    return tuple(dict.fromkeys(found))
+
+
+def _pool_zones(
+    requirements: Iterable[Requirement], subnets: list[Any], resources: Mapping[str, Resource]
+) -> tuple[str | Unknown, ...]:
+    named = [each.values for each in requirements if each.key == ZONE and each.operator == "In" and each.values]
+    return tuple(named[0]) if named else _zones(subnets, resources)
+
+
+def _pool_capacity(requirements: Iterable[Requirement]) -> tuple[str, ...]:
+    every = ("on-demand", "spot", "reserved")
+    wanted = [each for each in requirements if each.key == CAPACITY]
+    if not wanted:
+        return ("on-demand", "spot")
+    return tuple(each for each in every if all(one.met_by({CAPACITY: exactly(each)}).value != "no" for one in wanted))
+
+
+def _pool_labels(
+    pool: Object, labels: Mapping[str, Any], requirements: Iterable[Requirement], auto: bool
+) -> dict[str, LabelValues | Unknown]:
+    """Return labels that Karpenter gives: of the template, of its own, and those a requirement lets a pod choose."""
+    own = {"karpenter.sh/nodepool": exactly(pool.name)}
+    if auto:
+        own |= {"eks.amazonaws.com/compute-type": exactly("auto")}
+    chosen: dict[str, LabelValues | Unknown] = {}
+    for each in requirements:
+        if each.values is None:
+            chosen[each.key] = Unknown(f"${{{each.key}}}")
+        elif each.operator == "In":
+            chosen[each.key] = exactly(*each.values)
+        elif each.operator == "NotIn":
+            chosen[each.key] = LabelValues(frozenset(each.values), all_but=True, may_be_absent=True)
+        elif each.operator != "DoesNotExist":
+            chosen[each.key] = ANY_VALUE
+    return chosen | own | _known_labels(labels)
+
+
+def _group_capacity(launch: Mapping[str, Any], mixed: Mapping[str, Any]) -> str:
+    market = dig(dict(launch), "InstanceMarketOptions", "MarketType")
+    if market == "capacity-block":
+        return "capacity-block"
+    share = known_number(dig(dict(mixed), "InstancesDistribution", "OnDemandPercentageAboveBaseCapacity"))
+    spot = market == "spot" or (share is not None and share < 100)
+    return "spot" if spot else "on-demand"
+
+
+def _at_least_zero(value: Any, *, absent: int | None) -> int | None:
+    if value is None:
+        return absent
+    number = known_number(value)
+    return number if number is None or number >= 0 else None
+
+
+def _tagged(prefix: str, tags: Mapping[str, Any]) -> dict[str, str]:
+    return {
+        key.removeprefix(prefix): value
+        for key, value in tags.items()
+        if key.startswith(prefix) and isinstance(value, str)
+    }

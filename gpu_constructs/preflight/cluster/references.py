@@ -1,0 +1,40 @@
+"""Which resource of the input a value points at."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from gpu_constructs.preflight.model.cluster import Cluster
+from gpu_constructs.preflight.reading.cloudformation import Resource
+from gpu_constructs.preflight.reading.unknown import Unknown, dig, mapping
+
+
+def referred(value: Any, resources: Mapping[str, Resource]) -> Resource | None:
+    """Return the resource whose ``Ref`` or attribute a value is, ``None`` for any other value."""
+    return resources.get(value.resource or "") if isinstance(value, Unknown) else None
+
+
+def refers(value: Any, resource: Resource | None) -> bool:
+    """Whether a value is the ``Ref`` or an attribute of a resource."""
+    return resource is not None and isinstance(value, Unknown) and value.resource == resource.key
+
+
+def of_cluster(cluster: Cluster, *types: str) -> list[Resource]:
+    """Return the resources of some types whose ``ClusterName`` is a cluster's."""
+    return [
+        each
+        for each in cluster.resources_of(*types)
+        if (name := each.properties.get("ClusterName")) == cluster.name or refers(name, cluster.resource)
+    ]
+
+
+def setting(cluster: Cluster, *path: str) -> Any:
+    """Return a property of a cluster, named as CloudFormation does; ``None`` where it is not written."""
+    if cluster.resource is None:
+        return None
+    properties = dict(cluster.resource.properties)
+    if cluster.resource.type == "AWS::EKS::Cluster":
+        return dig(properties, *path)
+    # aws_eks of the CDK passes its custom resource what the API takes.
+    return dig(mapping(properties.get("Config")), *(each[:1].lower() + each[1:] for each in path))

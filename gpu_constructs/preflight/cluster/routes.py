@@ -1,0 +1,74 @@
+"""How traffic leaves a subnet.
+
+Source: https://docs.aws.amazon.com/vpc/latest/userguide/VPC_Route_Tables.html (2026-08)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from gpu_constructs.preflight.cluster.references import referred, refers
+from gpu_constructs.preflight.model.cluster import Pool
+from gpu_constructs.preflight.reading.cloudformation import Resource
+from gpu_constructs.preflight.reading.unknown import Unknown
+
+Way = Literal["internet gateway", "nat", "elsewhere", "nowhere", "unknown"]
+
+_EVERYWHERE = ("0.0.0.0/0", "::/0")
+_ASSOCIATION = "AWS::EC2::SubnetRouteTableAssociation"
+
+
+def way_out(subnet: Any, resources: Mapping[str, Resource]) -> Way:
+    """Return how traffic leaves a subnet; nowhere only when the whole VPC is in the input."""
+    found = referred(subnet, resources)
+    vpc = referred(found.properties.get("VpcId"), resources) if found else None
+    if found is None or vpc is None or found.type != "AWS::EC2::Subnet" or vpc.type != "AWS::EC2::VPC":
+        return "unknown"
+    joined = [each for each in resources.values() if each.type == _ASSOCIATION]
+    tables = [each for each in joined if refers(each.properties.get("SubnetId"), found)]
+    if not tables and any(referred(each.properties.get("SubnetId"), resources) is None for each in joined):
+        return "unknown"
+    # A subnet without table of its own has the main one of the VPC, in which no template writes.
+    return _of_table(tables[0].properties.get("RouteTableId"), resources) if tables else "nowhere"
+
+
+def _of_table(reference: Any, resources: Mapping[str, Resource]) -> Way:
+    table = referred(reference, resources)
+    if table is None:
+        return "unknown"
+    routes = [each for each in resources.values() if each.type == "AWS::EC2::Route"]
+    own = [each for each in routes if refers(each.properties.get("RouteTableId"), table)]
+    ways = {_of_route(each, resources) for each in own}
+    order: tuple[Way, ...] = ("unknown", "internet gateway", "nat", "elsewhere")
+    return next((each for each in order if each in ways), "nowhere")
+
+
+def _of_route(route: Resource, resources: Mapping[str, Resource]) -> Way:
+    target = route.properties
+    to = target.get("DestinationCidrBlock") or target.get("DestinationIpv6CidrBlock")
+    if route.conditional or isinstance(to, Unknown):
+        return "unknown"
+    if to not in _EVERYWHERE:
+        return "elsewhere"
+    gateway = referred(target.get("GatewayId"), resources)
+    if gateway is not None and gateway.type == "AWS::EC2::InternetGateway":
+        return "internet gateway"
+    return "nat" if target.get("NatGatewayId") else "elsewhere"
+
+
+def ways_out(pool: Pool, resources: Mapping[str, Resource]) -> set[Way]:
+    """Return how traffic leaves the subnets of a pool; empty where none is known."""
+    return {way_out(each, resources) for each in pool.subnets}
+
+
+def is_isolated(pool: Pool, resources: Mapping[str, Resource]) -> bool:
+    """Whether nothing leads out of any subnet of a pool."""
+    return ways_out(pool, resources) == {"nowhere"}
+
+
+def vpcs_of(pool: Pool, resources: Mapping[str, Resource]) -> list[Resource]:
+    """Return the VPCs of a pool's subnets that are in the input."""
+    subnets = (referred(each, resources) for each in pool.subnets)
+    found = (referred(each.properties.get("VpcId"), resources) for each in subnets if each)
+    return list({each.key: each for each in found if each and each.type == "AWS::EC2::VPC"}.values())

@@ -1,0 +1,124 @@
+"""What scales pods, and by which measurement.
+
+Sources: https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/horizontal-pod-autoscaler-v2/,
+https://keda.sh/docs/2.20/reference/scaledobject-spec/ (2026-08)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gpu_constructs.preflight.model.cluster import Cluster, Workload
+from gpu_constructs.preflight.reading.objects import Object, Origin
+from gpu_constructs.preflight.reading.quantity import quantity
+from gpu_constructs.preflight.reading.unknown import dig, known_text, mapping, mappings
+
+HPA, SCALED_OBJECT, VPA = "HorizontalPodAutoscaler", "ScaledObject", "VerticalPodAutoscaler"
+
+
+@dataclass(frozen=True, slots=True)
+class Signal:
+    """One measurement that pods are scaled by.
+
+    Attributes:
+        scaler: The HorizontalPodAutoscaler or ScaledObject.
+        kind: Type of the metric or of the trigger, e.g. ``Pods``, ``prometheus``.
+        query: Name of the metric, or KEDA's query; empty where it has none or it is not known.
+        meaning: The query and the rules that record what it reads.
+        threshold: What is aimed at, in thousandths; ``None`` where it is not known.
+        per_pod: Whether the threshold is for each pod.
+        null_is_zero: Whether a series that is missing counts as zero.
+    """
+
+    scaler: Object
+    kind: str
+    query: str
+    meaning: str
+    threshold: int | None
+    per_pod: bool
+    null_is_zero: bool = False
+
+    @property
+    def origin(self) -> Origin:
+        """Where the scaler stands."""
+        return self.scaler.origin
+
+    @property
+    def title(self) -> str:
+        """The scaler, as people name it."""
+        return f"{self.scaler.kind} {self.scaler.namespace}/{self.scaler.name}"
+
+
+def signals(cluster: Cluster) -> Iterator[Signal]:
+    """Yield what each HorizontalPodAutoscaler and ScaledObject scales by."""
+    records = recorded(cluster)
+    for each in horizontal_autoscalers(cluster):
+        for metric in mappings(each.spec.get("metrics")):
+            yield _of_metric(each, metric, records)
+    for each in cluster.of_kind(SCALED_OBJECT):
+        for trigger in mappings(each.spec.get("triggers")):
+            yield _of_trigger(each, trigger, records)
+
+
+def horizontal_autoscalers(cluster: Cluster) -> list[Object]:
+    """Return every HorizontalPodAutoscaler but those that KEDA makes of its ScaledObjects."""
+    return [each for each in cluster.of_kind(HPA) if each.labels.get("app.kubernetes.io/managed-by") != "keda-operator"]
+
+
+def _of_metric(scaler: Object, metric: dict[str, object], records: dict[str, str]) -> Signal:
+    kind = known_text(metric.get("type")) or ""
+    source = mapping(metric.get(kind[:1].lower() + kind[1:]))
+    name = known_text(dig(source, "metric", "name")) or known_text(source.get("name")) or ""
+    target = mapping(source.get("target"))
+    average, value = target.get("averageValue"), target.get("value")
+    aimed = quantity("cpu", value if average is None else average)
+    return Signal(scaler, kind, name, _meaning(name, records), aimed, average is not None)
+
+
+def _of_trigger(scaler: Object, trigger: dict[str, object], records: dict[str, str]) -> Signal:
+    kind, metadata = known_text(trigger.get("type")) or "", mapping(trigger.get("metadata"))
+    query = known_text(metadata.get("query")) or ""
+    per_pod = trigger.get("metricType") in (None, "AverageValue")
+    zero = str(metadata.get("ignoreNullValues", "true")).lower() == "true"
+    aimed = quantity("cpu", metadata.get("threshold"))
+    return Signal(scaler, kind, query, _meaning(query, records), aimed, per_pod, zero)
+
+
+def _meaning(query: str, records: dict[str, str]) -> str:
+    return " ".join([query, *(expression for name, expression in records.items() if name in query)])
+
+
+def recorded(cluster: Cluster) -> dict[str, str]:
+    """Return the expression behind each name that a recording rule or prometheus-adapter gives."""
+    found = {}
+    for rule in cluster.of_kind("PrometheusRule"):
+        for group in mappings(rule.spec.get("groups")):
+            for each in mappings(group.get("rules")):
+                name, expression = known_text(each.get("record")), known_text(each.get("expr"))
+                if name and expression:
+                    found[name] = expression
+    for each in adapter_rules(cluster):
+        name = known_text(dig(each, "name", "as"))
+        if name:
+            series = (known_text(each.get("seriesQuery")), known_text(each.get("metricsQuery")))
+            found.setdefault(name, " ".join(text for text in series if text))
+    return found
+
+
+def adapter_rules(cluster: Cluster) -> list[dict[str, object]]:
+    """Return the rules of prometheus-adapter's chart."""
+    chart = cluster.chart("prometheus-adapter")
+    rules = mapping(chart.values.get("rules")) if chart else {}
+    return [each for part in ("custom", "external") for each in mappings(rules.get(part))]
+
+
+def target_of(scaler: Object, cluster: Cluster) -> Workload | None:
+    """Return the pods that a scaler changes, when they are in the input."""
+    reference = mapping(scaler.spec.get("targetRef" if scaler.kind == VPA else "scaleTargetRef"))
+    kind, name = known_text(reference.get("kind")) or "Deployment", reference.get("name")
+    for each in cluster.workloads:
+        owner = each.owner
+        if (owner.kind, owner.name, owner.namespace) == (kind, name, scaler.namespace):
+            return each
+    return None

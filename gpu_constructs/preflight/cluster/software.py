@@ -1,0 +1,263 @@
+"""What runs in a cluster: DaemonSets from manifests, charts and add-ons, and what makes nodes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from gpu_constructs.facts.software import DaemonSetSpec, daemon_sets_of_addon, daemon_sets_of_chart
+from gpu_constructs.preflight.model.cluster import EFA, GPU, Addon, Autoscaler, AutoscalerKind, DaemonSet
+from gpu_constructs.preflight.reading.documents import UnusableInput, parse
+from gpu_constructs.preflight.reading.objects import Chart, Object
+from gpu_constructs.preflight.reading.unknown import Unknown, dig, items, known_text, mapping, mappings
+
+# Parts of the name of an image, and what its DaemonSet registers.
+_ADVERTISED = (
+    ("k8s-device-plugin", GPU),
+    ("nvidia-device-plugin", GPU),
+    ("aws-efa-k8s-device-plugin", EFA),
+    ("efa-device-plugin", EFA),
+)
+_NOT_A_PLUGIN = ("gpu-feature-discovery", "mps-control-daemon", "config-manager")
+
+
+@dataclass(frozen=True, slots=True)
+class Software:
+    """What runs in a cluster.
+
+    Attributes:
+        daemon_sets: Its DaemonSets.
+        opaque: Charts and add-ons of which no table says what is in them.
+        autoscalers: What makes nodes.
+    """
+
+    daemon_sets: tuple[DaemonSet, ...]
+    opaque: tuple[str, ...]
+    autoscalers: tuple[Autoscaler, ...]
+
+
+def software(objects: Iterable[Object], charts: Iterable[Chart], addons: Iterable[Addon]) -> Software:
+    """Return what runs in a cluster."""
+    every, releases, installed = list(objects), list(charts), list(addons)
+    configs = {(each.namespace, each.name): each for each in every if each.kind == "ConfigMap"}
+    found = [_of_object(each, configs) for each in every if each.kind == "DaemonSet"]
+    opaque: list[str] = []
+    for chart in releases:
+        specs = daemon_sets_of_chart(chart.name, chart.version, _plain(chart.values))
+        if specs is None:
+            opaque.append(f"chart {chart.name}")
+        found += [_of_spec(spec, chart) for spec in specs or ()]
+    for addon in installed:
+        specs = daemon_sets_of_addon(addon.name, addon.version, _plain(addon.configuration))
+        if specs is None:
+            opaque.append(f"add-on {addon.name}")
+        found += [_of_spec(spec, addon) for spec in specs or ()]
+    opaque += _nameless(every)
+    autoscalers = [*_controllers(every), *_charted(releases)]
+    return Software(tuple(found), tuple(opaque), tuple(autoscalers))
+
+
+def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
+    return dict(values)
+
+
+def _of_object(daemon: Object, configs: Mapping[tuple[str, str], Object]) -> DaemonSet:
+    pod = mapping(dig(dict(daemon.spec), "template", "spec"))
+    advertises = _advertised(pod)
+    config = _plugin_config(pod, daemon.namespace, configs) if GPU in advertises else None
+    return DaemonSet(daemon.name, pod, daemon.origin, advertises, config=config)
+
+
+def _advertised(pod: Mapping[str, Any]) -> tuple[str, ...]:
+    found = set()
+    for container in mappings(pod.get("containers")):
+        image = str(container.get("image")).partition("@")[0].rpartition("/")[2]
+        names = [container.get("name"), *items(container.get("command")), *items(container.get("args"))]
+        if any(str(name).rpartition("/")[2] in _NOT_A_PLUGIN for name in names):
+            continue
+        found |= {resource for part, resource in _ADVERTISED if image.startswith(part)}
+    return tuple(sorted(found))
+
+
+def _plugin_config(pod: Mapping[str, Any], namespace: str, configs: Mapping[tuple[str, str], Object]) -> Any:
+    """Return the configuration a device plugin is started with: from its file, its variables and its flags."""
+    config: dict[str, Any] = {}
+    for container in mappings(pod.get("containers")):
+        variables = {str(each.get("name")): each.get("value") for each in mappings(container.get("env"))}
+        words = [str(each) for each in (*items(container.get("command")), *items(container.get("args")))]
+        file = variables.get("CONFIG_FILE") or _flag(words, "--config-file")
+        if file:
+            config |= mapping(_configured(str(file), pod, container, namespace, configs)) or {"flags": Unknown("${}")}
+        strategy = variables.get("MIG_STRATEGY") or _flag(words, "--mig-strategy")
+        if strategy and not isinstance(config.get("flags"), Unknown):
+            config["flags"] = {**mapping(config.get("flags")), "migStrategy": strategy}
+    if isinstance(config.get("flags"), Unknown):
+        return Unknown("${configuration of the device plugin}")
+    return config or None
+
+
+def _flag(words: list[str], name: str) -> str | None:
+    for index, word in enumerate(words):
+        flag, equals, value = word.partition("=")
+        if flag == name:
+            return value if equals else next(iter(words[index + 1 :]), None)
+    return None
+
+
+def _configured(
+    file: str,
+    pod: Mapping[str, Any],
+    container: Mapping[str, Any],
+    namespace: str,
+    configs: Mapping[tuple[str, str], Object],
+) -> Any:
+    """Return the parsed file that a ConfigMap of the input mounts, or ``None``."""
+    volumes = {str(each.get("name")): each for each in mappings(pod.get("volumes"))}
+    for mount in mappings(container.get("volumeMounts")):
+        folder = str(mount.get("mountPath")).rstrip("/")
+        name = dig(volumes.get(str(mount.get("name"))), "configMap", "name")
+        source = configs.get((namespace, str(name)))
+        if source is not None and file.startswith(f"{folder}/"):
+            return _parsed(dig(dict(source.content), "data", file.removeprefix(f"{folder}/")))
+    return None
+
+
+def _parsed(text: Any) -> Any:
+    if not isinstance(text, str):
+        return None
+    try:
+        return next((each.content for each in parse("configuration", text)), None)
+    except UnusableInput:
+        return None
+
+
+def _of_spec(spec: DaemonSetSpec, source: Chart | Addon) -> DaemonSet:
+    affinity = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": list(spec.node_affinity)}}
+    pod = {
+        "tolerations": [dict(each) for each in spec.tolerations],
+        "nodeSelector": dict(spec.node_selector),
+        "containers": [{"name": spec.name, "resources": {"requests": dict(spec.requests)}}],
+        **({"affinity": {"nodeAffinity": affinity}} if spec.node_affinity else {}),
+    }
+    config = _chart_config(source) if GPU in spec.advertises and isinstance(source, Chart) else None
+    return DaemonSet(spec.name, pod, source.origin, spec.advertises, exact=spec.exact, config=config)
+
+
+def _chart_config(chart: Chart) -> Any:
+    """Return the plugin's configuration in the values of NVIDIA's chart or of the GPU Operator."""
+    maps = mapping(dig(dict(chart.values), "config", "map")) or mapping(
+        dig(dict(chart.values), "devicePlugin", "config", "data")
+    )
+    named = dig(dict(chart.values), "config", "name") or dig(dict(chart.values), "devicePlugin", "config", "name")
+    default = known_text(
+        dig(dict(chart.values), "config", "default") or dig(dict(chart.values), "devicePlugin", "config", "default")
+    )
+    if not maps:
+        strategy = dig(dict(chart.values), "migStrategy") or dig(dict(chart.values), "mig", "strategy")
+        if named:
+            return Unknown("${configuration of the device plugin}")
+        return {"flags": {"migStrategy": strategy}} if strategy else None
+    chosen = (
+        maps.get(default) if default else maps.get("default", next(iter(maps.values())) if len(maps) == 1 else None)
+    )
+    return _parsed(chosen) or Unknown("${configuration of the device plugin}")
+
+
+def _controllers(objects: Iterable[Object]) -> list[Autoscaler]:
+    found = []
+    for each in objects:
+        if each.kind not in ("Deployment", "StatefulSet"):
+            continue
+        pod = mapping(dig(dict(each.spec), "template", "spec"))
+        for container in mappings(pod.get("containers")):
+            image, version = _image(container.get("image"))
+            kind = _controller(image)
+            if kind is not None:
+                account = known_text(pod.get("serviceAccountName")) or "default"
+                words = [*items(container.get("command")), *items(container.get("args"))]
+                flags = flags_of(words) | _variables(container)
+                found.append(Autoscaler(kind, each.origin, flags, version, pod, (each.namespace, account)))
+    return found
+
+
+def _nameless(objects: Iterable[Object]) -> list[str]:
+    """Return what may be a device plugin or an autoscaler: a DaemonSet, or something with rights of its own."""
+    found = []
+    for each in objects:
+        pod = mapping(dig(dict(each.spec), "template", "spec"))
+        images = [container.get("image") for container in mappings(pod.get("containers"))]
+        rights = each.kind == "Deployment" and (pod.get("serviceAccountName") or "default") != "default"
+        if (each.kind == "DaemonSet" or rights) and any(isinstance(image, Unknown) for image in images):
+            found.append(f"{each.kind} {each.name}")
+    return found
+
+
+def _controller(image: str) -> AutoscalerKind | None:
+    if image == "cluster-autoscaler" or image.startswith("cluster-autoscaler-"):
+        return "cluster-autoscaler"
+    return "karpenter" if "karpenter/controller" in image or image == "karpenter" else None
+
+
+def _image(reference: Any) -> tuple[str, str | None]:
+    text = str(reference).partition("@")[0]
+    path, colon, tag = text.rpartition(":")
+    if not colon or "/" in tag:
+        path, tag = text, ""
+    name = path.rpartition("/")[2]
+    return ("karpenter/controller" if path.endswith("karpenter/controller") else name), tag.removeprefix("v") or None
+
+
+def _variables(container: Mapping[str, Any]) -> dict[str, Any]:
+    return {str(each.get("name")): each.get("value") for each in mappings(container.get("env")) if each.get("name")}
+
+
+def flags_of(words: Iterable[Any]) -> dict[str, Any]:
+    """Return the flags of a command line, without their dashes; one given twice keeps every value."""
+    found: dict[str, Any] = {}
+    listed = [str(each) for each in words]
+    for index, word in enumerate(listed):
+        if not (match := re.fullmatch(r"--?([a-z][a-z0-9-]*)(?:=(.*))?", word, re.DOTALL)):
+            continue
+        name, value = match.groups()
+        following = listed[index + 1] if index + 1 < len(listed) and not listed[index + 1].startswith("-") else "true"
+        value = following if value is None else value
+        found[name] = f"{found[name]} {value}" if name in found else value
+    return found
+
+
+def _charted(charts: Iterable[Chart]) -> list[Autoscaler]:
+    found = []
+    for chart in charts:
+        kind = {"cluster-autoscaler": "cluster-autoscaler", "karpenter": "karpenter"}.get(chart.name)
+        if kind == "karpenter":
+            settings = mapping(chart.values.get("settings"))
+            account = known_text(dig(dict(chart.values), "serviceAccount", "name")) or "karpenter"
+            pod = {"tolerations": chart.values.get("tolerations") or [], "serviceAccountName": account}
+            origin = (chart.namespace, account)
+            found.append(Autoscaler("karpenter", chart.origin, settings, chart.version, pod, origin))
+        elif kind == "cluster-autoscaler":
+            found.append(_charted_autoscaler(chart))
+    return found
+
+
+def _charted_autoscaler(chart: Chart) -> Autoscaler:
+    arguments = mapping(chart.values.get("extraArgs"))
+    flags: dict[str, Any] = {str(key): value for key, value in arguments.items()}
+    cluster = dig(dict(chart.values), "autoDiscovery", "clusterName")
+    if cluster is not None:
+        # What the chart's template renders for AWS.
+        tags = f"k8s.io/cluster-autoscaler/enabled,k8s.io/cluster-autoscaler/{cluster}"
+        flags["node-group-auto-discovery"] = f"asg:tag={tags}"
+    account = known_text(dig(dict(chart.values), "rbac", "serviceAccount", "name")) or ""
+    version = known_text(dig(dict(chart.values), "image", "tag"))
+    pod = {"tolerations": chart.values.get("tolerations") or []}
+    return Autoscaler(
+        "cluster-autoscaler",
+        chart.origin,
+        flags,
+        version.removeprefix("v") if version else None,
+        pod,
+        (chart.namespace, account),
+    )

@@ -1,0 +1,114 @@
+"""Findings that somebody accepts, each with a reason that every output shows.
+
+Four places can say so: a file with ``acknowledgements:``, metadata of a template's resource, an annotation of a
+Kubernetes object, and a construct, by ``Validations.of(...).acknowledge(...)``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any
+
+from gpu_constructs.preflight.model.cluster import Cluster
+from gpu_constructs.preflight.reading.documents import Document, UnusableInput
+from gpu_constructs.preflight.reading.inputs import ACKNOWLEDGEMENTS
+from gpu_constructs.preflight.reading.objects import Origin
+from gpu_constructs.preflight.reading.unknown import known_text, mapping
+from gpu_constructs.preflight.rules import rules
+from gpu_constructs.preflight.rules.rule import Finding
+from gpu_constructs.refusals import did_you_mean
+
+# Key of a resource's metadata: {"gpu-constructs": {"acknowledge": {"GPU010": "reason"}}}.
+METADATA = "gpu-constructs"
+# Prefix of an object's annotation: gpu-constructs.io/acknowledge.GPU010: reason.
+ANNOTATION = "gpu-constructs.io/acknowledge."
+_KEYS = ("id", "reason", "path")
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledgement:
+    """One line of an acknowledgement file.
+
+    Attributes:
+        id: The rule.
+        reason: Why it is accepted.
+        path: Pattern of the origin's path, with ``*``.
+    """
+
+    id: str
+    reason: str
+    path: str = "*"
+
+
+def acknowledgements(documents: Iterable[Document]) -> tuple[Acknowledgement, ...]:
+    """Return the lines of acknowledgement files.
+
+    Raises:
+        UnusableInput: A line names no rule or gives no reason.
+    """
+    return tuple(
+        _line(document.file, line)
+        for document in documents
+        for line in mapping(document.content).get(ACKNOWLEDGEMENTS, [])
+    )
+
+
+def _line(file: str, line: Any) -> Acknowledgement:
+    for key in mapping(line):
+        # A misspelt path would accept the rule everywhere.
+        if key not in _KEYS:
+            hint = did_you_mean(str(key), _KEYS)
+            raise UnusableInput(f"{file}: acknowledgements: keys must be {', '.join(_KEYS)}, got {key!r}{hint}")
+    rule, reason = known_text(mapping(line).get("id")), known_text(mapping(line).get("reason"))
+    if rule not in rules():
+        hint = did_you_mean(rule or "", rules())
+        raise UnusableInput(f"{file}: acknowledgements: id must be a rule's id, got {rule!r}{hint}")
+    if not reason or not reason.strip():
+        raise UnusableInput(f"{file}: acknowledgements: {rule} must have a reason, got {reason!r}")
+    return Acknowledgement(str(rule), reason.strip(), known_text(mapping(line).get("path")) or "*")
+
+
+def acknowledged(
+    finding: Finding, cluster: Cluster, listed: Iterable[Acknowledgement], accepted: Mapping[str, Mapping[str, str]]
+) -> str | None:
+    """Return the reason for which a finding is accepted, or ``None``.
+
+    Args:
+        finding: The finding.
+        cluster: The cluster it was found in.
+        listed: Lines of acknowledgement files.
+        accepted: What constructs acknowledge, by construct path.
+    """
+    origin = finding.problem.origin
+    for each in listed:
+        if each.id == finding.rule.id and fnmatchcase(origin.path, each.path):
+            return each.reason
+    rule = finding.rule.id
+    return (
+        _in_template(rule, origin, cluster)
+        or _in_object(rule, origin, cluster)
+        or _above(rule, origin, cluster, accepted)
+    )
+
+
+def _above(rule: str, origin: Origin, cluster: Cluster, accepted: Mapping[str, Mapping[str, str]]) -> str | None:
+    """Return the reason that the construct, or one around it, gives."""
+    resource = cluster.resources.get(origin.resource or "")
+    parts = resource.path.split("/") if resource and accepted else []
+    paths = ("/".join(parts[:end]) for end in range(len(parts), 0, -1))
+    return next((reason for path in paths if (reason := accepted.get(path, {}).get(rule))), None)
+
+
+def _in_template(rule: str, origin: Origin, cluster: Cluster) -> str | None:
+    resource = cluster.resources.get(origin.resource or "")
+    metadata = mapping(resource.metadata.get(METADATA)) if resource else {}
+    return known_text(mapping(metadata.get("acknowledge")).get(rule))
+
+
+def _in_object(rule: str, origin: Origin, cluster: Cluster) -> str | None:
+    for each in cluster.objects:
+        if each.origin == origin:
+            return known_text(each.annotations.get(f"{ANNOTATION}{rule}"))
+    return None

@@ -1,0 +1,186 @@
+"""What becomes of pools between two inputs: which are made anew, and whose nodes are drained."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from gpu_constructs.preflight.model.cluster import Cluster, Pool, PoolKind
+from gpu_constructs.preflight.reading.unknown import Unknown
+
+Change = Literal["added", "removed", "replaced", "changed"]
+_REPLACING = {
+    # Properties whose update CloudFormation makes by replacement.
+    # Source, read 2026-08:
+    # https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-resource-eks-nodegroup.html
+    "managed": (
+        "AmiType",
+        "CapacityType",
+        "ClusterName",
+        "DiskSize",
+        "InstanceTypes",
+        "NodegroupName",
+        "NodeRole",
+        "RemoteAccess",
+        "Subnets",
+    ),
+    "self-managed": ("AutoScalingGroupName",),
+}
+# What a managed group rolls its nodes for, and what it does not; of an Auto Scaling group running nodes stay.
+_ROLLING = ("ReleaseVersion", "Version")
+_DRIFTING = ("template",)
+_QUIET = {"managed": ("LaunchTemplate",), "self-managed": ("LaunchTemplate",), "karpenter": (), "auto-mode": ()}
+
+
+@dataclass(frozen=True, slots=True)
+class PoolChange:
+    """What becomes of a pool.
+
+    Attributes:
+        cluster: Name of its cluster.
+        name: Its name.
+        kind: Who makes its nodes.
+        change: What becomes of it; one that is replaced drains its nodes.
+        details: What differs, one line each.
+    """
+
+    cluster: str
+    name: str
+    kind: PoolKind
+    change: Change
+    details: tuple[str, ...] = ()
+
+
+def pool_changes(old: Iterable[Cluster], new: Iterable[Cluster]) -> tuple[PoolChange, ...]:
+    """Return what becomes of every pool, replaced ones first."""
+    before, after = _by_key(old), _by_key(new)
+    found = [
+        change
+        for key in dict.fromkeys((*before, *after))
+        if (change := _change(key, before.get(key), after.get(key))) is not None
+    ]
+    order = ("replaced", "removed", "changed", "added")
+    return tuple(sorted(_renamed(found, before, after), key=lambda each: (order.index(each.change), each.name)))
+
+
+_Key = tuple[str, str, str]
+
+
+def _by_key(clusters: Iterable[Cluster]) -> dict[_Key, Pool]:
+    found: dict[_Key, Pool] = {}
+    for cluster in clusters:
+        for pool in cluster.pools:
+            identity = pool.resource.key if pool.resource else pool.name
+            found[(cluster.name, pool.kind, identity)] = pool
+    return found
+
+
+def _change(key: _Key, before: Pool | None, after: Pool | None) -> PoolChange | None:
+    pool = after or before
+    if pool is None:  # pragma: no cover
+        return None
+    if before is None:
+        return PoolChange(key[0], pool.name, pool.kind, "added", _summary(pool))
+    if after is None:
+        return PoolChange(key[0], pool.name, pool.kind, "removed", (*_summary(pool), "its nodes are drained"))
+    replacing = [name for name in _REPLACING.get(pool.kind, ()) if _differs(name, before, after)]
+    details = [*_differences(before, after, replacing), *_launch_differences(before, after)]
+    if not details:
+        return None
+    return PoolChange(key[0], pool.name, pool.kind, "replaced" if replacing else "changed", tuple(details))
+
+
+def _renamed(changes: list[PoolChange], before: Mapping[_Key, Pool], after: Mapping[_Key, Pool]) -> list[PoolChange]:
+    """Join a pool that goes and one that comes under its name: its logical id changed, so its nodes are drained."""
+    gone = {(each.cluster, each.name, each.kind) for each in changes if each.change == "removed"}
+    come = {(each.cluster, each.name, each.kind) for each in changes if each.change == "added"}
+    both = gone & come
+    kept = [each for each in changes if (each.cluster, each.name, each.kind) not in both]
+    detail = "its logical id changes, so a new group is made and the old one drained"
+    return [*kept, *(PoolChange(*each, "replaced", (detail,)) for each in sorted(both))]
+
+
+def _summary(pool: Pool) -> tuple[str, ...]:
+    types = ", ".join(pool.instance_types)
+    bounds = f"at most {pool.max_nodes} nodes" if pool.max_nodes is not None else ""
+    limits = ", ".join(f"limit {amount} {name}" for name, amount in pool.limits.items())
+    return tuple(each for each in (types, bounds, limits) if each)
+
+
+def _differs(name: str, before: Pool, after: Pool) -> bool:
+    return bool(_plain(before.properties.get(name)) != _plain(after.properties.get(name)))
+
+
+def _differences(before: Pool, after: Pool, replacing: list[str]) -> list[str]:
+    quiet = _QUIET.get(after.kind, ())
+    names = [each for each in dict.fromkeys((*before.properties, *after.properties)) if each not in quiet]
+    found = []
+    for name in names:
+        if _differs(name, before, after):
+            moved = _moved(name, before.properties.get(name), after.properties.get(name))
+            found += [f"{each} ({_consequence(name, after, replacing)})" for each in moved]
+    return found
+
+
+def _moved(name: str, before: Any, after: Any) -> list[str]:
+    """Return what differs, one line a key where both are mappings of scalars."""
+    if _is_flat(before) and _is_flat(after):
+        keys = dict.fromkeys((*before, *after))
+        return [
+            f"{name} {key}: {_show(before.get(key))} -> {_show(after.get(key))}"
+            for key in keys
+            if _plain(before.get(key)) != _plain(after.get(key))
+        ]
+    return [f"{name}: {_show(before)} -> {_show(after)}"]
+
+
+def _is_flat(value: Any) -> bool:
+    return isinstance(value, dict) and all(isinstance(each, (str, int, Unknown)) for each in value.values())
+
+
+def _consequence(name: str, pool: Pool, replacing: list[str]) -> str:
+    if name in replacing:
+        return "replaces the group: a new one is made, then the old one is drained"
+    if pool.kind == "managed" and name in _ROLLING:
+        return "rolls its nodes"
+    if not pool.is_group and name in _DRIFTING:
+        return "nodes drift and are replaced as the budgets allow"
+    return "in place"
+
+
+def _launch_differences(before: Pool, after: Pool) -> list[str]:
+    effect = {
+        "managed": "rolls its nodes",
+        "self-managed": "new nodes only, unless the group refreshes its instances",
+    }.get(after.kind, "nodes drift and are replaced as the budgets allow")
+    names = dict.fromkeys((*before.launch, *after.launch))
+    return [
+        f"{name}: {_show(before.launch.get(name))} -> {_show(after.launch.get(name))} ({effect})"
+        for name in names
+        if _plain(before.launch.get(name)) != _plain(after.launch.get(name))
+    ]
+
+
+def _plain(value: Any) -> Any:
+    """Return a value to compare; an asset or a version that differs by its hash alone counts as it stands."""
+    if isinstance(value, Unknown):
+        return value.expression
+    if isinstance(value, dict):
+        return {key: _plain(each) for key, each in value.items()}
+    return [_plain(each) for each in value] if isinstance(value, list) else value
+
+
+_SHOWN = 60
+
+
+def _show(value: Any) -> str:
+    if value is None:
+        return "none"
+    if _is_flat(value):
+        text = ", ".join(f"{key} {each}" for key, each in value.items())
+    elif isinstance(value, list):
+        text = ", ".join(str(_plain(each)) for each in value)
+    else:
+        text = str(_plain(value))
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."

@@ -1,0 +1,209 @@
+"""What a change means for GPUs and money: two inputs compared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from gpu_constructs.preflight.case import Case
+from gpu_constructs.preflight.cluster.images import alias_of
+from gpu_constructs.preflight.judging.check import Report, check
+from gpu_constructs.preflight.judging.pool_changes import PoolChange, pool_changes
+from gpu_constructs.preflight.model.answer import Answer
+from gpu_constructs.preflight.model.cluster import Cluster, Workload
+from gpu_constructs.preflight.reading.inputs import Input
+from gpu_constructs.preflight.reading.unknown import known_text, mappings
+from gpu_constructs.preflight.rules.rule import Finding
+from gpu_constructs.preflight.scheduling.ceiling import Ceiling, ceiling
+from gpu_constructs.preflight.scheduling.scheduling import Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A version that changes.
+
+    Attributes:
+        what: Of what.
+        before: The version before; ``None`` where there was none.
+        after: The version after; ``None`` where there is none.
+    """
+
+    what: str
+    before: str | None
+    after: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Fate:
+    """A workload whose verdict changes.
+
+    Attributes:
+        workload: Its name, with that of its cluster where there are several.
+        before: The verdict before; ``None`` where it was not there.
+        after: The verdict after; ``None`` where it is gone.
+        reason: The nearest reason for the verdict after.
+        accepted: Whether somebody accepts an error that is found in it.
+    """
+
+    workload: str
+    before: Answer | None
+    after: Answer | None
+    reason: str = ""
+    accepted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Review:
+    """Everything a reviewer asks of a change.
+
+    Attributes:
+        pools: Pools that are added, removed, replaced or changed.
+        moves: Versions that change.
+        before: The ceiling before.
+        after: The ceiling after.
+        fates: Workloads whose verdict changes.
+        new: Findings that come.
+        fixed: Findings that go.
+        standing: Findings that stay.
+        cases_before: The clusters before.
+        cases_after: The clusters after.
+    """
+
+    pools: tuple[PoolChange, ...] = ()
+    moves: tuple[Move, ...] = ()
+    before: Ceiling = field(default_factory=Ceiling)
+    after: Ceiling = field(default_factory=Ceiling)
+    fates: tuple[Fate, ...] = ()
+    new: tuple[Finding, ...] = ()
+    fixed: tuple[Finding, ...] = ()
+    standing: tuple[Finding, ...] = ()
+    cases_before: tuple[Case, ...] = ()
+    cases_after: tuple[Case, ...] = ()
+
+    @property
+    def fails(self) -> bool:
+        """Whether the change leaves an error that nobody accepts, or makes a pod Pending."""
+        pending = any(each.after is Answer.NO and not each.accepted for each in self.fates)
+        return pending or any(each.counts for each in (*self.new, *self.standing))
+
+
+def review(old: Input, new: Input) -> Review:
+    """Compare two inputs.
+
+    Raises:
+        UnusableInput: An acknowledgement names no rule or gives no reason.
+    """
+    before, after = check(old), check(new)
+    known = {_identity(each) for each in before.findings}
+    still = {_identity(each) for each in after.findings}
+    return Review(
+        pools=pool_changes(_clusters(before), _clusters(after)),
+        moves=_moves(before, after),
+        before=_ceiling(before),
+        after=_ceiling(after),
+        fates=_fates(before, after),
+        new=tuple(each for each in after.findings if _identity(each) not in known),
+        fixed=tuple(each for each in before.findings if _identity(each) not in still),
+        standing=tuple(each for each in after.findings if _identity(each) in known),
+        cases_before=before.cases,
+        cases_after=after.cases,
+    )
+
+
+def _clusters(report: Report) -> list[Cluster]:
+    return [case.cluster for case in report.cases]
+
+
+def _ceiling(report: Report) -> Ceiling:
+    return ceiling((pool, case.nodes(pool)) for case in report.cases for pool in case.gpu_pools)
+
+
+def _identity(finding: Finding) -> tuple[str, str, str, bool, bool]:
+    """Return what makes a finding of two inputs the same: not the file, which lies elsewhere."""
+    problem = finding.problem
+    return finding.rule.id, problem.origin.path, problem.message, problem.unknown, finding.acknowledged is None
+
+
+def _moves(old: Report, new: Report) -> tuple[Move, ...]:
+    before, after = _versions(_clusters(old)), _versions(_clusters(new))
+    return tuple(
+        Move(what, before.get(what), after.get(what))
+        for what in dict.fromkeys((*before, *after))
+        if before.get(what) != after.get(what) and _lasts(what, old, new)
+    )
+
+
+def _lasts(what: str, old: Report, new: Report) -> bool:
+    """Whether a version belongs to something that is not merely added or removed with its pool."""
+    return not what.startswith("pool ") or what in _versions(_clusters(old)).keys() & _versions(_clusters(new)).keys()
+
+
+def _versions(clusters: Iterable[Cluster]) -> dict[str, str | None]:
+    found: dict[str, str | None] = {}
+    for cluster in clusters:
+        found[f"Kubernetes of {cluster.name}"] = cluster.version
+        found |= {f"chart {each.name}": each.version for each in cluster.charts}
+        found |= {f"add-on {each.name}": each.version or "default" for each in cluster.addons}
+        found |= {f"image of {name}": tag for name, tag in _images(cluster).items()}
+        for pool in cluster.pools:
+            release = known_text(pool.properties.get("ReleaseVersion")) or alias_of(pool)
+            image = pool.launch.get("ImageId")
+            found[f"pool {pool.name}: image"] = release or (str(image) if image is not None else "newest")
+    return found
+
+
+def _images(cluster: Cluster) -> dict[str, str]:
+    pods = [(each.name, each.pod) for each in cluster.daemon_sets]
+    pods += [(each.kind, each.pod) for each in cluster.autoscalers]
+    return {
+        name: tag
+        for name, pod in pods
+        for container in mappings(pod.get("containers"))
+        if (tag := str(container.get("image")).partition("@")[0].rpartition(":")[2]) != "None"
+    }
+
+
+_Key = tuple[str, str]
+
+
+def _fates(old: Report, new: Report) -> tuple[Fate, ...]:
+    before, after, accepted = _verdicts(old), _verdicts(new), _accepted(new)
+    found = []
+    for key in dict.fromkeys((*before, *after)):
+        was, now = before.get(key), after.get(key)
+        answers = was.answer if was else None, now.answer if now else None
+        if answers[0] is not answers[1]:
+            name = ": ".join(each for each in key if each)
+            found.append(Fate(name, *answers, _nearest(now), accepted=key in accepted))
+    return tuple(found)
+
+
+def _verdicts(report: Report) -> Mapping[_Key, Verdict]:
+    return {_key(report, case.cluster.name, each.workload): each for case in report.cases for each in case.verdicts}
+
+
+def _accepted(report: Report) -> set[_Key]:
+    """Return the workloads in which somebody accepts an error, which says that a pod cannot run."""
+    return {
+        _key(report, each.cluster, each.problem.subject)
+        for each in report.findings
+        if each.acknowledged is not None
+        and each.rule.severity == "error"
+        and isinstance(each.problem.subject, Workload)
+    }
+
+
+def _key(report: Report, cluster: str, workload: Workload) -> _Key:
+    """Return what a workload is told by; a cluster that is alone may be called otherwise in the other input."""
+    return cluster if len(report.cases) > 1 else "", workload.name
+
+
+def _nearest(verdict: Verdict | None) -> str:
+    if verdict is None or verdict.answer is Answer.YES:
+        return ""
+    if verdict.reasons:
+        return verdict.reasons[0].text
+    if not verdict.pools:
+        return "there is no pool"
+    nearest = verdict.pools[0]
+    return f"{nearest.pool.name}: {nearest.reasons[0].text}" if nearest.reasons else ""

@@ -1,0 +1,1 @@
+"""What is judged, as typed values: clusters, pools, pods, taints, labels, answers."""

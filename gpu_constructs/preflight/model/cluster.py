@@ -1,0 +1,332 @@
+"""What preflight judges: one cluster as frozen values, whoever described it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal
+
+from gpu_constructs.preflight.model.answer import Answer
+from gpu_constructs.preflight.model.label_values import Labels, Requirement
+from gpu_constructs.preflight.reading.cloudformation import Resource
+from gpu_constructs.preflight.reading.objects import Chart, Object, Origin
+from gpu_constructs.preflight.reading.quantity import Resources
+from gpu_constructs.preflight.reading.unknown import Unknown, dig, items, mapping, mappings
+from gpu_constructs.preflight.reading.user_data import NONE, UserData
+
+GPU = "nvidia.com/gpu"
+EFA = "vpc.amazonaws.com/efa"
+GPU_TAINT = "nvidia.com/gpu"
+
+PoolKind = Literal["managed", "self-managed", "karpenter", "auto-mode", "fargate"]
+OperatingSystem = Literal["al2023", "bottlerocket", "al2", "windows", "custom", "unknown"]
+AutoscalerKind = Literal["cluster-autoscaler", "karpenter", "auto-mode"]
+
+
+@dataclass(frozen=True, slots=True)
+class Taint:
+    """A taint of a node.
+
+    Attributes:
+        key: Its key.
+        value: Its value; empty where it has none, ``None`` where it is not known.
+        effect: ``NoSchedule``, ``PreferNoSchedule`` or ``NoExecute``; empty where it is not known.
+        written_without_value: The template gives no value at all.
+    """
+
+    key: str
+    value: str | None
+    effect: str
+    written_without_value: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.key}{'=' + self.value if self.value else ''}:{self.effect}"
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Nodes that are made alike.
+
+    Attributes:
+        name: What people call it.
+        kind: Who makes the nodes.
+        origin: Where it stands.
+        instance_types: EC2 names; empty where they are not known.
+        operating_system: What its image is.
+        labels: Labels that whoever makes a node gives it, beside those of its instance type.
+        taints: Taints of its nodes.
+        startup_taints: Taints that something removes soon after boot.
+        zones: Availability Zones, or their expressions; empty where they are not known.
+        capacity_types: ``on-demand``, ``spot``, ``reserved``, ``capacity-block``.
+        min_nodes: Nodes that always run; ``None`` where it is not known.
+        max_nodes: Most nodes; ``None`` where it is not known or has no bound.
+        limits: Limits of a NodePool, in base units.
+        user_data: What its nodes are told at boot.
+        launch: ``LaunchTemplateData``, or ``spec`` of the node class.
+        properties: Properties of the node group or Auto Scaling group, or ``spec`` of the NodePool.
+        resource: The resource, when it is one.
+        launch_resource: The launch template, when it is in the input.
+        tags: What cluster autoscaler reads as ``node-template/resources/``, in base units.
+        requirements: Requirements of a NodePool.
+        subnets: Expressions of its subnets.
+        weight: Order among NodePools.
+    """
+
+    name: str
+    kind: PoolKind
+    origin: Origin
+    instance_types: tuple[str, ...] = ()
+    operating_system: OperatingSystem = "unknown"
+    labels: Labels = field(default_factory=dict)
+    taints: tuple[Taint, ...] = ()
+    startup_taints: tuple[Taint, ...] = ()
+    zones: tuple[str | Unknown, ...] = ()
+    capacity_types: tuple[str, ...] = ()
+    min_nodes: int | None = None
+    max_nodes: int | None = None
+    limits: Resources = field(default_factory=dict)
+    user_data: UserData = NONE
+    launch: Mapping[str, Any] = field(default_factory=dict)
+    properties: Mapping[str, Any] = field(default_factory=dict)
+    resource: Resource | None = None
+    launch_resource: Resource | None = None
+    tags: Mapping[str, str] = field(default_factory=dict)
+    requirements: tuple[Requirement, ...] = ()
+    subnets: tuple[Any, ...] = ()
+    weight: int = 0
+
+    @property
+    def title(self) -> str:
+        """Its name as people say it."""
+        return f"pool {self.name}"
+
+    @property
+    def autoscaler(self) -> AutoscalerKind:
+        """The kind of autoscaler that can make nodes of it."""
+        kinds: dict[str, AutoscalerKind] = {"karpenter": "karpenter", "auto-mode": "auto-mode"}
+        return kinds.get(self.kind, "cluster-autoscaler")
+
+    @property
+    def is_group(self) -> bool:
+        """Whether it is an Auto Scaling group, managed by EKS or not."""
+        return self.kind in ("managed", "self-managed")
+
+
+@dataclass(frozen=True, slots=True)
+class DaemonSet:
+    """A pod that every matching node runs.
+
+    Attributes:
+        name: Its name.
+        pod: Its pod's ``spec``.
+        origin: Where it, its chart or its add-on stands.
+        advertises: Extended resources that it registers.
+        exact: Whether its figures were read for the very version installed.
+        config: Configuration of a device plugin, where it is known; ``Unknown`` where there is one that is not.
+    """
+
+    name: str
+    pod: Mapping[str, Any]
+    origin: Origin
+    advertises: tuple[str, ...] = ()
+    exact: bool = True
+    config: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Addon:
+    """An EKS add-on.
+
+    Attributes:
+        name: Its name.
+        version: Its version, ``None`` for the default of the day.
+        configuration: Its configuration values.
+        resource: The resource.
+    """
+
+    name: str
+    version: str | None
+    configuration: Mapping[str, Any]
+    resource: Resource
+
+    @property
+    def origin(self) -> Origin:
+        """Where it stands."""
+        return self.resource.origin
+
+
+@dataclass(frozen=True, slots=True)
+class Autoscaler:
+    """Something that makes nodes for pending pods.
+
+    Attributes:
+        kind: Which one.
+        origin: Where it stands.
+        flags: Command line of cluster autoscaler, or values of Karpenter's ``settings``.
+        version: Its version, ``None`` where it is not known.
+        pod: Its pod's ``spec``, empty for Auto Mode.
+        service_account: Namespace and name of its service account.
+    """
+
+    kind: AutoscalerKind
+    origin: Origin
+    flags: Mapping[str, Any] = field(default_factory=dict)
+    version: str | None = None
+    pod: Mapping[str, Any] = field(default_factory=dict)
+    service_account: tuple[str, str] = ("kube-system", "")
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Pods that are alike.
+
+    Attributes:
+        name: ``Kind namespace/name``, with the name of the part where a kind has several.
+        namespace: Its namespace.
+        origin: Where it stands.
+        pod: Its pod's ``spec``.
+        labels: Labels of its pods.
+        annotations: Annotations of its pods.
+        replicas: How many pods; ``None`` where it is not known.
+        together: Whether all must run at once.
+        owner: The object that makes them.
+        priority: Priority of its class, where it is known.
+    """
+
+    name: str
+    namespace: str
+    origin: Origin
+    pod: Mapping[str, Any]
+    labels: Mapping[str, Any]
+    annotations: Mapping[str, Any]
+    replicas: int | None
+    together: bool
+    owner: Object
+    priority: int | None = 0
+
+    @property
+    def title(self) -> str:
+        """Its name as people say it."""
+        return self.name
+
+    @property
+    def takes_turns(self) -> bool:
+        """Whether pods that find no place run once others are done."""
+        return self.owner.kind in JOBS and not self.together
+
+    @cached_property
+    def containers(self) -> list[dict[str, Any]]:
+        """Containers and init containers."""
+        return [*mappings(self.pod.get("initContainers")), *mappings(self.pod.get("containers"))]
+
+    @cached_property
+    def asks_for_gpu(self) -> bool:
+        """Whether a container asks for a GPU, a share or a slice of one, or a claimed device."""
+        named = any(
+            name.startswith("nvidia.com/")
+            for each in self.containers
+            for part in ("limits", "requests")
+            for name in mapping(dig(each, "resources", part))
+        )
+        return named or bool(items(self.pod.get("resourceClaims")))
+
+
+# Kinds whose pods end.
+JOBS = ("Job", "CronJob", "ScaledJob")
+
+# Kinds by which software, rather than a workload, is installed.
+_INSTALLING = (
+    "ClusterPolicy",
+    "ClusterRole",
+    "CustomResourceDefinition",
+    "DaemonSet",
+    "DeviceClass",
+    "EC2NodeClass",
+    "NodeClass",
+    "NodePool",
+)
+
+
+def _is_software(each: Object) -> bool:
+    """Whether an object shows that the input says what runs in the cluster: a lone workload beside it does not."""
+    installed = each.kind in _INSTALLING or each.namespace == "kube-system"
+    return installed or each.origin.resource is not None
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """One cluster and everything that the input says of it.
+
+    Attributes:
+        name: Its name or the expression of it.
+        resource: The cluster itself, when it is in the input.
+        version: Kubernetes minor version, ``None`` where it is not known.
+        auto_mode: Whether EKS Auto Mode runs its nodes.
+        pools: Its pools, those without GPUs included.
+        objects: Every Kubernetes object.
+        charts: Its Helm releases.
+        addons: Its EKS add-ons.
+        daemon_sets: Its DaemonSets, those in charts and add-ons included.
+        opaque: Software of which nothing is known, so that it may bring DaemonSets or more.
+        autoscalers: What makes nodes.
+        workloads: Its pods, DaemonSets apart.
+        resources: Every resource of every template, by key.
+    """
+
+    name: str
+    resource: Resource | None = None
+    version: str | None = None
+    auto_mode: bool = False
+    pools: tuple[Pool, ...] = ()
+    objects: tuple[Object, ...] = ()
+    charts: tuple[Chart, ...] = ()
+    addons: tuple[Addon, ...] = ()
+    daemon_sets: tuple[DaemonSet, ...] = ()
+    opaque: tuple[str, ...] = ()
+    autoscalers: tuple[Autoscaler, ...] = ()
+    workloads: tuple[Workload, ...] = ()
+    resources: Mapping[str, Resource] = field(default_factory=dict)
+
+    @property
+    def whole(self) -> bool:
+        """Whether the cluster itself is in the input, so that what is not there is not in the cluster either."""
+        return self.resource is not None
+
+    @property
+    def sees_software(self) -> bool:
+        """Whether what runs in the cluster is in the input, so that what is not there does not run."""
+        return self.whole and not self.opaque and (bool(self.charts) or any(map(_is_software, self.objects)))
+
+    def of_kind(self, *kinds: str) -> list[Object]:
+        """Return the objects of some kinds."""
+        return [each for kind in kinds for each in self._by_kind.get(kind, ())]
+
+    @cached_property
+    def _by_kind(self) -> dict[str, list[Object]]:
+        found: dict[str, list[Object]] = {}
+        for each in self.objects:
+            found.setdefault(each.kind, []).append(each)
+        return found
+
+    def resources_of(self, *types: str) -> list[Resource]:
+        """Return the resources of some types."""
+        return [each for each in self.resources.values() if each.type in types]
+
+    def autoscaler(self, kind: AutoscalerKind) -> Autoscaler | None:
+        """Return the autoscaler of a kind."""
+        return next((each for each in self.autoscalers if each.kind == kind), None)
+
+    def runs(self, kind: AutoscalerKind) -> Answer:
+        """Say whether an autoscaler of a kind runs in the cluster."""
+        if self.autoscaler(kind) is not None:
+            return Answer.YES
+        return Answer.NO if self.whole and not self.opaque else Answer.UNKNOWN
+
+    def addon(self, name: str) -> Addon | None:
+        """Return an add-on by name."""
+        return next((each for each in self.addons if each.name == name), None)
+
+    def chart(self, name: str) -> Chart | None:
+        """Return a release by the name of its chart."""
+        return next((each for each in self.charts if each.name == name), None)

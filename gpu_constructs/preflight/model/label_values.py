@@ -1,0 +1,139 @@
+"""What value a label of a node may take, and whether a requirement can be met by it.
+
+Source: kubernetes-sigs/karpenter v1.14.0 pkg/scheduling/requirement.go, and the operators of node affinity in
+https://kubernetes.io/docs/concepts/scheduling-eviction/assign-pod-node/ (2026-08).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from gpu_constructs.preflight.model.answer import Answer, yes_if
+from gpu_constructs.preflight.reading.unknown import Unknown, is_expression, items, known_text
+
+_WHOLE = re.compile(r"[+-]?\d{1,18}")
+
+
+@dataclass(frozen=True, slots=True)
+class LabelValues:
+    """The values a label may take on a node-to-be; whoever launches the node picks one.
+
+    Attributes:
+        values: The values, or with ``all_but`` those it cannot take.
+        all_but: The label takes any value but ``values``.
+        may_be_absent: The node may also come without the label, as whoever launches it picks.
+        unsure: Whether nodes come with the label is not known, and nobody picks.
+    """
+
+    values: frozenset[str] = frozenset()
+    all_but: bool = False
+    may_be_absent: bool = False
+    unsure: bool = False
+
+    @property
+    def only(self) -> str | None:
+        """The value, when there is one."""
+        return next(iter(self.values)) if len(self.values) == 1 and not self.all_but else None
+
+
+Labels = Mapping[str, "LabelValues | Unknown"]
+
+
+def exactly(*values: str) -> LabelValues:
+    """Return the choice among some values."""
+    return LabelValues(frozenset(values))
+
+
+ANY_VALUE = LabelValues(all_but=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """One expression of a node selector.
+
+    Attributes:
+        key: The label.
+        operator: ``In``, ``NotIn``, ``Exists``, ``DoesNotExist``, ``Gt``, ``Lt``; Karpenter's also ``Gte``, ``Lte``.
+        values: What the operator compares with; ``None`` where they are not known.
+    """
+
+    key: str
+    operator: str
+    values: tuple[str, ...] | None = ()
+
+    def __str__(self) -> str:
+        values = "?" if self.values is None else ", ".join(self.values)
+        if self.operator == "In" and self.values is not None and len(self.values) == 1:
+            return f"{self.key}={values}"
+        return f"{self.key} {self.operator}" + (f" ({values})" if self.values != () else "")
+
+    def met_by(self, labels: Labels) -> Answer:
+        """Say whether a node with such labels can meet it."""
+        value = labels.get(self.key)
+        if self.values is None and self.operator not in ("Exists", "DoesNotExist"):
+            return Answer.UNKNOWN
+        if is_expression(self.key):
+            return Answer.UNKNOWN
+        if isinstance(value, Unknown):
+            return _met_by_unknown(self.operator)
+        if value is None or value.may_be_absent:
+            absent = self._met_by_none()
+            if value is None or absent is Answer.YES:
+                return absent
+        present = yes_if(self._met_by_one_of(value))
+        return Answer.UNKNOWN if value.unsure and present is not self._met_by_none() else present
+
+    def _met_by_none(self) -> Answer:
+        return yes_if(self.operator in ("NotIn", "DoesNotExist"))
+
+    def _met_by_one_of(self, value: LabelValues) -> bool:
+        if self.operator == "Exists":
+            return True
+        if self.operator == "DoesNotExist":
+            return False
+        if value.all_but:
+            return self.operator != "In" or any(each not in value.values for each in self.values or ())
+        return any(self._accepts(each) for each in value.values)
+
+    def _accepts(self, value: str) -> bool:
+        wanted = self.values or ()
+        if self.operator == "In":
+            return value in wanted
+        if self.operator == "NotIn":
+            return value not in wanted
+        return _compares(self.operator, value, wanted)
+
+
+def _met_by_unknown(operator: str) -> Answer:
+    if operator == "Exists":
+        return Answer.YES
+    return Answer.NO if operator == "DoesNotExist" else Answer.UNKNOWN
+
+
+def _compares(operator: str, value: str, wanted: tuple[str, ...]) -> bool:
+    if len(wanted) != 1 or not (_WHOLE.fullmatch(value) and _WHOLE.fullmatch(wanted[0])):
+        return False
+    left, right = int(value), int(wanted[0])
+    return {"Gt": left > right, "Lt": left < right, "Gte": left >= right, "Lte": left <= right}.get(operator, False)
+
+
+def requirement(expression: Mapping[str, Any]) -> Requirement:
+    """Return the requirement of a ``matchExpressions`` item or of one of Karpenter's requirements."""
+    key, operator, values = (expression.get(name) for name in ("key", "operator", "values"))
+    known = [known_text(each) for each in items(values)]
+    is_known = None not in known and not any(isinstance(each, Unknown) for each in (key, operator, values))
+    return Requirement(
+        str(key) if isinstance(key, Unknown) else known_text(key) or "",
+        known_text(operator) or "",
+        tuple(each for each in known if each is not None) if is_known else None,
+    )
+
+
+def equal(labels: Mapping[str, Any]) -> Iterable[Requirement]:
+    """Yield the requirements of a ``nodeSelector``."""
+    for key, value in labels.items():
+        text = known_text(value)
+        yield Requirement(key, "In", (text,) if text is not None else None)

@@ -1,0 +1,91 @@
+"""Whether a pod's node selector and node affinity take a node.
+
+Source: kubernetes/kubernetes v1.36.1 staging/src/k8s.io/component-helpers/scheduling/corev1/nodeaffinity/
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from gpu_constructs.preflight.model.answer import Answer, all_of, any_of
+from gpu_constructs.preflight.model.label_values import Labels, Requirement, equal, requirement
+from gpu_constructs.preflight.reading.unknown import Unknown, dig, mapping, mappings
+
+_NAME = "metadata.name"
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """One of the alternatives of a node affinity.
+
+    Attributes:
+        labels: What it asks of labels.
+        fields: What it asks of fields, which is the node's name.
+    """
+
+    labels: tuple[Requirement, ...]
+    fields: tuple[Requirement, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What a pod asks of a node's labels.
+
+    Attributes:
+        selector: ``nodeSelector``; all of it must hold.
+        terms: Required node affinity; one of them must hold. ``None`` without affinity.
+    """
+
+    selector: tuple[Requirement, ...]
+    terms: tuple[Term, ...] | None
+
+    def takes(self, labels: Labels) -> Answer:
+        """Say whether a node with such labels may run the pod."""
+        return all_of((all_of(each.met_by(labels) for each in self.selector), self.affinity(labels)))
+
+    def affinity(self, labels: Labels) -> Answer:
+        """Say whether the node affinity takes a node with such labels."""
+        return Answer.YES if self.terms is None else any_of(_holds(each, labels) for each in self.terms)
+
+    def unmet(self, labels: Labels) -> list[tuple[Requirement, Answer]]:
+        """Return what keeps the pod off: of several terms those of the one that comes nearest."""
+        found = _unmet(self.selector, labels)
+        if self.terms is not None and self.affinity(labels) is not Answer.YES:
+            terms = (_unmet(each.labels + each.fields, labels) for each in self.terms if each.labels or each.fields)
+            nearest = min(terms, key=_farness, default=[])
+            found += nearest or [(Requirement("nodeAffinity", "without terms"), Answer.NO)]
+        return found
+
+
+def _unmet(wanted: tuple[Requirement, ...], labels: Labels) -> list[tuple[Requirement, Answer]]:
+    return [(each, answer) for each in wanted if (answer := each.met_by(labels)) is not Answer.YES]
+
+
+def _farness(unmet: list[tuple[Requirement, Answer]]) -> tuple[bool, int]:
+    return any(answer is Answer.NO for _, answer in unmet), len(unmet)
+
+
+def _holds(term: Term, labels: Labels) -> Answer:
+    # A term without expressions takes no node.
+    if not term.labels and not term.fields:
+        return Answer.NO
+    named = (Answer.NO if each.operator == "In" else Answer.YES for each in term.fields if each.key == _NAME)
+    return all_of((*(each.met_by(labels) for each in term.labels), *named))
+
+
+def selection(pod: Mapping[str, Any]) -> Selection:
+    """Return what a pod asks of a node's labels."""
+    affinity = dig(dict(pod), "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
+    selector = tuple(equal(mapping(pod.get("nodeSelector"))))
+    if isinstance(affinity, Unknown):
+        return Selection(selector, (Term((Requirement("nodeAffinity", "In", None),)),))
+    if not isinstance(affinity, dict):
+        return Selection(selector, None)
+    return Selection(selector, tuple(_term(each) for each in mappings(affinity.get("nodeSelectorTerms"))))
+
+
+def _term(raw: Mapping[str, Any]) -> Term:
+    labels = tuple(requirement(each) for each in mappings(raw.get("matchExpressions")))
+    return Term(labels, tuple(requirement(each) for each in mappings(raw.get("matchFields"))))

@@ -1,0 +1,36 @@
+"""Why a pod does not run somewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from gpu_constructs.preflight.model.answer import Answer
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why a pool does not take a pod, or why it is not known.
+
+    Attributes:
+        answer: No or unknown.
+        kind: What it is about: ``taint``, ``label``, ``resource``, ``port``, ``autoscaler``, ``limit``, ``claim``,
+            ``scheduler``, ``gate``, ``topology``, ``volume``.
+        text: What is wrong and what to do, in one line.
+        weight: How far it is from being mended; a renamed resource is nearer than one that does not exist.
+    """
+
+    answer: Answer
+    kind: str
+    text: str
+    weight: int = 2
+
+
+def worst(reasons: Iterable[Reason]) -> Answer:
+    """Return yes without reasons, no as soon as one says no."""
+    answer = Answer.YES
+    for each in reasons:
+        if each.answer is Answer.NO:
+            return Answer.NO
+        answer = Answer.UNKNOWN
+    return answer

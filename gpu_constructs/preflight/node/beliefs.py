@@ -1,0 +1,102 @@
+"""What a pool's autoscaler expects of a node that it has not made yet.
+
+Sources: kubernetes/autoscaler cluster-autoscaler 1.36.1 cluster-autoscaler/cloudprovider/aws/aws_manager.go
+``buildNodeFromTemplate``; aws/karpenter-provider-aws v1.14.1 pkg/providers/instancetype/types.go
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpu_constructs.facts.hardware.catalogue import InstanceType, catalogue
+from gpu_constructs.preflight.cluster.pools import LABEL_TAG, TAINT_TAG, ZONE, group_tags
+from gpu_constructs.preflight.model.answer import Answer
+from gpu_constructs.preflight.model.cluster import EFA, GPU, Pool, Taint
+from gpu_constructs.preflight.model.label_values import Labels, LabelValues, exactly
+from gpu_constructs.preflight.model.node_selection import selection
+from gpu_constructs.preflight.model.taints import flag_taint
+from gpu_constructs.preflight.node.gpu_devices import declared, efa_interfaces
+from gpu_constructs.preflight.node.instance_labels import kubelet_labels
+from gpu_constructs.preflight.node.node_size import allocatable
+from gpu_constructs.preflight.reading.objects import Object
+from gpu_constructs.preflight.reading.quantity import MIB, resources
+from gpu_constructs.preflight.reading.unknown import Unknown, known_text, mapping, mappings
+
+_GROUP_PODS = 110
+
+
+def belief(
+    pool: Pool,
+    row: InstanceType | None,
+    given: Labels,
+    overlays: list[Object],
+) -> tuple[dict[str, int], Labels, tuple[Taint, ...]]:
+    """Return the resources, the labels and the taints that an autoscaler expects.
+
+    Args:
+        pool: The pool.
+        row: Its row in the catalogue.
+        given: Labels that the node registers with.
+        overlays: NodeOverlays of the cluster.
+    """
+    if pool.autoscaler != "cluster-autoscaler":
+        return _offering(pool, row, given, overlays), given, pool.taints
+    first = catalogue().get(pool.instance_types[0]) if pool.instance_types else row
+    believed = {"pods": _GROUP_PODS}
+    if first is not None:
+        if first.vcpus is not None:
+            believed["cpu"] = first.vcpus * 1000
+        if first.memory_mib is not None:
+            believed["memory"] = first.memory_mib * MIB
+        believed[GPU] = first.ec2_gpus
+    labels, taints = _template(pool, given)
+    return {**believed, **declared(pool)}, labels, taints
+
+
+def _offering(pool: Pool, row: InstanceType | None, given: Labels, overlays: list[Object]) -> dict[str, int]:
+    """Return what Karpenter expects: what EC2 reports, and what NodeOverlays add."""
+    believed = {name: amount for name, amount in (allocatable(pool, row)[0] if row else {}).items()}
+    if row is not None:
+        believed[GPU] = row.ec2_gpus if pool.kind == "karpenter" else row.gpus
+        efa = efa_interfaces(pool, row)
+        if efa:
+            believed[EFA] = efa
+    for overlay in overlays:
+        terms = [each for each in mappings(overlay.spec.get("requirements"))]
+        if selection({"affinity": _affinity(terms)}).takes(given) is not Answer.NO:
+            believed |= resources(overlay.spec.get("capacity"))
+    return believed
+
+
+def _affinity(expressions: list[dict[str, Any]]) -> dict[str, Any]:
+    terms = {"nodeSelectorTerms": [{"matchExpressions": expressions}]}
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}} if expressions else {}
+
+
+def _template(pool: Pool, given: Labels) -> tuple[Labels, tuple[Taint, ...]]:
+    """Return labels and taints of the node that cluster autoscaler makes up for an empty group."""
+    first_zone = pool.zones[0] if pool.zones else None
+    zone: LabelValues | Unknown = exactly(first_zone) if isinstance(first_zone, str) else Unknown("${zone}")
+    typed = kubelet_labels(pool.instance_types[0]) if pool.instance_types else {}
+    known = {key: given[key] for key in ("topology.kubernetes.io/region", "kubernetes.io/hostname")}
+    base: dict[str, LabelValues | Unknown] = {**known, **typed, ZONE: zone, "topology.ebs.csi.aws.com/zone": zone}
+    if pool.kind == "managed":
+        written = {key: given[key] for key in mapping(pool.properties.get("Labels")) if key in given}
+        described = {
+            "eks.amazonaws.com/capacityType": given.get("eks.amazonaws.com/capacityType", Unknown("${capacity}")),
+            "eks.amazonaws.com/nodegroup": Unknown("${nodegroup}"),
+        }
+        # A taint without a value is dropped by cluster autoscaler.
+        return base | described | written, tuple(each for each in pool.taints if not each.written_without_value)
+    tags = group_tags(pool.properties)
+    labels = {
+        key.removeprefix(LABEL_TAG): value if isinstance(value, Unknown) else exactly(str(value))
+        for key, value in tags.items()
+        if key.startswith(LABEL_TAG)
+    }
+    taints = [
+        flag_taint(f"{key.removeprefix(TAINT_TAG)}={value}")
+        for key, value in tags.items()
+        if key.startswith(TAINT_TAG) and known_text(value) is not None
+    ]
+    return base | labels, tuple(each for each in taints if each is not None)

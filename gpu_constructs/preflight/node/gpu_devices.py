@@ -1,0 +1,120 @@
+"""What device managers register on a node: GPUs, their shares and slices, EFA interfaces, huge pages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from gpu_constructs.facts.hardware.catalogue import InstanceType
+from gpu_constructs.preflight.cluster.images import has_driver
+from gpu_constructs.preflight.model.answer import Answer
+from gpu_constructs.preflight.model.cluster import EFA, GPU, Cluster, Pool
+from gpu_constructs.preflight.node import device_sharing
+from gpu_constructs.preflight.node.daemon_reach import Reached
+from gpu_constructs.preflight.node.device_sharing import Offer
+from gpu_constructs.preflight.reading.quantity import MIB, quantity
+from gpu_constructs.preflight.reading.unknown import mappings
+
+HUGE_PAGES = "hugepages-2Mi"
+# What AL2023's EFA driver sets aside, of 2 MiB each.
+# Source: https://docs.aws.amazon.com/eks/latest/userguide/node-efa.html (2026-08)
+_EFA_HUGE_PAGES = 5128 * 2 * MIB
+
+
+@dataclass(frozen=True, slots=True)
+class Devices:
+    """What device managers register.
+
+    Attributes:
+        least: What they certainly register.
+        most: What they register at most.
+        unsaid: Resources of which it is not known whether they register them.
+        alone: Resources of which a pod may ask for one only.
+        names: The managers of its GPUs.
+    """
+
+    least: Mapping[str, int]
+    most: Mapping[str, int]
+    unsaid: frozenset[str]
+    alone: frozenset[str]
+    names: tuple[str, ...]
+
+
+def registered(pool: Pool, row: InstanceType | None, cluster: Cluster, running: Reached) -> Devices:
+    """Return what device managers register on a node."""
+    gpus, names = _gpus(pool, row, cluster, running)
+    efa_count = efa_interfaces(pool, row)
+    plugins = [answer for each, answer in running if EFA in each.advertises]
+    unsaid: set[str] = set(gpus.unsaid)
+    least, most = dict(gpus.least), dict(gpus.most)
+    if efa_count and Answer.YES in plugins:
+        least[EFA] = most[EFA] = efa_count
+    elif efa_count and (Answer.UNKNOWN in plugins or not cluster.sees_software):
+        unsaid.add(EFA)
+    if efa_count and pool.operating_system == "al2023":
+        least[HUGE_PAGES] = most[HUGE_PAGES] = _EFA_HUGE_PAGES
+    elif row is not None:
+        unsaid.add(HUGE_PAGES)
+    return Devices(least, most, frozenset(unsaid), gpus.alone, names)
+
+
+def efa_interfaces(pool: Pool, row: InstanceType | None) -> int | None:
+    """Return how many EFA interfaces a node comes with."""
+    if pool.is_group:
+        kinds = [each.get("InterfaceType") for each in mappings(pool.launch.get("NetworkInterfaces"))]
+        return sum(each in ("efa", "efa-only") for each in kinds)
+    listed = mappings(pool.launch.get("networkInterfaces"))
+    if listed:
+        return sum(each.get("interfaceType") in ("efa", "efa-only") for each in listed)
+    return row.max_efa if row else None
+
+
+def _gpus(pool: Pool, row: InstanceType | None, cluster: Cluster, running: Reached) -> tuple[Devices, tuple[str, ...]]:
+    nothing = frozenset[str]()
+    if row is None:
+        unsaid = frozenset((GPU,)) if not pool.instance_types and not pool.requirements else nothing
+        return Devices({}, {}, unsaid, nothing, ()), ()
+    offers = [*built_in(pool, row), *_plugins(running)]
+    names = tuple(name for name, answer, _ in offers if answer is Answer.YES)
+    if any(answer is Answer.YES for _, answer, _ in offers):
+        _, _, offer = next(each for each in offers if each[1] is Answer.YES)
+        return _offered(offer, row, pool), names
+    if any(answer is Answer.UNKNOWN for _, answer, _ in offers) or not cluster.sees_software:
+        return Devices({}, {}, frozenset((GPU, f"{GPU}.shared")), nothing, ()), ()
+    return Devices({}, {}, nothing, nothing, ()), ()
+
+
+def built_in(pool: Pool, row: InstanceType) -> list[tuple[str, Answer, Offer]]:
+    """Return the device manager that a pool's nodes bring along, whether they do, and what it offers."""
+    if pool.kind == "auto-mode":
+        return [("EKS Auto Mode", Answer.YES, device_sharing.WHOLE)]
+    if pool.operating_system == "bottlerocket" and has_driver(pool) is not Answer.NO:
+        offer = device_sharing.bottlerocket_offer(pool.user_data.settings, row.family)
+        return [("Bottlerocket", has_driver(pool), offer)] if offer else []
+    return []
+
+
+def _plugins(running: Reached) -> list[tuple[str, Answer, Offer]]:
+    return [
+        (each.name, answer, device_sharing.plugin_offer(each.config))
+        for each, answer in running
+        if GPU in each.advertises and answer is not Answer.NO
+    ]
+
+
+def _offered(offer: Offer, row: InstanceType, pool: Pool) -> Devices:
+    if not offer.known:
+        return Devices({}, {}, frozenset((GPU, f"{GPU}.shared")), frozenset(), ())
+    have = {name: row.gpus * times for name, times in offer.multiples.items()}
+    # What was cut into slices at boot nobody can read from outside; the tag is what the author says of it.
+    tagged = {name: amount for name, amount in declared(pool).items() if name.startswith("nvidia.com/mig-")}
+    if offer.slices and tagged:
+        have = tagged
+    alone = frozenset(offer.multiples) if offer.alone else frozenset[str]()
+    return Devices(have, have, frozenset(), alone, ())
+
+
+def declared(pool: Pool) -> dict[str, int]:
+    """Return the resources that a node group's tags declare to cluster autoscaler."""
+    found = {name: quantity(name, value) for name, value in pool.tags.items()}
+    return {name: amount for name, amount in found.items() if amount is not None}

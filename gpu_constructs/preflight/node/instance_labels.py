@@ -1,0 +1,84 @@
+"""The labels that follow from an instance type.
+
+Sources: https://karpenter.sh/v1.14/reference/instance-types/,
+https://docs.aws.amazon.com/eks/latest/userguide/create-node-pool.html (2026-08)
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+from gpu_constructs.facts.hardware.catalogue import InstanceType, catalogue
+from gpu_constructs.preflight.model.label_values import LabelValues, exactly
+from gpu_constructs.preflight.reading.unknown import Unknown
+
+_FAMILY = re.compile(r"([a-z]+)(\d+)")
+_PREFIXES = {"karpenter": "karpenter.k8s.aws/", "auto-mode": "eks.amazonaws.com/"}
+# Karpenter knows them of every type; the catalogue does not.
+_UNSTATED = (
+    "instance-ebs-bandwidth",
+    "instance-network-bandwidth",
+    "instance-hypervisor",
+    "instance-encryption-in-transit-supported",
+    "instance-cpu-manufacturer",
+    "instance-cpu-sustained-clock-speed-mhz",
+    "instance-capability-flex",
+    "instance-tenancy",
+)
+_ARCH = {"x86_64": "amd64", "arm64": "arm64"}
+
+Labels = dict[str, "LabelValues | Unknown"]
+
+
+@cache
+def kubelet_labels(name: str) -> Labels:
+    """Return the labels that every node of a type has."""
+    row = catalogue().get(name)
+    labels: Labels = {
+        "node.kubernetes.io/instance-type": exactly(name),
+        "beta.kubernetes.io/instance-type": exactly(name),
+        "kubernetes.io/os": exactly("linux"),
+        "beta.kubernetes.io/os": exactly("linux"),
+    }
+    arch = exactly(_ARCH[row.architecture]) if row else Unknown(f"${{architecture of {name}}}")
+    return labels | {"kubernetes.io/arch": arch, "beta.kubernetes.io/arch": arch}
+
+
+@cache
+def autoscaler_labels(name: str, kind: str) -> Labels:
+    """Return the labels that Karpenter or Auto Mode adds to a node of a type."""
+    prefix, row = _PREFIXES.get(kind), catalogue().get(name)
+    if prefix is None:
+        return {}
+    if row is None:
+        return {}
+    return {f"{prefix}{key}": value for key, value in (_stated(row) | _unstated()).items()}
+
+
+def _unstated() -> Labels:
+    return {key: Unknown(f"${{{key}}}") for key in _UNSTATED}
+
+
+def _stated(row: InstanceType) -> Labels:
+    found = _FAMILY.match(row.family)
+    numbers = {
+        "instance-cpu": row.vcpus,
+        "instance-memory": row.memory_mib,
+        "instance-gpu-memory": row.gpu_memory_mib,
+    }
+    labels: Labels = {
+        key: exactly(str(value)) if value is not None else Unknown(f"${{{key} of {row.name}}}")
+        for key, value in numbers.items()
+    }
+    texts = {
+        "instance-category": found.group(1) if found else None,
+        "instance-generation": found.group(2) if found else None,
+        "instance-family": row.family,
+        "instance-size": row.name.partition(".")[2],
+        "instance-gpu-name": row.gpu_model.lower().replace(" ", "-"),
+        "instance-gpu-manufacturer": "nvidia",
+        "instance-gpu-count": str(row.ec2_gpus),
+        "instance-local-nvme": str(row.nvme_gb) if row.nvme_gb else None,
+    }
+    return labels | {key: exactly(value) for key, value in texts.items() if value is not None}

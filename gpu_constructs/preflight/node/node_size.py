@@ -1,0 +1,162 @@
+"""What a node of an instance type has left for pods, before the pods of DaemonSets.
+
+Sources: awslabs/amazon-eks-ami v20260724 nodeadm/internal/kubelet/config.go; aws/karpenter-provider-aws v1.14.1
+pkg/providers/instancetype/types.go, whose reserve of memory for the hypervisor is the pessimistic figure here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from gpu_constructs.facts.hardware.catalogue import InstanceType
+from gpu_constructs.preflight.cluster.launch import is_visible
+from gpu_constructs.preflight.model.cluster import Pool
+from gpu_constructs.preflight.reading.quantity import GIB, MIB, quantity, resources
+from gpu_constructs.preflight.reading.unknown import dig, known_number, known_text, mapping, mappings
+
+# Share of the memory that the hypervisor and the kernel may keep.
+_VM_OVERHEAD = 0.075
+# What the kernel sets aside on arm64.
+_ARM_KERNEL_MIB = 64
+# Thousandths of each core that kubelet keeps: of the first, the second, the next two, and each further one.
+_CPU_RESERVED = (60, 10, 5, 5)
+_CPU_RESERVED_FURTHER = 2.5
+_EVICTION_MEMORY = 100 * MIB
+_EVICTION_DISK = 0.1
+_RESERVED_DISK = GIB
+_DEFAULT_ROOT_GIB = 20
+# Source: https://docs.aws.amazon.com/eks/latest/userguide/create-node-class.html (2026-08)
+_AUTO_MODE_GIB = 80
+_ROOT_DEVICE = {"bottlerocket": "/dev/xvdb"}
+# A file system takes a part of its volume for itself.
+_FILE_SYSTEM = 0.05
+
+
+def eni_pods(row: InstanceType) -> int | None:
+    """Return how many pods the addresses of a type allow, ``None`` where no source states them."""
+    card = row.network_cards[0] if row.network_cards else None
+    if card is None or card.interfaces is None or row.ipv4_per_interface is None:
+        return None
+    return card.interfaces * (row.ipv4_per_interface - 1) + 2
+
+
+def max_pods(pool: Pool, row: InstanceType) -> int | None:
+    """Return how many pods kubelet takes."""
+    return known_number(_kubelet(pool).get("maxPods")) or eni_pods(row)
+
+
+def allocatable(pool: Pool, row: InstanceType) -> tuple[dict[str, int], dict[str, int]]:
+    """Return the least and the most CPU, memory, pods and disk that pods can have; what is not known is in neither."""
+    least: dict[str, int] = {}
+    most: dict[str, int] = {}
+    pods = max_pods(pool, row)
+    if pods is not None:
+        least["pods"] = most["pods"] = pods
+    if row.vcpus is not None:
+        least["cpu"] = most["cpu"] = row.vcpus * 1000 - _reserved(pool, "cpu", _cpu_reserved(row.vcpus))
+    if row.memory_mib is not None and (counted := eni_pods(row) or pods) is not None:
+        kept = _reserved(pool, "memory", (11 * counted + 255) * MIB) + _eviction(pool)
+        most["memory"] = row.memory_mib * MIB - kept
+        least["memory"] = _least_mib(row.memory_mib, row.architecture) * MIB - kept
+    disk = disk_bytes(pool, row)
+    if disk is not None:
+        kept = _reserved(pool, "ephemeral-storage", _RESERVED_DISK)
+        most["ephemeral-storage"] = math.floor(disk * (1 - _EVICTION_DISK)) - kept
+        least["ephemeral-storage"] = math.floor(disk * (1 - _FILE_SYSTEM) * (1 - _EVICTION_DISK)) - kept
+    return least, most
+
+
+def _least_mib(stated: int, architecture: str) -> int:
+    mib = stated - (_ARM_KERNEL_MIB if architecture == "arm64" else 0)
+    return mib - math.ceil(mib * _VM_OVERHEAD)
+
+
+def _cpu_reserved(vcpus: int) -> int:
+    first = sum(_CPU_RESERVED[:vcpus])
+    return math.ceil(first + max(vcpus - len(_CPU_RESERVED), 0) * _CPU_RESERVED_FURTHER)
+
+
+def _reserved(pool: Pool, name: str, default: int) -> int:
+    kubelet = _kubelet(pool)
+    kube = quantity(name, dig(kubelet, "kubeReserved", name))
+    system = resources(kubelet.get("systemReserved")).get(name, 0)
+    return (default if kube is None else kube) + system
+
+
+def _eviction(pool: Pool) -> int:
+    written = dig(_kubelet(pool), "evictionHard", "memory.available")
+    return quantity("memory", written) or _EVICTION_MEMORY
+
+
+def _kubelet(pool: Pool) -> dict[str, Any]:
+    """Return what kubelet is configured with, in the spelling of its configuration file."""
+    if pool.kind == "karpenter":
+        return mapping(pool.launch.get("kubelet"))
+    if pool.operating_system == "bottlerocket":
+        return _bottlerocket(mapping(dig(dict(pool.user_data.settings), "kubernetes")))
+    return dict(pool.user_data.kubelet_config)
+
+
+def _bottlerocket(settings: Mapping[str, Any]) -> dict[str, Any]:
+    names = {
+        "max-pods": "maxPods",
+        "kube-reserved": "kubeReserved",
+        "system-reserved": "systemReserved",
+        "eviction-hard": "evictionHard",
+    }
+    return {camel: settings[name] for name, camel in names.items() if name in settings}
+
+
+def disk_bytes(pool: Pool, row: InstanceType) -> int | None:
+    """Return the size of the disk for images and pods, in bytes; ``None`` where it is not known."""
+    if uses_local_disks(pool) and row.nvme_gb:
+        return row.nvme_gb * 10**9
+    if pool.kind == "auto-mode":
+        size = dig(dict(pool.launch), "ephemeralStorage", "size")
+        return _AUTO_MODE_GIB * GIB if size is None else quantity("ephemeral-storage", size)
+    size = root_gib(pool)
+    return None if size is None else size * GIB
+
+
+def uses_local_disks(pool: Pool) -> bool:
+    """Whether local NVMe disks hold images and pods."""
+    if pool.kind == "auto-mode":
+        return True
+    if pool.kind == "karpenter":
+        return pool.launch.get("instanceStorePolicy") == "RAID0"
+    if pool.operating_system == "bottlerocket":
+        commands = mapping(dig(dict(pool.user_data.settings), "bootstrap-commands"))
+        return any("ephemeral-storage" in str(each) for each in commands.values())
+    return str(dig(dict(pool.user_data.node_config), "instance", "localStorage", "strategy")).startswith("RAID")
+
+
+def root_device(pool: Pool) -> str:
+    """Return the device that holds images and pods where local disks do not."""
+    return _ROOT_DEVICE.get(pool.operating_system, "/dev/xvda")
+
+
+def root_gib(pool: Pool) -> int | None:
+    """Return the size of that volume in GiB; ``None`` where it is not known."""
+    mapped = device_mappings(pool)
+    if not is_visible(pool):
+        return None
+    if not mapped:
+        size = pool.properties.get("DiskSize") if pool.kind == "managed" else None
+        return known_number(size) if size is not None else _DEFAULT_ROOT_GIB
+    if pool.operating_system in ("custom", "unknown"):
+        sizes = list(mapped.values())
+        return sizes[-1]
+    return mapped.get(root_device(pool), _DEFAULT_ROOT_GIB)
+
+
+def device_mappings(pool: Pool) -> dict[str, int | None]:
+    """Return the size of each volume that a pool names, in GiB, by device."""
+    found: dict[str, int | None] = {}
+    for each in mappings(pool.launch.get("BlockDeviceMappings")):
+        found[known_text(each.get("DeviceName")) or ""] = known_number(dig(each, "Ebs", "VolumeSize"))
+    for each in mappings(pool.launch.get("blockDeviceMappings")):
+        size = quantity("ephemeral-storage", dig(each, "ebs", "volumeSize"))
+        found[known_text(each.get("deviceName")) or ""] = None if size is None else size // GIB
+    return found

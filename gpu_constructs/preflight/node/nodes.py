@@ -1,0 +1,244 @@
+"""The nodes that a pool would make: what each really has for pods, and what its autoscaler believes it has.
+
+The two differ, and every pod that is Pending beside an autoscaler that does nothing, or one that launches node after
+node, falls into the difference.
+
+Sources: kubernetes/autoscaler cluster-autoscaler 1.36.1 cluster-autoscaler/cloudprovider/aws/aws_manager.go
+``buildNodeFromTemplate``; aws/karpenter-provider-aws v1.14.1 pkg/providers/instancetype/types.go
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import Any
+
+from gpu_constructs.facts.hardware.catalogue import InstanceType, catalogue
+from gpu_constructs.preflight.cluster.images import has_driver
+from gpu_constructs.preflight.cluster.pools import CAPACITY, TYPE, ZONE
+from gpu_constructs.preflight.model.answer import Answer, all_of
+from gpu_constructs.preflight.model.cluster import Cluster, DaemonSet, Pool, Taint
+from gpu_constructs.preflight.model.label_values import Labels, LabelValues, exactly
+from gpu_constructs.preflight.model.pod_size import has_unknown_ports, has_unknown_requests, host_ports, pod_requests
+from gpu_constructs.preflight.node.beliefs import belief
+from gpu_constructs.preflight.node.daemon_reach import Reached, reached
+from gpu_constructs.preflight.node.gpu_devices import registered
+from gpu_constructs.preflight.node.instance_labels import autoscaler_labels, kubelet_labels
+from gpu_constructs.preflight.node.node_size import allocatable
+from gpu_constructs.preflight.reading.objects import Object
+from gpu_constructs.preflight.reading.unknown import Unknown
+
+_SHARED_BY_ALL = ("cpu", "memory", "ephemeral-storage")
+GPU_PRESENT = "nvidia.com/gpu.present"
+# nodeadm labels nodes with a GPU itself from this minor on.
+# Source: awslabs/amazon-eks-ami v20260724 nodeadm/internal/kubelet/config.go
+_LABELLED_FROM = (1, 35)
+_MINOR = re.compile(r"v?([0-9]{1,4})\.([0-9]{1,4})")
+# Labels that NVIDIA's feature discovery adds once a node runs.
+# Source: NVIDIA/k8s-device-plugin v0.20.0 docs/gpu-feature-discovery/README.md
+_DISCOVERED = tuple(
+    f"nvidia.com/{name}"
+    for name in (
+        "cuda.driver-version.full",
+        "cuda.driver-version.major",
+        "cuda.driver.major",
+        "cuda.runtime-version.full",
+        "cuda.runtime.major",
+        "gfd.timestamp",
+        "gpu.compute.major",
+        "gpu.compute.minor",
+        "gpu.count",
+        "gpu.family",
+        "gpu.machine",
+        "gpu.memory",
+        "gpu.mode",
+        "gpu.product",
+        "gpu.replicas",
+        "gpu.sharing-strategy",
+        "mig.capable",
+        "mig.strategy",
+        "mps.capable",
+    )
+)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeToBe:
+    """A fresh node of a pool.
+
+    Attributes:
+        instance_type: EC2 name; ``None`` where it is not known.
+        row: Its row in the catalogue; ``None`` for a type without NVIDIA GPUs.
+        labels: Its labels once its software runs.
+        taints: Its taints once its startup taints are gone.
+        least: What it has for pods at least, beside what DaemonSets take.
+        most: What it has for pods at most.
+        unsaid: Resources of which it is not known whether it has them.
+        alone: Resources of which a pod may ask for one only.
+        believed_labels: Labels that the autoscaler expects of it.
+        believed_taints: Taints that the autoscaler expects of it.
+        believed: What the autoscaler expects it to have for pods, beside what DaemonSets take.
+        ports: Host ports that DaemonSets take.
+        unsure_ports: Host ports that DaemonSets take which may not run there.
+        ports_open: Whether a DaemonSet takes a host port that is not known.
+        device_managers: Names of what advertises its GPUs.
+    """
+
+    instance_type: str | None
+    row: InstanceType | None
+    labels: Labels
+    taints: tuple[Taint, ...]
+    least: Mapping[str, int]
+    most: Mapping[str, int]
+    unsaid: frozenset[str] = frozenset()
+    alone: frozenset[str] = frozenset()
+    believed_labels: Labels = field(default_factory=dict)
+    believed_taints: tuple[Taint, ...] = ()
+    believed: Mapping[str, int] = field(default_factory=dict)
+    ports: frozenset[tuple[str, str, int]] = frozenset()
+    unsure_ports: frozenset[tuple[str, str, int]] = frozenset()
+    ports_open: bool = False
+    device_managers: tuple[str, ...] = ()
+
+
+@lru_cache(maxsize=4096)
+def _types_meeting(requirements: tuple[Any, ...], kind: str) -> tuple[str, ...]:
+    found = []
+    for name in catalogue():
+        labels = kubelet_labels(name) | autoscaler_labels(name, kind)
+        relevant = [each for each in requirements if each.key in labels or _is_of_the_type(each.key)]
+        if all(each.met_by(labels) is not Answer.NO for each in relevant):
+            found.append(name)
+    return tuple(found)
+
+
+def _is_of_the_type(key: str) -> bool:
+    return key.startswith(("karpenter.k8s.aws/instance-", "eks.amazonaws.com/instance-"))
+
+
+def gpu_types(pool: Pool) -> tuple[str, ...]:
+    """Return the NVIDIA instance types that a pool may launch."""
+    if pool.kind in ("karpenter", "auto-mode"):
+        return _types_meeting(pool.requirements, pool.kind)
+    return tuple(name for name in pool.instance_types if name in catalogue())
+
+
+def may_have_gpus(pool: Pool) -> bool:
+    """Whether a node of the pool may have NVIDIA GPUs."""
+    return bool(gpu_types(pool))
+
+
+def nodes_to_be(pool: Pool, cluster: Cluster) -> tuple[NodeToBe, ...]:
+    """Return a fresh node of each instance type of a pool; one of an unknown type where no type is known."""
+    names: tuple[str | None, ...] = gpu_types(pool) or tuple(pool.instance_types) or (None,)
+    if pool.is_group:
+        names = pool.instance_types or (None,)
+    overlays = cluster.of_kind("NodeOverlay") if pool.kind == "karpenter" else []
+    return tuple(_node(pool, name, cluster, overlays) for name in names)
+
+
+def _node(pool: Pool, name: str | None, cluster: Cluster, overlays: list[Object]) -> NodeToBe:
+    row = catalogue().get(name) if name else None
+    given = _given_labels(pool, name)
+    at_boot = given | _booted_labels(pool, row, cluster)
+    running = reached(cluster.daemon_sets, at_boot, pool.taints)
+    labels = at_boot | _discovered_labels(running)
+    least, most = allocatable(pool, row) if row else ({}, {})
+    unsaid = frozenset(("cpu", "memory", "pods", "ephemeral-storage")).difference(most)
+    devices = registered(pool, row, cluster, running)
+    least, most = {**least, **devices.least}, {**most, **devices.most}
+    certain = [pod_requests(each.pod) for each, answer in running if answer is Answer.YES]
+    possible = [pod_requests(each.pod) for each, answer in running if answer is not Answer.NO]
+    for each in certain:
+        most = _without(most, each)
+    for each in possible:
+        least = _without(least, each)
+    if any(has_unknown_requests(each.pod) for each, answer in running if answer is not Answer.NO):
+        # What a DaemonSet takes is not known, so neither is what it leaves.
+        least = {key: 0 if key in _SHARED_BY_ALL else amount for key, amount in least.items()}
+    believed, believed_labels, believed_taints = belief(pool, row, given, overlays)
+    for each in certain:
+        believed = _without(believed, each)
+    return NodeToBe(
+        instance_type=name,
+        row=row,
+        labels=labels,
+        taints=pool.taints,
+        least=least,
+        most=most,
+        unsaid=unsaid | devices.unsaid,
+        alone=devices.alone,
+        believed_labels=believed_labels,
+        believed_taints=believed_taints,
+        believed=believed,
+        ports=_ports(running, Answer.YES),
+        unsure_ports=_ports(running, Answer.UNKNOWN),
+        ports_open=any(has_unknown_ports(each.pod) for each, answer in running if answer is not Answer.NO),
+        device_managers=devices.names,
+    )
+
+
+def _ports(running: Reached, wanted: Answer) -> frozenset[tuple[str, str, int]]:
+    return frozenset(port for each, answer in running if answer is wanted for port in host_ports(each.pod))
+
+
+def _without(have: Mapping[str, int], taken: Mapping[str, int]) -> dict[str, int]:
+    return {name: amount - taken.get(name, 0) for name, amount in have.items()}
+
+
+def _given_labels(pool: Pool, name: str | None) -> dict[str, LabelValues | Unknown]:
+    """Return the labels that a node registers with."""
+    zones = [each for each in pool.zones if isinstance(each, str)]
+    every = len(zones) == len(pool.zones) and zones
+    zone = exactly(*zones) if every else Unknown("${zone}")
+    typed = (kubelet_labels(name) | autoscaler_labels(name, pool.kind)) if name else {TYPE: Unknown("${type}")}
+    placed: dict[str, LabelValues | Unknown] = {
+        ZONE: zone,
+        "failure-domain.beta.kubernetes.io/zone": zone,
+        "topology.kubernetes.io/region": Unknown("${region}"),
+        "topology.k8s.aws/zone-id": Unknown("${zone id}"),
+        "topology.ebs.csi.aws.com/zone": zone,
+        "kubernetes.io/hostname": Unknown("${hostname}"),
+    }
+    capacity = {CAPACITY: exactly(*pool.capacity_types)} if pool.autoscaler != "cluster-autoscaler" else {}
+    return {**pool.labels, **placed, **typed, **capacity}
+
+
+def _booted_labels(pool: Pool, row: InstanceType | None, cluster: Cluster) -> dict[str, LabelValues | Unknown]:
+    """Return the labels that AL2023 itself gives a node with a GPU."""
+    if row is None or pool.operating_system != "al2023" or has_driver(pool) is not Answer.YES:
+        return {}
+    if cluster.version is None:
+        return {} if GPU_PRESENT in pool.labels else {GPU_PRESENT: LabelValues(frozenset(("true",)), unsure=True)}
+    return {GPU_PRESENT: exactly("true")} if minor(cluster.version) >= _LABELLED_FROM else {}
+
+
+def minor(version: str) -> tuple[int, int]:
+    """Return a Kubernetes version as numbers."""
+    found = _MINOR.match(version)
+    return (int(found.group(1)), int(found.group(2))) if found else (0, 0)
+
+
+def _discovered_labels(running: Reached) -> dict[str, LabelValues | Unknown]:
+    runs = any("feature-discovery" in each.name and answer is not Answer.NO for each, answer in running)
+    return {key: Unknown(f"${{{key}}}") for key in _DISCOVERED} if runs else {}
+
+
+def reaches(daemon: DaemonSet, pool: Pool, cluster: Cluster) -> Answer:
+    """Say whether a DaemonSet would run on every node of a pool, beside those of a cluster."""
+    others = tuple(each for each in cluster.daemon_sets if each is not daemon)
+    return reaches_of(pool, replace(cluster, daemon_sets=(daemon, *others)))[0][1]
+
+
+def reaches_of(pool: Pool, cluster: Cluster) -> list[tuple[DaemonSet, Answer]]:
+    """Return for each DaemonSet of a cluster whether it runs on every node of a pool."""
+    names = gpu_types(pool) or tuple(pool.instance_types) or (None,)
+    of_types: list[list[Answer]] = []
+    for name in names:
+        row = catalogue().get(name) if name else None
+        labels = _given_labels(pool, name) | _booted_labels(pool, row, cluster)
+        of_types.append([answer for _, answer in reached(cluster.daemon_sets, labels, pool.taints)])
+    of_daemons = zip(cluster.daemon_sets, zip(*of_types, strict=True), strict=True)
+    return [(each, all_of(answers)) for each, answers in of_daemons]

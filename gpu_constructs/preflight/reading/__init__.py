@@ -1,0 +1,1 @@
+"""From bytes to typed things: documents, templates, values that only deployment tells."""

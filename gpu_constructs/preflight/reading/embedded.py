@@ -1,0 +1,80 @@
+"""Texts inside a template that are documents of their own, with unknown parts in the middle of them."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from gpu_constructs.preflight.reading.documents import UnusableInput, parse
+from gpu_constructs.preflight.reading.unknown import Unknown
+
+# Private-use characters, which no manifest holds, stand for ${...} while the text is parsed.
+_OPEN, _CLOSE = "\ue000", "\ue001"
+_MARK = re.compile(f"{_OPEN}([0-9]{{1,9}}){_CLOSE}")
+# What is known at deployment only: an intrinsic, and a dynamic reference.
+_UNKNOWN = re.compile(r"\$\{|\{\{resolve:")
+
+
+def parse_embedded(file: str, text: Any) -> Any:
+    """Return the document of a JSON or YAML text of a template, or `Unknown` when it cannot be parsed."""
+    if isinstance(text, (dict, list)):
+        return text
+    if isinstance(text, str):
+        return _load(file, text)
+    if not isinstance(text, Unknown):
+        return None
+    marks: list[str] = []
+    marked = _mark(text.expression, marks)
+    if marked is None:
+        return text
+    found = _load(file, marked)
+    return text if isinstance(found, Unknown) else _restore(found, marks)
+
+
+def _load(file: str, text: str) -> Any:
+    try:
+        # Not as a file of JSON: a number that is not known makes it YAML.
+        documents = [each.content for each in parse(f"text in {file},", text)]
+    except UnusableInput:
+        return Unknown(text[:80])
+    return documents[0] if len(documents) == 1 else documents
+
+
+def _mark(expression: str, marks: list[str]) -> str | None:
+    """Replace every ``${...}`` and ``{{resolve:...}}``, which may hold braces and quotes of their own, by a mark."""
+    if _OPEN in expression:
+        return None
+    parts: list[str] = []
+    place = 0
+    while found := _UNKNOWN.search(expression, place):
+        start = found.start()
+        end = _closing(expression, start + 2, 1 if found.group() == "${" else 2)
+        if end is None:
+            return None
+        parts.append(expression[place:start])
+        parts.append(f"{_OPEN}{len(marks)}{_CLOSE}")
+        marks.append(expression[start : end + 1])
+        place = end + 1
+    return "".join([*parts, expression[place:]])
+
+
+def _closing(expression: str, place: int, depth: int) -> int | None:
+    for index in range(place, len(expression)):
+        depth += {"{": 1, "}": -1}.get(expression[index], 0)
+        if depth == 0:
+            return index
+    return None
+
+
+def _restore(value: Any, marks: list[str]) -> Any:
+    if isinstance(value, dict):
+        return {_plain(key, marks): _restore(each, marks) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_restore(each, marks) for each in value]
+    if isinstance(value, str) and _OPEN in value:
+        return Unknown(_plain(value, marks))
+    return value
+
+
+def _plain(text: Any, marks: list[str]) -> str:
+    return _MARK.sub(lambda found: marks[int(found.group(1))], str(text))

@@ -1,0 +1,101 @@
+"""Kubernetes objects and Helm releases as they stand in an input, and where they stand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from gpu_constructs.preflight.reading.unknown import dig, mapping
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where something stands.
+
+    Attributes:
+        file: Path of the file.
+        path: Construct path of a resource, ``Kind namespace/name`` of an object.
+        resource: Key of the resource that it stands in.
+    """
+
+    file: str
+    path: str
+    resource: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.path} in {self.file}"
+
+
+@dataclass(frozen=True, slots=True)
+class Object:
+    """A Kubernetes object.
+
+    Attributes:
+        content: The object; parts that are not known are `Unknown`.
+        origin: Where it stands.
+        cluster: What its cluster is called where it stands; ``None`` in a plain file.
+    """
+
+    content: Mapping[str, Any]
+    origin: Origin
+    cluster: Any = None
+
+    @property
+    def kind(self) -> str:
+        """Its kind."""
+        return str(self.content.get("kind"))
+
+    @property
+    def group(self) -> str:
+        """Its API group, empty for the core."""
+        group, slash, _ = str(self.content.get("apiVersion")).partition("/")
+        return group if slash else ""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return str(dig(self.content, "metadata", "name"))
+
+    @property
+    def namespace(self) -> str:
+        """Its namespace."""
+        return str(dig(self.content, "metadata", "namespace") or "default")
+
+    @property
+    def labels(self) -> Mapping[str, Any]:
+        """Its labels."""
+        return mapping(dig(self.content, "metadata", "labels"))
+
+    @property
+    def annotations(self) -> Mapping[str, Any]:
+        """Its annotations."""
+        return mapping(dig(self.content, "metadata", "annotations"))
+
+    @property
+    def spec(self) -> Mapping[str, Any]:
+        """Its ``spec``."""
+        return mapping(self.content.get("spec"))
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """A Helm release.
+
+    Attributes:
+        name: Name of the chart, without registry.
+        version: Its version, ``None`` where it is not known.
+        values: Its values; `Unknown` parts included.
+        origin: Where it stands.
+        properties: Properties of the resource that installs it.
+        namespace: Namespace of the release.
+        cluster: What its cluster is called where it stands.
+    """
+
+    name: str
+    version: str | None
+    values: Mapping[str, Any]
+    origin: Origin
+    properties: Mapping[str, Any]
+    namespace: str
+    cluster: Any = None

@@ -1,0 +1,1 @@
+"""Cluster autoscaler, and what it knows of groups."""

@@ -1,0 +1,232 @@
+"""Autoscalers that AWS does not let do their work, or that have no node to run on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from gpu_constructs.preflight.case import Case
+from gpu_constructs.preflight.cluster.iam import allows, associations, identity, role_of, trusted_accounts
+from gpu_constructs.preflight.cluster.routes import is_isolated
+from gpu_constructs.preflight.model.answer import Answer, all_of
+from gpu_constructs.preflight.model.cluster import Autoscaler, Cluster, Pool
+from gpu_constructs.preflight.model.taints import untolerated
+from gpu_constructs.preflight.node.nodes import minor
+from gpu_constructs.preflight.reading.cloudformation import Resource
+from gpu_constructs.preflight.reading.unknown import Unknown, known_number, known_text, mapping
+from gpu_constructs.preflight.rules.rule import Problem, rule
+
+_README = "kubernetes/autoscaler cluster-autoscaler 1.36.1 cluster-autoscaler/cloudprovider/aws/README.md"
+_POLICY = "aws/karpenter-provider-aws v1.14.1 website/content/en/docs/reference/cloudformation.md"
+# Without one of them no node is made.
+_SCALES = {
+    "cluster-autoscaler": (
+        "autoscaling:DescribeAutoScalingGroups",
+        "autoscaling:SetDesiredCapacity",
+        "ec2:DescribeLaunchTemplateVersions",
+    ),
+    "karpenter": (
+        "ec2:CreateFleet",
+        "ec2:CreateLaunchTemplate",
+        "ec2:CreateTags",
+        "ec2:DescribeInstanceTypes",
+        "ec2:DescribeSubnets",
+        "ec2:RunInstances",
+    ),
+}
+# What Karpenter calls from a version on.
+# Source: https://karpenter.sh/docs/upgrading/upgrade-guide/
+_SINCE = (
+    ((1, 6), "ec2:DescribeCapacityReservations"),
+    ((1, 7), "iam:ListInstanceProfiles"),
+    ((1, 11), "ec2:DescribePlacementGroups"),
+    ((1, 12), "ec2:DescribeInstanceStatus"),
+)
+_NAMES = {"cluster-autoscaler": "cluster autoscaler", "karpenter": "Karpenter"}
+# What Karpenter's chart lets its pods tolerate.
+# Source: aws/karpenter-provider-aws v1.14.1 charts/karpenter/values.yaml
+_CHART_TOLERATIONS = ({"key": "CriticalAddonsOnly", "operator": "Exists"},)
+# The endpoints that cluster autoscaler calls.
+_ENDPOINTS = ("autoscaling", "ec2", "eks", "sts")
+
+
+def _controllers(cluster: Cluster) -> Iterator[Autoscaler]:
+    return (each for each in cluster.autoscalers if each.kind in _NAMES)
+
+
+def _role(autoscaler: Autoscaler, cluster: Cluster) -> Resource | None:
+    return role_of(identity(autoscaler, cluster), cluster.resources)
+
+
+@rule("GPU154", "error", source="https://docs.aws.amazon.com/eks/latest/userguide/pod-identities.html")
+def autoscaler_without_permissions_of_its_own(case: Case) -> Iterator[Problem]:
+    """Autoscaler without permissions of its own.
+
+    Its first call to AWS is denied, and no node is ever made.
+
+    Fix: Associate a role with its service account by EKS Pod Identity, or annotate the account with one for IRSA.
+    """
+    cluster = case.cluster
+    for each in _controllers(cluster):
+        space, account = each.service_account
+        who = f"{_NAMES[each.kind]}, service account {space}/{account}"
+        said = identity(each, cluster)
+        if said is None and account and cluster.sees_software:
+            answer = all_of(_may_not(role, each, cluster) for role in _node_roles(cluster))
+            others = [str(one.properties.get("ServiceAccount")) for one in associations(cluster)]
+            hint = f" (associations name {', '.join(others)})" if others else ""
+            if answer is not Answer.NO:
+                yield Problem(each, f"{who}: no role is given to it{hint}", unknown=answer is not Answer.YES)
+        role = role_of(said, cluster.resources)
+        trusted = trusted_accounts(role) if role else ()
+        if trusted and account and not any(_matches(one, f"{space}:{account}") for one in trusted):
+            yield Problem(each, f"{who}: its role trusts {', '.join(trusted)}")
+
+
+def _matches(pattern: str, account: str) -> bool:
+    return "*" in pattern or "${" in pattern or pattern == account
+
+
+def _node_roles(cluster: Cluster) -> list[Any]:
+    return [each.properties.get("NodeRole") for each in cluster.pools if each.kind == "managed"] or [None]
+
+
+def _may_not(reference: Any, autoscaler: Autoscaler, cluster: Cluster) -> Answer:
+    """Say whether a node's own role, which pods without an identity fall back to, is of no use either."""
+    role = role_of(reference, cluster.resources)
+    if role is None:
+        return Answer.UNKNOWN
+    allowed = allows(role, _SCALES[autoscaler.kind][1], cluster.resources)
+    return {Answer.YES: Answer.NO, Answer.NO: Answer.YES}.get(allowed, Answer.UNKNOWN)
+
+
+def _lacking(cluster: Cluster, kind: str, actions: tuple[str, ...]) -> Iterator[tuple[Autoscaler, list[str]]]:
+    for each in _controllers(cluster):
+        role = _role(each, cluster) if each.kind == kind else None
+        if role is not None:
+            lacking = [one for one in actions if allows(role, one, cluster.resources) is Answer.NO]
+            if lacking:
+                yield each, lacking
+
+
+@rule("GPU156", "error", source=_README)
+def cluster_autoscaler_that_may_not_scale(case: Case) -> Iterator[Problem]:
+    """Cluster autoscaler that may not scale.
+
+    Without these actions it does not start, or plans a node and cannot ask for it.
+
+    Fix: Allow the actions in the policy of its role.
+    """
+    cluster = case.cluster
+    templated = any(each.kind == "managed" or each.launch_resource for each in cluster.pools)
+    wanted = tuple(each for each in _SCALES["cluster-autoscaler"] if templated or "LaunchTemplate" not in each)
+    for each, actions in _lacking(cluster, "cluster-autoscaler", wanted):
+        yield Problem(each, f"cluster autoscaler: its role does not allow {', '.join(actions)}")
+
+
+@rule("GPU194", "error", source=_POLICY)
+def karpenter_that_may_not_launch_instances(case: Case) -> Iterator[Problem]:
+    """Karpenter that may not launch instances.
+
+    Without these actions the controller does not start, or its launches are denied.
+
+    Fix: Attach the policies of Karpenter's own CloudFormation template for that version.
+    """
+    for each, actions in _lacking(case.cluster, "karpenter", _SCALES["karpenter"]):
+        yield Problem(each, f"Karpenter: its role does not allow {', '.join(actions)}")
+
+
+@rule("GPU169", "warning", source=_README)
+def cluster_autoscaler_that_cannot_read_node_groups(case: Case) -> Iterator[Problem]:
+    """Cluster autoscaler that cannot read node groups.
+
+    Of an empty managed group it then knows neither labels nor taints nor declared resources.
+
+    Fix: Allow eks:DescribeNodegroup in the policy of its role.
+    """
+    wanted = [
+        each.name
+        for each in case.gpu_pools
+        if each.kind == "managed"
+        and each.min_nodes == 0
+        and (each.tags or each.taints or mapping(each.properties.get("Labels")))
+    ]
+    for each, _ in _lacking(case.cluster, "cluster-autoscaler", ("eks:DescribeNodegroup",)) if wanted else ():
+        text = f"its role does not allow eks:DescribeNodegroup, which tells it about {', '.join(wanted)}"
+        yield Problem(each, f"cluster autoscaler: {text}")
+
+
+@rule("GPU196", "warning", source="https://karpenter.sh/docs/upgrading/upgrade-guide/")
+def policy_older_than_karpenter(case: Case) -> Iterator[Problem]:
+    """Policy older than Karpenter.
+
+    Newer versions make calls that the policy of an older one does not allow; node classes then stay unready.
+
+    Fix: Attach the policies of Karpenter's own CloudFormation template for that version.
+    """
+    cluster = case.cluster
+    version = next((each.version for each in _controllers(cluster) if each.kind == "karpenter"), None)
+    if version is None:
+        return
+    wanted = tuple(action for since, action in _SINCE if minor(version) >= since)
+    for each, actions in _lacking(cluster, "karpenter", wanted):
+        yield Problem(each, f"Karpenter {version}: its role does not allow {', '.join(actions)}")
+
+
+@rule("GPU170", "error", source="https://karpenter.sh/docs/getting-started/getting-started-with-karpenter/")
+def autoscaler_without_a_node_to_run_on(case: Case) -> Iterator[Problem]:
+    """Autoscaler without a node to run on.
+
+    An autoscaler cannot make the node that it would itself run on, so nothing ever starts.
+
+    Fix: Keep a managed node group of at least one node whose taints its pods tolerate, or a Fargate profile.
+    """
+    cluster = case.cluster
+    if not cluster.whole or cluster.auto_mode or cluster.resources_of("AWS::EKS::FargateProfile"):
+        return
+    if any(each.type == "Custom::AWSCDK-EKS-FargateProfile" for each in cluster.resources.values()):
+        return
+    for each in _controllers(cluster):
+        charted = any(chart.origin == each.origin for chart in cluster.charts)
+        pod = _with_defaults(each) if charted and each.kind == "karpenter" else dict(each.pod)
+        if isinstance(pod.get("tolerations"), Unknown) or any(_takes(pod, pool) for pool in cluster.pools):
+            continue
+        groups = [pool.name for pool in cluster.pools if pool.is_group]
+        text = (
+            f"no group that always has a node takes its pods ({', '.join(groups)})" if groups else "there is no group"
+        )
+        yield Problem(each, f"{_NAMES[each.kind]}: {text}")
+
+
+def _with_defaults(autoscaler: Autoscaler) -> dict[str, Any]:
+    return {**autoscaler.pod, "tolerations": autoscaler.pod.get("tolerations") or list(_CHART_TOLERATIONS)}
+
+
+def _takes(pod: dict[str, Any], pool: Pool) -> bool:
+    """Whether a group may have a node for the pod before any autoscaler runs."""
+    scaling = mapping(pool.properties.get("ScalingConfig"))
+    desired = scaling.get("DesiredSize", pool.properties.get("DesiredCapacity"))
+    starts = pool.min_nodes != 0 or (desired is not None and known_number(desired) != 0)
+    return pool.is_group and starts and all(answer is not Answer.NO for _, answer in untolerated(pod, pool.taints))
+
+
+@rule("GPU198", "error", source="https://docs.aws.amazon.com/eks/latest/userguide/private-clusters.html")
+def subnets_from_which_cluster_autoscaler_reaches_no_aws_api(case: Case) -> Iterator[Problem]:
+    """Subnets from which cluster autoscaler reaches no AWS API.
+
+    Its calls time out, and it neither reads nor resizes a group.
+
+    Fix: Add interface endpoints for autoscaling, ec2, eks and sts, or a NAT gateway.
+    """
+    cluster = case.cluster
+    groups = [each for each in cluster.pools if each.is_group and each.subnets]
+    if not cluster.whole or not groups or not all(is_isolated(each, cluster.resources) for each in groups):
+        return
+    endpoints = cluster.resources_of("AWS::EC2::VPCEndpoint")
+    names = [each.properties.get("ServiceName") for each in endpoints]
+    texts = [known_text(each) or getattr(each, "expression", "") for each in names]
+    missing = [each for each in _ENDPOINTS if not any(text.endswith((f".{each}", f".{each}-fips")) for text in texts)]
+    for each in _controllers(cluster):
+        if missing and each.kind == "cluster-autoscaler" and all("}." in text or "$" not in text for text in texts):
+            text = f"nothing leads out of the subnets, and the VPC has no endpoint for {', '.join(missing)}"
+            yield Problem(each, f"cluster autoscaler: {text}")

@@ -1,0 +1,1 @@
+"""Whether EC2 has, and sells, what a pool asks for."""

@@ -1,0 +1,1 @@
+"""Who offers GPUs, under which names, and who asks for them."""

@@ -1,0 +1,191 @@
+"""Nodes that have GPUs which nobody, or more than one, advertises."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from gpu_constructs.preflight.case import Case
+from gpu_constructs.preflight.cluster.images import has_driver
+from gpu_constructs.preflight.model.answer import Answer
+from gpu_constructs.preflight.model.cluster import EFA, GPU, Cluster, DaemonSet, Pool
+from gpu_constructs.preflight.model.node_selection import selection
+from gpu_constructs.preflight.model.taints import untolerated
+from gpu_constructs.preflight.node.nodes import GPU_PRESENT, reaches
+from gpu_constructs.preflight.reading.objects import Chart, Object
+from gpu_constructs.preflight.reading.unknown import dig, known_text, mapping, mappings
+from gpu_constructs.preflight.rules.rule import Problem, rule
+
+_DEVICE_MANAGEMENT = "https://docs.aws.amazon.com/eks/latest/userguide/device-management-nvidia.html"
+_PLUGIN_CHANGES = "https://github.com/NVIDIA/k8s-device-plugin/blob/v0.20.0/CHANGELOG.md"
+_OPERATOR, _PLUGIN = "gpu-operator", "nvidia-device-plugin"
+_DRA_CHARTS = ("dra-driver-nvidia-gpu", "nvidia-dra-driver-gpu")
+# They took every InfiniBand device for themselves unless told not to.
+_GREEDY = ("0.19.0", "0.19.1", "0.19.2")
+_NEEDS_HOST = (_PLUGIN, _OPERATOR, "dcgm-exporter", "aws-efa-k8s-device-plugin", *_DRA_CHARTS)
+_ENFORCE = "pod-security.kubernetes.io/enforce"
+
+
+def _built_in(pool: Pool) -> str | None:
+    """Return the name of the device manager that a pool's nodes bring along."""
+    if pool.kind == "auto-mode":
+        return "EKS Auto Mode"
+    switched_off = dig(dict(pool.user_data.settings), "kubelet-device-plugins", "nvidia", "enabled") is False
+    if pool.operating_system == "bottlerocket" and has_driver(pool) is not Answer.NO and not switched_off:
+        return "Bottlerocket"
+    return None
+
+
+def _plugins(cluster: Cluster) -> list[DaemonSet]:
+    return [each for each in cluster.daemon_sets if GPU in each.advertises]
+
+
+def _managers(case: Case, pool: Pool) -> list[tuple[str, Answer]]:
+    found = [(each.name, case.reaches(each, pool)) for each in _plugins(case.cluster)]
+    built_in = _built_in(pool)
+    return [*([(built_in, Answer.YES)] if built_in else []), *found]
+
+
+def _dra(cluster: Cluster) -> Chart | None:
+    return next((chart for each in _DRA_CHARTS if (chart := cluster.chart(each))), None)
+
+
+@rule("GPU010", "error", source=_DEVICE_MANAGEMENT)
+def nothing_advertises_the_gpus_of_a_pool(case: Case) -> Iterator[Problem]:
+    """Nothing advertises the GPUs of a pool.
+
+    The node joins without nvidia.com/gpu in its allocatable resources; the pod it was for stays Pending.
+
+    Fix: Install NVIDIA's device plugin with tolerations and node affinity that reach the pool.
+    """
+    cluster = case.cluster
+    for pool in case.gpu_pools:
+        answers = [answer for _, answer in _managers(case, pool)]
+        if Answer.YES in answers or _dra(cluster) or _reaches_as_read(cluster, pool):
+            continue
+        unknown = Answer.UNKNOWN in answers or not cluster.sees_software
+        if cluster.whole or not unknown:
+            yield Problem.of(pool, f"{_why_nobody(case, pool)}", unknown=unknown)
+
+
+def _reaches_as_read(cluster: Cluster, pool: Pool) -> bool:
+    """Whether a plugin runs on a pool if its version is like the nearest one that was read."""
+    plugins = [each for each in _plugins(cluster) if not each.exact]
+    as_read = replace(cluster, daemon_sets=tuple(replace(each, exact=True) for each in cluster.daemon_sets))
+    return any(reaches(replace(each, exact=True), pool, as_read) is Answer.YES for each in plugins)
+
+
+def _why_nobody(case: Case, pool: Pool) -> str:
+    cluster = case.cluster
+    misses = [text for each in _plugins(cluster) if (text := _miss(each, pool, case))]
+    if misses:
+        return f"nothing advertises {GPU}: {'; '.join(misses)}"
+    for name in (_OPERATOR, _PLUGIN):
+        chart = cluster.chart(name)
+        if chart and dig(dict(chart.values), "devicePlugin", "enabled") in (False, "false"):
+            return f"nothing advertises {GPU}: devicePlugin.enabled of chart {name} is false"
+    return f"nothing that reaches its nodes advertises {GPU}"
+
+
+def _miss(daemon: DaemonSet, pool: Pool, case: Case) -> str | None:
+    """Return why a plugin does not run on a pool, ``None`` when it may."""
+    taints = [taint for taint, answer in untolerated(daemon.pod, pool.taints, daemon=True) if answer is Answer.NO]
+    if taints:
+        return f"{daemon.name} does not tolerate {', '.join(map(str, taints))}"
+    for node in case.nodes(pool):
+        wanted = selection(daemon.pod)
+        named = any(one.key == GPU_PRESENT for each in wanted.terms or () for one in each.labels)
+        unmet = [str(each) for each, answer in wanted.unmet(node.labels) if answer is Answer.NO]
+        if unmet:
+            labels = f"{GPU_PRESENT}=true" if named else ", ".join(unmet)
+            return f"{daemon.name} asks for label {labels}, which its nodes do not have"
+    return None
+
+
+@rule("GPU011", "error", source=_DEVICE_MANAGEMENT)
+def two_device_managers_on_one_node(case: Case) -> Iterator[Problem]:
+    """Two device managers on one node.
+
+    Both register the same GPUs with kubelet, so pods are given GPUs that others already have.
+
+    Fix: Keep one, and keep the other off the pool by node affinity.
+    """
+    for pool in case.gpu_pools:
+        names = [name for name, answer in _managers(case, pool) if answer is Answer.YES]
+        names += [each.name for each in _claimed_from(case.cluster) if case.reaches(each, pool) is Answer.YES]
+        if len(names) > 1:
+            yield Problem.of(pool, f"{' and '.join(names)} both advertise its GPUs")
+
+
+def _claimed_from(cluster: Cluster) -> list[DaemonSet]:
+    """Return the DaemonSets that offer GPUs to claims."""
+    chart = _dra(cluster)
+    if chart is None or dig(dict(chart.values), "resources", "gpus", "enabled") in (False, "false"):
+        return []
+    return [each for each in cluster.daemon_sets if each.origin == chart.origin]
+
+
+@rule("GPU012", "warning", source="https://docs.aws.amazon.com/eks/latest/userguide/device-management-nvidia-mig.html")
+def gpu_operator_installs_what_the_image_has(case: Case) -> Iterator[Problem]:
+    """GPU Operator installs what the image has.
+
+    Its driver and toolkit do not fit EKS images; their pods crash or break the container runtime.
+
+    Fix: Set driver.enabled and toolkit.enabled of the chart to false.
+    """
+    chart = case.cluster.chart(_OPERATOR)
+    pools = [each.name for each in case.gpu_pools if has_driver(each) is Answer.YES and each.kind != "auto-mode"]
+    if chart is None or not pools:
+        return
+    parts = [each for each in ("driver", "toolkit") if dig(dict(chart.values), each, "enabled") in (None, True, "true")]
+    if parts:
+        switches = " and ".join(f"{each}.enabled" for each in parts)
+        message = f"chart {_OPERATOR}: {switches} not set to false, and the image of {', '.join(pools)} has its own"
+        yield Problem(chart, message)
+
+
+@rule("GPU014", "error", source="https://kubernetes.io/docs/concepts/security/pod-security-standards/")
+def device_plugin_in_a_namespace_that_forbids_it(case: Case) -> Iterator[Problem]:
+    """Device plugin in a namespace that forbids it.
+
+    Pod Security refuses host paths and privileges there, so the DaemonSet makes no pods.
+
+    Fix: Label the namespace pod-security.kubernetes.io/enforce=privileged, or install into another one.
+    """
+    cluster = case.cluster
+    for namespace in cluster.of_kind("Namespace"):
+        level = namespace.labels.get(_ENFORCE)
+        if level not in ("baseline", "restricted"):
+            continue
+        found: list[Chart | Object] = [each for each in cluster.charts if each.name in _NEEDS_HOST]
+        found += [each for each in cluster.of_kind("DaemonSet") if _advertises(each, cluster)]
+        for each in found:
+            if each.namespace == namespace.name:
+                yield Problem(each, f"{each.name} is in namespace {each.namespace}, which enforces {level}")
+
+
+def _advertises(applied: Object, cluster: Cluster) -> bool:
+    return any(each.origin == applied.origin and each.advertises for each in cluster.daemon_sets)
+
+
+@rule("GPU017", "warning", source=_PLUGIN_CHANGES)
+def device_plugin_that_takes_the_devices_of_efa(case: Case) -> Iterator[Problem]:
+    """Device plugin that takes the devices of EFA.
+
+    Versions 0.19.0 to 0.19.2 mount every InfiniBand device, and pods that ask for EFA fail.
+
+    Fix: Take 0.19.3 or newer, or set mofedEnabled to false.
+    """
+    cluster = case.cluster
+    if not any(EFA in each.advertises for each in cluster.daemon_sets):
+        return
+    chart = cluster.chart(_PLUGIN)
+    if chart and chart.version in _GREEDY and chart.values.get("mofedEnabled") in (None, True, "true"):
+        yield Problem(chart, f"chart {_PLUGIN} {chart.version} also hands out the devices of EFA")
+    for daemon in _plugins(cluster):
+        for container in mappings(daemon.pod.get("containers")):
+            version = (known_text(container.get("image")) or "").rpartition(":v")[2]
+            told = {str(each.get("name")): each.get("value") for each in mappings(container.get("env"))}
+            words = str(mapping(container).get("args")) + str(container.get("command"))
+            if version in _GREEDY and told.get("MOFED_ENABLED") != "false" and "--mofed-enabled=false" not in words:
+                yield Problem(daemon, f"{daemon.name} {version} also hands out the devices of EFA")

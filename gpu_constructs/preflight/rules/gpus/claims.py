@@ -1,0 +1,120 @@
+"""Claimed devices that nothing can give."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from gpu_constructs.facts.hardware.catalogue import catalogue
+from gpu_constructs.preflight.case import Case
+from gpu_constructs.preflight.model.cluster import Cluster, Workload
+from gpu_constructs.preflight.node.nodes import gpu_types, minor
+from gpu_constructs.preflight.reading.objects import Object
+from gpu_constructs.preflight.reading.unknown import dig, known_number, known_text, mapping, mappings
+from gpu_constructs.preflight.rules.rule import Problem, rule
+
+_DRA = "https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocation/"
+_DRIVERS = ("dra-driver-nvidia-gpu", "nvidia-dra-driver-gpu")
+_GPU_CLASS = "gpu.nvidia.com"
+# Kubernetes serves resource.k8s.io/v1 from here on.
+# Source: https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocation/
+_SERVED_FROM = (1, 34)
+_SERVED = "resource.k8s.io/v1"
+
+
+def _claims(cluster: Cluster) -> Iterator[tuple[Workload, str, str]]:
+    """Yield each claim of each workload: kind and name of the object that it needs."""
+    for workload in cluster.workloads:
+        for each in mappings(workload.pod.get("resourceClaims")):
+            for field, kind in (
+                ("resourceClaimName", "ResourceClaim"),
+                ("resourceClaimTemplateName", "ResourceClaimTemplate"),
+            ):
+                if name := known_text(each.get(field)):
+                    yield workload, kind, name
+
+
+def _object(cluster: Cluster, workload: Workload, kind: str, name: str) -> Object | None:
+    found = cluster.of_kind(kind)
+    return next((each for each in found if (each.namespace, each.name) == (workload.namespace, name)), None)
+
+
+@rule("GPU131", "error", source=_DRA)
+def claim_that_does_not_exist(case: Case) -> Iterator[Problem]:
+    """Claim that does not exist.
+
+    The pod waits for a ResourceClaim or for the template of one.
+
+    Fix: Create it in the pod's namespace, or correct the name.
+    """
+    cluster = case.cluster
+    if not cluster.sees_software:
+        return
+    for workload, kind, name in _claims(cluster):
+        if _object(cluster, workload, kind, name) is None:
+            text = f"{kind} {workload.namespace}/{name} does not exist"
+            yield Problem.of(workload, text)
+
+
+def _requests(claim: Object) -> list[dict[str, Any]]:
+    """Return what a claim or a template of one asks for, in the spelling of v1 or of the betas."""
+    spec = mapping(claim.spec.get("spec")) if claim.kind == "ResourceClaimTemplate" else dict(claim.spec)
+    listed = mappings(dig(spec, "devices", "requests"))
+    return [mapping(each.get("exactly")) or each for each in listed]
+
+
+@rule("GPU132", "error", source="https://docs.aws.amazon.com/eks/latest/userguide/device-management-nvidia.html")
+def claimed_device_class_that_nothing_installs(case: Case) -> Iterator[Problem]:
+    """Claimed device class that nothing installs.
+
+    The claim is never allocated, and its pods stay Pending.
+
+    Fix: Install NVIDIA's DRA driver, which brings its device classes.
+    """
+    cluster = case.cluster
+    if not cluster.sees_software or any(cluster.chart(each) for each in _DRIVERS):
+        return
+    known = {each.name for each in cluster.of_kind("DeviceClass")}
+    for claim in cluster.of_kind("ResourceClaim", "ResourceClaimTemplate"):
+        for each in _requests(claim):
+            name = known_text(each.get("deviceClassName"))
+            if name and name.endswith(".nvidia.com") and name not in known:
+                yield Problem(claim, f"{claim.kind} {claim.name}: nothing installs DeviceClass {name}")
+
+
+@rule("GPU133", "error", source=_DRA)
+def claim_of_more_gpus_than_a_node_has(case: Case) -> Iterator[Problem]:
+    """Claim of more GPUs than a node has.
+
+    A claim is met by the devices of one node.
+
+    Fix: Claim at most the GPUs of one node and spread the work over several pods, or add a pool of a larger type.
+    """
+    cluster = case.cluster
+    most = max((catalogue()[name].gpus for pool in case.gpu_pools for name in gpu_types(pool)), default=0)
+    for claim in cluster.of_kind("ResourceClaim", "ResourceClaimTemplate"):
+        gpus = sum(_count(each) for each in _requests(claim) if each.get("deviceClassName") == _GPU_CLASS)
+        if most and gpus > most:
+            text = f"{claim.kind} {claim.name}: claims {gpus} GPUs, no node of the pools has more than {most}"
+            yield Problem(claim, text, unknown=not cluster.whole)
+
+
+def _count(request: dict[str, Any]) -> int:
+    return 1 if request.get("count") is None else known_number(request.get("count")) or 0
+
+
+@rule("GPU134", "error", source="https://kubernetes.io/blog/2025/09/01/kubernetes-v1-34-dra-updates/")
+def claims_on_a_kubernetes_version_without_their_api(case: Case) -> Iterator[Problem]:
+    """Claims on a Kubernetes version without their API.
+
+    The API server does not know the kind, and the deployment fails.
+
+    Fix: Use Kubernetes 1.34 or later.
+    """
+    cluster = case.cluster
+    version = cluster.version
+    if version is None or minor(version) >= _SERVED_FROM or minor(version) == (0, 0):
+        return
+    for each in cluster.of_kind("ResourceClaim", "ResourceClaimTemplate", "DeviceClass"):
+        if each.content.get("apiVersion") == _SERVED:
+            yield Problem(each, f"{each.kind} {each.name}: Kubernetes {version} does not serve {_SERVED}")

@@ -1,0 +1,138 @@
+"""GPUs asked for in a way that Kubernetes refuses, or not asked for at all."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from gpu_constructs.preflight.case import Case
+from gpu_constructs.preflight.model.cluster import Workload
+from gpu_constructs.preflight.reading.quantity import quantity
+from gpu_constructs.preflight.reading.unknown import Unknown, dig, known_text, mapping
+from gpu_constructs.preflight.rules.rule import Problem, rule
+
+_DEVICES = "https://kubernetes.io/docs/tasks/manage-gpus/scheduling-gpus/"
+_PREFIX = "nvidia.com/"
+# Images that do nothing without a GPU.
+_GPU_IMAGE = re.compile(
+    r"(nvcr\.io/nvidia/(cuda|pytorch|tensorflow|jax|tritonserver|nemo|tensorrt|tensorrt-llm/\S*|vllm)"
+    r"|nvcr\.io/nim/\S+|(docker\.io/)?nvidia/cuda|(docker\.io/)?vllm/vllm-openai"
+    r"|(docker\.io/)?lmsysorg/sglang)(:\S+|@\S+)?"
+)
+# Clients of model servers.
+_CLIENT = re.compile(r":\S+-sdk(@\S+)?")
+# Ways to ask other schedulers for a part of a GPU.
+_PARTS = ("gpu-fraction", "gpu-memory")
+
+
+@rule("GPU122", "error", source=_DEVICES)
+def gpus_requested_without_the_same_limit(case: Case) -> Iterator[Problem]:
+    """GPUs requested without the same limit.
+
+    Extended resources are not overcommitted: the API server refuses the pod.
+
+    Fix: Set nvidia.com/gpu in limits; the request follows from it.
+    """
+    for workload in case.cluster.workloads:
+        for container in workload.containers:
+            limits, requests = _parts(container)
+            if limits is None or requests is None:
+                continue
+            for name, asked in requests.items():
+                if name.startswith(_PREFIX) and _differs(name, asked, limits.get(name)):
+                    limit = f"a limit of {limits[name]}" if name in limits else "no limit"
+                    text = f"container {container.get('name')} requests {asked} {name} with {limit}"
+                    yield Problem.of(workload, f"{text}")
+
+
+def _parts(container: dict[str, Any]) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
+    found = [dig(container, "resources", part) for part in ("limits", "requests")]
+    limits, requests = (None if isinstance(each, Unknown) else mapping(each) for each in found)
+    return limits, requests
+
+
+def _differs(name: str, asked: Any, limit: Any) -> bool:
+    amount = quantity(name, asked)
+    if amount is None or isinstance(limit, Unknown):
+        return False
+    return amount != 0 if limit is None else quantity(name, limit) not in (None, amount)
+
+
+@rule("GPU123", "warning", source=_DEVICES)
+def gpu_image_in_a_pod_that_asks_for_no_gpu(case: Case) -> Iterator[Problem]:
+    """GPU image in a pod that asks for no GPU.
+
+    The pod lands on any node, finds no device, or shares one that the scheduler gave to somebody else.
+
+    Fix: Set limits nvidia.com/gpu in the container that uses the GPU, or claim a device.
+    """
+    for workload in case.cluster.workloads:
+        if workload.asks_for_gpu or _may_ask(workload):
+            continue
+        for container in workload.containers:
+            image = known_text(container.get("image")) or ""
+            if _GPU_IMAGE.fullmatch(image) and not _CLIENT.search(image) and not _is_told_what_to_do(container, image):
+                text = f"container {container.get('name')} runs {image} and asks for no GPU"
+                yield Problem.of(workload, f"{text}")
+
+
+def _is_told_what_to_do(container: dict[str, Any], image: str) -> bool:
+    """Whether an inference microservice runs one of its tools, e.g. one that downloads, and not its server."""
+    return "/nim/" in image and bool(container.get("command") or container.get("args"))
+
+
+def _may_ask(workload: Workload) -> bool:
+    if any(name in workload.annotations for name in _PARTS) or any(map(_asks_elsewhere, workload.containers)):
+        return True
+    resources = (each.get("resources") for each in workload.containers)
+    return any(isinstance(each, Unknown) or any(map(_unknown, mapping(each).values())) for each in resources)
+
+
+def _asks_elsewhere(container: dict[str, Any]) -> bool:
+    """Whether a container asks for GPUs by a name of another device plugin, as ``volcano.sh/vgpu-number``."""
+    limits = mapping(dig(container, "resources", "limits"))
+    return any("/" in name and "gpu" in name for name in limits)
+
+
+def _unknown(value: Any) -> bool:
+    return isinstance(value, Unknown)
+
+
+@rule("GPU124", "warning", source="https://kubernetes.io/docs/concepts/workloads/controllers/daemonset/")
+def daemonset_that_asks_for_gpus(case: Case) -> Iterator[Problem]:
+    """DaemonSet that asks for GPUs.
+
+    No autoscaler makes a node for a DaemonSet, and its pod takes a GPU of every node from the workloads.
+
+    Fix: Give monitoring pods no GPU resource; run workloads as Deployment or Job.
+    """
+    for daemon in case.cluster.of_kind("DaemonSet"):
+        pod = mapping(dig(dict(daemon.spec), "template", "spec"))
+        workload = Workload(daemon.name, daemon.namespace, daemon.origin, pod, {}, {}, 1, False, daemon)
+        asked = {
+            name: amount
+            for each in workload.containers
+            for name, amount in mapping(dig(each, "resources", "limits")).items()
+            if name.startswith(_PREFIX)
+        }
+        for name, amount in asked.items():
+            text = f"DaemonSet {daemon.namespace}/{daemon.name}: takes {amount} {name} of every node it runs on"
+            yield Problem(daemon, text)
+
+
+@rule(
+    "GPU125", "note", source="https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/#concurrency-policy"
+)
+def cronjob_whose_runs_can_pile_up_on_gpus(case: Case) -> Iterator[Problem]:
+    """CronJob whose runs can pile up on GPUs.
+
+    A run that waits for a GPU does not hold back the next one, so that every run asks for nodes of its own.
+
+    Fix: Set concurrencyPolicy to Forbid or Replace.
+    """
+    for workload in case.cluster.workloads:
+        policy = workload.owner.spec.get("concurrencyPolicy")
+        allows = policy in (None, "Allow")
+        if workload.owner.kind == "CronJob" and workload.asks_for_gpu and allows:
+            yield Problem.of(workload, "a run starts although the one before still waits or runs")

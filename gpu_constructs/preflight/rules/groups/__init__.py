@@ -1,0 +1,1 @@
+"""Node groups, their launch templates, and how their nodes join."""

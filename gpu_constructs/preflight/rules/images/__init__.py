@@ -1,0 +1,1 @@
+"""Images of nodes and what runs on them first."""

@@ -1,0 +1,181 @@
+"""Images that do not fit the instance types, or that nobody publishes any more."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from gpu_constructs.facts.hardware.catalogue import InstanceType, catalogue
+from gpu_constructs.facts.versions import DRIVER_BRANCH
+from gpu_constructs.preflight.case import Case
+from gpu_constructs.preflight.cluster.images import alias_of, architecture_of, has_driver, image_of
+from gpu_constructs.preflight.model.answer import Answer
+from gpu_constructs.preflight.model.cluster import Cluster, Pool
+from gpu_constructs.preflight.node.nodes import gpu_types, minor
+from gpu_constructs.preflight.reading.unknown import known_text
+from gpu_constructs.preflight.rules.rule import Problem, rule
+
+_AMI_TYPES = "https://docs.aws.amazon.com/eks/latest/userguide/ml-eks-optimized-ami.html"
+# The last minor version with Amazon Linux 2 is the one before.
+# Source: https://docs.aws.amazon.com/eks/latest/userguide/eks-ami-deprecation-faqs.html (2026-08)
+_WITHOUT_AMAZON_LINUX_2 = (1, 33)
+# Source: https://docs.aws.amazon.com/eks/latest/userguide/ml-eks-nvidia-ultraserver.html (2026-08)
+_ULTRASERVER_VERSION, _ULTRASERVER_RELEASE = (1, 33), "20251103"
+_AL2023_RELEASE = re.compile(r"(\d+\.\d+)\.\d+-(\d{8})")
+
+
+@rule("GPU001", "error", source=_AMI_TYPES)
+def image_without_nvidia_driver_on_gpu_instances(case: Case) -> Iterator[Problem]:
+    """Image without NVIDIA driver on GPU instances.
+
+    The node becomes Ready, never advertises nvidia.com/gpu, and its GPU pods stay Pending.
+
+    Fix: Set AmiType to AL2023_x86_64_NVIDIA, AL2023_ARM_64_NVIDIA or BOTTLEROCKET_x86_64_NVIDIA.
+    """
+    operator = case.cluster.chart("gpu-operator")
+    for pool in case.gpu_pools:
+        if pool.is_group and has_driver(pool) is Answer.NO and operator is None:
+            types = ", ".join(gpu_types(pool))
+            image = known_text(pool.properties.get("AmiType")) or "the default image"
+            yield Problem.of(pool, f"{types} gets {image}, which has no NVIDIA driver")
+
+
+@rule("GPU002", "error", source="https://docs.aws.amazon.com/eks/latest/APIReference/API_Nodegroup.html")
+def image_for_another_cpu_architecture(case: Case) -> Iterator[Problem]:
+    """Image for another CPU architecture.
+
+    EKS refuses the node group, or the instance does not boot.
+
+    Fix: Choose the image of the instance type's architecture, and make one pool per architecture.
+    """
+    for pool in case.gpu_groups:
+        image = architecture_of(pool)
+        wrong = [each.name for each in _rows(pool) if image and each.architecture != image]
+        if wrong:
+            yield Problem.of(pool, f"the image is {image}, {', '.join(wrong)} is not")
+        elif image is None and len({each.architecture for each in _rows(pool)}) > 1:
+            types = ", ".join(f"{each.name} ({each.architecture})" for each in _rows(pool))
+            yield Problem.of(pool, f"one image cannot serve {types}")
+
+
+def _rows(pool: Pool) -> list[InstanceType]:
+    return [catalogue()[name] for name in gpu_types(pool)]
+
+
+@rule("GPU003", "error", source="https://docs.aws.amazon.com/eks/latest/userguide/eks-ami-deprecation-faqs.html")
+def amazon_linux_2_image_for_a_kubernetes_version_that_has_none(case: Case) -> Iterator[Problem]:
+    """Amazon Linux 2 image for a Kubernetes version that has none.
+
+    AWS published the last one on 2025-11-26, for Kubernetes 1.32; EKS finds no image and makes no node.
+
+    Fix: Set AmiType to AL2023_x86_64_NVIDIA or BOTTLEROCKET_x86_64_NVIDIA; CDK's Nodegroup defaults to AL2.
+    """
+    cluster = case.cluster
+    for pool in cluster.pools:
+        version = _version(cluster, pool)
+        if _is_published_amazon_linux_2(pool) and (version is None or minor(version) >= _WITHOUT_AMAZON_LINUX_2):
+            runs = f"Kubernetes {version}" if version else "Kubernetes from 1.33 on"
+            message = f"AWS published no Amazon Linux 2 image for {runs}"
+            yield Problem.of(pool, message, unknown=version is None)
+
+
+def _version(cluster: Cluster, pool: Pool) -> str | None:
+    return known_text(pool.properties.get("Version")) or cluster.version
+
+
+def _is_published_amazon_linux_2(pool: Pool) -> bool:
+    if pool.kind == "karpenter":
+        return (alias_of(pool) or "").lower().startswith("al2@")
+    named = (known_text(pool.properties.get("AmiType")) or "").startswith("AL2_")
+    return named or (pool.operating_system == "al2" and "/optimized-ami/" in str(image_of(pool)))
+
+
+@rule("GPU006", "error", source="awslabs/amazon-eks-ami v20260724 doc/usage/g7-ami.md")
+def image_whose_nvidia_driver_is_too_old_for_the_gpu(case: Case) -> Iterator[Problem]:
+    """Image whose NVIDIA driver is too old for the GPU.
+
+    The node becomes Ready, the driver does not find the GPU, and nothing advertises it.
+
+    Fix: Build an image with the driver branch that the type needs, or choose a type that the image drives.
+    """
+    for pool in case.gpu_pools:
+        undriven = [each for each in _rows(pool) if (each.driver_min or 0) > DRIVER_BRANCH]
+        if undriven and _has_branch_of_today(pool):
+            names = ", ".join(each.name for each in undriven)
+            needs = max(each.driver_min or 0 for each in undriven)
+            # Karpenter may choose another type for a pod.
+            some = not pool.is_group and len(undriven) < len(gpu_types(pool))
+            message = f"{names} needs NVIDIA driver {needs}, its image carries {DRIVER_BRANCH}"
+            yield Problem.of(pool, message, unknown=some)
+
+
+def _has_branch_of_today(pool: Pool) -> bool:
+    """Whether a pool boots an image that EKS publishes for every NVIDIA type; others name a branch of their own."""
+    current = pool.kind != "auto-mode" and pool.operating_system in ("al2023", "bottlerocket")
+    return current and has_driver(pool) is Answer.YES and not re.search(r"nvidia-\d", str(image_of(pool)))
+
+
+@rule("GPU007", "warning", source="awslabs/amazon-eks-ami v20260724 doc/usage/g7-ami.md")
+def custom_image_for_a_gpu_that_newer_nvidia_drivers_dropped(case: Case) -> Iterator[Problem]:
+    """Custom image for a GPU that newer NVIDIA drivers dropped.
+
+    With a newer driver branch, or without the GRID modules that g6f and gr6f need, the node has no GPU.
+
+    Fix: Use the image that EKS publishes, or build yours with that driver branch.
+    """
+    for pool in case.gpu_groups:
+        ageing = [each for each in _rows(pool) if each.driver_max is not None]
+        if ageing and image_of(pool) is not None and has_driver(pool) is Answer.UNKNOWN:
+            names = ", ".join(each.name for each in ageing)
+            last = min(each.driver_max or 0 for each in ageing)
+            grid = " with its GRID modules" if any(each.ec2_gpus == 0 for each in ageing) else ""
+            message = f"{names} needs NVIDIA driver {last} or older{grid}; the image does not say"
+            yield Problem.of(pool, message, unknown=True)
+
+
+@rule("GPU008", "error", source="https://docs.aws.amazon.com/eks/latest/APIReference/API_UpdateNodegroupVersion.html")
+def image_release_of_another_kubernetes_version(case: Case) -> Iterator[Problem]:
+    """Image release of another Kubernetes version.
+
+    A release of AL2023 belongs to one Kubernetes minor version; EKS refuses it for another.
+
+    Fix: Move ReleaseVersion and Version together, or leave ReleaseVersion out.
+    """
+    cluster = case.cluster
+    for pool in cluster.pools:
+        release, version = _release(pool), pool.properties.get("Version")
+        runs = known_text(version) if version is not None else cluster.version if cluster.whole else None
+        if release and runs and release[0] != runs:
+            named = pool.properties["ReleaseVersion"]
+            yield Problem.of(pool, f"release {named} is not one for Kubernetes {runs}")
+
+
+def _release(pool: Pool) -> tuple[str, str] | None:
+    """Return minor version and date of a group's release; those of Bottlerocket have neither."""
+    text = known_text(pool.properties.get("ReleaseVersion")) if pool.kind == "managed" else None
+    found = _AL2023_RELEASE.fullmatch(text or "")
+    return (found.group(1), found.group(2)) if found and pool.operating_system in ("al2023", "al2") else None
+
+
+@rule("GPU009", "error", source="https://docs.aws.amazon.com/eks/latest/userguide/ml-eks-nvidia-ultraserver.html")
+def image_or_kubernetes_version_without_ultraservers(case: Case) -> Iterator[Problem]:
+    """Image or Kubernetes version without UltraServers.
+
+    Only newer AL2023 images for ARM start GB200 nodes, on Kubernetes 1.33 or newer.
+
+    Fix: Set AmiType to AL2023_ARM_64_NVIDIA with Kubernetes 1.33 or newer, and leave ReleaseVersion to EKS.
+    """
+    for pool in case.gpu_groups:
+        for name in [each.name for each in _rows(pool) if each.ultraserver_only]:
+            for why in _unfit_for_ultraserver(pool, _version(case.cluster, pool)):
+                yield Problem.of(pool, f"{name} {why}")
+
+
+def _unfit_for_ultraserver(pool: Pool, version: str | None) -> Iterator[str]:
+    if pool.operating_system == "bottlerocket":
+        yield "has no Bottlerocket image"
+    if version is not None and minor(version) < _ULTRASERVER_VERSION:
+        yield f"needs Kubernetes 1.33, the nodes get {version}"
+    release = _release(pool)
+    if release and release[1] < _ULTRASERVER_RELEASE:
+        yield f"needs an image from {_ULTRASERVER_RELEASE} on, release {pool.properties['ReleaseVersion']} is older"

@@ -1,0 +1,1 @@
+"""NodePools, node classes, and what runs them."""

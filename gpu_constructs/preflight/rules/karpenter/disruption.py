@@ -1,0 +1,94 @@
+"""Autoscalers that end GPU jobs before they are done."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpu_constructs.preflight.case import Case
+from gpu_constructs.preflight.model.cluster import GPU, Pool, Workload
+from gpu_constructs.preflight.model.pod_size import pod_requests
+from gpu_constructs.preflight.node.nodes import gpu_types
+from gpu_constructs.preflight.reading.unknown import dig, known_text, mappings
+from gpu_constructs.preflight.rules.rule import Problem, rule
+
+_DISRUPTION = "https://karpenter.sh/docs/concepts/disruption/"
+_KEEP = "karpenter.sh/do-not-disrupt"
+_EVICT = "cluster-autoscaler.kubernetes.io/safe-to-evict"
+_JOBS = ("Job", "CronJob", "JobSet", "MPIJob", "PyTorchJob", "TFJob", "JAXJob", "RayJob")
+# Half of the GPUs in use keep a node, unless a flag says otherwise.
+# Source: kubernetes/autoscaler cluster-autoscaler 1.36.1 cluster-autoscaler/FAQ.md
+_UTILIZATION = 0.5
+
+
+def _jobs(case: Case) -> Iterator[tuple[Workload, Pool]]:
+    for workload in case.cluster.workloads:
+        if workload.owner.kind in _JOBS and workload.asks_for_gpu:
+            for pool in case.pools_open_to(workload):
+                if gpu_types(pool):
+                    yield workload, pool
+
+
+@rule("GPU183", "warning", source=f"{_DISRUPTION}#consolidation")
+def job_on_nodes_that_karpenter_empties(case: Case) -> Iterator[Problem]:
+    """Job on nodes that Karpenter empties.
+
+    Consolidation evicts a running job to save a node, and the work since its last checkpoint is lost.
+
+    Fix: Annotate its pods karpenter.sh/do-not-disrupt: "true", or set consolidationPolicy WhenEmpty.
+    """
+    for workload, pool in _jobs(case):
+        policy = dig(dict(pool.properties), "disruption", "consolidationPolicy")
+        moves = policy in (None, "WhenEmptyOrUnderutilized", "Balanced") and pool.properties.get("replicas") is None
+        kept = str(workload.annotations.get(_KEEP, "")).lower() not in ("", "false")
+        if pool.kind in ("karpenter", "auto-mode") and moves and not kept and not _budgeted(pool):
+            text = (
+                f"pool {pool.name} moves pods to save nodes ({policy or 'the default policy'}), and this job with them"
+            )
+            yield Problem.of(workload, f"{text}")
+
+
+def _budgeted(pool: Pool) -> bool:
+    """Whether a budget forbids moving pods."""
+    budgets = mappings(dig(dict(pool.properties), "disruption", "budgets"))
+    for each in budgets:
+        reasons = each.get("reasons")
+        none = str(each.get("nodes")) in ("0", "0%") and not each.get("schedule")
+        if none and (not reasons or (isinstance(reasons, list) and "Underutilized" in reasons)):
+            return True
+    return False
+
+
+@rule("GPU184", "note", source=f"{_DISRUPTION}#expiration")
+def job_on_nodes_that_expire(case: Case) -> Iterator[Problem]:
+    """Job on nodes that expire.
+
+    Expiry drains the node whatever runs there; a job that is longer than that never ends.
+
+    Fix: Set expireAfter: Never on pools for long jobs; Auto Mode allows 21 days at most, so write checkpoints.
+    """
+    for workload, pool in _jobs(case):
+        written = dig(dict(pool.properties), "template", "spec", "expireAfter")
+        default = {"karpenter": "720h", "auto-mode": "336h"}.get(pool.kind)
+        after = default if written is None else known_text(written)
+        if default and after and after != "Never":
+            yield Problem.of(workload, f"nodes of pool {pool.name} are replaced after {after}")
+
+
+@rule("GPU140", "note", source="kubernetes/autoscaler cluster-autoscaler 1.36.1 cluster-autoscaler/FAQ.md")
+def job_that_cluster_autoscaler_may_move(case: Case) -> Iterator[Problem]:
+    """Job that cluster autoscaler may move.
+
+    A node of which less than half of the GPUs is in use is removed, and the job starts again elsewhere.
+
+    Fix: Annotate its pods cluster-autoscaler.kubernetes.io/safe-to-evict: "false".
+    """
+    autoscaler = case.cluster.autoscaler("cluster-autoscaler")
+    if autoscaler is None or str(autoscaler.flags.get("scale-down-gpu-utilization-threshold")) in ("0", "0.0"):
+        return
+    for workload, pool in _jobs(case):
+        asked = pod_requests(workload.pod).get(GPU, 0)
+        have = min((node.row.gpus if node.row else 0 for node in case.nodes(pool)), default=0)
+        kept = str(workload.annotations.get(_EVICT, "")).lower() == "false"
+        if pool.is_group and not kept and asked and asked < have * _UTILIZATION:
+            text = f"uses {asked} of {have} GPUs of pool {pool.name}, less than half, and may be moved"
+            yield Problem.of(workload, f"{text}")

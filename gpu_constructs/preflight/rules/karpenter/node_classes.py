@@ -1,0 +1,218 @@
+"""Node classes that make no node, or nodes that never join."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from gpu_constructs.preflight.case import Case
+from gpu_constructs.preflight.cluster.iam import role_of
+from gpu_constructs.preflight.cluster.images import alias_of
+from gpu_constructs.preflight.cluster.references import of_cluster, setting
+from gpu_constructs.preflight.model.cluster import Cluster, Pool
+from gpu_constructs.preflight.node.gpu_pools import gpu_node_pools
+from gpu_constructs.preflight.reading.cloudformation import Resource
+from gpu_constructs.preflight.reading.objects import Object
+from gpu_constructs.preflight.reading.unknown import Unknown, dig, items, known_text, mapping, mappings
+from gpu_constructs.preflight.rules.rule import Problem, rule
+
+_CLASSES = "https://karpenter.sh/docs/concepts/nodeclasses/"
+_ENTRY_TYPES = {"karpenter": ("EC2_LINUX",), "auto-mode": ("EC2",)}
+_MAKES_TAGS = "createtags"
+# Of the security group that EKS makes for each cluster.
+# Source: https://docs.aws.amazon.com/eks/latest/userguide/sec-group-reqs.html
+_TAGS_OF_EKS = ("aws:eks:cluster-name", "kubernetes.io/cluster/")
+
+
+def _reference(pool: Pool) -> tuple[str, str]:
+    reference = mapping(dig(dict(pool.properties), "template", "spec", "nodeClassRef"))
+    return known_text(reference.get("kind")) or "", known_text(reference.get("name")) or ""
+
+
+@rule("GPU174", "error", source="https://karpenter.sh/docs/concepts/nodepools/#spectemplatespecnodeclassref")
+def nodepool_of_a_class_that_does_not_exist(case: Case) -> Iterator[Problem]:
+    """NodePool of a class that does not exist.
+
+    The NodePool is never Ready, and makes no node.
+
+    Fix: Create the class, or correct group, kind and name of nodeClassRef.
+    """
+    cluster = case.cluster
+    for pool in case.gpu_pools:
+        kind, name = _reference(pool)
+        if pool.is_group or not kind or not name:
+            continue
+        known = [each.name for each in cluster.of_kind(kind)]
+        if name in known or (name == "default" and _has_default(cluster)) or not (known or cluster.sees_software):
+            continue
+        yield Problem.of(pool, f"{kind} {name} does not exist", unknown=not cluster.sees_software)
+
+
+def _has_default(cluster: Cluster) -> bool:
+    """Whether EKS makes a class of that name itself, which comes with its built-in pools."""
+    return not cluster.whole or (cluster.auto_mode and setting(cluster, "ComputeConfig", "NodePools") not in (None, []))
+
+
+@rule("GPU175", "error", source=f"{_CLASSES}#specsubnetselectorterms")
+def selector_tags_that_nothing_carries(case: Case) -> Iterator[Problem]:
+    """Selector tags that nothing carries.
+
+    The class finds no subnet or security group and is never Ready, so that its pools make no node.
+
+    Fix: Tag the subnets and security groups, or select them by id.
+    """
+    cluster = case.cluster
+    if not cluster.whole or _tags_later(cluster):
+        return
+    for each in cluster.of_kind("EC2NodeClass", "NodeClass"):
+        for field, kind in (
+            ("subnetSelectorTerms", "AWS::EC2::Subnet"),
+            ("securityGroupSelectorTerms", "AWS::EC2::SecurityGroup"),
+        ):
+            candidates = cluster.resources_of(kind)
+            terms = [mapping(one) for one in items(each.spec.get(field))]
+            if kind == "AWS::EC2::SecurityGroup" and any(map(_selects_group_of_eks, terms)):
+                continue
+            if _own_network(cluster) and candidates and terms and not any(_selects(one, candidates) for one in terms):
+                asked = ", ".join(f"{key}={value}" for one in terms for key, value in mapping(one.get("tags")).items())
+                text = f"{each.kind} {each.name}: {field} ask for {asked}, which nothing in the template carries"
+                yield Problem(each, text, unknown=kind == "AWS::EC2::SecurityGroup")
+
+
+def _tags_later(cluster: Cluster) -> bool:
+    """Whether a custom resource or nested stack may tag what is there."""
+    custom = (each for each in cluster.resources.values() if "Custom" in each.type or each.type.endswith("::Stack"))
+    return any(_MAKES_TAGS in str(each.properties).lower() or each.type.endswith("::Stack") for each in custom)
+
+
+def _own_network(cluster: Cluster) -> bool:
+    """Whether the cluster's VPC and its subnets are in the template."""
+    used = items(setting(cluster, "ResourcesVpcConfig", "SubnetIds"))
+    return bool(used and cluster.resources_of("AWS::EC2::VPC")) and all(
+        isinstance(each, Unknown) and each.resource in cluster.resources for each in used
+    )
+
+
+def _selects(term: Mapping[str, Any], candidates: list[Resource]) -> bool:
+    """Whether a term may select one of some resources."""
+    wanted = term.get("tags")
+    if not isinstance(wanted, dict) or not wanted or any("${" in key for key in wanted):
+        return True
+    return any(all(_carries(each, key, value) for key, value in wanted.items()) for each in candidates)
+
+
+def _selects_group_of_eks(term: Mapping[str, Any]) -> bool:
+    tags = mapping(term.get("tags"))
+    return bool(tags) and all(key.startswith(_TAGS_OF_EKS) for key in tags)
+
+
+def _carries(resource: Resource, key: str, value: Any) -> bool:
+    tags = resource.properties.get("Tags")
+    if isinstance(tags, Unknown) or any(isinstance(each, Unknown) for each in items(tags)):
+        return True
+    for each in mappings(tags):
+        same = isinstance(each.get("Key"), Unknown) or each.get("Key") == key
+        if same and (value == "*" or isinstance(value, Unknown) or isinstance(each.get("Value"), Unknown)):
+            return True
+        if same and str(each.get("Value")) == str(value):
+            return True
+    return False
+
+
+@rule("GPU182", "error", source="https://docs.aws.amazon.com/eks/latest/userguide/creating-access-entries.html")
+def role_of_a_node_class_that_the_cluster_does_not_let_in(case: Case) -> Iterator[Problem]:
+    """Role of a node class that the cluster does not let in.
+
+    The instance starts and is paid for, cannot join, and is replaced after 15 minutes.
+
+    Fix: Add an AWS::EKS::AccessEntry of the role: EC2_LINUX for Karpenter, EC2 with AmazonEKSAutoNodePolicy for Auto
+    Mode.
+    """
+    cluster = case.cluster
+    if not cluster.whole:
+        return
+    for each in cluster.of_kind("EC2NodeClass", "NodeClass"):
+        kind = "karpenter" if each.kind == "EC2NodeClass" else "auto-mode"
+        role = role_of(each.spec.get("role") or each.spec.get("instanceProfile"), cluster.resources)
+        if role is None or _is_let_in_by_eks(role, cluster) or _is_mapped(role, cluster):
+            continue
+        types = _entry_types(role, cluster)
+        wanted = _ENTRY_TYPES[kind]
+        if types is None or any(one in wanted or one is None for one in types):
+            continue
+        has = f"an access entry of type {', '.join(map(str, types))}" if types else "no access entry"
+        text = f"{each.kind} {each.name}: role {role.path} has {has}, it needs one of type {wanted[0]}"
+        unknown = setting(cluster, "AccessConfig", "AuthenticationMode") != "API"
+        yield Problem(each, text, unknown=unknown)
+
+
+def _is_let_in_by_eks(role: Resource, cluster: Cluster) -> bool:
+    """Whether EKS makes the entry itself: of managed groups, and of Auto Mode's own role."""
+    known = [each.properties.get("NodeRole") for each in cluster.pools if each.kind == "managed"]
+    known.append(setting(cluster, "ComputeConfig", "NodeRoleArn"))
+    return any(role_of(each, cluster.resources) is role for each in known if each is not None)
+
+
+def _is_mapped(role: Resource, cluster: Cluster) -> bool:
+    """Whether aws-auth may map a role."""
+    maps = [each for each in cluster.of_kind("ConfigMap") if each.name == "aws-auth"]
+    name = known_text(role.properties.get("RoleName"))
+    texts = [str(each.content.get("data")) for each in maps]
+    return any(role.key in text or (name is not None and name in text) or "mapRoles" not in text for text in texts)
+
+
+def _entry_types(role: Resource, cluster: Cluster) -> list[str | None] | None:
+    """Return the type of each access entry of a role, ``None`` where an entry may be of any role."""
+    found: list[str | None] = []
+    for each in of_cluster(cluster, "AWS::EKS::AccessEntry"):
+        principal = each.properties.get("PrincipalArn")
+        holder = role_of(principal, cluster.resources)
+        if holder is None and isinstance(principal, Unknown):
+            return None
+        if holder is role:
+            kind = each.properties.get("Type", "STANDARD")
+            found.append(kind if isinstance(kind, str) else None)
+    return found
+
+
+@rule("GPU188", "warning", source=f"{_CLASSES}#specamiselectorterms")
+def gpu_nodes_on_the_latest_image(case: Case) -> Iterator[Problem]:
+    """GPU nodes on the latest image.
+
+    Each release of the image makes the nodes drift: they are replaced while they work, with another driver.
+
+    Fix: Pin the alias, as al2023@v20260714, and move it on purpose.
+    """
+    for pool in gpu_node_pools(case.cluster):
+        alias = alias_of(pool) if pool.kind == "karpenter" else None
+        if alias and alias.endswith("@latest"):
+            text = f"alias {alias} replaces its nodes, driver and all, at each release of the image"
+            yield Problem.of(pool, text)
+
+
+@rule("GPU193", "warning", source="https://karpenter.sh/docs/tasks/dra/")
+def network_interfaces_listed_beside_claimed_efa_devices(case: Case) -> Iterator[Problem]:
+    """Network interfaces listed beside claimed EFA devices.
+
+    Karpenter attaches every EFA interface for claims only where the class lists none.
+
+    Fix: Leave networkInterfaces out of the class.
+    """
+    cluster = case.cluster
+    drivers = {str(dig(one, "deviceClassName")) for each in _claims(cluster) for one in each}
+    if not any("dra.net" in each or each.startswith("efa.") for each in drivers):
+        return
+    for pool in gpu_node_pools(cluster):
+        if items(pool.launch.get("networkInterfaces")):
+            text = "its class lists networkInterfaces, and pods claim EFA devices"
+            yield Problem.of(pool, text)
+
+
+def _claims(cluster: Cluster) -> Iterator[list[dict[str, Any]]]:
+    for each in cluster.of_kind("ResourceClaim", "ResourceClaimTemplate"):
+        requests = mappings(dig(_claim_spec(each), "devices", "requests"))
+        yield [mapping(one.get("exactly")) or one for one in requests]
+
+
+def _claim_spec(claim: Object) -> dict[str, Any]:
+    return mapping(claim.spec.get("spec")) if claim.kind == "ResourceClaimTemplate" else dict(claim.spec)

@@ -1,0 +1,145 @@
+"""NodePools that give other nodes than meant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpu_constructs.facts.hardware.catalogue import InstanceType, catalogue
+from gpu_constructs.preflight.case import Case
+from gpu_constructs.preflight.model.cluster import GPU, GPU_TAINT, Cluster, Pool
+from gpu_constructs.preflight.model.node_selection import selection
+from gpu_constructs.preflight.node.nodes import gpu_types, minor
+from gpu_constructs.preflight.reading.quantity import MIB, show
+from gpu_constructs.preflight.rules.rule import Problem, rule
+
+# Karpenter counts the memory of a type without what the hypervisor may keep.
+_MEMORY = 0.925
+# From Kubernetes minor on, the least Karpenter.
+# Source: https://karpenter.sh/v1.15/upgrading/compatibility/
+_LEAST = {31: (1, 0), 32: (1, 2), 33: (1, 5), 34: (1, 6), 35: (1, 9), 36: (1, 13), 37: (1, 15)}
+_CHOOSES = ("instance-gpu-name", "instance-gpu-memory", "instance-family", "instance-type", "nodepool")
+_SPREAD = 2
+
+
+def _rows(pool: Pool) -> list[InstanceType]:
+    return [catalogue()[name] for name in gpu_types(pool)]
+
+
+@rule(
+    "GPU256", "warning", source="kubernetes-sigs/karpenter v1.14.1 pkg/controllers/provisioning/scheduling/scheduler.go"
+)
+def nodepool_whose_cpu_or_memory_limit_stops_before_its_gpus(case: Case) -> Iterator[Problem]:
+    """NodePool whose CPU or memory limit stops before its GPUs.
+
+    Karpenter leaves out types that are larger than what is left of a limit, so the GPUs are never made.
+
+    Fix: Limit nvidia.com/gpu only, or raise cpu and memory to what so many nodes have.
+    """
+    for pool in case.gpu_pools:
+        gpus = pool.limits.get(GPU)
+        if not gpus or pool.is_group:
+            continue
+        short: dict[str, int] = {}
+        for model in dict.fromkeys(row.gpu_model for row in _rows(pool)):
+            rows = [row for row in _rows(pool) if row.gpu_model == model and 0 < row.ec2_gpus <= gpus]
+            reached = [(_nodes(pool, row) * row.ec2_gpus, row) for row in rows]
+            best = max(reached, key=lambda each: each[0], default=None)
+            if best is not None and best[0] < gpus // best[1].ec2_gpus * best[1].ec2_gpus:
+                short[best[1].name] = best[0]
+        if short and not case.cluster.of_kind("NodeOverlay"):
+            yield Problem(pool, _bound_text(pool, short, gpus))
+
+
+def _nodes(pool: Pool, row: InstanceType) -> int:
+    """Return how many nodes of a type the limits of CPU and memory allow."""
+    figures = ((pool.limits.get("cpu"), (row.vcpus or 0) * 1000), (pool.limits.get("memory"), _memory(row)))
+    counts = [limit // figure for limit, figure in figures if limit is not None and figure]
+    return min(counts, default=10**9)
+
+
+def _memory(row: InstanceType) -> int:
+    return int((row.memory_mib or 0) * _MEMORY) * MIB
+
+
+def _bound_text(pool: Pool, reached: dict[str, int], gpus: int) -> str:
+    shown = " and ".join(f"{show(name, pool.limits[name])} {name}" for name in ("cpu", "memory") if name in pool.limits)
+    best, least = max(reached, key=lambda name: reached[name]), min(reached, key=lambda name: reached[name])
+    tail = f", {reached[least]} as {least}" if reached[least] < reached[best] else ""
+    return f"pool {pool.name}: limits {shown} allow {reached[best]} of its {gpus} GPUs as {best}{tail}"
+
+
+@rule("GPU257", "warning", source="https://karpenter.sh/v1.14/reference/instance-types/")
+def nodepool_with_gpus_that_are_not_alike(case: Case) -> Iterator[Problem]:
+    """NodePool with GPUs that are not alike.
+
+    nvidia.com/gpu: 1 takes whichever is cheapest and there: too small for the model, or far too dear.
+
+    Fix: Make a NodePool for each model, or let pods select instance-gpu-name.
+    """
+    for pool in case.gpu_pools:
+        if pool.is_group or not _is_for_gpus(pool) or _chosen(case.cluster):
+            continue
+        sizes = {row.gpu_model: row.gpu_memory_mib for row in _rows(pool) if row.gpu_memory_mib}
+        least, most = (
+            min(sizes, key=lambda each: sizes[each], default=""),
+            max(sizes, key=lambda each: sizes[each], default=""),
+        )
+        if sizes and sizes[most] >= _SPREAD * sizes[least]:
+            figures = f"{least} with {round(sizes[least] / 1024)} GiB or {most} with {round(sizes[most] / 1024)} GiB"
+            yield Problem.of(pool, f"a pod that asks for one GPU gets {figures}")
+
+
+def _is_for_gpus(pool: Pool) -> bool:
+    """Whether whoever wrote the pool meant GPUs, and not just every instance type."""
+    tainted = any(taint.key == GPU_TAINT for taint in pool.taints)
+    return tainted or any("instance-gpu-" in each.key for each in pool.requirements)
+
+
+def _chosen(cluster: Cluster) -> bool:
+    """Whether every pod with GPUs says which it takes."""
+    asking = [each for each in cluster.workloads if each.asks_for_gpu]
+    return bool(asking) and all(_chooses(selection(each.pod)) for each in asking)
+
+
+def _chooses(chosen: object) -> bool:
+    keys = [each.key for each in getattr(chosen, "selector", ())]
+    keys += [each.key for term in getattr(chosen, "terms", None) or () for each in term.labels]
+    return any(key.endswith(_CHOOSES) or key.endswith("/pool") for key in keys)
+
+
+@rule("GPU258", "error", source="https://docs.aws.amazon.com/eks/latest/userguide/create-node-pool.html")
+def nodepool_of_karpenter_in_a_cluster_of_eks_auto_mode(case: Case) -> Iterator[Problem]:
+    """NodePool of Karpenter in a cluster of EKS Auto Mode.
+
+    Auto Mode makes nodes of NodePools with a NodeClass of eks.amazonaws.com, and not of this one.
+
+    Fix: Refer to a NodeClass of group eks.amazonaws.com, and write requirements on eks.amazonaws.com/instance-*.
+    """
+    cluster = case.cluster
+    if not cluster.auto_mode or not _runs_no_karpenter(cluster):
+        return
+    for pool in cluster.pools:
+        if pool.kind == "karpenter":
+            yield Problem.of(pool, "EKS Auto Mode runs here, and it knows no EC2NodeClass")
+
+
+def _runs_no_karpenter(cluster: Cluster) -> bool:
+    return cluster.sees_software and cluster.autoscaler("karpenter") is None
+
+
+@rule("GPU259", "warning", source="https://karpenter.sh/v1.15/upgrading/compatibility/")
+def karpenter_that_is_older_than_the_cluster_allows(case: Case) -> Iterator[Problem]:
+    """Karpenter that is older than the cluster allows.
+
+    It was not made for this Kubernetes: it may find no image, or fail on fields it does not know.
+
+    Fix: Upgrade Karpenter before the cluster.
+    """
+    cluster = case.cluster
+    karpenter = cluster.autoscaler("karpenter")
+    least = _LEAST.get(minor(cluster.version)[1]) if cluster.version else None
+    if karpenter and karpenter.version and least and (0, 0) < minor(karpenter.version) < least:
+        message = (
+            f"Karpenter {karpenter.version} on Kubernetes {cluster.version}, which needs {least[0]}.{least[1]} or later"
+        )
+        yield Problem(karpenter, message)

@@ -1,0 +1,194 @@
+"""EFA interfaces that pods cannot use, or that keep nodes from coming up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from gpu_constructs.facts.hardware.catalogue import catalogue
+from gpu_constructs.preflight.case import Case
+from gpu_constructs.preflight.cluster.references import referred, refers, setting
+from gpu_constructs.preflight.cluster.routes import ways_out
+from gpu_constructs.preflight.cluster.security_groups import groups_of, known_groups, lets_everything, rules
+from gpu_constructs.preflight.model.answer import Answer
+from gpu_constructs.preflight.model.cluster import EFA, Cluster, Pool
+from gpu_constructs.preflight.model.node_selection import selection
+from gpu_constructs.preflight.model.taints import untolerated
+from gpu_constructs.preflight.node.nodes import gpu_types
+from gpu_constructs.preflight.reading.unknown import Unknown, dig, is_true, mapping, mappings
+from gpu_constructs.preflight.rules.rule import Problem, rule
+
+_EFA = "https://docs.aws.amazon.com/eks/latest/userguide/node-efa.html"
+_KINDS = ("efa", "efa-only")
+_PAGES = ("hugepages-2Mi", "hugepages-1Gi")
+_DRA_CHART = "aws-dranet"
+
+
+def _interfaces(pool: Pool) -> int:
+    """Return how many EFA interfaces a pool's launch template or node class asks for."""
+    kinds = [each.get("InterfaceType") for each in mappings(pool.launch.get("NetworkInterfaces"))]
+    kinds += [each.get("interfaceType") for each in mappings(pool.launch.get("networkInterfaces"))]
+    return sum(each in _KINDS for each in kinds)
+
+
+def _pools(case: Case) -> list[Pool]:
+    return [each for each in case.gpu_pools if _interfaces(each)]
+
+
+@rule("GPU100", "error", source="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-start.html")
+def security_group_that_blocks_efa_between_nodes(case: Case) -> Iterator[Problem]:
+    """Security group that blocks EFA between nodes.
+
+    EFA passes only where a group allows all traffic from and to itself; jobs on several nodes time out.
+
+    Fix: Allow protocol -1 in and out with the group itself as source and destination.
+    """
+    cluster = case.cluster
+    for pool in _pools(case):
+        groups = known_groups(groups_of(pool, efa=True), cluster.resources)
+        if groups is None:
+            continue
+        lacking = [
+            way for way in ("Ingress", "Egress") if not any(_opens(each, way, groups, cluster) for each in groups)
+        ]
+        if lacking:
+            ways = " and ".join({"Ingress": "in from", "Egress": "out to"}[each] for each in lacking)
+            names = ", ".join(each.path for each in groups)
+            yield Problem.of(pool, f"{names} does not let all traffic {ways} itself")
+
+
+def _opens(group: Any, way: str, groups: list[Any], cluster: Cluster) -> bool:
+    """Whether a group lets all traffic through between the nodes; where its rules are not known it may."""
+    found = rules(group, way, cluster.resources)
+    key = "SourceSecurityGroupId" if way == "Ingress" else "DestinationSecurityGroupId"
+    return found is None or any(lets_everything(each) and _is_one_of(each.get(key), groups, cluster) for each in found)
+
+
+def _is_one_of(reference: Any, groups: list[Any], cluster: Cluster) -> bool:
+    unclear = isinstance(reference, Unknown) and referred(reference, cluster.resources) is None
+    return unclear or any(refers(reference, each) for each in groups)
+
+
+@rule("GPU101", "warning", source="https://docs.aws.amazon.com/eks/latest/userguide/device-management-efa.html")
+def nothing_advertises_the_efa_interfaces_of_a_pool(case: Case) -> Iterator[Problem]:
+    """Nothing advertises the EFA interfaces of a pool.
+
+    Pods that ask for vpc.amazonaws.com/efa stay Pending, and the others use TCP.
+
+    Fix: Install chart aws-efa-k8s-device-plugin with tolerations for the taints of the pool.
+    """
+    cluster = case.cluster
+    plugins = [each for each in cluster.daemon_sets if EFA in each.advertises]
+    for pool in _pools(case):
+        if pool.kind == "auto-mode" or cluster.chart(_DRA_CHART):
+            continue
+        answers = [case.reaches(each, pool) for each in plugins]
+        if all(each is Answer.NO for each in answers) and (plugins or cluster.sees_software):
+            why = "; ".join(text for each in plugins if (text := _miss(each, pool, case)))
+            told = f": {why}" if why else ""
+            message = f"nothing advertises {EFA}, its nodes have {_interfaces(pool)}{told}"
+            yield Problem.of(pool, message)
+
+
+def _miss(daemon: Any, pool: Pool, case: Case) -> str:
+    taints = [str(taint) for taint, answer in untolerated(daemon.pod, pool.taints, daemon=True) if answer is Answer.NO]
+    if taints:
+        return f"{daemon.name} does not tolerate {', '.join(taints)}"
+    types = [each.instance_type for each in case.nodes(pool) if _is_refused(daemon, each)]
+    return f"{daemon.name} does not select {', '.join(str(each) for each in types[:4])}" if types else ""
+
+
+def _is_refused(daemon: Any, node: Any) -> bool:
+    return selection(daemon.pod).takes(node.labels) is Answer.NO
+
+
+@rule("GPU102", "note", source=_EFA)
+def efa_without_huge_pages(case: Case) -> Iterator[Problem]:
+    """EFA without huge pages.
+
+    The provider of EFA takes its buffers from huge pages; without them it takes small ones, and is slower.
+
+    Fix: Add hugepages-2Mi: 5120Mi to the limits of the container, and memory to its requests.
+    """
+    for workload in case.cluster.workloads:
+        for container in workload.containers:
+            asked = {
+                **mapping(dig(container, "resources", "requests")),
+                **mapping(dig(container, "resources", "limits")),
+            }
+            if EFA in asked and not any(each in asked for each in _PAGES):
+                name = container.get("name")
+                message = f"container {name} asks for {EFA} and for no hugepages-2Mi"
+                yield Problem.of(workload, message)
+
+
+@rule("GPU103", "warning", source="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa.html")
+def nodes_with_efa_in_several_availability_zones(case: Case) -> Iterator[Problem]:
+    """Nodes with EFA in several Availability Zones.
+
+    EFA does not cross zones, so a job whose pods land in two of them hangs or is slow.
+
+    Fix: Give the pool one subnet, and a placement group with strategy cluster.
+    """
+    for pool in _pools(case):
+        zones = set(pool.zones)
+        # Of placement groups in several zones another rule speaks.
+        if len(zones) > 1 and not dig(dict(pool.launch), "Placement", "GroupName"):
+            sure = all(isinstance(each, str) or "Fn::GetAZs" in str(each) for each in zones)
+            message = f"its nodes with EFA may be in {len(zones)} Availability Zones"
+            yield Problem.of(pool, message, unknown=not sure)
+
+
+@rule("GPU104", "warning", source="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/cr-cpg.html")
+def placement_group_beside_a_reservation(case: Case) -> Iterator[Problem]:
+    """Placement group beside a reservation.
+
+    EC2 must meet both; reserved instances outside the placement group are not used.
+
+    Fix: Leave the placement group out, or make the reservation in it.
+    """
+    for pool in case.gpu_pools:
+        placed = dig(dict(pool.launch), "Placement", "GroupName") or dig(dict(pool.launch), "Placement", "GroupId")
+        target = mapping(dig(dict(pool.launch), "CapacityReservationSpecification", "CapacityReservationTarget"))
+        if not placed or not target:
+            continue
+        reservation = referred(target.get("CapacityReservationId"), case.cluster.resources)
+        if reservation is None or not reservation.properties.get("PlacementGroupArn"):
+            message = "its reservation and its placement group must be in the same place"
+            yield Problem.of(pool, message, unknown=reservation is None)
+
+
+@rule("GPU105", "error", source="https://docs.aws.amazon.com/eks/latest/userguide/create-managed-node-group.html")
+def nodes_with_several_interfaces_in_public_subnets(case: Case) -> Iterator[Problem]:
+    """Nodes with several interfaces in public subnets.
+
+    EC2 gives them no public address, so they reach neither a registry nor AWS.
+
+    Fix: Put the pool into private subnets with a NAT gateway or endpoints.
+    """
+    cluster = case.cluster
+    private = setting(cluster, "ResourcesVpcConfig", "EndpointPrivateAccess")
+    endpoints = cluster.resources_of("AWS::EC2::VPCEndpoint")
+    # Then nodes need no way out of the VPC.
+    inside = is_true(private) and any("ecr.dkr" in str(each.properties.get("ServiceName")) for each in endpoints)
+    for pool in _pools(case) if not inside else ():
+        several = len(mappings(pool.launch.get("NetworkInterfaces")))
+        if pool.is_group and several > 1 and ways_out(pool, cluster.resources) == {"internet gateway"}:
+            message = f"nodes with {several} interfaces get no public address, "
+            tail = "and their subnets lead out by an internet gateway only"
+            yield Problem.of(pool, message + tail, unknown=not cluster.whole or isinstance(private, Unknown))
+
+
+@rule("GPU106", "error", source="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa.html#efa-instance-types")
+def efa_interfaces_on_types_without_efa(case: Case) -> Iterator[Problem]:
+    """EFA interfaces on types without EFA.
+
+    Every launch fails, and the pods stay Pending.
+
+    Fix: Choose instance types with EFA, or leave the interfaces out.
+    """
+    for pool in _pools(case):
+        without = [each for each in gpu_types(pool) if not catalogue()[each].max_efa and not pool.is_group]
+        if without and len(without) == len(gpu_types(pool)):
+            message = f"{', '.join(without[:4])} has no EFA, its node class asks for {_interfaces(pool)}"
+            yield Problem.of(pool, message)

@@ -1,0 +1,270 @@
+"""Nodes that cannot reach the cluster, AWS or a registry, or for which there are no addresses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from ipaddress import ip_network
+from typing import Any
+
+from gpu_constructs.facts.hardware.catalogue import InstanceType, catalogue
+from gpu_constructs.preflight.case import Case
+from gpu_constructs.preflight.cluster.references import of_cluster, referred, refers, setting
+from gpu_constructs.preflight.cluster.routes import is_isolated, vpcs_of, way_out
+from gpu_constructs.preflight.cluster.security_groups import covers_port, groups_of, known_groups, rules
+from gpu_constructs.preflight.model.cluster import Cluster, Pool
+from gpu_constructs.preflight.node.nodes import gpu_types
+from gpu_constructs.preflight.reading.cloudformation import Resource
+from gpu_constructs.preflight.reading.unknown import Unknown, dig, is_true, items, known_text, mapping, mappings
+from gpu_constructs.preflight.rules.rule import Problem, rule
+
+_ENDPOINT = "https://docs.aws.amazon.com/eks/latest/userguide/cluster-endpoint.html"
+_REQUIREMENTS = "https://docs.aws.amazon.com/eks/latest/userguide/network-reqs.html"
+_PRIVATE = "https://docs.aws.amazon.com/eks/latest/userguide/private-clusters.html"
+_SERVICES = ("ec2", "ecr.api", "ecr.dkr", "s3")
+# VPC keeps the first four addresses of a subnet and the last.
+# Source: https://docs.aws.amazon.com/vpc/latest/userguide/subnet-sizing.html
+_KEPT_ADDRESSES = 5
+# With one of them set, the network plugin takes fewer addresses than whole interfaces, or takes them elsewhere.
+_FRUGAL = ("WARM_IP_TARGET", "MINIMUM_IP_TARGET", "ENABLE_PREFIX_DELEGATION", "AWS_VPC_K8S_CNI_CUSTOM_NETWORK_CFG")
+
+
+def _groups(case: Case) -> list[Pool]:
+    return [each for each in case.gpu_pools if each.is_group]
+
+
+def _is_private(cluster: Cluster) -> bool | None:
+    """Return whether nodes reach the API server inside the VPC, ``None`` where it is not known."""
+    access = setting(cluster, "ResourcesVpcConfig", "EndpointPrivateAccess")
+    return None if isinstance(access, Unknown) else is_true(access)
+
+
+@rule("GPU075", "error", source=_ENDPOINT)
+def nodes_cannot_reach_the_api_server(case: Case) -> Iterator[Problem]:
+    """Nodes cannot reach the API server.
+
+    Kubelet never registers; a managed group fails with NodeCreationFailure.
+
+    Fix: Set ResourcesVpcConfig.EndpointPrivateAccess of the cluster to true.
+    """
+    cluster = case.cluster
+    if not cluster.whole or _is_private(cluster) is not False:
+        return
+    listed = items(setting(cluster, "ResourcesVpcConfig", "PublicAccessCidrs"))
+    open_to_all = not listed or "0.0.0.0/0" in listed or any(isinstance(each, Unknown) for each in listed)
+    for pool in _groups(case):
+        if is_isolated(pool, cluster.resources):
+            message = "the API server is public only, and nothing leads out of its subnets"
+            yield Problem.of(pool, message)
+        elif not open_to_all:
+            cidrs = ", ".join(str(each) for each in listed[:4])
+            message = f"its nodes reach the API server from a public address, which {cidrs} must cover"
+            yield Problem.of(pool, message, unknown=True)
+
+
+def _offers(endpoint: Resource, service: str) -> bool:
+    name = endpoint.properties.get("ServiceName")
+    text = str(name)
+    return text.endswith((f".{service}", f".{service}-fips")) or (isinstance(name, Unknown) and "}." not in text)
+
+
+@rule("GPU077", "error", source=_PRIVATE)
+def isolated_nodes_without_the_vpc_endpoints_they_need(case: Case) -> Iterator[Problem]:
+    """Isolated nodes without the VPC endpoints they need.
+
+    Nodes cannot find out about themselves, pull images or get credentials for pods, and do not become Ready.
+
+    Fix: Add interface endpoints for the services, and a gateway endpoint for S3, or a NAT gateway.
+    """
+    cluster = case.cluster
+    identities = of_cluster(cluster, "AWS::EKS::PodIdentityAssociation")
+    wanted = (*_SERVICES, "eks-auth") if identities else _SERVICES
+    for pool in _groups(case):
+        if not is_isolated(pool, cluster.resources):
+            continue
+        for vpc in vpcs_of(pool, cluster.resources):
+            own = [
+                each
+                for each in cluster.resources_of("AWS::EC2::VPCEndpoint")
+                if refers(each.properties.get("VpcId"), vpc)
+                or referred(each.properties.get("VpcId"), cluster.resources) is None
+            ]
+            lacking = [service for service in wanted if not any(_offers(each, service) for each in own)]
+            if lacking:
+                message = f"nothing leads out of its subnets, and {vpc.path} has no endpoint for "
+                yield Problem.of(pool, message + ", ".join(lacking))
+
+
+# Others may stand in the VPC.
+_PUBLIC_REGISTRIES = (
+    *("nvcr.io", "docker.io", "registry.k8s.io", "k8s.gcr.io", "gcr.io", "quay.io", "ghcr.io", "public.ecr.aws"),
+)
+# What the chart pulls from, and the value that says otherwise.
+_CHART_IMAGES = {
+    "nvidia-device-plugin": ("image", "repository"),
+    "dcgm-exporter": ("image", "repository"),
+    "gpu-operator": ("operator", "repository"),
+}
+_NVIDIA = "nvcr.io"
+
+
+@rule("GPU076", "error", source=_PRIVATE)
+def image_that_isolated_nodes_cannot_pull(case: Case) -> Iterator[Problem]:
+    """Image that isolated nodes cannot pull.
+
+    The pods stay in ImagePullBackOff; without the device plugin no GPU is advertised either.
+
+    Fix: Copy the image to ECR, by a pull-through cache for instance, and name it from there.
+    """
+    cluster = case.cluster
+    isolated = [each for each in _groups(case) if is_isolated(each, cluster.resources) and not _is_mirrored(each)]
+    if not isolated or len(isolated) != len(case.gpu_pools):
+        return
+    names = ", ".join(each.name for each in isolated)
+    tail = f"nodes of {names} pull from ECR in their VPC only"
+    for workload in cluster.workloads:
+        for image in sorted(_foreign(workload.containers)) if workload.asks_for_gpu else ():
+            yield Problem.of(workload, f"image {image}, and {tail}")
+    for daemon in cluster.daemon_sets:
+        for image in sorted(_foreign(mappings(daemon.pod.get("containers")))):
+            yield Problem(daemon, f"DaemonSet {daemon.name}: image {image}, and {tail}")
+    for chart in cluster.charts:
+        if chart.name in _CHART_IMAGES and dig(dict(chart.values), *_CHART_IMAGES[chart.name]) is None:
+            yield Problem(chart, f"chart {chart.name}: its images are on {_NVIDIA}, and {tail}")
+
+
+def _foreign(containers: list[dict[str, Any]]) -> set[str]:
+    images = {known_text(each.get("image")) for each in containers}
+    return {each for each in images if each and _is_public(each)}
+
+
+def _is_public(image: str) -> bool:
+    """Whether an image comes from a public registry; one without registry comes from Docker Hub."""
+    host, slash, _ = image.partition("/")
+    named = bool(slash) and (":" in host or "." in host)
+    return host in _PUBLIC_REGISTRIES if named else "${" not in host
+
+
+def _is_mirrored(pool: Pool) -> bool:
+    text = pool.user_data.text or ""
+    return pool.user_data.format == "unknown" or any(each in text for each in ("mirrors", "certs.d", "hosts.toml"))
+
+
+@rule("GPU078", "error", source="https://docs.aws.amazon.com/eks/latest/userguide/managed-node-groups.html")
+def public_subnet_that_gives_no_public_addresses(case: Case) -> Iterator[Problem]:
+    """Public subnet that gives no public addresses.
+
+    Nodes there have no way to a public API server; EKS reports Ec2SubnetInvalidConfiguration.
+
+    Fix: Set MapPublicIpOnLaunch of the subnet to true, or put the nodes into private subnets.
+    """
+    cluster = case.cluster
+    private = _is_private(cluster)
+    for pool in _groups(case):
+        interfaces = mappings(pool.launch.get("NetworkInterfaces"))
+        # Of nodes with several interfaces another rule speaks.
+        if private is not False or len(interfaces) > 1 or not cluster.whole:
+            continue
+        asked = any(each.get("AssociatePublicIpAddress") not in (None, False, "false") for each in interfaces)
+        bare = [each for each in pool.subnets if _is_bare(each, cluster)]
+        if bare and not asked:
+            names = ", ".join(str(each.resource) for each in bare)
+            yield Problem.of(pool, f"public subnet {names} gives its nodes no public address")
+
+
+def _is_bare(subnet: Any, cluster: Cluster) -> bool:
+    found = referred(subnet, cluster.resources)
+    given = found.properties.get("MapPublicIpOnLaunch") if found else True
+    public = way_out(subnet, cluster.resources) == "internet gateway"
+    return public and not isinstance(given, Unknown) and not is_true(given)
+
+
+@rule("GPU079", "error", source="https://docs.aws.amazon.com/eks/latest/userguide/sec-group-reqs.html")
+def security_groups_of_the_nodes_let_nothing_out_on_port_443(case: Case) -> Iterator[Problem]:
+    """Security groups of the nodes let nothing out on port 443.
+
+    Nodes reach neither the API server nor a registry, and do not join.
+
+    Fix: Allow TCP 443 out, or give the nodes the cluster's security group.
+    """
+    cluster = case.cluster
+    for pool in _groups(case):
+        groups = known_groups(groups_of(pool), cluster.resources)
+        if groups is None:
+            continue
+        written = [rules(each, "Egress", cluster.resources) for each in groups]
+        # A group without rules lets everything out.
+        if not all(written):
+            continue
+        if not any(covers_port(rule, 443) for each in written for rule in each or ()):
+            names = ", ".join(each.path for each in groups)
+            yield Problem.of(pool, f"{names} lets nothing out on port 443")
+
+
+@rule("GPU080", "error", source=_REQUIREMENTS)
+def dns_of_the_vpc_is_off(case: Case) -> Iterator[Problem]:
+    """DNS of the VPC is off.
+
+    Nodes cannot register: the names of a private API server and of endpoints do not resolve.
+
+    Fix: Set EnableDnsSupport and EnableDnsHostnames of the VPC to true.
+    """
+    seen = set()
+    for pool in _groups(case):
+        for vpc in vpcs_of(pool, case.cluster.resources):
+            support, hostnames = (vpc.properties.get(f"EnableDns{each}") for each in ("Support", "Hostnames"))
+            off = [
+                *(["EnableDnsSupport"] if support in (False, "false") else []),
+                *(["EnableDnsHostnames"] if not is_true(hostnames) and not isinstance(hostnames, Unknown) else []),
+            ]
+            if off and vpc.key not in seen:
+                seen.add(vpc.key)
+                yield Problem.of(pool, f"{' and '.join(off)} of {vpc.path} is off")
+
+
+@rule("GPU081", "warning", source="https://docs.aws.amazon.com/eks/latest/best-practices/ip-opt.html")
+def more_nodes_than_the_subnets_have_addresses_for(case: Case) -> Iterator[Problem]:
+    """More nodes than the subnets have addresses for.
+
+    Launches fail with InsufficientFreeAddressesInSubnet, or pods get no address.
+
+    Fix: Take larger subnets, efa-only interfaces, or WARM_IP_TARGET or prefix delegation of the network plugin.
+    """
+    cluster = case.cluster
+    for pool in _groups(case):
+        rows = [catalogue()[each] for each in gpu_types(pool)]
+        free = _free_addresses(pool, cluster)
+        if free is None or not rows or not pool.max_nodes:
+            continue
+        each_takes = min(_addresses(pool, row, cluster) for row in rows)
+        if each_takes * pool.max_nodes > free:
+            message = f"{pool.max_nodes} nodes take at least {each_takes * pool.max_nodes} addresses, "
+            yield Problem.of(pool, message + f"its subnets have {free}")
+
+
+def _free_addresses(pool: Pool, cluster: Cluster) -> int | None:
+    subnets = [referred(each, cluster.resources) for each in pool.subnets]
+    sizes = [_size(each.properties.get("CidrBlock")) if each else None for each in subnets]
+    known = [each for each in sizes if each is not None]
+    return sum(known) if known and len(known) == len(sizes) else None
+
+
+def _size(block: Any) -> int | None:
+    try:
+        return ip_network(block, strict=False).num_addresses - _KEPT_ADDRESSES if isinstance(block, str) else None
+    except ValueError:
+        return None
+
+
+def _addresses(pool: Pool, row: InstanceType, cluster: Cluster) -> int:
+    interfaces = mappings(pool.launch.get("NetworkInterfaces"))
+    own = sum(each.get("InterfaceType") != "efa-only" for each in interfaces) or 1
+    filled = (row.ipv4_per_interface or 1) - 1 if _fills_interfaces(cluster) else 0
+    return own + filled
+
+
+def _fills_interfaces(cluster: Cluster) -> bool:
+    """Whether the network plugin certainly keeps every address of an interface ready, as it does by default."""
+    addon = cluster.addon("vpc-cni")
+    told = mapping(dig(dict(addon.configuration), "env")) if addon else {}
+    ipv6 = setting(cluster, "KubernetesNetworkConfig", "IpFamily") not in (None, "ipv4")
+    return addon is not None and not ipv6 and not any(each in told for each in _FRUGAL)

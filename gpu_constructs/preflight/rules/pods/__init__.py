@@ -1,0 +1,1 @@
+"""Pods that no node takes, or that wait for something else."""

@@ -1,0 +1,113 @@
+"""GPU pods whose disks or whose network tie them to one zone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from gpu_constructs.preflight.case import Case
+from gpu_constructs.preflight.cluster.pools import ZONE
+from gpu_constructs.preflight.model.cluster import EFA, Cluster, Pool, Workload
+from gpu_constructs.preflight.model.pod_size import pod_requests
+from gpu_constructs.preflight.reading.objects import Object
+from gpu_constructs.preflight.reading.unknown import dig, items, mapping, mappings
+from gpu_constructs.preflight.rules.rule import Problem, rule
+
+_VOLUMES = "https://kubernetes.io/docs/concepts/storage/storage-classes/#volume-binding-mode"
+_EBS = ("ebs.csi.aws.com", "ebs.csi.eks.amazonaws.com", "kubernetes.io/aws-ebs")
+_ZONE_KEYS = (ZONE, "topology.ebs.csi.aws.com/zone", "topology.ebs.csi.eks.amazonaws.com/zone")
+
+
+def _disks(workload: Workload, cluster: Cluster) -> Iterator[Object]:
+    """Yield the storage classes of a workload's EBS volumes, as far as they are in the input."""
+    claims = {each.name: each.spec for each in cluster.of_kind("PersistentVolumeClaim") if _same_space(each, workload)}
+    named = [dig(each, "persistentVolumeClaim", "claimName") for each in mappings(workload.pod.get("volumes"))]
+    specs = [claims[name] for name in named if isinstance(name, str) and name in claims]
+    specs += [mapping(each.get("spec")) for each in mappings(workload.owner.spec.get("volumeClaimTemplates"))]
+    specs += [
+        mapping(dig(each, "ephemeral", "volumeClaimTemplate", "spec")) for each in mappings(workload.pod.get("volumes"))
+    ]
+    for spec in specs:
+        found = _storage_class(spec.get("storageClassName"), cluster)
+        if found is not None and found.content.get("provisioner") in _EBS:
+            yield found
+
+
+def _same_space(each: Object, workload: Workload) -> bool:
+    return each.namespace == workload.namespace
+
+
+def _storage_class(name: Any, cluster: Cluster) -> Object | None:
+    return next((each for each in cluster.of_kind("StorageClass") if each.name == name), None)
+
+
+@rule("GPU135", "warning", source=_VOLUMES)
+def disk_made_before_the_gpu_pod_has_a_node(case: Case) -> Iterator[Problem]:
+    """Disk made before the GPU pod has a node.
+
+    The volume may be made in a zone without GPU nodes; the pod then has a volume node affinity conflict.
+
+    Fix: Set volumeBindingMode to WaitForFirstConsumer in the StorageClass.
+    """
+    cluster = case.cluster
+    for workload in cluster.workloads:
+        if not workload.asks_for_gpu:
+            continue
+        for each in dict.fromkeys(one.name for one in _disks(workload, cluster) if _is_early(one)):
+            text = f"StorageClass {each} makes the disk in any zone, before the pod has a node"
+            yield Problem.of(workload, f"{text}")
+
+
+def _is_early(storage: Object) -> bool:
+    early = storage.content.get("volumeBindingMode") in (None, "Immediate")
+    return early and not items(storage.content.get("allowedTopologies"))
+
+
+def _surely_apart(pool: Pool) -> bool:
+    """Whether at least two zones of a pool are surely different; subnets of which nothing is known may share one."""
+    return sum(isinstance(each, str) or "Fn::GetAZs" in each.expression for each in pool.zones) > 1
+
+
+@rule(
+    "GPU137",
+    "warning",
+    source=(
+        "kubernetes/autoscaler cluster-autoscaler 1.36.1 "
+        "cluster-autoscaler/cloudprovider/aws/aws_manager.go buildNodeFromTemplate"
+    ),
+)
+def disk_of_one_zone_on_a_group_of_several(case: Case) -> Iterator[Problem]:
+    """Disk of one zone on a group of several.
+
+    Of an empty group cluster autoscaler expects nodes in the first zone only, so that a pod whose disk is in another
+    starts none.
+
+    Fix: Make one node group for each zone.
+    """
+    cluster = case.cluster
+    if cluster.autoscaler("cluster-autoscaler") is None:
+        return
+    for workload in cluster.workloads:
+        if not workload.asks_for_gpu or not any(_disks(workload, cluster)):
+            continue
+        for pool in case.pools_open_to(workload):
+            if pool.is_group and pool.min_nodes == 0 and len(pool.zones) > 1:
+                text = f"has a disk of one zone, and pool {pool.name} spans {len(pool.zones)}"
+                yield Problem.of(workload, f"{text}", unknown=not _surely_apart(pool))
+
+
+@rule("GPU139", "warning", source="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa.html")
+def efa_pods_that_may_land_in_different_zones(case: Case) -> Iterator[Problem]:
+    """EFA pods that may land in different zones.
+
+    EFA traffic does not leave its zone; pods of one job that are apart cannot talk over it.
+
+    Fix: Keep the pool to one zone, or name a placement group in the EC2NodeClass.
+    """
+    for workload in case.cluster.workloads:
+        if not pod_requests(workload.pod).get(EFA) or workload.replicas == 1:
+            continue
+        for pool in case.pools_open_to(workload):
+            if pool.kind == "karpenter" and len(pool.zones) > 1 and not pool.launch.get("placementGroupSelector"):
+                text = f"its pods may land in {len(pool.zones)} zones of pool {pool.name}, which EFA does not cross"
+                yield Problem.of(workload, f"{text}", unknown=not _surely_apart(pool))

@@ -1,0 +1,224 @@
+"""Jobs that Kueue never admits, or admits to nodes that do not take them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from gpu_constructs.facts.software import LABELS_SET_AT_RUN_TIME
+from gpu_constructs.preflight.case import Case
+from gpu_constructs.preflight.cluster.kueue import (
+    GROUP,
+    QueuedJob,
+    as_admitted,
+    cluster_queues,
+    gpu_flavors,
+    is_shut,
+    kueue_objects,
+    local_queues,
+    pods_at_once,
+    queued_jobs,
+    quotas,
+    reads_other_resources,
+)
+from gpu_constructs.preflight.model.answer import Answer
+from gpu_constructs.preflight.model.cluster import Cluster, Pool
+from gpu_constructs.preflight.model.node_selection import selection
+from gpu_constructs.preflight.model.pod_size import pod_requests
+from gpu_constructs.preflight.model.taints import untolerated
+from gpu_constructs.preflight.reading.objects import Object
+from gpu_constructs.preflight.reading.quantity import show
+from gpu_constructs.preflight.reading.unknown import items, known_text, mapping, mappings
+from gpu_constructs.preflight.rules.rule import Problem, rule
+from gpu_constructs.preflight.rules.software.definitions import is_defined
+
+_CONCEPTS = "https://kueue.sigs.k8s.io/docs/concepts"
+# Labels that a controller of AWS or an agent gives to nodes that run.
+_GIVEN_LATER = (*LABELS_SET_AT_RUN_TIME, "topology.k8s.aws/")
+
+
+@rule("GPU201", "error", source=f"{_CONCEPTS}/local_queue/")
+def job_in_a_queue_that_does_not_exist(case: Case) -> Iterator[Problem]:
+    """Job in a queue that does not exist.
+
+    Kueue suspends the job and never admits it.
+
+    Fix: Define the LocalQueue in the namespace of the job, or name one that is there.
+    """
+    cluster = case.cluster
+    if cluster.sees_software and not is_defined(GROUP, cluster):
+        return
+    found = list(local_queues(cluster).values())
+    for job in queued_jobs(cluster):
+        elsewhere = [each.namespace for each in found if each.name == job.queue]
+        if job.local is not None or not (found or cluster.sees_software):
+            continue
+        hint = f"; {elsewhere[0]} has one of that name" if elsewhere else ""
+        message = f"namespace {job.namespace} has no LocalQueue {job.queue}{hint}"
+        yield Problem.of(job, message, unknown=not cluster.sees_software)
+
+
+@rule("GPU202", "error", source=f"{_CONCEPTS}/cluster_queue/")
+def queue_that_refers_to_something_that_does_not_exist(case: Case) -> Iterator[Problem]:
+    """Queue that refers to something that does not exist.
+
+    The queue stays inactive, and its jobs wait without pods.
+
+    Fix: Define what it names, or correct the name.
+    """
+    cluster = case.cluster
+    for each in kueue_objects(cluster, "LocalQueue"):
+        yield from _missing(cluster, each, "ClusterQueue", [each.spec.get("clusterQueue")])
+    for each in kueue_objects(cluster, "ClusterQueue"):
+        groups = mappings(each.spec.get("resourceGroups"))
+        flavors = [flavor.get("name") for group in groups for flavor in mappings(group.get("flavors"))]
+        yield from _missing(cluster, each, "ResourceFlavor", flavors)
+    for each in kueue_objects(cluster, "ResourceFlavor"):
+        yield from _missing(cluster, each, "Topology", [each.spec.get("topologyName")])
+
+
+def _missing(cluster: Cluster, source: Object, kind: str, names: Iterable[object]) -> Iterator[Problem]:
+    there = {each.name for each in kueue_objects(cluster, kind)}
+    for name in names:
+        if known_text(name) and name not in there and (there or cluster.sees_software):
+            message = f"{source.kind} {source.name}: nothing defines {kind} {name}"
+            yield Problem(source, message, unknown=not cluster.sees_software)
+
+
+@rule("GPU203", "error", source=f"{_CONCEPTS}/cluster_queue/")
+def job_that_is_more_than_its_queue_ever_has(case: Case) -> Iterator[Problem]:
+    """Job that is more than its queue ever has.
+
+    Kueue admits a job when one flavor has quota for all its pods; this one waits without pods for ever.
+
+    Fix: Give every requested resource a quota of at least the whole job, or make the job smaller.
+    """
+    cluster = case.cluster
+    if reads_other_resources(cluster):
+        return
+    for job in queued_jobs(cluster):
+        queue = cluster_queues(cluster).get(job.cluster_queue or "")
+        for part in job.parts if queue else ():
+            asked = {name: amount for name, amount in pod_requests(part.pod).items() if name != "pods" and amount}
+            yield from _too_much(cluster, job, queue, asked, pods_at_once(part))
+
+
+def _too_much(
+    cluster: Cluster, job: QueuedJob, queue: Object | None, asked: dict[str, int], pods: int
+) -> Iterator[Problem]:
+    if queue is None:
+        return
+    covered = {name for group in quotas(queue) for name in group.covered}
+    undeclared = sorted(asked.keys() - covered)
+    if undeclared and covered:
+        message = f"ClusterQueue {queue.name} has no quota of {', '.join(undeclared)}"
+        yield Problem.of(job, message, unknown=not is_defined(GROUP, cluster))
+    for group in quotas(queue):
+        wanted = {name: asked[name] * pods for name in group.covered if name in asked}
+        short = [group.short(flavor, wanted) for flavor in group.flavors]
+        if short and all(short):
+            name, most = next(each for each in short if each)
+            shown = f"{pods} pods ask for {show(name, wanted[name])} {name} at once"
+            message = f"{shown}, ClusterQueue {queue.name} gives at most {show(name, most)} of one flavor"
+            yield Problem.of(job, message)
+
+
+def _taking(case: Case, labels: dict[str, object]) -> list[tuple[Pool, Answer]]:
+    """Return whether the nodes of each pool have the labels of a flavor."""
+    certain = {key: value for key, value in labels.items() if not key.startswith(_GIVEN_LATER)}
+    wanted = selection({"nodeSelector": certain})
+    found = []
+    for pool in case.cluster.pools:
+        answers = [wanted.takes(node.labels) for node in case.nodes(pool)]
+        best = Answer.YES if Answer.YES in answers else Answer.UNKNOWN if Answer.UNKNOWN in answers else Answer.NO
+        found.append((pool, best))
+    return found
+
+
+@rule("GPU204", "error", source=f"{_CONCEPTS}/resource_flavor/")
+def flavor_whose_nodes_no_pool_makes(case: Case) -> Iterator[Problem]:
+    """Flavor whose nodes no pool makes.
+
+    Kueue adds the labels to the pods as node selector, so admitted pods stay Pending.
+
+    Fix: Put the labels on a pool, or take those a pool has.
+    """
+    cluster = case.cluster
+    for flavor in gpu_flavors(cluster):
+        labels = mapping(flavor.spec.get("nodeLabels"))
+        taking = _taking(case, labels)
+        if labels and taking and all(answer is Answer.NO for _, answer in taking):
+            shown = ", ".join(f"{key}={value}" for key, value in labels.items())
+            message = f"ResourceFlavor {flavor.name}: no pool has nodes with {shown}"
+            yield Problem(flavor, message, unknown=not cluster.whole)
+
+
+@rule("GPU205", "error", source=f"{_CONCEPTS}/resource_flavor/")
+def flavor_without_toleration_of_its_nodes_taint(case: Case) -> Iterator[Problem]:
+    """Flavor without toleration of its nodes' taint.
+
+    Kueue admits the job to nodes whose taint its pods do not tolerate; they stay Pending.
+
+    Fix: Add the toleration to the ResourceFlavor.
+    """
+    cluster = case.cluster
+    used = {each.name: each for each in gpu_flavors(cluster)}
+    for job in queued_jobs(cluster):
+        queue = cluster_queues(cluster).get(job.cluster_queue or "")
+        names = [flavor for group in quotas(queue) for flavor in group.flavors] if queue else []
+        for flavor in [used[name] for name in dict.fromkeys(names) if name in used]:
+            yield from _kept_off(case, job, flavor)
+
+
+def _kept_off(case: Case, job: QueuedJob, flavor: Object) -> Iterator[Problem]:
+    pools = [pool for pool, answer in _taking(case, mapping(flavor.spec.get("nodeLabels"))) if answer is Answer.YES]
+    for part in job.parts:
+        if not part.asks_for_gpu:
+            continue
+        admitted = as_admitted(part.pod, flavor)
+        kept = [untolerated(admitted, pool.taints) for pool in pools if pool in case.gpu_pools]
+        if kept and all(any(answer is Answer.NO for _, answer in each) for each in kept):
+            taint = next(taint for taint, answer in kept[0] if answer is Answer.NO)
+            message = f"{part.name}: neither it nor ResourceFlavor {flavor.name} tolerates {taint} of the pool"
+            yield Problem(flavor, message)
+
+
+def _texts(values: object) -> list[str]:
+    return [text if (text := known_text(each)) is not None else "?" for each in items(values)]
+
+
+@rule("GPU206", "error", source="kubernetes-sigs/kueue v0.19.2 pkg/webhooks/clusterqueue_webhook.go")
+def resources_of_a_flavor_in_another_order_than_those_covered(case: Case) -> Iterator[Problem]:
+    """Resources of a flavor in another order than those covered.
+
+    Kueue's webhook compares the two lists place by place and refuses the ClusterQueue.
+
+    Fix: List the resources of each flavor in the order of coveredResources.
+    """
+    for each in kueue_objects(case.cluster, "ClusterQueue"):
+        for group in mappings(each.spec.get("resourceGroups")):
+            covered = _texts(group.get("coveredResources"))
+            for flavor in mappings(group.get("flavors")):
+                listed = _texts([resource.get("name") for resource in mappings(flavor.get("resources"))])
+                if covered and listed != covered and "?" not in (*covered, *listed):
+                    shown = f"flavor {flavor.get('name')} lists {', '.join(listed) or 'nothing'}"
+                    message = f"ClusterQueue {each.name}: {shown}, coveredResources {', '.join(covered)}"
+                    yield Problem(each, message)
+
+
+@rule("GPU207", "error", source=f"{_CONCEPTS}/cluster_queue/#namespace-selector")
+def queue_that_takes_no_jobs_of_a_namespace(case: Case) -> Iterator[Problem]:
+    """Queue that takes no jobs of a namespace.
+
+    A ClusterQueue without namespaceSelector takes jobs of no namespace; they wait without pods.
+
+    Fix: Set namespaceSelector: {} for every namespace, or one that matches.
+    """
+    cluster = case.cluster
+    queues = cluster_queues(cluster)
+    for each in kueue_objects(cluster, "LocalQueue"):
+        queue = queues.get(known_text(each.spec.get("clusterQueue")) or "")
+        if queue is not None and is_shut(queue, each.namespace, cluster):
+            message = (
+                f"LocalQueue {each.namespace}/{each.name}: ClusterQueue {queue.name} takes no jobs of {each.namespace}"
+            )
+            yield Problem(queue, message)

@@ -1,0 +1,1 @@
+"""What scales pods, and by which measurement."""

@@ -1,0 +1,108 @@
+"""DCGM exporters that measure the wrong nodes, or that cannot be installed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpu_constructs.preflight.case import Case
+from gpu_constructs.preflight.model.answer import Answer
+from gpu_constructs.preflight.model.cluster import Cluster, DaemonSet, Pool
+from gpu_constructs.preflight.node.nodes import gpu_types
+from gpu_constructs.preflight.reading.unknown import dig, known_text, mappings
+from gpu_constructs.preflight.rules.rule import Problem, rule
+from gpu_constructs.preflight.rules.software.definitions import is_defined
+
+_CHART = "NVIDIA/dcgm-exporter 4.5.3-4.8.2 deployment/values.yaml"
+_OF_OPERATOR = "nvidia-dcgm-exporter"
+_MONITORS = "monitoring.coreos.com"
+
+
+def exporters(cluster: Cluster) -> list[DaemonSet]:
+    """Return the DCGM exporters, without that of the GPU Operator, which labels its nodes itself."""
+    charted = cluster.chart("gpu-operator")
+    return [each for each in cluster.daemon_sets if _exports(each) and not (charted and each.name == _OF_OPERATOR)]
+
+
+def _exports(daemon: DaemonSet) -> bool:
+    images = [known_text(each.get("image")) or "" for each in mappings(daemon.pod.get("containers"))]
+    return "dcgm-exporter" in daemon.name or any("dcgm-exporter" in image for image in images)
+
+
+def operator_exports(cluster: Cluster) -> bool:
+    """Whether the GPU Operator runs an exporter of its own."""
+    chart = cluster.chart("gpu-operator")
+    return chart is not None and dig(dict(chart.values), "dcgmExporter", "enabled") is not False
+
+
+@rule("GPU220", "warning", source=_CHART)
+def dcgm_exporter_that_does_not_run_on_gpu_nodes(case: Case) -> Iterator[Problem]:
+    """DCGM exporter that does not run on GPU nodes.
+
+    No GPU of the pool is measured, so what scales by its metrics does not move and no alert fires.
+
+    Fix: Give the exporter a toleration of the pool's taint and a node selector that the pool's labels meet.
+    """
+    cluster = case.cluster
+    found = exporters(cluster)
+    if not found or operator_exports(cluster):
+        return
+    for pool in case.gpu_pools:
+        if all(case.reaches(each, pool) is Answer.NO for each in found):
+            names = " and ".join(dict.fromkeys(each.name for each in found))
+            yield Problem(found[0], f"pool {pool.name}: {names} does not run on its nodes")
+
+
+def _has_no_gpus(pool: Pool) -> bool:
+    """Whether a pool certainly has no GPUs; types whose family begins with g or p may have some of another kind."""
+    named = bool(pool.instance_types) and not any(each.startswith(("g", "p", "vt")) for each in pool.instance_types)
+    return named and not gpu_types(pool)
+
+
+@rule("GPU221", "warning", source=_CHART)
+def dcgm_exporter_on_nodes_without_gpus(case: Case) -> Iterator[Problem]:
+    """DCGM exporter on nodes without GPUs.
+
+    It finds no GPU there and restarts for ever.
+
+    Fix: Select nodes by nvidia.com/gpu.present=true or by a label of the GPU pools.
+    """
+    cluster = case.cluster
+    for each in exporters(cluster):
+        names = [pool.name for pool in cluster.pools if _has_no_gpus(pool) and case.reaches(each, pool) is Answer.YES]
+        if names:
+            yield Problem(each, f"{each.name} also runs on pool {', '.join(names)}, which has no GPUs")
+
+
+@rule(
+    "GPU222",
+    "warning",
+    source="https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/getting-started.html",
+)
+def two_dcgm_exporters_for_the_same_gpus(case: Case) -> Iterator[Problem]:
+    """Two DCGM exporters for the same GPUs.
+
+    Every series is there twice, so sums over them are twice too high.
+
+    Fix: Remove the chart dcgm-exporter, or set dcgmExporter.enabled: false in the GPU Operator.
+    """
+    cluster = case.cluster
+    if operator_exports(cluster):
+        for each in exporters(cluster):
+            yield Problem(each, f"{each.name} and the GPU Operator's exporter measure the same GPUs")
+
+
+@rule("GPU223", "error", source=_CHART)
+def servicemonitor_without_prometheus_operator(case: Case) -> Iterator[Problem]:
+    """ServiceMonitor without Prometheus Operator.
+
+    The chart makes one by default, and installing it fails where its definition is missing.
+
+    Fix: Install kube-prometheus-stack before it, or set serviceMonitor.enabled: false.
+    """
+    cluster = case.cluster
+    chart = cluster.chart("dcgm-exporter")
+    if chart is None or not cluster.sees_software or is_defined(_MONITORS, cluster):
+        return
+    if dig(dict(chart.values), "serviceMonitor", "enabled") in (None, True):
+        message = f"chart dcgm-exporter makes a ServiceMonitor, and nothing here defines {_MONITORS}"
+        yield Problem(chart, message)

@@ -1,0 +1,1 @@
+"""Add-ons, definitions, and what happens to nodes while they run."""

@@ -1,0 +1,92 @@
+"""Objects of software that nothing in the cluster installs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpu_constructs.preflight.case import Case
+from gpu_constructs.preflight.model.cluster import Cluster
+from gpu_constructs.preflight.reading.objects import Object
+from gpu_constructs.preflight.reading.unknown import dig, known_text
+from gpu_constructs.preflight.rules.rule import Problem, rule
+
+# API group, and the charts that bring its definitions.
+# Sources: kueue 0.19.2, kai-scheduler v0.17.0, keda 2.20.2, kube-prometheus-stack 88.5.3, vertical-pod-autoscaler
+# 0.11.0, jobset 0.12.0, lws 0.10.0, kuberay-operator 1.7.0, dra-driver-nvidia-gpu 0.4.1: their crds/ and templates/.
+CHARTS_OF_GROUP = {
+    "kueue.x-k8s.io": ("kueue",),
+    "scheduling.run.ai": ("kai-scheduler", "dynamo-platform"),
+    "keda.sh": ("keda",),
+    "monitoring.coreos.com": ("kube-prometheus-stack", "prometheus-operator-crds", "prometheus-operator"),
+    "autoscaling.k8s.io": ("vertical-pod-autoscaler", "vpa"),
+    "jobset.x-k8s.io": ("jobset",),
+    "leaderworkerset.x-k8s.io": ("lws", "dynamo-platform"),
+    "ray.io": ("kuberay-operator",),
+    "resource.nvidia.com": ("dra-driver-nvidia-gpu", "nvidia-dra-driver-gpu", "gpu-operator"),
+}
+
+
+def is_defined(group: str, cluster: Cluster) -> bool:
+    """Whether a chart or a definition in the input brings an API group."""
+    charts = CHARTS_OF_GROUP.get(group, ())
+    definitions = cluster.of_kind("CustomResourceDefinition")
+    return any(each.name in charts for each in cluster.charts) or any(
+        each.spec.get("group") == group for each in definitions
+    )
+
+
+@rule("GPU200", "error", source="https://kubernetes.io/docs/concepts/extend-kubernetes/api-extension/custom-resources/")
+def objects_of_software_that_nothing_installs(case: Case) -> Iterator[Problem]:
+    """Objects of software that nothing installs.
+
+    The API server knows no such kind and refuses the object, so the deployment fails.
+
+    Fix: Install the software, and let its objects depend on it.
+    """
+    cluster = case.cluster
+    if not cluster.sees_software:
+        return
+    first: dict[str, Object] = {}
+    for each in cluster.objects:
+        if each.group in CHARTS_OF_GROUP:
+            first.setdefault(each.group, each)
+    for group, example in first.items():
+        if not is_defined(group, cluster):
+            charts = CHARTS_OF_GROUP[group]
+            message = f"{example.kind} {example.name}: nothing installs {group}, which chart {charts[0]} defines"
+            yield Problem(example, message)
+
+
+@rule("GPU208", "warning", source="https://kueue.sigs.k8s.io/docs/tasks/run/jobs/")
+def queue_of_kueue_without_kueue(case: Case) -> Iterator[Problem]:
+    """Queue of Kueue without Kueue.
+
+    The label means nothing then: no quota holds the job, and one that is suspended is never resumed.
+
+    Fix: Install Kueue, or remove the label.
+    """
+    cluster = case.cluster
+    if not cluster.sees_software or is_defined("kueue.x-k8s.io", cluster):
+        return
+    for each in cluster.workloads:
+        queue = known_text(each.owner.labels.get("kueue.x-k8s.io/queue-name"))
+        if queue and each.asks_for_gpu:
+            yield Problem.of(each, f"waits in queue {queue} of Kueue, which nothing installs")
+
+
+@rule("GPU219", "warning", source="https://kubernetes.io/docs/concepts/services-networking/topology-aware-routing/")
+def two_ways_of_routing_by_zone_on_one_service(case: Case) -> Iterator[Problem]:
+    """Two ways of routing by zone on one Service.
+
+    The annotation goes first and the field is not heard; neither has a say in where GPU pods are placed.
+
+    Fix: Remove the annotation and keep trafficDistribution.
+    """
+    for each in case.cluster.of_kind("Service"):
+        mode = each.annotations.get("service.kubernetes.io/topology-mode")
+        spread = known_text(each.spec.get("trafficDistribution"))
+        if mode is not None and spread and dig(dict(each.spec), "selector"):
+            message = (
+                f"Service {each.namespace}/{each.name}: annotation topology-mode hides trafficDistribution {spread}"
+            )
+            yield Problem(each, message)

@@ -1,0 +1,216 @@
+"""What happens to GPU nodes while they run, and pods that are sent elsewhere."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from fnmatch import fnmatchcase
+from typing import Any
+
+from gpu_constructs.facts.hardware.catalogue import catalogue
+from gpu_constructs.preflight.case import Case
+from gpu_constructs.preflight.cluster.references import of_cluster
+from gpu_constructs.preflight.model.answer import Answer
+from gpu_constructs.preflight.model.cluster import Cluster, Pool, Workload
+from gpu_constructs.preflight.node.nodes import gpu_types
+from gpu_constructs.preflight.reading.objects import Object
+from gpu_constructs.preflight.reading.unknown import Unknown, dig, is_true, known_number, known_text, mapping, mappings
+from gpu_constructs.preflight.rules.rule import Problem, rule
+from gpu_constructs.preflight.rules.software.addons import kept_off
+
+_HEALTH = "https://docs.aws.amazon.com/eks/latest/userguide/node-health.html"
+_AGENT = "eks-node-monitoring-agent"
+_QUEUES = ("kueue.x-k8s.io/queue-name", "kai.scheduler/queue", "volcano.sh/queue-name")
+_DEFAULT_MINUTES, _ENOUGH_MINUTES = 15, 20
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)(h|m|s)")
+_MINUTES = {"h": 60.0, "m": 1.0, "s": 1 / 60}
+_WAIT_TAG = "k8s.io/cluster-autoscaler/node-template/autoscaling-options/maxnodeprovisiontime"
+_FARGATE = ("AWS::EKS::FargateProfile", "Custom::AWSCDK-EKS-FargateProfile")
+
+
+@rule("GPU107", "warning", source="https://kueue.sigs.k8s.io/docs/concepts/workload/")
+def jobs_that_each_hold_a_part_of_the_nodes_they_all_need(case: Case) -> Iterator[Problem]:
+    """Jobs that each hold a part of the nodes they all need.
+
+    Pods that must run together start one by one; two jobs may get half each, and wait on paid nodes.
+
+    Fix: Put the jobs into a queue that starts each of them whole, such as one of Kueue, or raise the maximum.
+    """
+    rivals: dict[str, list[tuple[Workload, int]]] = defaultdict(list)
+    pools = {each.name: each for each in case.gpu_pools}
+    for verdict in case.verdicts:
+        best = verdict.pools[0] if verdict.pools else None
+        held = best is None or best.answer is not Answer.YES or _starts_whole(verdict.workload)
+        if best and not held and verdict.workload.together and best.nodes and best.nodes > 1:
+            rivals[best.pool.name].append((verdict.workload, best.nodes))
+    for name, jobs in rivals.items():
+        most = pools[name].max_nodes if name in pools else None
+        needed = sum(nodes for _, nodes in jobs)
+        if most is not None and len(jobs) > 1 and needed > most:
+            names = ", ".join(each.name for each, _ in jobs[:4])
+            message = f"pool {name}: {names} need {needed} nodes at once, it has {most}, and no queue holds them apart"
+            yield Problem(jobs[0][0], message)
+
+
+def _starts_whole(workload: Workload) -> bool:
+    """Whether something else than the autoscaler starts all pods of a job together."""
+    named = {*workload.labels, *workload.annotations, *workload.owner.labels, *workload.owner.annotations}
+    return any(each in named for each in _QUEUES) or bool(workload.pod.get("schedulerName"))
+
+
+@rule("GPU108", "warning", source="https://docs.aws.amazon.com/eks/latest/userguide/managed-node-groups.html")
+def spot_nodes_under_jobs_of_several_nodes(case: Case) -> Iterator[Problem]:
+    """Spot nodes under jobs of several nodes.
+
+    An interruption, or a rebalance that a managed group follows, takes one node and so the whole job.
+
+    Fix: Take on-demand or reserved capacity, or checkpoint often and acknowledge this.
+    """
+    for pool in case.gpu_pools:
+        kinds = [each.get("InterfaceType") for each in mappings(pool.launch.get("NetworkInterfaces"))]
+        if pool.is_group and "spot" in pool.capacity_types and any(each in ("efa", "efa-only") for each in kinds):
+            message = "nodes with EFA are spot; one that goes stops the job on all of them"
+            yield Problem.of(pool, message)
+
+
+@rule("GPU115", "note", source=_HEALTH)
+def node_auto_repair_that_does_not_see_gpus(case: Case) -> Iterator[Problem]:
+    """Node auto repair that does not see GPUs.
+
+    Without the agent EKS repairs nodes that are not Ready, and leaves those with a broken GPU.
+
+    Fix: Add the add-on eks-node-monitoring-agent.
+    """
+    cluster = case.cluster
+    runs = cluster.addon(_AGENT) or cluster.chart(_AGENT) or any(_AGENT in each.name for each in cluster.daemon_sets)
+    if not cluster.whole or runs:
+        return
+    for pool in case.gpu_pools:
+        if pool.kind == "managed" and is_true(dig(dict(pool.properties), "NodeRepairConfig", "Enabled")):
+            message = f"node auto repair is on, and add-on {_AGENT}, which sees GPU errors, is not there"
+            yield Problem.of(pool, message)
+
+
+@rule("GPU110", "warning", source="https://github.com/aws/eks-node-monitoring-agent/tree/v1.7.0/charts")
+def gpu_diagnosis_that_does_not_run_on_the_gpu_nodes(case: Case) -> Iterator[Problem]:
+    """GPU diagnosis that does not run on the GPU nodes.
+
+    The DCGM server of the node monitoring agent tolerates nothing by default; GPU errors go unseen.
+
+    Fix: Set dcgmAgent.tolerations in the configuration of the add-on.
+    """
+    cluster = case.cluster
+    for daemon in cluster.daemon_sets:
+        if daemon.name != "dcgm-server":
+            continue
+        for pool in case.gpu_pools:
+            if taint := kept_off(daemon, pool, cluster):
+                message = f"pool {pool.name}: {daemon.name} does not tolerate its taint {taint}"
+                yield Problem(daemon, message)
+
+
+@rule("GPU111", "warning", source="https://docs.aws.amazon.com/eks/latest/userguide/managed-node-update-behavior.html")
+def disruption_budget_that_lets_no_gpu_pod_go(case: Case) -> Iterator[Problem]:
+    """Disruption budget that lets no GPU pod go.
+
+    Without force, an update of the node group waits 15 minutes for each pod, then fails.
+
+    Fix: Let one pod go, by maxUnavailable: 1, or set ForceUpdateEnabled.
+    """
+    cluster = case.cluster
+    managed = [each for each in case.gpu_pools if each.kind == "managed"]
+    stalled = [each.name for each in managed if _may_stall(each)]
+    for budget in cluster.of_kind("PodDisruptionBudget") if stalled else ():
+        for workload in cluster.workloads:
+            if workload.asks_for_gpu and _allows_none(budget, workload):
+                message = (
+                    f"{budget.name} lets no pod of {workload.name} go, and an update of {', '.join(stalled)} waits"
+                )
+                yield Problem(budget, message)
+
+
+def _may_stall(pool: Pool) -> bool:
+    forced = pool.properties.get("ForceUpdateEnabled")
+    return not isinstance(forced, Unknown) and not is_true(forced)
+
+
+def _allows_none(budget: Object, workload: Workload) -> bool:
+    wanted = mapping(dig(dict(budget.spec), "selector", "matchLabels"))
+    extra = dig(dict(budget.spec), "selector", "matchExpressions")
+    chosen = bool(wanted) and not extra and all(workload.labels.get(key) == value for key, value in wanted.items())
+    if not chosen or budget.namespace != workload.namespace:
+        return False
+    least = budget.spec.get("minAvailable")
+    most_gone = budget.spec.get("maxUnavailable")
+    count = known_number(least)
+    every = count is not None and workload.replicas is not None and count >= workload.replicas > 0
+    return most_gone in (0, "0", "0%") or least == "100%" or every
+
+
+@rule("GPU113", "error", source="https://docs.aws.amazon.com/eks/latest/userguide/fargate.html")
+def gpu_pods_on_fargate(case: Case) -> Iterator[Problem]:
+    """GPU pods on Fargate.
+
+    A profile that selects a pod sends it to Fargate, which has no GPUs; it stays Pending.
+
+    Fix: Give the pods another namespace, or add labels to the selector that they do not have.
+    """
+    cluster = case.cluster
+    profiles = [each for each in cluster.resources_of(*_FARGATE)] if cluster.resource else []
+    own = {each.key for each in of_cluster(cluster, *_FARGATE)}
+    for profile in profiles:
+        config = mapping(profile.properties.get("Config"))
+        belongs = profile.key in own or str(config.get("clusterName")) in (cluster.name, str(_ref(cluster)))
+        selectors = mappings(profile.properties.get("Selectors")) or mappings(config.get("selectors"))
+        for workload in cluster.workloads if belongs else ():
+            if workload.asks_for_gpu and any(_selects(each, workload) for each in selectors):
+                message = f"Fargate profile {profile.path} takes its pods, and Fargate has no GPUs"
+                yield Problem.of(workload, message)
+
+
+def _ref(cluster: Cluster) -> Unknown | None:
+    return cluster.resource.ref() if cluster.resource else None
+
+
+def _selects(selector: Mapping[str, Any], workload: Workload) -> bool:
+    namespace = known_text(selector.get("Namespace") or selector.get("namespace"))
+    given = selector.get("Labels") or selector.get("labels")
+    pairs = [(each.get("Key"), each.get("Value")) for each in mappings(given)] or list(mapping(given).items())
+    if namespace is None or isinstance(given, Unknown) or not _matches(workload.namespace, namespace):
+        return False
+    labels = [(key, value) for key, value in workload.labels.items() if isinstance(value, str)]
+    return all(any(_matches(key, str(k)) and _matches(value, str(v)) for key, value in labels) for k, v in pairs)
+
+
+def _matches(text: str, pattern: str) -> bool:
+    """Whether a text is of a pattern with ``*`` and ``?``; brackets mean themselves."""
+    return fnmatchcase(text, pattern.replace("[", "[[]"))
+
+
+@rule("GPU114", "warning", source="https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/FAQ.md")
+def autoscaler_that_gives_up_on_nodes_which_are_slow_to_come_up(case: Case) -> Iterator[Problem]:
+    """Autoscaler that gives up on nodes which are slow to come up.
+
+    Bare metal and eight-GPU instances may take longer than 15 minutes; the node is removed and made again.
+
+    Fix: Set --max-node-provision-time=30m.
+    """
+    autoscaler = case.cluster.autoscaler("cluster-autoscaler")
+    if autoscaler is None:
+        return
+    minutes = _minutes(autoscaler.flags.get("max-node-provision-time"))
+    for pool in case.gpu_pools:
+        slow = [each for each in gpu_types(pool) if each.endswith(".metal") or catalogue()[each].nvswitch]
+        tagged = any(_WAIT_TAG in str(each.get("Key")) for each in mappings(pool.properties.get("Tags")))
+        if slow and pool.is_group and not tagged and minutes is not None and minutes < _ENOUGH_MINUTES:
+            message = f"pool {pool.name}: {', '.join(slow[:4])} may take longer to come up than {minutes:g} minutes"
+            yield Problem(autoscaler, message)
+
+
+def _minutes(flag: Any) -> float | None:
+    """Return a duration in minutes, the autoscaler's own without a flag; ``None`` where it is not known."""
+    if flag is None:
+        return _DEFAULT_MINUTES
+    parts = _DURATION.findall(flag) if isinstance(flag, str) else []
+    return sum(float(number) * _MINUTES[unit] for number, unit in parts) if parts else None

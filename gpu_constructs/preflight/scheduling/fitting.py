@@ -1,0 +1,241 @@
+"""How one pod and one fresh node go together: for the scheduler, and in the eyes of the pool's autoscaler.
+
+Follows kube-scheduler 1.36 (NodeAffinity, TaintToleration, NodeResourcesFit, NodePorts, PodTopologySpread).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from gpu_constructs.preflight.model.answer import Answer
+from gpu_constructs.preflight.model.cluster import EFA, Pool, Taint
+from gpu_constructs.preflight.model.label_values import Labels
+from gpu_constructs.preflight.model.pod_size import ports_clash
+from gpu_constructs.preflight.model.reason import Reason, worst
+from gpu_constructs.preflight.model.taints import untolerated
+from gpu_constructs.preflight.node.nodes import NodeToBe
+from gpu_constructs.preflight.reading.quantity import distinct, show
+from gpu_constructs.preflight.scheduling.demand import Demand
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """How a pod and a fresh node of one instance type go together.
+
+    Attributes:
+        node: The node.
+        reasons: What keeps the pod off it.
+        unexpected: Why the autoscaler does not expect that it would fit.
+    """
+
+    node: NodeToBe
+    reasons: tuple[Reason, ...]
+    unexpected: tuple[Reason, ...] = ()
+
+    @property
+    def answer(self) -> Answer:
+        """No as soon as a reason says no."""
+        return worst(self.reasons)
+
+
+def fits(wanted: Demand, node: NodeToBe, pool: Pool) -> Fit:
+    """Say whether the scheduler would put a pod on a fresh node, and whether the pool's autoscaler expects so."""
+    parts = [part(wanted, node, pool) for part in _PARTS]
+    return Fit(node, _joined(part[0] for part in parts), _joined(part[1] for part in parts))
+
+
+def _joined(parts: Iterable[tuple[Reason, ...]]) -> tuple[Reason, ...]:
+    return tuple(reason for part in parts for reason in part)
+
+
+# What keeps a pod off a node, and why the autoscaler does not expect it there.
+Part = tuple[tuple[Reason, ...], tuple[Reason, ...]]
+
+
+def by_taints(wanted: Demand, node: NodeToBe, pool: Pool) -> Part:
+    """Judge by taints."""
+    expected = [
+        Reason(answer, "autoscaler", f"{autoscaler_of(pool)} expects taint {taint}, which the pod does not tolerate")
+        for taint, answer in untolerated(wanted.workload.pod, node.believed_taints)
+        if taint not in node.taints
+    ]
+    return tuple(_taints(wanted, node.taints)), tuple(expected)
+
+
+def by_labels(wanted: Demand, node: NodeToBe, pool: Pool) -> Part:
+    """Judge by labels."""
+    return tuple(_labels(wanted, node.labels)), tuple(_expected_labels(wanted, node, pool, autoscaler_of(pool)))
+
+
+def by_resources(wanted: Demand, node: NodeToBe, pool: Pool) -> Part:
+    """Judge by what pods ask for and nodes have."""
+    return tuple(_resources(wanted, node)), tuple(_expected_resources(wanted, node, pool, autoscaler_of(pool)))
+
+
+def by_ports(wanted: Demand, node: NodeToBe, pool: Pool) -> Part:
+    """Judge by host ports."""
+    return tuple(_ports(wanted, node)), ()
+
+
+def by_topology(wanted: Demand, node: NodeToBe, pool: Pool) -> Part:
+    """Judge by where others of its kind, and its volumes, are."""
+    problems = wanted.topology.problems(node.labels, wanted.workload.replicas)
+    return tuple(Reason(answer, "topology", text) for answer, text in problems), ()
+
+
+_PARTS = (by_taints, by_labels, by_resources, by_ports, by_topology)
+
+
+def autoscaler_of(pool: Pool) -> str:
+    """Return what people call the autoscaler of a pool."""
+    names = {"karpenter": "Karpenter", "auto-mode": "EKS Auto Mode"}
+    return names.get(pool.autoscaler, "cluster autoscaler")
+
+
+def _taints(wanted: Demand, taints: tuple[Taint, ...]) -> list[Reason]:
+    return [
+        Reason(answer, "taint", f"does not tolerate taint {taint}; add the toleration", 1)
+        for taint, answer in untolerated(wanted.workload.pod, taints)
+    ]
+
+
+def _labels(wanted: Demand, labels: Labels) -> list[Reason]:
+    chosen = wanted.selection
+    if chosen.takes(labels) is Answer.YES:
+        return []
+    return [
+        Reason(answer, "label", _label_text(str(each), labels.get(each.key), answer))
+        for each, answer in chosen.unmet(labels)
+    ]
+
+
+_DISCOVERED = ("nvidia.com/gpu.", "nvidia.com/cuda.", "nvidia.com/mig.", "feature.node.kubernetes.io/")
+
+
+def _label_text(wanted: str, have: object, answer: Answer) -> str:
+    if answer is Answer.UNKNOWN:
+        return f"asks for {wanted}, whose value on the node is known only once it runs"
+    if have is None and wanted.startswith(_DISCOVERED):
+        return f"asks for {wanted}, a label of NVIDIA's feature discovery, which does not run there"
+    got = "has no such label" if have is None else f"has {_values(have)}"
+    return f"asks for {wanted}, the node {got}"
+
+
+def _values(have: object) -> str:
+    values = sorted(getattr(have, "values", ()))
+    shown = ", ".join(values[:4]) + (", ..." if len(values) > 4 else "")
+    return f"any value but {shown}" if getattr(have, "all_but", False) else shown
+
+
+def _resources(wanted: Demand, node: NodeToBe) -> list[Reason]:
+    found = []
+    for name, asked in wanted.requests.items():
+        if name == "pods" and name in node.unsaid:
+            continue  # Every node takes a pod; how many it takes is asked where they are counted.
+        if asked == 0 or asked <= node.least.get(name, 0):
+            if name in node.alone and asked > 1:
+                text = f"asks for {asked} {name}, and the node's plugin turns away more than one; ask for one"
+                found.append(Reason(Answer.NO, "resource", text, 1))
+        elif name in node.unsaid or asked <= node.most.get(name, 0):
+            found.append(Reason(Answer.UNKNOWN, "resource", _uncertain_text(name, asked, node)))
+        else:
+            found.append(_short(name, asked, node))
+    if wanted.uncertain:
+        found.append(Reason(Answer.UNKNOWN, "resource", "asks for an amount that is known at deployment only"))
+    return found
+
+
+def _uncertain_text(name: str, asked: int, node: NodeToBe) -> str:
+    what = f"asks for {show(name, asked)} {name}"
+    if name in node.unsaid:
+        if name.startswith("nvidia.com/"):
+            return f"{what}, and nothing that is known to run here advertises it"
+        return f"{what}, and how much the node has is not known"
+    low, high = show(name, node.least.get(name, 0)), show(name, node.most[name])
+    return f"{what}, and the node has between {low} and {high}; ask for at most {low}"
+
+
+def _short(name: str, asked: int, node: NodeToBe) -> Reason:
+    have = node.most.get(name, 0)
+    if have == 0 and name.startswith("nvidia.com/"):
+        return _other_device(name, asked, node)
+    kind = node.instance_type or "node"
+    if have == 0:
+        hint = "; install its device plugin" if name == EFA else ""
+        return Reason(Answer.NO, "resource", f"asks for {show(name, asked)} {name}, the node has none{hint}", 3)
+    wanted, most = distinct(name, asked, max(have, 0))
+    return Reason(Answer.NO, "resource", f"asks for {wanted} {name}, {kind} has {most} for pods", 2)
+
+
+_WHOLE_OR_SHARED = ("nvidia.com/gpu",)
+
+
+def _other_device(name: str, asked: int, node: NodeToBe) -> Reason:
+    others = sorted(each for each in node.most if each.startswith("nvidia.com/") and node.most[each] > 0)
+    if others:
+        offered = ", ".join(others)
+        if name.startswith(_WHOLE_OR_SHARED):
+            return Reason(Answer.NO, "resource", f"{name} is offered as {offered}; ask for that", 1)
+        return Reason(Answer.NO, "resource", f"asks for {asked} {name}, the node offers {offered}", 3)
+    if node.row is None:
+        return Reason(
+            Answer.NO, "resource", f"asks for {asked} {name}, {node.instance_type or 'the node'} has no GPU", 20
+        )
+    return Reason(Answer.NO, "resource", f"nothing advertises {name} on its nodes; install a device plugin", 2)
+
+
+def _ports(wanted: Demand, node: NodeToBe) -> list[Reason]:
+    if not ports_clash(wanted.ports, node.ports):
+        unsure = wanted.ports and (node.ports_open or ports_clash(wanted.ports, node.unsure_ports))
+        return [Reason(Answer.UNKNOWN, "port", "asks for a host port that a DaemonSet may have")] if unsure else []
+    return [Reason(Answer.NO, "port", "asks for a host port that a DaemonSet has on every node")]
+
+
+def _expected_labels(wanted: Demand, node: NodeToBe, pool: Pool, who: str) -> list[Reason]:
+    if wanted.selection.takes(node.believed_labels) is Answer.YES:
+        return []
+    return [
+        Reason(
+            answer,
+            "autoscaler",
+            f"{who} does not expect {each} of a node it has not made yet; {_label_fix(pool)}",
+            1,
+        )
+        for each, answer in wanted.selection.unmet(node.believed_labels)
+        if each.met_by(node.labels) is not Answer.NO
+    ]
+
+
+def _label_fix(pool: Pool) -> str:
+    if pool.kind == "managed":
+        return "set it in the node group's labels"
+    if pool.kind == "self-managed":
+        return "tag the group k8s.io/cluster-autoscaler/node-template/label/..."
+    return "set it in the NodePool's template labels"
+
+
+def _expected_resources(wanted: Demand, node: NodeToBe, pool: Pool, who: str) -> list[Reason]:
+    found = []
+    for name, asked in wanted.requests.items():
+        have = node.believed.get(name)
+        if asked == 0 or (have is not None and asked <= have):
+            continue
+        if asked > node.most.get(name, 0) and name not in node.unsaid:
+            continue  # The node itself does not have it, which is said elsewhere.
+        if have is None and node.row is None and name in ("cpu", "memory", "pods", "ephemeral-storage"):
+            if name == "ephemeral-storage" and pool.is_group:
+                found.append(_undeclared(name, asked, 0, pool, who))
+            continue
+        found.append(_undeclared(name, asked, have or 0, pool, who))
+    return found
+
+
+def _undeclared(name: str, asked: int, have: int, pool: Pool, who: str) -> Reason:
+    fix = f"tag the group k8s.io/cluster-autoscaler/node-template/resources/{name}"
+    if pool.kind == "karpenter":
+        fix = f"add a NodeOverlay with capacity {name}"
+    elif pool.kind == "auto-mode":
+        fix = "Auto Mode has no such pool"
+    text = f"{who} expects {show(name, have)} {name} on a node it has not made yet, the pod asks for "
+    return Reason(Answer.NO, "autoscaler", f"{text}{show(name, asked)}; {fix}", 1)

@@ -1,0 +1,381 @@
+"""Would a pod run on a fresh node of a pool, and would the pool's autoscaler make one?
+
+Follows kube-scheduler 1.36, cluster autoscaler 1.36 and Karpenter 1.14; `fitting` and `nodes` name the code paths.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from gpu_constructs.preflight.cluster.pools import desired_nodes
+from gpu_constructs.preflight.model.answer import Answer, all_of, any_of
+from gpu_constructs.preflight.model.cluster import Cluster, Pool, Workload
+from gpu_constructs.preflight.model.reason import Reason, worst
+from gpu_constructs.preflight.node.nodes import NodeToBe, minor
+from gpu_constructs.preflight.reading.unknown import items, known_text, mappings
+from gpu_constructs.preflight.scheduling.admission import admitted
+from gpu_constructs.preflight.scheduling.demand import Demand, demand
+from gpu_constructs.preflight.scheduling.fitting import (
+    Fit,
+    Part,
+    autoscaler_of,
+    by_labels,
+    by_ports,
+    by_resources,
+    by_taints,
+    by_topology,
+)
+from gpu_constructs.preflight.scheduling.pool_limits import binding_limit, has_room, nodes_needed, pods_per_node
+from gpu_constructs.preflight.scheduling.unclear import Openings, left_open, openings
+
+_DEFAULT_SCHEDULER = "default-scheduler"
+# Karpenter can make nodes for claims from here on, when its gates are on.
+# Source: https://karpenter.sh/docs/tasks/dra/
+_CLAIMS_FROM = (1, 15)
+
+
+@dataclass(frozen=True, slots=True)
+class PoolVerdict:
+    """Whether a pool gives a workload nodes.
+
+    Attributes:
+        pool: The pool.
+        answer: Whether a pod of the workload runs there.
+        reasons: Every reason against it, and everything that is not known.
+        instance_types: The types whose nodes take the pod.
+        per_node: Pods that a node takes; of several types, the fewest.
+        nodes: Nodes that all replicas need; ``None`` where it is not known.
+        binding: The limit that stops first, when it leaves replicas without a node.
+        nodes_taking: A fresh node of each of those types.
+    """
+
+    pool: Pool
+    answer: Answer
+    reasons: tuple[Reason, ...]
+    instance_types: tuple[str, ...] = ()
+    per_node: int | None = None
+    nodes: int | None = None
+    binding: str | None = None
+    nodes_taking: tuple[NodeToBe, ...] = ()
+
+    @property
+    def only_limited(self) -> bool:
+        """Whether the pool takes the pods, though not all of them."""
+        limited = self.binding is not None and not self.binding.startswith("no node")
+        return limited and all(each.kind == "limit" for each in self.reasons if each.answer is Answer.NO)
+
+    @property
+    def may_take(self) -> bool:
+        """Whether the pool may take some of the pods."""
+        return self.answer is not Answer.NO or self.only_limited
+
+    @property
+    def refusing(self) -> tuple[str, ...]:
+        """Why it surely does not take the pods."""
+        return tuple(dict.fromkeys(each.text for each in self.reasons if each.answer is Answer.NO))
+
+    @property
+    def distance(self) -> tuple[int, int]:
+        """How near the pool comes: what it fails by, weighed."""
+        if self.answer is not Answer.NO:
+            return int(self.answer is Answer.UNKNOWN), 0
+        return 2, sum([each.weight for each in self.reasons if each.answer is Answer.NO])
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether the pods of a workload run.
+
+    Attributes:
+        workload: The pods.
+        answer: Yes when one pool takes them, no when none does.
+        pools: Verdict of each pool, the nearest first.
+        reasons: What holds of the workload wherever it runs.
+        demand: What one of its pods, or of pods like them, asks for.
+    """
+
+    workload: Workload
+    answer: Answer
+    pools: tuple[PoolVerdict, ...]
+    reasons: tuple[Reason, ...]
+    demand: Demand
+
+
+class _Memory:
+    """Remembers how parts of a pod and parts of a node go together, because most pods and most pools are alike."""
+
+    def __init__(self) -> None:
+        self._ids: dict[object, int] = {}
+        self._profiles: dict[int, tuple[int, int, dict[str, int]]] = {}
+        self._parts: dict[object, dict[object, Part]] = {}
+
+    def _id(self, value: object) -> int:
+        return self._ids.setdefault(value, len(self._ids))
+
+    def fit(self, wanted: Demand, node: NodeToBe, pool: Pool) -> Fit:
+        """Say what `fits` says."""
+        taints, resources, labels = self._profile(node, pool)
+        chosen = (wanted.selection_key, pool.kind, *[labels.get(key) for key in wanted.keys])
+        parts = (
+            self._part(by_taints, (wanted.tolerations_key, taints), wanted, node, pool),
+            self._part(by_labels, chosen, wanted, node, pool),
+            self._part(by_resources, (wanted.requests_key, resources), wanted, node, pool),
+        )
+        reasons = parts[0][0] + parts[1][0] + parts[2][0]
+        if wanted.ports:
+            reasons += by_ports(wanted, node, pool)[0]
+        if not wanted.anywhere:
+            reasons += by_topology(wanted, node, pool)[0]
+        return Fit(node, reasons, parts[0][1] + parts[1][1] + parts[2][1])
+
+    def signature(self, candidate: _Candidate) -> tuple[int, list[dict[str, int]]]:
+        """Return what tells a pool from others, its labels apart, and the labels of each of its nodes."""
+        pool, profiles = candidate.pool, [self._profile(node, candidate.pool) for node in candidate.nodes]
+        static = (
+            *((taints, resources) for taints, resources, _ in profiles),
+            (pool.kind, pool.min_nodes, pool.max_nodes, frozenset(pool.limits.items())),
+            (candidate.running, candidate.openings, tuple(candidate.autoscaled), tuple(candidate.claims)),
+        )
+        return self._id(static), [labels for _, _, labels in profiles]
+
+    def _part(
+        self, part: Callable[[Demand, NodeToBe, Pool], Part], key: object, wanted: Demand, node: NodeToBe, pool: Pool
+    ) -> Part:
+        known = self._parts.setdefault(part, {})
+        found = known.get(key)
+        if found is None:
+            found = known[key] = part(wanted, node, pool)
+        return found
+
+    def _profile(self, node: NodeToBe, pool: Pool) -> tuple[int, int, dict[str, int]]:
+        found = self._profiles.get(id(node))
+        if found is None:
+            taints = self._id(("taints", node.taints, node.believed_taints, pool.kind))
+            sizes = (node.least, node.most, node.believed)
+            resources = self._id(
+                (
+                    "resources",
+                    *(frozenset(each.items()) for each in sizes),
+                    node.unsaid,
+                    node.alone,
+                    node.instance_type,
+                    pool.kind,
+                )
+            )
+            keys = {**node.labels, **node.believed_labels}
+            labels = {key: self._id((node.labels.get(key), node.believed_labels.get(key))) for key in keys}
+            found = self._profiles[id(node)] = (taints, resources, labels)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    """A pool, its nodes-to-be, whether some run, what of it is open, and what is against it for every pod."""
+
+    pool: Pool
+    nodes: tuple[NodeToBe, ...]
+    running: bool
+    openings: Openings
+    autoscaled: list[Reason]
+    claims: list[Reason]
+
+
+def _candidate(pool: Pool, nodes: tuple[NodeToBe, ...], cluster: Cluster) -> _Candidate:
+    return _Candidate(
+        pool,
+        nodes,
+        _is_running(pool, cluster),
+        openings(pool),
+        _autoscaled(pool, cluster),
+        _claims(pool, cluster),
+    )
+
+
+def _is_running(pool: Pool, cluster: Cluster) -> bool:
+    """Whether the pool always has a node: one it starts with stays where nothing takes it away."""
+    return bool(pool.min_nodes) or (bool(desired_nodes(pool)) and cluster.autoscaler(pool.autoscaler) is None)
+
+
+class Scheduler:
+    """Judges workloads against the pools of one cluster; pools and pods that are alike are judged once."""
+
+    def __init__(self, cluster: Cluster, nodes: Iterable[tuple[NodeToBe, ...]]) -> None:
+        """Take the cluster, and the nodes-to-be of each of its pools."""
+        self.cluster = cluster
+        self._pools = [_candidate(pool, made, cluster) for pool, made in zip(cluster.pools, nodes, strict=True)]
+        self._memory = _Memory()
+        self._signatures = [self._memory.signature(each) for each in self._pools]
+        self._seen: dict[str, tuple[Demand, tuple[PoolVerdict, ...]]] = {}
+
+    def verdict(self, workload: Workload) -> Verdict:
+        """Say whether the pods of a workload run, and where."""
+        pods = admitted(workload, self.cluster)
+        key = _shape(pods)
+        if key not in self._seen:
+            wanted = demand(pods, self.cluster)
+            judged = self._judged(wanted)
+            self._seen[key] = wanted, tuple(sorted(judged, key=lambda each: each.distance))
+        wanted, pools = self._seen[key]
+        held = (*wanted.refusals, *_held(workload.pod, self.cluster))
+        return Verdict(workload, _overall(pools, held, self.cluster), pools, held, wanted)
+
+    def _judged(self, wanted: Demand) -> list[PoolVerdict]:
+        """Judge every pool; of those that differ in nothing the pod asks for, one."""
+        if wanted.ports or not wanted.anywhere:
+            return [_judge(wanted, each, self._memory) for each in self._pools]
+        judged: list[PoolVerdict] = []
+        known: dict[tuple[object, ...], PoolVerdict] = {}
+        for candidate, (signature, labels) in zip(self._pools, self._signatures, strict=True):
+            key = (signature, *[each.get(name) for each in labels for name in wanted.keys])
+            like = known.get(key)
+            if like is None:
+                like = known[key] = _judge(wanted, candidate, self._memory)
+            judged.append(like if like.pool is candidate.pool else replace(like, pool=candidate.pool))
+        return judged
+
+
+def _shape(workload: Workload) -> str:
+    """Return what makes pods alike."""
+    pod = workload.pod
+    containers = [(each.get("resources"), each.get("ports"), each.get("restartPolicy")) for each in workload.containers]
+    claimed = [each for each in mappings(pod.get("volumes")) if "persistentVolumeClaim" in each or "ephemeral" in each]
+    claimed += mappings(workload.owner.spec.get("volumeClaimTemplates"))
+    by_labels = pod.get("affinity") or pod.get("topologySpreadConstraints")
+    return repr(
+        (
+            len(mappings(pod.get("initContainers"))),
+            containers,
+            workload.replicas,
+            workload.together,
+            *(pod.get(key) for key in _SHAPING),
+            workload.labels if by_labels else None,
+            workload.namespace if pod.get("resourceClaims") or claimed else None,
+            claimed,
+        )
+    )
+
+
+_SHAPING = (
+    "nodeSelector",
+    "affinity",
+    "tolerations",
+    "resources",
+    "overhead",
+    "resourceClaims",
+    "topologySpreadConstraints",
+    "hostNetwork",
+)
+
+
+def _overall(pools: Sequence[PoolVerdict], held: Sequence[Reason], cluster: Cluster) -> Answer:
+    best = pools[0].answer if pools else Answer.NO
+    if best is Answer.NO and not (cluster.whole or pools):
+        best = Answer.UNKNOWN
+    return all_of((best, worst(held)))
+
+
+def _held(pod: Mapping[str, Any], cluster: Cluster) -> tuple[Reason, ...]:
+    """Return what holds a pod back wherever it would run."""
+    found = []
+    if not cluster.pools and not cluster.whole:
+        text = "no pool is in the input; name the assembly, the template or the NodePools too"
+        found.append(Reason(Answer.UNKNOWN, "pool", text))
+    if gates := mappings(pod.get("schedulingGates")):
+        names = ", ".join(str(each.get("name")) for each in gates)
+        found.append(Reason(Answer.UNKNOWN, "gate", f"waits until scheduling gate {names} is removed"))
+    scheduler = known_text(pod.get("schedulerName")) or _DEFAULT_SCHEDULER
+    if scheduler != _DEFAULT_SCHEDULER and not _runs(scheduler, cluster):
+        answer = Answer.NO if cluster.whole and not cluster.opaque else Answer.UNKNOWN
+        found.append(Reason(answer, "scheduler", f"waits for scheduler {scheduler}, which nothing here installs"))
+    return tuple(found)
+
+
+def _runs(scheduler: str, cluster: Cluster) -> bool:
+    return any(scheduler in (each.name, each.origin.path.rpartition("/")[2]) for each in cluster.charts) or any(
+        each.name == scheduler and each.kind == "Deployment" for each in cluster.objects
+    )
+
+
+def _judge(wanted: Demand, candidate: _Candidate, memory: _Memory) -> PoolVerdict:
+    """Say whether a pool gives a pod a node, and how many nodes all its replicas need."""
+    pool, nodes = candidate.pool, candidate.nodes
+    fit = memory.fit
+    judged = sorted([fit(wanted, node, pool) for node in nodes], key=_badness)
+    running = candidate.running
+    reasons = _merged(judged if pool.is_group else judged[:1], running)
+    taking = [each.node for each in judged if each.answer is Answer.YES]
+    if pool.is_group and len(taking) not in (0, len(judged)):
+        reasons = _some_types(judged, reasons)
+    if not running:
+        reasons += [
+            *candidate.autoscaled,
+            *(candidate.claims if items(wanted.workload.pod.get("resourceClaims")) else ()),
+        ]
+    reasons = left_open(wanted, pool, candidate.openings, reasons)
+    answer = worst(reasons)
+    if answer is Answer.NO:
+        # What is not known matters no more.
+        return PoolVerdict(pool, answer, tuple(each for each in reasons if each.answer is Answer.NO))
+    return _counted(wanted, pool, taking or [nodes[0]], reasons)
+
+
+def _badness(fit: Fit) -> tuple[int, int]:
+    every = fit.reasons + fit.unexpected
+    return sum([each.weight for each in every if each.answer is Answer.NO]), len(every)
+
+
+def _merged(judged: list[Fit], running: bool) -> list[Reason]:
+    """Return the reasons of the chosen types; what an autoscaler expects does not matter where nodes run already."""
+    if len(judged) == 1:
+        return [*judged[0].reasons, *(() if running else judged[0].unexpected)]
+    return list(dict.fromkeys(each for fit in judged for each in (*fit.reasons, *(() if running else fit.unexpected))))
+
+
+def _some_types(judged: list[Fit], reasons: list[Reason]) -> list[Reason]:
+    taking = ", ".join(str(fit.node.instance_type) for fit in judged if fit.answer is Answer.YES)
+    text = f"fits {taking}, but not every instance type that the group may launch; make the types alike"
+    general = [each for each in reasons if all(each in (*fit.reasons, *fit.unexpected) for fit in judged)]
+    return [*general, Reason(Answer.UNKNOWN, "resource", text)]
+
+
+def _autoscaled(pool: Pool, cluster: Cluster) -> list[Reason]:
+    if pool.max_nodes == 0:
+        return [Reason(Answer.NO, "limit", "the pool may have no node; raise its maximum", 2)]
+    who, runs = autoscaler_of(pool), cluster.runs(pool.autoscaler)
+    if runs is Answer.NO:
+        return [Reason(Answer.NO, "autoscaler", f"{who} does not run in the cluster; install it", 2)]
+    if runs is Answer.UNKNOWN:
+        return [Reason(Answer.UNKNOWN, "autoscaler", f"whether {who} runs in the cluster is not known")]
+    return []
+
+
+def _claims(pool: Pool, cluster: Cluster) -> list[Reason]:
+    """Say whether the pool's autoscaler makes nodes for pods that claim devices."""
+    if pool.kind == "auto-mode":
+        return [Reason(Answer.NO, "claim", "EKS Auto Mode makes no nodes for claimed devices; use a managed group", 4)]
+    if pool.kind == "karpenter":
+        karpenter = cluster.autoscaler("karpenter")
+        if karpenter is None or karpenter.version is None or minor(karpenter.version) >= _CLAIMS_FROM:
+            text = "whether Karpenter makes nodes for claimed devices depends on its feature gates"
+            return [Reason(Answer.UNKNOWN, "claim", text)]
+        text = f"Karpenter {karpenter.version} makes no nodes for claimed devices; use a managed node group"
+        return [Reason(Answer.NO, "claim", text, 4)]
+    text = "cluster autoscaler makes no first node for claimed devices; keep one node in the group"
+    return [Reason(Answer.NO, "claim", text, 2)]
+
+
+def _counted(wanted: Demand, pool: Pool, taking: list[NodeToBe], reasons: list[Reason]) -> PoolVerdict:
+    per_node = min([pods_per_node(wanted, node) for node in taking])
+    replicas = wanted.workload.replicas
+    nodes = None if replicas is None else nodes_needed(replicas, per_node)
+    room = [has_room(wanted, pool, node) for node in taking]
+    # EC2 chooses among the types of a group, Karpenter takes one that fits.
+    enough = all_of(room) if pool.is_group else any_of(room)
+    binding = binding_limit(pool, taking, nodes) if nodes and enough is not Answer.YES else None
+    types = tuple(node.instance_type for node in taking if node.instance_type)
+    if binding and not (wanted.workload.takes_turns and not binding.startswith("no node")):
+        some = "" if wanted.workload.together or binding.startswith("no node") else ", so some replicas stay Pending"
+        reasons = [*reasons, Reason(enough, "limit", f"{binding}{some}; raise it")]
+    return PoolVerdict(pool, worst(reasons), tuple(reasons), types, per_node, nodes, binding, tuple(taking))

@@ -1,0 +1,160 @@
+"""What a pod asks of where its like, and others, run: spread, affinity between pods, volumes of a zone.
+
+Source: kubernetes/kubernetes v1.36.1 pkg/scheduler/framework/plugins/{podtopologyspread,interpodaffinity,volumezone}/
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from gpu_constructs.preflight.cluster.pools import ZONE
+from gpu_constructs.preflight.model.answer import Answer
+from gpu_constructs.preflight.model.cluster import Cluster, Workload
+from gpu_constructs.preflight.model.label_values import Labels, LabelValues, Requirement, exactly, requirement
+from gpu_constructs.preflight.reading.objects import Object
+from gpu_constructs.preflight.reading.unknown import Unknown, dig, known_number, known_text, mapping, mappings
+
+_WHEN = "whenUnsatisfiable"
+HOSTNAME = "kubernetes.io/hostname"
+_LEGACY_ZONE = "failure-domain.beta.kubernetes.io/zone"
+_ZONES = (ZONE, _LEGACY_ZONE, "topology.ebs.csi.aws.com/zone")
+
+
+@dataclass(frozen=True, slots=True)
+class Topology:
+    """What a pod asks of where it runs, beside its node selector.
+
+    Attributes:
+        keys: Labels that its node must have, whatever their value.
+        zones: Zones that its volumes are in; ``None`` where they are in none.
+        domains: Least number of zones that its spread asks for.
+        one_per_node: Whether each of its replicas wants a node without another of them.
+        one_per_zone: Whether each of its replicas wants a zone without another of them.
+        company: Whether it must run beside pods that are none of its own.
+        unclear: Whether a spread is known at deployment only.
+    """
+
+    keys: tuple[str, ...] = ()
+    zones: tuple[str, ...] | None = None
+    domains: int = 0
+    one_per_node: bool = False
+    one_per_zone: bool = False
+    company: bool = False
+    unclear: bool = False
+
+    def problems(self, labels: Labels, replicas: int | None) -> list[tuple[Answer, str]]:
+        """Say what keeps the pods off nodes with such labels."""
+        found = [
+            (Answer.NO, f"spreads or keeps apart by {key}, a label that the node has not")
+            for key in self.keys
+            if key not in labels
+        ]
+        zone = labels.get(ZONE)
+        count = len(zone.values) if isinstance(zone, LabelValues) and not zone.all_but else None
+        if count is not None and self.domains > count:
+            found.append((Answer.NO, f"spreads over at least {self.domains} zones, the pool has {count}"))
+        if count is not None and self.one_per_zone and (replicas or 0) > count:
+            found.append((Answer.NO, f"wants a zone for each of {replicas} replicas, the pool has {count}"))
+        if self.zones is not None:
+            answer = Requirement(ZONE, "In", self.zones).met_by(labels)
+            if answer is not Answer.YES:
+                found.append((answer, f"has a volume in {', '.join(self.zones)}, where the pool may have no node"))
+        if self.company:
+            found.append((Answer.UNKNOWN, "must run beside other pods, and where these run is not known"))
+        if self.unclear:
+            found.append((Answer.UNKNOWN, "spreads by a constraint that is known at deployment only"))
+        return found
+
+
+def topology(workload: Workload, cluster: Cluster) -> Topology:
+    """Return what the pods of a workload ask of where they run."""
+    pod = workload.pod
+    every = [each for each in mappings(pod.get("topologySpreadConstraints")) if each.get(_WHEN) != "ScheduleAnyway"]
+    unclear = [each for each in every if isinstance(each.get(_WHEN), Unknown) or _is_key_unknown(each)]
+    spreads = [each for each in every if each not in unclear]
+    apart, beside = _terms(pod, "podAntiAffinity"), _terms(pod, "podAffinity")
+    own = [known_text(each.get("topologyKey")) for each in apart if _selects(each.get("labelSelector"), workload)]
+    keys = [known_text(each.get("topologyKey")) for each in (*spreads, *beside)]
+    return Topology(
+        keys=tuple(dict.fromkeys(key for key in keys if key is not None)),
+        zones=_volume_zones(workload, cluster),
+        domains=max((known_number(each.get("minDomains")) or 0 for each in spreads if _by_zone(each)), default=0),
+        one_per_node=HOSTNAME in own,
+        one_per_zone=any(key in _ZONES for key in own),
+        company=any(not _selects(each.get("labelSelector"), workload) for each in beside),
+        unclear=bool(unclear) or any(map(_is_key_unknown, (*apart, *beside))),
+    )
+
+
+def _is_key_unknown(term: Mapping[str, Any]) -> bool:
+    return isinstance(term.get("topologyKey"), Unknown)
+
+
+def _by_zone(constraint: Mapping[str, Any]) -> bool:
+    return constraint.get("topologyKey") in _ZONES
+
+
+def _terms(pod: Mapping[str, Any], kind: str) -> list[dict[str, Any]]:
+    return mappings(dig(dict(pod), "affinity", kind, "requiredDuringSchedulingIgnoredDuringExecution"))
+
+
+def _selects(selector: Any, workload: Workload) -> bool:
+    """Whether a label selector takes a workload's own pods; one that cannot be read does not."""
+    if not isinstance(selector, dict):
+        return False
+    labels = {
+        key: value if isinstance(value, Unknown) else exactly(str(value)) for key, value in workload.labels.items()
+    }
+    wanted = [Requirement(key, "In", (str(value),)) for key, value in mapping(selector.get("matchLabels")).items()]
+    wanted += [requirement(each) for each in mappings(selector.get("matchExpressions"))]
+    return all(each.met_by(labels) is Answer.YES for each in wanted)
+
+
+def _volume_zones(workload: Workload, cluster: Cluster) -> tuple[str, ...] | None:
+    """Return the zones of the volumes that a pod's claims are bound to, or that their class allows."""
+    found: list[tuple[str, ...]] = []
+    for claim in _claims(workload, cluster):
+        volume = _named(cluster, "PersistentVolume", dig(claim, "volumeName"))
+        storage = _named(cluster, "StorageClass", dig(claim, "storageClassName"))
+        found += _zones_of_volume(volume) if volume else _zones_of_class(storage) if storage else []
+    if not found:
+        return None
+    common = set(found[0]).intersection(*found[1:])
+    return tuple(sorted(common)) or found[0]
+
+
+def _claims(workload: Workload, cluster: Cluster) -> list[Mapping[str, Any]]:
+    names = {str(dig(each, "persistentVolumeClaim", "claimName")) for each in mappings(workload.pod.get("volumes"))}
+    claims = [
+        each.spec
+        for each in cluster.of_kind("PersistentVolumeClaim")
+        if each.name in names and each.namespace == workload.namespace
+    ]
+    templates = [mapping(each.get("spec")) for each in mappings(workload.owner.spec.get("volumeClaimTemplates"))]
+    inline = [
+        mapping(dig(each, "ephemeral", "volumeClaimTemplate", "spec")) for each in mappings(workload.pod.get("volumes"))
+    ]
+    return [*claims, *templates, *(each for each in inline if each)]
+
+
+def _named(cluster: Cluster, kind: str, name: Any) -> Object | None:
+    return next((each for each in cluster.of_kind(kind) if each.name == name), None) if name else None
+
+
+def _zones_of_volume(volume: Object) -> list[tuple[str, ...]]:
+    terms = mappings(dig(dict(volume.spec), "nodeAffinity", "required", "nodeSelectorTerms"))
+    return _zones_in(each for term in terms for each in mappings(term.get("matchExpressions")))
+
+
+def _zones_of_class(storage: Object) -> list[tuple[str, ...]]:
+    topologies = mappings(storage.content.get("allowedTopologies"))
+    return _zones_in(
+        {**each, "operator": "In"} for term in topologies for each in mappings(term.get("matchLabelExpressions"))
+    )
+
+
+def _zones_in(expressions: Iterable[Mapping[str, Any]]) -> list[tuple[str, ...]]:
+    wanted = [requirement(each) for each in expressions]
+    return [each.values for each in wanted if each.key in _ZONES and each.operator == "In" and each.values]

@@ -1,0 +1,141 @@
+"""What of a pool is known at deployment only, and which answers it leaves open: a value that is not known is no value.
+
+A maximum that is not known is not the same as none, and a label that may be there is not the same as one that is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from gpu_constructs.preflight.cluster.pools import RESOURCE_TAG, group_tags
+from gpu_constructs.preflight.model.answer import Answer
+from gpu_constructs.preflight.model.cluster import Pool
+from gpu_constructs.preflight.model.reason import Reason
+from gpu_constructs.preflight.node.node_size import device_mappings
+from gpu_constructs.preflight.reading.unknown import Unknown, is_expression, mapping, mappings
+from gpu_constructs.preflight.scheduling.demand import Demand
+
+_EVERY = ("taint", "label", "resource", "port", "autoscaler", "limit", "claim", "topology", "volume")
+_OF_NODES = ("label", "resource", "autoscaler", "topology", "volume")
+_DISK = "ephemeral-storage"
+_GPUS = "nvidia.com/"
+
+
+@dataclass(frozen=True, slots=True)
+class Openings:
+    """What of a pool is known at deployment only; computed once, asked for every pod.
+
+    Attributes:
+        limits: A limit of the NodePool.
+        requirements: A requirement of the NodePool.
+        labels: Which labels its nodes have.
+        taints: Which taints its nodes have.
+        types: The instance type.
+        image: The image of its nodes.
+        tags: Resources that its tags promise an amount of that is not known.
+        disk: The size of a volume.
+        least: How many nodes run always.
+        most: How many nodes there may be.
+    """
+
+    limits: bool = False
+    requirements: bool = False
+    labels: bool = False
+    taints: bool = False
+    types: bool = False
+    image: bool = False
+    tags: tuple[str, ...] = ()
+    disk: bool = False
+    least: bool = False
+    most: bool = False
+
+
+_NONE = Openings()
+
+
+def openings(pool: Pool) -> Openings:
+    """Return what of a pool is known at deployment only."""
+    return Openings(
+        limits=_has_unknown(pool.properties.get("limits")),
+        requirements=any(each.values is None for each in pool.requirements),
+        labels=isinstance(pool.properties.get("Labels"), Unknown),
+        taints=isinstance(pool.properties.get("Taints"), Unknown),
+        types=pool.is_group and _has_unknown(pool.properties.get("InstanceTypes")),
+        image=_is_image_open(pool),
+        tags=tuple(_open_tags(pool)),
+        disk=None in device_mappings(pool).values(),
+        least=pool.min_nodes is None and pool.is_group,
+        most=pool.is_group and pool.max_nodes is None,
+    )
+
+
+def left_open(wanted: Demand, pool: Pool, open_: Openings, reasons: list[Reason]) -> list[Reason]:
+    """Return the reasons, with those that a value not known may mend as unknown, and one for what it may break."""
+    if open_ == _NONE and not wanted.ports_open and wanted.workload.replicas is not None:
+        return reasons
+    found = reasons
+    for kinds, text in (*_open_of_limits(wanted, pool, open_), *_open_of_nodes(wanted, pool, open_)):
+        found = [_softened(each) if each.kind in kinds else each for each in found]
+        found.append(Reason(Answer.UNKNOWN, kinds[0], f"{text} is known at deployment only"))
+    if open_.least:
+        found = [_softened(each) if each.kind in ("autoscaler", "claim") else each for each in found]
+    if open_.disk:
+        found = [_softened(each) if each.kind == "autoscaler" and _DISK in each.text else each for each in found]
+    return found
+
+
+def _softened(reason: Reason) -> Reason:
+    return replace(reason, answer=Answer.UNKNOWN)
+
+
+def _open_of_limits(wanted: Demand, pool: Pool, open_: Openings) -> Iterable[tuple[tuple[str, ...], str]]:
+    """Yield what is not known of how many fit: the kinds of reasons that it may mend, and what it is."""
+    one_runs = bool(pool.min_nodes) and wanted.workload.replicas in (0, 1)
+    if open_.most and not one_runs:
+        yield ("limit",), "the pool's maximum"
+    if wanted.workload.replicas is None and (pool.max_nodes is not None or pool.limits):
+        yield ("limit",), "how many replicas there are"
+    if open_.limits:
+        yield ("limit",), "a limit of the NodePool"
+
+
+def _open_of_nodes(wanted: Demand, pool: Pool, open_: Openings) -> Iterable[tuple[tuple[str, ...], str]]:
+    """Yield what is not known of the nodes, likewise."""
+    if wanted.ports_open:
+        yield ("port",), "a host port"
+    if open_.requirements:
+        yield _EVERY, "a requirement of the NodePool"
+    if open_.labels:
+        yield _OF_NODES, "which labels its nodes have"
+    if open_.taints:
+        yield ("taint",), "which taints its nodes have"
+    if open_.types:
+        yield _OF_NODES, "the instance type"
+    if open_.image and _asks_more_than_a_cpu(wanted):
+        yield _OF_NODES, "the image of its nodes"
+    if not pool.min_nodes and any(wanted.requests.get(each) for each in open_.tags):
+        yield ("autoscaler",), "what its tags promise"
+
+
+def _asks_more_than_a_cpu(wanted: Demand) -> bool:
+    return bool(wanted.gpus or wanted.requests.get(_DISK) or any(key.startswith(_GPUS) for key in wanted.keys))
+
+
+def _is_image_open(pool: Pool) -> bool:
+    aliases = [each.get("alias") for each in mappings(pool.launch.get("amiSelectorTerms"))]
+    return any(isinstance(each, Unknown) for each in (pool.properties.get("AmiType"), *aliases))
+
+
+def _open_tags(pool: Pool) -> list[str]:
+    tags = mapping(pool.properties.get("Tags")) or group_tags(pool.properties)
+    return [key.removeprefix(RESOURCE_TAG) for key, value in tags.items() if _is_open_tag(key, value)]
+
+
+def _is_open_tag(key: str, value: object) -> bool:
+    return key.startswith(RESOURCE_TAG) and (isinstance(value, Unknown) or is_expression(str(value)))
+
+
+def _has_unknown(value: object) -> bool:
+    values = value.values() if isinstance(value, dict) else value if isinstance(value, list) else (value,)
+    return any(isinstance(each, Unknown) for each in values)
