@@ -88,7 +88,7 @@ class _Places:
                 if rest != key and rest and not rest.startswith(_NOT_OWNERS):
                     return self.name(Unknown(rest) if rest.startswith("${") else rest)
         pool = self_managed_group(group, self._resources)
-        told = dig(dict(pool.user_data.node_config), "cluster", "name") or dig(
+        told = dig(pool.user_data.node_config, "cluster", "name") or dig(
             dict(pool.user_data.settings), "kubernetes", "cluster-name"
         )
         if told is None:

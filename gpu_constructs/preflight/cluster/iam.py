@@ -136,7 +136,7 @@ def identity(autoscaler: Autoscaler, cluster: Cluster) -> Any:
 def _of_chart(autoscaler: Autoscaler, cluster: Cluster) -> Any:
     for chart in cluster.charts:
         if chart.origin == autoscaler.origin:
-            accounts = (dig(dict(chart.values), *path) for path in (("serviceAccount",), ("rbac", "serviceAccount")))
+            accounts = (dig(chart.values, *path) for path in (("serviceAccount",), ("rbac", "serviceAccount")))
             found = (mapping(mapping(each).get("annotations")).get(_ANNOTATION) for each in accounts)
             return next((each for each in found if each is not None), None)
     return None
@@ -158,7 +158,7 @@ def _belongs(reference: Any, key: str | None, name: str) -> bool:
 def trusted_accounts(role: Resource) -> tuple[str, ...]:
     """Return the service accounts that a role's trust policy names, as ``namespace:name``."""
     prefix, found = "system:serviceaccount:", []
-    for statement in mappings(dig(dict(role.properties), "AssumeRolePolicyDocument", "Statement")):
+    for statement in mappings(dig(role.properties, "AssumeRolePolicyDocument", "Statement")):
         for pairs in mapping(statement.get("Condition")).values():
             for key, value in mapping(pairs).items():
                 values = value if isinstance(value, list) else [value]

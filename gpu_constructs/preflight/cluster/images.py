@@ -97,5 +97,5 @@ def architecture_of(pool: Pool) -> Architecture | None:
 
 def alias_of(pool: Pool) -> str | None:
     """Return the alias of an EC2NodeClass, e.g. ``al2023@latest``."""
-    aliases = (known_text(each.get("alias")) for each in mappings(dig(dict(pool.launch), "amiSelectorTerms")))
+    aliases = (known_text(each.get("alias")) for each in mappings(dig(pool.launch, "amiSelectorTerms")))
     return next((each for each in aliases if each), None)

@@ -6,10 +6,12 @@ Source: kubernetes-sigs/kueue v0.19.2 apis/kueue/v1beta2/
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
 from gpu_constructs.preflight.model.cluster import Cluster, Workload
+from gpu_constructs.preflight.model.label_values import equal
+from gpu_constructs.preflight.model.pod import Pod
+from gpu_constructs.preflight.model.taints import tolerations
 from gpu_constructs.preflight.reading.objects import Object, Origin
 from gpu_constructs.preflight.reading.quantity import quantity
 from gpu_constructs.preflight.reading.unknown import Unknown, dig, items, known_text, mapping, mappings
@@ -111,7 +113,7 @@ def queued_jobs(cluster: Cluster) -> list[QueuedJob]:
 
 
 def _queue_of(owner: Object) -> str | None:
-    made = dig(dict(owner.spec), "jobTemplate", "metadata", "labels", QUEUE) if owner.kind == "CronJob" else None
+    made = dig(owner.spec, "jobTemplate", "metadata", "labels", QUEUE) if owner.kind == "CronJob" else None
     return known_text(made) or (known_text(owner.labels.get(QUEUE)) if owner.kind != "CronJob" else None)
 
 
@@ -159,20 +161,22 @@ def gpu_flavors(cluster: Cluster) -> list[Object]:
     return [each for each in kueue_objects(cluster, "ResourceFlavor") if each.name in used]
 
 
-def as_admitted(pod: Mapping[str, Any], flavor: Object) -> dict[str, Any]:
+def as_admitted(pod: Pod, flavor: Object) -> Pod:
     """Return a pod as Kueue starts it: with the labels of the flavor as node selector, and its tolerations."""
-    return {
-        **pod,
-        "nodeSelector": {**mapping(pod.get("nodeSelector")), **mapping(flavor.spec.get("nodeLabels"))},
-        "tolerations": [*mappings(pod.get("tolerations")), *mappings(flavor.spec.get("tolerations"))],
-    }
+    labels = mapping(flavor.spec.get("nodeLabels"))
+    kept = tuple(each for each in pod.selection.selector if each.key not in labels)
+    return replace(
+        pod,
+        selection=replace(pod.selection, selector=(*kept, *equal(labels))),
+        tolerations=(*pod.tolerations, *tolerations(flavor.spec.get("tolerations"))),
+    )
 
 
 def reads_other_resources(cluster: Cluster) -> bool:
     """Whether Kueue is configured to count other resources than those that pods ask for."""
     chart = cluster.chart("kueue")
     maps = [mapping(each.content.get("data")) for each in cluster.of_kind("ConfigMap") if "kueue" in each.name]
-    texts = [dig(dict(chart.values), "managerConfig", "controllerManagerConfigYaml")] if chart else []
+    texts = [dig(chart.values, "managerConfig", "controllerManagerConfigYaml")] if chart else []
     texts += [value for each in maps for value in each.values()]
     if any(isinstance(each, Unknown) for each in texts):
         return True

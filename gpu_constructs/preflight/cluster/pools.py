@@ -77,7 +77,7 @@ def managed_group(group: Resource, resources: Mapping[str, Resource]) -> Pool:
 
 def desired_nodes(pool: Pool) -> int | None:
     """Return how many nodes a group is told to start with, ``None`` where that is not said or not known."""
-    named = dig(dict(pool.properties), "ScalingConfig", "DesiredSize")
+    named = dig(pool.properties, "ScalingConfig", "DesiredSize")
     return known_number(named if pool.kind == "managed" else pool.properties.get("DesiredCapacity"))
 
 
@@ -215,7 +215,7 @@ def _known_labels(labels: Mapping[str, Any]) -> dict[str, LabelValues | Unknown]
 
 def _told_labels(user_data: UserData) -> dict[str, LabelValues | Unknown]:
     """Return the labels that kubelet is told to register with."""
-    labels: dict[str, Any] = dict(mapping(dig(dict(user_data.settings), "kubernetes", "node-labels")))
+    labels: dict[str, Any] = dict(mapping(dig(user_data.settings, "kubernetes", "node-labels")))
     for flag in user_data.kubelet_flags:
         name, equals, pairs = flag.partition("=")
         if equals and name == "--node-labels":
@@ -224,7 +224,7 @@ def _told_labels(user_data: UserData) -> dict[str, LabelValues | Unknown]:
 
 
 def _told_taints(user_data: UserData) -> tuple[Any, ...]:
-    settings = dig(dict(user_data.settings), "kubernetes", "node-taints")
+    settings = dig(user_data.settings, "kubernetes", "node-taints")
     return (*taints.kubelet_taints(user_data.kubelet_flags), *taints.setting_taints(settings))
 
 
@@ -277,10 +277,10 @@ def _pool_labels(
 
 
 def _group_capacity(launch: Mapping[str, Any], mixed: Mapping[str, Any]) -> str:
-    market = dig(dict(launch), "InstanceMarketOptions", "MarketType")
+    market = dig(launch, "InstanceMarketOptions", "MarketType")
     if market == "capacity-block":
         return "capacity-block"
-    share = known_number(dig(dict(mixed), "InstancesDistribution", "OnDemandPercentageAboveBaseCapacity"))
+    share = known_number(dig(mixed, "InstancesDistribution", "OnDemandPercentageAboveBaseCapacity"))
     spot = market == "spot" or (share is not None and share < 100)
     return "spot" if spot else "on-demand"
 

@@ -9,9 +9,14 @@ from typing import Any
 
 from gpu_constructs.facts.software import DaemonSetSpec, daemon_sets_of_addon, daemon_sets_of_chart
 from gpu_constructs.preflight.model.cluster import EFA, GPU, Addon, Autoscaler, AutoscalerKind, DaemonSet
+from gpu_constructs.preflight.model.container import Container
+from gpu_constructs.preflight.model.label_values import equal
+from gpu_constructs.preflight.model.node_selection import Selection, term
+from gpu_constructs.preflight.model.pod import Pod, pod_of
+from gpu_constructs.preflight.model.taints import tolerations
 from gpu_constructs.preflight.reading.documents import UnusableInput, parse
 from gpu_constructs.preflight.reading.objects import Chart, Object
-from gpu_constructs.preflight.reading.unknown import Unknown, dig, items, known_text, mapping, mappings
+from gpu_constructs.preflight.reading.unknown import Unknown, dig, known_text, mapping
 
 # Parts of the name of an image, and what its DaemonSet registers.
 _ADVERTISED = (
@@ -64,29 +69,29 @@ def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _of_object(daemon: Object, configs: Mapping[tuple[str, str], Object]) -> DaemonSet:
-    pod = mapping(dig(dict(daemon.spec), "template", "spec"))
+    pod = pod_of(daemon)
     advertises = _advertised(pod)
     config = _plugin_config(pod, daemon.namespace, configs) if GPU in advertises else None
     return DaemonSet(daemon.name, pod, daemon.origin, advertises, config=config)
 
 
-def _advertised(pod: Mapping[str, Any]) -> tuple[str, ...]:
+def _advertised(pod: Pod) -> tuple[str, ...]:
     found = set()
-    for container in mappings(pod.get("containers")):
-        image = str(container.get("image")).partition("@")[0].rpartition("/")[2]
-        names = [container.get("name"), *items(container.get("command")), *items(container.get("args"))]
+    for container in pod.containers or ():
+        image = str(container.image).partition("@")[0].rpartition("/")[2]
+        names = [container.name, *container.words]
         if any(str(name).rpartition("/")[2] in _NOT_A_PLUGIN for name in names):
             continue
         found |= {resource for part, resource in _ADVERTISED if image.startswith(part)}
     return tuple(sorted(found))
 
 
-def _plugin_config(pod: Mapping[str, Any], namespace: str, configs: Mapping[tuple[str, str], Object]) -> Any:
+def _plugin_config(pod: Pod, namespace: str, configs: Mapping[tuple[str, str], Object]) -> Any:
     """Return the configuration a device plugin is started with: from its file, its variables and its flags."""
     config: dict[str, Any] = {}
-    for container in mappings(pod.get("containers")):
-        variables = {str(each.get("name")): each.get("value") for each in mappings(container.get("env"))}
-        words = [str(each) for each in (*items(container.get("command")), *items(container.get("args")))]
+    for container in pod.containers or ():
+        variables = container.env
+        words = [str(each) for each in container.words]
         file = variables.get("CONFIG_FILE") or _flag(words, "--config-file")
         if file:
             config |= mapping(_configured(str(file), pod, container, namespace, configs)) or {"flags": Unknown("${}")}
@@ -108,19 +113,18 @@ def _flag(words: list[str], name: str) -> str | None:
 
 def _configured(
     file: str,
-    pod: Mapping[str, Any],
-    container: Mapping[str, Any],
+    pod: Pod,
+    container: Container,
     namespace: str,
     configs: Mapping[tuple[str, str], Object],
 ) -> Any:
     """Return the parsed file that a ConfigMap of the input mounts, or ``None``."""
-    volumes = {str(each.get("name")): each for each in mappings(pod.get("volumes"))}
-    for mount in mappings(container.get("volumeMounts")):
-        folder = str(mount.get("mountPath")).rstrip("/")
-        name = dig(volumes.get(str(mount.get("name"))), "configMap", "name")
-        source = configs.get((namespace, str(name)))
+    maps = {each.name: each.config_map for each in pod.volumes}
+    for path, volume in container.mounts.items():
+        folder = path.rstrip("/")
+        source = configs.get((namespace, str(maps.get(volume))))
         if source is not None and file.startswith(f"{folder}/"):
-            return _parsed(dig(dict(source.content), "data", file.removeprefix(f"{folder}/")))
+            return _parsed(dig(source.content, "data", file.removeprefix(f"{folder}/")))
     return None
 
 
@@ -134,28 +138,25 @@ def _parsed(text: Any) -> Any:
 
 
 def _of_spec(spec: DaemonSetSpec, source: Chart | Addon) -> DaemonSet:
-    affinity = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": list(spec.node_affinity)}}
-    pod = {
-        "tolerations": [dict(each) for each in spec.tolerations],
-        "nodeSelector": dict(spec.node_selector),
-        "containers": [{"name": spec.name, "resources": {"requests": dict(spec.requests)}}],
-        **({"affinity": {"nodeAffinity": affinity}} if spec.node_affinity else {}),
-    }
+    terms = tuple(map(term, spec.node_affinity)) if spec.node_affinity else None
+    pod = Pod(
+        containers=(Container(spec.name, asked=spec.requests),),
+        tolerations=tolerations([dict(each) for each in spec.tolerations]),
+        selection=Selection(tuple(equal(spec.node_selector)), terms),
+    )
     config = _chart_config(source) if GPU in spec.advertises and isinstance(source, Chart) else None
     return DaemonSet(spec.name, pod, source.origin, spec.advertises, exact=spec.exact, config=config)
 
 
 def _chart_config(chart: Chart) -> Any:
     """Return the plugin's configuration in the values of NVIDIA's chart or of the GPU Operator."""
-    maps = mapping(dig(dict(chart.values), "config", "map")) or mapping(
-        dig(dict(chart.values), "devicePlugin", "config", "data")
-    )
-    named = dig(dict(chart.values), "config", "name") or dig(dict(chart.values), "devicePlugin", "config", "name")
+    maps = mapping(dig(chart.values, "config", "map")) or mapping(dig(chart.values, "devicePlugin", "config", "data"))
+    named = dig(chart.values, "config", "name") or dig(chart.values, "devicePlugin", "config", "name")
     default = known_text(
-        dig(dict(chart.values), "config", "default") or dig(dict(chart.values), "devicePlugin", "config", "default")
+        dig(chart.values, "config", "default") or dig(chart.values, "devicePlugin", "config", "default")
     )
     if not maps:
-        strategy = dig(dict(chart.values), "migStrategy") or dig(dict(chart.values), "mig", "strategy")
+        strategy = dig(chart.values, "migStrategy") or dig(chart.values, "mig", "strategy")
         if named:
             return Unknown("${configuration of the device plugin}")
         return {"flags": {"migStrategy": strategy}} if strategy else None
@@ -170,14 +171,13 @@ def _controllers(objects: Iterable[Object]) -> list[Autoscaler]:
     for each in objects:
         if each.kind not in ("Deployment", "StatefulSet"):
             continue
-        pod = mapping(dig(dict(each.spec), "template", "spec"))
-        for container in mappings(pod.get("containers")):
-            image, version = _image(container.get("image"))
+        pod = pod_of(each)
+        for container in pod.containers or ():
+            image, version = _image(container.image)
             kind = _controller(image)
             if kind is not None:
-                account = known_text(pod.get("serviceAccountName")) or "default"
-                words = [*items(container.get("command")), *items(container.get("args"))]
-                flags = flags_of(words) | _variables(container)
+                account = known_text(pod.service_account) or "default"
+                flags = flags_of(container.words) | dict(container.env)
                 found.append(Autoscaler(kind, each.origin, flags, version, pod, (each.namespace, account)))
     return found
 
@@ -186,9 +186,9 @@ def _nameless(objects: Iterable[Object]) -> list[str]:
     """Return what may be a device plugin or an autoscaler: a DaemonSet, or something with rights of its own."""
     found = []
     for each in objects:
-        pod = mapping(dig(dict(each.spec), "template", "spec"))
-        images = [container.get("image") for container in mappings(pod.get("containers"))]
-        rights = each.kind == "Deployment" and (pod.get("serviceAccountName") or "default") != "default"
+        pod = pod_of(each)
+        images = [container.image for container in pod.containers or ()]
+        rights = each.kind == "Deployment" and (pod.service_account or "default") != "default"
         if (each.kind == "DaemonSet" or rights) and any(isinstance(image, Unknown) for image in images):
             found.append(f"{each.kind} {each.name}")
     return found
@@ -207,10 +207,6 @@ def _image(reference: Any) -> tuple[str, str | None]:
         path, tag = text, ""
     name = path.rpartition("/")[2]
     return ("karpenter/controller" if path.endswith("karpenter/controller") else name), tag.removeprefix("v") or None
-
-
-def _variables(container: Mapping[str, Any]) -> dict[str, Any]:
-    return {str(each.get("name")): each.get("value") for each in mappings(container.get("env")) if each.get("name")}
 
 
 def flags_of(words: Iterable[Any]) -> dict[str, Any]:
@@ -233,8 +229,8 @@ def _charted(charts: Iterable[Chart]) -> list[Autoscaler]:
         kind = {"cluster-autoscaler": "cluster-autoscaler", "karpenter": "karpenter"}.get(chart.name)
         if kind == "karpenter":
             settings = mapping(chart.values.get("settings"))
-            account = known_text(dig(dict(chart.values), "serviceAccount", "name")) or "karpenter"
-            pod = {"tolerations": chart.values.get("tolerations") or [], "serviceAccountName": account}
+            account = known_text(dig(chart.values, "serviceAccount", "name")) or "karpenter"
+            pod = Pod(tolerations=tolerations(chart.values.get("tolerations")), service_account=account)
             origin = (chart.namespace, account)
             found.append(Autoscaler("karpenter", chart.origin, settings, chart.version, pod, origin))
         elif kind == "cluster-autoscaler":
@@ -245,14 +241,14 @@ def _charted(charts: Iterable[Chart]) -> list[Autoscaler]:
 def _charted_autoscaler(chart: Chart) -> Autoscaler:
     arguments = mapping(chart.values.get("extraArgs"))
     flags: dict[str, Any] = {str(key): value for key, value in arguments.items()}
-    cluster = dig(dict(chart.values), "autoDiscovery", "clusterName")
+    cluster = dig(chart.values, "autoDiscovery", "clusterName")
     if cluster is not None:
         # What the chart's template renders for AWS.
         tags = f"k8s.io/cluster-autoscaler/enabled,k8s.io/cluster-autoscaler/{cluster}"
         flags["node-group-auto-discovery"] = f"asg:tag={tags}"
-    account = known_text(dig(dict(chart.values), "rbac", "serviceAccount", "name")) or ""
-    version = known_text(dig(dict(chart.values), "image", "tag"))
-    pod = {"tolerations": chart.values.get("tolerations") or []}
+    account = known_text(dig(chart.values, "rbac", "serviceAccount", "name")) or ""
+    version = known_text(dig(chart.values, "image", "tag"))
+    pod = Pod(tolerations=tolerations(chart.values.get("tolerations")))
     return Autoscaler(
         "cluster-autoscaler",
         chart.origin,

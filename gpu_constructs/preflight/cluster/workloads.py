@@ -10,8 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from gpu_constructs.preflight.model.cluster import Workload
+from gpu_constructs.preflight.model.pod import read_pod
 from gpu_constructs.preflight.reading.objects import Object
-from gpu_constructs.preflight.reading.unknown import dig, known_number, known_text, mapping, mappings
+from gpu_constructs.preflight.reading.unknown import dig, is_true, known_number, known_text, mapping, mappings
 
 # Kinds whose pods stand in `spec.template`.
 _PLAIN = ("Deployment", "ReplicaSet", "ReplicationController", "StatefulSet", "Rollout", "Revision")
@@ -27,7 +28,7 @@ def workloads(objects: Iterable[Object]) -> tuple[Workload, ...]:
 
 
 def _with_priority(workload: dict[str, Any], classes: Mapping[str, int | None]) -> Workload:
-    name = known_text(workload["pod"].get("priorityClassName"))
+    name = known_text(workload["pod"].priority_class)
     return Workload(**workload, priority={**_PRIORITIES, **classes}.get(name) if name else 0)
 
 
@@ -61,12 +62,17 @@ def _workload(
         "name": f"{place} {part}" if part else place,
         "namespace": owner.namespace,
         "origin": owner.origin,
-        "pod": mapping(dig(template, "spec")),
+        "pod": read_pod(mapping(dig(template, "spec"))),
         "labels": mapping(dig(template, "metadata", "labels")),
         "annotations": mapping(dig(template, "metadata", "annotations")),
         "replicas": replicas,
         "together": together,
         "owner": owner,
+        "suspended": is_true(owner.spec.get("suspend")),
+        "overlaps": owner.kind == "CronJob" and owner.spec.get("concurrencyPolicy") in (None, "Allow"),
+        "claim_templates": tuple(
+            mapping(each.get("spec")) for each in mappings(owner.spec.get("volumeClaimTemplates"))
+        ),
     }
 
 

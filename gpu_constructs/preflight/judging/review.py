@@ -12,7 +12,7 @@ from gpu_constructs.preflight.judging.pool_changes import PoolChange, pool_chang
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Cluster, Workload
 from gpu_constructs.preflight.reading.inputs import Input
-from gpu_constructs.preflight.reading.unknown import known_text, mappings
+from gpu_constructs.preflight.reading.unknown import known_text
 from gpu_constructs.preflight.rules.rule import Finding
 from gpu_constructs.preflight.scheduling.ceiling import Ceiling, ceiling
 from gpu_constructs.preflight.scheduling.scheduling import Verdict
@@ -158,8 +158,8 @@ def _images(cluster: Cluster) -> dict[str, str]:
     return {
         name: tag
         for name, pod in pods
-        for container in mappings(pod.get("containers"))
-        if (tag := str(container.get("image")).partition("@")[0].rpartition(":")[2]) != "None"
+        for container in pod.containers or ()
+        if (tag := str(container.image).partition("@")[0].rpartition(":")[2]) != "None"
     }
 
 

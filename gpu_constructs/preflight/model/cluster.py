@@ -8,11 +8,14 @@ from functools import cached_property
 from typing import Any, Literal
 
 from gpu_constructs.preflight.model.answer import Answer
+from gpu_constructs.preflight.model.container import Container
 from gpu_constructs.preflight.model.label_values import Labels, Requirement
+from gpu_constructs.preflight.model.pod import Pod
+from gpu_constructs.preflight.model.taints import Taint
 from gpu_constructs.preflight.reading.cloudformation import Resource
 from gpu_constructs.preflight.reading.objects import Chart, Object, Origin
 from gpu_constructs.preflight.reading.quantity import Resources
-from gpu_constructs.preflight.reading.unknown import Unknown, dig, items, mapping, mappings
+from gpu_constructs.preflight.reading.unknown import Unknown
 from gpu_constructs.preflight.reading.user_data import NONE, UserData
 
 GPU = "nvidia.com/gpu"
@@ -22,26 +25,6 @@ GPU_TAINT = "nvidia.com/gpu"
 PoolKind = Literal["managed", "self-managed", "karpenter", "auto-mode", "fargate"]
 OperatingSystem = Literal["al2023", "bottlerocket", "al2", "windows", "custom", "unknown"]
 AutoscalerKind = Literal["cluster-autoscaler", "karpenter", "auto-mode"]
-
-
-@dataclass(frozen=True, slots=True)
-class Taint:
-    """A taint of a node.
-
-    Attributes:
-        key: Its key.
-        value: Its value; empty where it has none, ``None`` where it is not known.
-        effect: ``NoSchedule``, ``PreferNoSchedule`` or ``NoExecute``; empty where it is not known.
-        written_without_value: The template gives no value at all.
-    """
-
-    key: str
-    value: str | None
-    effect: str
-    written_without_value: bool = False
-
-    def __str__(self) -> str:
-        return f"{self.key}{'=' + self.value if self.value else ''}:{self.effect}"
 
 
 @dataclass(frozen=True)
@@ -119,7 +102,7 @@ class DaemonSet:
 
     Attributes:
         name: Its name.
-        pod: Its pod's ``spec``.
+        pod: Its pod.
         origin: Where it, its chart or its add-on stands.
         advertises: Extended resources that it registers.
         exact: Whether its figures were read for the very version installed.
@@ -127,7 +110,7 @@ class DaemonSet:
     """
 
     name: str
-    pod: Mapping[str, Any]
+    pod: Pod
     origin: Origin
     advertises: tuple[str, ...] = ()
     exact: bool = True
@@ -165,7 +148,7 @@ class Autoscaler:
         origin: Where it stands.
         flags: Command line of cluster autoscaler, or values of Karpenter's ``settings``.
         version: Its version, ``None`` where it is not known.
-        pod: Its pod's ``spec``, empty for Auto Mode.
+        pod: Its pod, empty for Auto Mode.
         service_account: Namespace and name of its service account.
     """
 
@@ -173,7 +156,7 @@ class Autoscaler:
     origin: Origin
     flags: Mapping[str, Any] = field(default_factory=dict)
     version: str | None = None
-    pod: Mapping[str, Any] = field(default_factory=dict)
+    pod: Pod = field(default_factory=Pod)
     service_account: tuple[str, str] = ("kube-system", "")
 
 
@@ -185,24 +168,30 @@ class Workload:
         name: ``Kind namespace/name``, with the name of the part where a kind has several.
         namespace: Its namespace.
         origin: Where it stands.
-        pod: Its pod's ``spec``.
+        pod: Its pod.
         labels: Labels of its pods.
         annotations: Annotations of its pods.
         replicas: How many pods; ``None`` where it is not known.
         together: Whether all must run at once.
         owner: The object that makes them.
+        suspended: Whether they wait until somebody releases them.
+        overlaps: Whether more come on a schedule while some still wait or run.
+        claim_templates: ``spec`` of each claim that is made for each of them.
         priority: Priority of its class, where it is known.
     """
 
     name: str
     namespace: str
     origin: Origin
-    pod: Mapping[str, Any]
+    pod: Pod
     labels: Mapping[str, Any]
     annotations: Mapping[str, Any]
     replicas: int | None
     together: bool
     owner: Object
+    suspended: bool = False
+    overlaps: bool = False
+    claim_templates: tuple[Mapping[str, Any], ...] = ()
     priority: int | None = 0
 
     @property
@@ -215,21 +204,15 @@ class Workload:
         """Whether pods that find no place run once others are done."""
         return self.owner.kind in JOBS and not self.together
 
-    @cached_property
-    def containers(self) -> list[dict[str, Any]]:
-        """Containers and init containers."""
-        return [*mappings(self.pod.get("initContainers")), *mappings(self.pod.get("containers"))]
+    @property
+    def containers(self) -> tuple[Container, ...]:
+        """Init containers and containers."""
+        return self.pod.every_container
 
-    @cached_property
+    @property
     def asks_for_gpu(self) -> bool:
-        """Whether a container asks for a GPU, a share or a slice of one, or a claimed device."""
-        named = any(
-            name.startswith("nvidia.com/")
-            for each in self.containers
-            for part in ("limits", "requests")
-            for name in mapping(dig(each, "resources", part))
-        )
-        return named or bool(items(self.pod.get("resourceClaims")))
+        """Whether its pods ask for a GPU, a share or a slice of one, or a claimed device."""
+        return self.pod.asks_for_gpu
 
 
 # Kinds whose pods end.

@@ -38,8 +38,8 @@ class Selection:
         terms: Required node affinity; one of them must hold. ``None`` without affinity.
     """
 
-    selector: tuple[Requirement, ...]
-    terms: tuple[Term, ...] | None
+    selector: tuple[Requirement, ...] = ()
+    terms: tuple[Term, ...] | None = None
 
     def takes(self, labels: Labels) -> Answer:
         """Say whether a node with such labels may run the pod."""
@@ -77,15 +77,16 @@ def _holds(term: Term, labels: Labels) -> Answer:
 
 def selection(pod: Mapping[str, Any]) -> Selection:
     """Return what a pod asks of a node's labels."""
-    affinity = dig(dict(pod), "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
+    affinity = dig(pod, "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
     selector = tuple(equal(mapping(pod.get("nodeSelector"))))
     if isinstance(affinity, Unknown):
         return Selection(selector, (Term((Requirement("nodeAffinity", "In", None),)),))
     if not isinstance(affinity, dict):
         return Selection(selector, None)
-    return Selection(selector, tuple(_term(each) for each in mappings(affinity.get("nodeSelectorTerms"))))
+    return Selection(selector, tuple(term(each) for each in mappings(affinity.get("nodeSelectorTerms"))))
 
 
-def _term(raw: Mapping[str, Any]) -> Term:
+def term(raw: Mapping[str, Any]) -> Term:
+    """Return one of the ``nodeSelectorTerms``."""
     labels = tuple(requirement(each) for each in mappings(raw.get("matchExpressions")))
     return Term(labels, tuple(requirement(each) for each in mappings(raw.get("matchFields"))))

@@ -8,56 +8,69 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from gpu_constructs.preflight.reading.quantity import add, quantity, resources
-from gpu_constructs.preflight.reading.unknown import Unknown, dig, known_number, known_text, mapping, mappings
+from gpu_constructs.preflight.model.container import Container
+from gpu_constructs.preflight.reading.quantity import Resources, add, quantity
+from gpu_constructs.preflight.reading.unknown import Unknown, known_number, known_text, mapping
+
+# Address, protocol and number.
+HostPort = tuple[str, str, int]
+_EVERY_ADDRESS = "0.0.0.0"
 
 
-def container_requests(container: Mapping[str, Any]) -> dict[str, int]:
-    """Return what a container asks for; a limit is a request where none is written."""
-    limits = resources(dig(dict(container), "resources", "limits"))
-    return limits | resources(dig(dict(container), "resources", "requests"))
+def requests(
+    containers: Iterable[Container], init_containers: Iterable[Container], whole: Resources, overhead: Resources
+) -> Resources:
+    """Return what a pod asks of a node, one place for a pod included.
 
-
-def pod_requests(pod: Mapping[str, Any]) -> dict[str, int]:
-    """Return what a pod asks of a node, one place for a pod included."""
-    total = add(*(container_requests(each) for each in mappings(pod.get("containers"))))
-    before: dict[str, int] = {}
-    beside: dict[str, int] = {}
-    for each in mappings(pod.get("initContainers")):
-        asked = container_requests(each)
-        if each.get("restartPolicy") == "Always":
+    Args:
+        containers: Its containers.
+        init_containers: Its init containers, in order.
+        whole: Requests of the pod itself, which go before the sum of its containers.
+        overhead: What its runtime takes.
+    """
+    total = add(*(each.requests for each in containers))
+    before: Resources = {}
+    beside: Resources = {}
+    for each in init_containers:
+        if each.sidecar:
             # A sidecar stays, beside the containers and beside every later init container.
-            beside = add(beside, asked)
-            total = add(total, asked)
+            beside = add(beside, each.requests)
+            total = add(total, each.requests)
             before = _larger(before, beside)
         else:
-            before = _larger(before, add(beside, asked))
-    total = _larger(total, before)
-    # A request of the whole pod goes before the sum of its containers.
-    whole = resources(dig(dict(pod), "resources", "limits")) | resources(dig(dict(pod), "resources", "requests"))
-    return add({**total, **whole}, resources(pod.get("overhead")), {"pods": 1})
+            before = _larger(before, add(beside, each.requests))
+    return add({**_larger(total, before), **whole}, overhead, {"pods": 1})
 
 
-def invalid_requests(pod: Mapping[str, Any]) -> list[str]:
-    """Return why the API server would refuse what the containers of a pod ask for.
+def _larger(left: Resources, right: Resources) -> Resources:
+    return {name: max(left.get(name, 0), right.get(name, 0)) for name in {**left, **right}}
+
+
+def invalid(containers: Iterable[Container]) -> list[str]:
+    """Return why the API server would refuse what containers ask for.
 
     Source: kubernetes/kubernetes v1.36.1 pkg/apis/core/validation/validation.go
     """
     found = []
-    if not isinstance(pod.get("containers"), (list, Unknown)):
-        found.append("spec.containers is no list")
-    for container in (*mappings(pod.get("containers")), *mappings(pod.get("initContainers"))):
-        asked = {part: mapping(dig(container, "resources", part)) for part in ("limits", "requests")}
-        for part, amounts in asked.items():
-            found += [f"{part} {name}: {why}" for name, value in amounts.items() if (why := _invalid(name, value))]
-        for name in asked["requests"].keys() & asked["limits"].keys():
-            pair = [quantity(name, asked[part][name]) for part in ("requests", "limits")]
-            if _is_extended(name) and None not in pair and pair[0] != pair[1]:
-                found.append(f"{name} is requested {pair[0]} times and limited to {pair[1]}; they must be equal")
+    for container in containers:
+        asked = {"limits": mapping(container.limits), "requests": mapping(container.asked)}
+        for part, written in asked.items():
+            found += [f"{part} {name}: {why}" for name, value in written.items() if (why := _invalid(name, value))]
+        found += _unequal(asked["requests"], asked["limits"])
     return found
 
 
-def _is_extended(name: str) -> bool:
+def _unequal(asked: Mapping[str, Any], limits: Mapping[str, Any]) -> list[str]:
+    pairs = {name: (quantity(name, asked[name]), quantity(name, limits[name])) for name in asked.keys() & limits.keys()}
+    return [
+        f"{name} is requested {pair[0]} times and limited to {pair[1]}; they must be equal"
+        for name, pair in pairs.items()
+        if is_extended(name) and None not in pair and pair[0] != pair[1]
+    ]
+
+
+def is_extended(name: str) -> bool:
+    """Whether a resource is one that Kubernetes itself does not know."""
     return "/" in name and not name.startswith("kubernetes.io/")
 
 
@@ -70,56 +83,25 @@ def _invalid(name: str, value: Any) -> str | None:
     if amount < 0:
         return f"{value!r} is below 0"
     whole = quantity("cpu", value)
-    return f"{value!r} is no whole number" if _is_extended(name) and whole is not None and whole % 1000 else None
+    return f"{value!r} is no whole number" if is_extended(name) and whole is not None and whole % 1000 else None
 
 
-def has_unknown_requests(pod: Mapping[str, Any]) -> bool:
-    """Whether a request of a pod is known at deployment only."""
-    parts = (
-        dig(each, "resources", part)
-        for each in (*mappings(pod.get("containers")), *mappings(pod.get("initContainers")), pod)
-        for part in ("limits", "requests")
-    )
-    if _has_unknown(mapping(pod.get("overhead")).values()):
-        return True
-    return any(isinstance(part, Unknown) or _has_unknown(mapping(part).values()) for part in parts)
-
-
-def _has_unknown(values: Iterable[Any]) -> bool:
-    return any(isinstance(each, Unknown) for each in values)
-
-
-def _larger(left: Mapping[str, int], right: Mapping[str, int]) -> dict[str, int]:
-    return {name: max(left.get(name, 0), right.get(name, 0)) for name in {**left, **right}}
-
-
-def host_ports(pod: Mapping[str, Any]) -> frozenset[tuple[str, str, int]]:
-    """Return the address, protocol and number of each host port of a pod."""
-    network = pod.get("hostNetwork") is True
+def host_ports(containers: Iterable[Container], *, host_network: bool) -> frozenset[HostPort]:
+    """Return each port that containers take on their node."""
     found = set()
-    sidecars = [each for each in mappings(pod.get("initContainers")) if each.get("restartPolicy") == "Always"]
-    for container in [*mappings(pod.get("containers")), *sidecars]:
-        for port in mappings(container.get("ports")):
-            number = known_number(port.get("hostPort")) or (
-                known_number(port.get("containerPort")) if network else None
-            )
-            if number:
-                address = known_text(port.get("hostIP")) or "0.0.0.0"
-                found.add((address, known_text(port.get("protocol")) or "TCP", number))
+    for port in (port for each in containers for port in each.ports):
+        number = known_number(port.host) or (known_number(port.container) if host_network else None)
+        if number:
+            found.add((known_text(port.address) or _EVERY_ADDRESS, known_text(port.protocol) or "TCP", number))
     return frozenset(found)
 
 
-def has_unknown_ports(pod: Mapping[str, Any]) -> bool:
-    """Whether a host port of a pod is known at deployment only."""
-    ports = [port for each in mappings(pod.get("containers")) for port in mappings(each.get("ports"))]
-    return any(isinstance(port.get(key), Unknown) for port in ports for key in ("hostPort", "hostIP", "protocol"))
-
-
-def ports_clash(left: Iterable[tuple[str, str, int]], right: Iterable[tuple[str, str, int]]) -> bool:
+def ports_clash(left: Iterable[HostPort], right: Iterable[HostPort]) -> bool:
     """Whether two sets of host ports cannot be on one node."""
-    every = "0.0.0.0"
     return any(
-        protocol == other_protocol and number == other_number and (address == other or every in (address, other))
+        protocol == other_protocol
+        and number == other_number
+        and (address == other or _EVERY_ADDRESS in (address, other))
         for address, protocol, number in left
         for other, other_protocol, other_number in right
     )

@@ -7,20 +7,95 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from gpu_constructs.preflight.model.answer import Answer, any_of, yes_if
-from gpu_constructs.preflight.model.cluster import Taint
 from gpu_constructs.preflight.reading.unknown import Unknown, is_expression, known_text, mappings
 
 _EKS_EFFECTS = {"NO_SCHEDULE": "NoSchedule", "NO_EXECUTE": "NoExecute", "PREFER_NO_SCHEDULE": "PreferNoSchedule"}
 _EFFECTS = tuple(_EKS_EFFECTS.values())
 _FLAG = re.compile(rf"([^=:]+)(?:=([^:]*))?:({'|'.join(_EFFECTS)})")
 _WHOLE = re.compile(r"-?(0|[1-9]\d{0,18})")
+
+
+@dataclass(frozen=True, slots=True)
+class Taint:
+    """A taint of a node.
+
+    Attributes:
+        key: Its key.
+        value: Its value; empty where it has none, ``None`` where it is not known.
+        effect: ``NoSchedule``, ``PreferNoSchedule`` or ``NoExecute``; empty where it is not known.
+        written_without_value: The template gives no value at all.
+    """
+
+    key: str
+    value: str | None
+    effect: str
+    written_without_value: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.key}{'=' + self.value if self.value else ''}:{self.effect}"
+
+
+@dataclass(frozen=True, slots=True)
+class Toleration:
+    """A toleration of a pod.
+
+    Attributes:
+        key: The taint's key; ``None`` for every key.
+        operator: ``Exists``, ``Equal``, ``Lt`` or ``Gt``.
+        value: The taint's value.
+        effect: The taint's effect; ``None`` for every effect.
+    """
+
+    key: str | Unknown | None = None
+    operator: str | Unknown = "Equal"
+    value: Any = ""
+    effect: str | Unknown | None = None
+
+    def matches(self, taint: Taint) -> Answer:
+        """Say whether it matches a taint."""
+        if any(isinstance(each, Unknown) for each in (self.key, self.operator, self.effect)):
+            return self._may_match(taint)
+        if (self.key and is_expression(taint.key)) or (self.effect and not taint.effect):
+            return Answer.UNKNOWN
+        if (self.effect and self.effect != taint.effect) or (self.key and self.key != taint.key):
+            return Answer.NO
+        if self.operator == "Exists":
+            return Answer.YES
+        return self._compares(taint) if self.key else Answer.NO
+
+    def _compares(self, taint: Taint) -> Answer:
+        if taint.value is None or isinstance(self.value, Unknown):
+            return Answer.UNKNOWN
+        if self.operator in ("Lt", "Gt"):
+            return Answer.UNKNOWN if _WHOLE.fullmatch(taint.value) else Answer.NO
+        return yes_if(self.operator == "Equal" and self.value == taint.value)
+
+    def _may_match(self, taint: Taint) -> Answer:
+        """Say no where what is known of it is of another taint already."""
+        key, effect = known_text(self.key), known_text(self.effect)
+        other_key = bool(key) and key != taint.key and not is_expression(taint.key)
+        other_effect = bool(effect) and bool(taint.effect) and effect != taint.effect
+        return Answer.NO if other_key or other_effect else Answer.UNKNOWN
+
+
+def tolerations(raw: Any) -> tuple[Toleration, ...]:
+    """Return the tolerations of a manifest; of a list that is not known, one that may match everything."""
+    if isinstance(raw, Unknown):
+        return (Toleration(raw, raw, raw, raw),)
+    return tuple(
+        Toleration(each.get("key"), each.get("operator") or "Equal", each.get("value") or "", each.get("effect"))
+        for each in mappings(raw)
+    )
+
+
 # Kubernetes adds them to every pod of a DaemonSet.
 # Source: https://kubernetes.io/docs/concepts/workloads/controllers/daemonset/#taints-and-tolerations (2026-08)
 DAEMON_SET_TOLERATIONS = tuple(
-    {"key": f"node.kubernetes.io/{name}", "operator": "Exists", "effect": effect}
+    Toleration(f"node.kubernetes.io/{name}", "Exists", effect=effect)
     for name, effect in (
         ("not-ready", "NoExecute"),
         ("unreachable", "NoExecute"),
@@ -81,53 +156,26 @@ def setting_taints(settings: Any) -> tuple[Taint, ...]:
     return tuple(found)
 
 
-def tolerates(tolerations: Iterable[Mapping[str, Any]], taint: Taint) -> Answer:
+def tolerates(given: Iterable[Toleration], taint: Taint) -> Answer:
     """Say whether one of a pod's tolerations matches a taint."""
-    return any_of(_matches(each, taint) for each in tolerations)
+    return any_of(each.matches(taint) for each in given)
 
 
-def _matches(toleration: Mapping[str, Any], taint: Taint) -> Answer:
-    key, effect = toleration.get("key"), toleration.get("effect")
-    operator = toleration.get("operator") or "Equal"
-    if any(isinstance(each, Unknown) for each in (key, effect, operator)):
-        return _matches_unknown(toleration, taint)
-    if (key and is_expression(taint.key)) or (effect and not taint.effect):
-        return Answer.UNKNOWN
-    if (effect and effect != taint.effect) or (key and key != taint.key):
-        return Answer.NO
-    if operator == "Exists":
-        return Answer.YES
-    if not key:
-        return Answer.NO
-    value = toleration.get("value") or ""
-    if taint.value is None or isinstance(value, Unknown):
-        return Answer.UNKNOWN
-    if operator in ("Lt", "Gt"):
-        return Answer.UNKNOWN if _WHOLE.fullmatch(taint.value) else Answer.NO
-    return yes_if(operator == "Equal" and value == taint.value)
-
-
-def _matches_unknown(toleration: Mapping[str, Any], taint: Taint) -> Answer:
-    """Say no where what is known of a toleration is of another taint already."""
-    key, effect = known_text(toleration.get("key")), known_text(toleration.get("effect"))
-    other_key = bool(key) and key != taint.key and not is_expression(taint.key)
-    other_effect = bool(effect) and bool(taint.effect) and effect != taint.effect
-    return Answer.NO if other_key or other_effect else Answer.UNKNOWN
-
-
-def untolerated(pod: Mapping[str, Any], taints: Iterable[Taint], *, daemon: bool = False) -> list[tuple[Taint, Answer]]:
+def untolerated(
+    given: Iterable[Toleration], taints: Iterable[Taint], *, daemon: bool = False
+) -> list[tuple[Taint, Answer]]:
     """Return the taints that keep a pod off a node, with no, or unknown where it may tolerate them.
 
     Args:
-        pod: ``spec`` of the pod.
+        given: Tolerations of the pod.
         taints: Taints of the node.
         daemon: Whether the pod belongs to a DaemonSet.
     """
-    tolerations = [*mappings(pod.get("tolerations")), *(DAEMON_SET_TOLERATIONS if daemon else ())]
+    every = (*given, *(DAEMON_SET_TOLERATIONS if daemon else ()))
     found: list[tuple[Taint, Answer]] = []
     for taint in taints:
         if taint.effect not in ("NoSchedule", "NoExecute", ""):
             continue
-        if (answer := tolerates(tolerations, taint)) is not Answer.YES:
+        if (answer := tolerates(every, taint)) is not Answer.YES:
             found.append((taint, answer if taint.effect else Answer.UNKNOWN))
     return found

@@ -6,15 +6,12 @@ Sources: kubernetes/autoscaler cluster-autoscaler 1.36.1 cluster-autoscaler/clou
 
 from __future__ import annotations
 
-from typing import Any
-
 from gpu_constructs.facts.hardware.catalogue import InstanceType, catalogue
 from gpu_constructs.preflight.cluster.pools import LABEL_TAG, TAINT_TAG, ZONE, group_tags
-from gpu_constructs.preflight.model.answer import Answer
-from gpu_constructs.preflight.model.cluster import EFA, GPU, Pool, Taint
-from gpu_constructs.preflight.model.label_values import Labels, LabelValues, exactly
-from gpu_constructs.preflight.model.node_selection import selection
-from gpu_constructs.preflight.model.taints import flag_taint
+from gpu_constructs.preflight.model.answer import Answer, all_of
+from gpu_constructs.preflight.model.cluster import EFA, GPU, Pool
+from gpu_constructs.preflight.model.label_values import Labels, LabelValues, exactly, requirement
+from gpu_constructs.preflight.model.taints import Taint, flag_taint
 from gpu_constructs.preflight.node.gpu_devices import declared, efa_interfaces
 from gpu_constructs.preflight.node.instance_labels import kubelet_labels
 from gpu_constructs.preflight.node.node_size import allocatable
@@ -62,15 +59,10 @@ def _offering(pool: Pool, row: InstanceType | None, given: Labels, overlays: lis
         if efa:
             believed[EFA] = efa
     for overlay in overlays:
-        terms = [each for each in mappings(overlay.spec.get("requirements"))]
-        if selection({"affinity": _affinity(terms)}).takes(given) is not Answer.NO:
+        wanted = [requirement(each) for each in mappings(overlay.spec.get("requirements"))]
+        if all_of(each.met_by(given) for each in wanted) is not Answer.NO:
             believed |= resources(overlay.spec.get("capacity"))
     return believed
-
-
-def _affinity(expressions: list[dict[str, Any]]) -> dict[str, Any]:
-    terms = {"nodeSelectorTerms": [{"matchExpressions": expressions}]}
-    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}} if expressions else {}
 
 
 def _template(pool: Pool, given: Labels) -> tuple[Labels, tuple[Taint, ...]]:

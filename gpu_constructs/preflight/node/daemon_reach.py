@@ -10,11 +10,10 @@ from dataclasses import replace
 
 from gpu_constructs.facts.software import LABELS_SET_AT_RUN_TIME
 from gpu_constructs.preflight.model.answer import Answer, all_of, any_of
-from gpu_constructs.preflight.model.cluster import DaemonSet, Taint
+from gpu_constructs.preflight.model.cluster import DaemonSet
 from gpu_constructs.preflight.model.label_values import Labels
-from gpu_constructs.preflight.model.node_selection import selection
-from gpu_constructs.preflight.model.taints import untolerated
-from gpu_constructs.preflight.reading.unknown import mapping
+from gpu_constructs.preflight.model.node_selection import Selection, Term
+from gpu_constructs.preflight.model.taints import Taint, untolerated
 
 # It labels the nodes that others then select.
 _DISCOVERY = "node-feature-discovery"
@@ -29,6 +28,12 @@ def reached(daemons: Iterable[DaemonSet], labels: Labels, taints: tuple[Taint, .
     return [(each, _then(each, answer, discovered, labels, taints)) for each, answer in first]
 
 
+def refusing_taints(daemon: DaemonSet, taints: Iterable[Taint]) -> list[Taint]:
+    """Return the taints that surely keep a DaemonSet off a node."""
+    found = untolerated(daemon.pod.tolerations, taints, daemon=True)
+    return [taint for taint, answer in found if answer is Answer.NO]
+
+
 def _then(daemon: DaemonSet, answer: Answer, discovered: Answer, labels: Labels, taints: tuple[Taint, ...]) -> Answer:
     plain = _without_run_time_labels(daemon)
     if answer is not Answer.NO or plain is daemon:
@@ -38,20 +43,22 @@ def _then(daemon: DaemonSet, answer: Answer, discovered: Answer, labels: Labels,
 
 def _without_run_time_labels(daemon: DaemonSet) -> DaemonSet:
     """Return a DaemonSet without what it asks of labels that software of the cluster sets itself."""
-    wanted = mapping(daemon.pod.get("nodeSelector"))
-    kept = {key: value for key, value in wanted.items() if not str(key).startswith(LABELS_SET_AT_RUN_TIME)}
-    terms = selection(daemon.pod).terms or ()
-    met = any(each.labels and all(one.key.startswith(LABELS_SET_AT_RUN_TIME) for one in each.labels) for each in terms)
-    if len(kept) == len(wanted) and not met:
+    wanted = daemon.pod.selection
+    kept = tuple(each for each in wanted.selector if not each.key.startswith(LABELS_SET_AT_RUN_TIME))
+    met = any(map(_is_met_at_run_time, wanted.terms or ()))
+    if len(kept) == len(wanted.selector) and not met:
         return daemon
-    pod = {**daemon.pod, "nodeSelector": kept}
-    return replace(daemon, pod={key: value for key, value in pod.items() if not (met and key == "affinity")})
+    selection = Selection(kept, None if met else wanted.terms)
+    return replace(daemon, pod=replace(daemon.pod, selection=selection))
+
+
+def _is_met_at_run_time(term: Term) -> bool:
+    return bool(term.labels) and all(each.key.startswith(LABELS_SET_AT_RUN_TIME) for each in term.labels)
 
 
 def _reaches(daemon: DaemonSet, labels: Labels, taints: tuple[Taint, ...]) -> Answer:
     """Say whether a DaemonSet runs on a node with such labels and taints."""
-    kept_off = [answer for _, answer in untolerated(daemon.pod, taints, daemon=True)]
+    kept_off = [answer for _, answer in untolerated(daemon.pod.tolerations, taints, daemon=True)]
     tolerated = Answer.YES if not kept_off else Answer.NO if Answer.NO in kept_off else Answer.UNKNOWN
-    taken = selection(daemon.pod).takes(labels)
-    answer = all_of((tolerated, taken))
+    answer = all_of((tolerated, daemon.pod.selection.takes(labels)))
     return Answer.UNKNOWN if answer is Answer.YES and not daemon.exact else answer

@@ -72,7 +72,7 @@ def _shared(sharing: Mapping[str, Any], way: str, *, slices: bool) -> Offer:
 
 def bottlerocket_offer(settings: Mapping[str, Any], family: str) -> Offer | None:
     """Return what Bottlerocket's own plugin offers on an instance family; ``None`` when it is switched off."""
-    plugin = mapping(dig(dict(settings), "kubelet-device-plugins", "nvidia"))
+    plugin = mapping(dig(settings, "kubelet-device-plugins", "nvidia"))
     if plugin.get("enabled") is False:
         return None
     way = plugin.get("device-sharing-strategy")
@@ -92,6 +92,6 @@ def bottlerocket_offer(settings: Mapping[str, Any], family: str) -> Offer | None
 
 def _bottlerocket_slices(plugin: Mapping[str, Any], family: str) -> Offer:
     """Slices keep the name of the whole GPU: Bottlerocket has only the strategy "single"."""
-    profile = dig(dict(plugin), "mig", "profile", BOTTLEROCKET_NAMES.get(family, ""))
+    profile = dig(plugin, "mig", "profile", BOTTLEROCKET_NAMES.get(family, ""))
     slices = PROFILES.get(family, {}).get(profile) if isinstance(profile, str) else None
     return Offer({GPU: slices}) if slices else NOT_KNOWN

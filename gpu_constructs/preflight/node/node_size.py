@@ -95,7 +95,7 @@ def _kubelet(pool: Pool) -> dict[str, Any]:
     if pool.kind == "karpenter":
         return mapping(pool.launch.get("kubelet"))
     if pool.operating_system == "bottlerocket":
-        return _bottlerocket(mapping(dig(dict(pool.user_data.settings), "kubernetes")))
+        return _bottlerocket(mapping(dig(pool.user_data.settings, "kubernetes")))
     return dict(pool.user_data.kubelet_config)
 
 
@@ -114,7 +114,7 @@ def disk_bytes(pool: Pool, row: InstanceType) -> int | None:
     if uses_local_disks(pool) and row.nvme_gb:
         return row.nvme_gb * 10**9
     if pool.kind == "auto-mode":
-        size = dig(dict(pool.launch), "ephemeralStorage", "size")
+        size = dig(pool.launch, "ephemeralStorage", "size")
         return _AUTO_MODE_GIB * GIB if size is None else quantity("ephemeral-storage", size)
     size = root_gib(pool)
     return None if size is None else size * GIB
@@ -127,9 +127,9 @@ def uses_local_disks(pool: Pool) -> bool:
     if pool.kind == "karpenter":
         return pool.launch.get("instanceStorePolicy") == "RAID0"
     if pool.operating_system == "bottlerocket":
-        commands = mapping(dig(dict(pool.user_data.settings), "bootstrap-commands"))
+        commands = mapping(dig(pool.user_data.settings, "bootstrap-commands"))
         return any("ephemeral-storage" in str(each) for each in commands.values())
-    return str(dig(dict(pool.user_data.node_config), "instance", "localStorage", "strategy")).startswith("RAID")
+    return str(dig(pool.user_data.node_config, "instance", "localStorage", "strategy")).startswith("RAID")
 
 
 def root_device(pool: Pool) -> str:

@@ -19,9 +19,10 @@ from gpu_constructs.facts.hardware.catalogue import InstanceType, catalogue
 from gpu_constructs.preflight.cluster.images import has_driver
 from gpu_constructs.preflight.cluster.pools import CAPACITY, TYPE, ZONE
 from gpu_constructs.preflight.model.answer import Answer, all_of
-from gpu_constructs.preflight.model.cluster import Cluster, DaemonSet, Pool, Taint
+from gpu_constructs.preflight.model.cluster import Cluster, DaemonSet, Pool
 from gpu_constructs.preflight.model.label_values import Labels, LabelValues, exactly
-from gpu_constructs.preflight.model.pod_size import has_unknown_ports, has_unknown_requests, host_ports, pod_requests
+from gpu_constructs.preflight.model.pod_size import HostPort
+from gpu_constructs.preflight.model.taints import Taint
 from gpu_constructs.preflight.node.beliefs import belief
 from gpu_constructs.preflight.node.daemon_reach import Reached, reached
 from gpu_constructs.preflight.node.gpu_devices import registered
@@ -97,8 +98,8 @@ class NodeToBe:
     believed_labels: Labels = field(default_factory=dict)
     believed_taints: tuple[Taint, ...] = ()
     believed: Mapping[str, int] = field(default_factory=dict)
-    ports: frozenset[tuple[str, str, int]] = frozenset()
-    unsure_ports: frozenset[tuple[str, str, int]] = frozenset()
+    ports: frozenset[HostPort] = frozenset()
+    unsure_ports: frozenset[HostPort] = frozenset()
     ports_open: bool = False
     device_managers: tuple[str, ...] = ()
 
@@ -149,13 +150,13 @@ def _node(pool: Pool, name: str | None, cluster: Cluster, overlays: list[Object]
     unsaid = frozenset(("cpu", "memory", "pods", "ephemeral-storage")).difference(most)
     devices = registered(pool, row, cluster, running)
     least, most = {**least, **devices.least}, {**most, **devices.most}
-    certain = [pod_requests(each.pod) for each, answer in running if answer is Answer.YES]
-    possible = [pod_requests(each.pod) for each, answer in running if answer is not Answer.NO]
+    certain = [each.pod.requests for each, answer in running if answer is Answer.YES]
+    possible = [each.pod.requests for each, answer in running if answer is not Answer.NO]
     for each in certain:
         most = _without(most, each)
     for each in possible:
         least = _without(least, each)
-    if any(has_unknown_requests(each.pod) for each, answer in running if answer is not Answer.NO):
+    if any(each.pod.is_open for each, answer in running if answer is not Answer.NO):
         # What a DaemonSet takes is not known, so neither is what it leaves.
         least = {key: 0 if key in _SHARED_BY_ALL else amount for key, amount in least.items()}
     believed, believed_labels, believed_taints = belief(pool, row, given, overlays)
@@ -175,13 +176,13 @@ def _node(pool: Pool, name: str | None, cluster: Cluster, overlays: list[Object]
         believed=believed,
         ports=_ports(running, Answer.YES),
         unsure_ports=_ports(running, Answer.UNKNOWN),
-        ports_open=any(has_unknown_ports(each.pod) for each, answer in running if answer is not Answer.NO),
+        ports_open=any(each.pod.has_open_ports for each, answer in running if answer is not Answer.NO),
         device_managers=devices.names,
     )
 
 
-def _ports(running: Reached, wanted: Answer) -> frozenset[tuple[str, str, int]]:
-    return frozenset(port for each, answer in running if answer is wanted for port in host_ports(each.pod))
+def _ports(running: Reached, wanted: Answer) -> frozenset[HostPort]:
+    return frozenset(port for each, answer in running if answer is wanted for port in each.pod.host_ports)
 
 
 def _without(have: Mapping[str, int], taken: Mapping[str, int]) -> dict[str, int]:

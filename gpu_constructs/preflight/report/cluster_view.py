@@ -16,8 +16,6 @@ from gpu_constructs.preflight.scheduling.packing import PoolUse
 from gpu_constructs.preflight.scheduling.pool_limits import node_limit
 from gpu_constructs.preflight.scheduling.scheduling import PoolVerdict, Verdict
 
-_MIB_PER_GIB = 1024
-
 
 def cluster_view(explanation: Explanation, *, most_pools: int | None) -> View:
     """Return a cluster with the verdict on each workload.
@@ -66,14 +64,18 @@ def _pool(pool: Pool, case: Case, use: PoolUse | None) -> View:
 
 def _instance_type(node: NodeToBe) -> View:
     row = node.row
-    memory = row.gpu_memory_mib if row else None
     return {
         "name": node.instance_type,
         "gpus": row.gpus if row else 0,
         "gpuModel": row.gpu_model if row else None,
-        "gpuMemoryGib": round(memory / _MIB_PER_GIB, 1) if memory is not None else None,
+        "gpuMemoryGib": rounded(row.gpu_memory_gib) if row else None,
         "usdPerHour": row.usd_per_hour if row else None,
     }
+
+
+def rounded(gib: float | None) -> float | None:
+    """Return an amount of memory as people compare it."""
+    return None if gib is None else round(gib, 1)
 
 
 def _offers(nodes: Iterable[NodeToBe]) -> list[str]:

@@ -6,13 +6,12 @@ from collections.abc import Iterable, Mapping
 
 from gpu_constructs._version import __version__
 from gpu_constructs.facts.hardware.catalogue import InstanceType
-from gpu_constructs.facts.hardware.search import is_driven
 from gpu_constructs.preflight.judging.check import Report
 from gpu_constructs.preflight.judging.explain import Explanation, explain
 from gpu_constructs.preflight.judging.review import Review
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.reading.objects import Origin
-from gpu_constructs.preflight.report.cluster_view import cluster_view
+from gpu_constructs.preflight.report.cluster_view import cluster_view, rounded
 from gpu_constructs.preflight.report.finding_view import View, counts, finding_view, rule_view, unread_view
 from gpu_constructs.preflight.rules.rule import Rule
 from gpu_constructs.preflight.scheduling.ceiling import Ceiling
@@ -20,7 +19,6 @@ from gpu_constructs.preflight.scheduling.ceiling import Ceiling
 # Changes only when a key is renamed, removed or means something else.
 SCHEMA_VERSION = 1
 NEAREST = 5
-_MIB_PER_GIB = 1024
 
 
 def _head(command: str) -> View:
@@ -133,22 +131,18 @@ def _instance(row: InstanceType) -> View:
         "architecture": row.architecture,
         "gpuModel": row.gpu_model,
         "gpus": row.gpus,
-        "gpuMemoryGib": _gib(row.gpu_memory_mib),
+        "gpuMemoryGib": rounded(row.gpu_memory_gib),
         "vcpus": row.vcpus,
-        "memoryGib": _gib(row.memory_mib),
+        "memoryGib": rounded(row.memory_gib),
         "nvmeGb": row.nvme_gb,
         "efaInterfaces": row.max_efa or 0,
         "mig": row.mig,
-        "eksDriver": is_driven(row),
+        "eksDriver": row.is_driven,
         "purchaseOptions": list(row.purchase_options),
         "quotaFamily": row.quota_family,
         "usdPerHour": row.usd_per_hour,
         "usdPerGpuHour": None if row.usd_per_hour is None else round(row.usd_per_hour / row.gpus, 4),
     }
-
-
-def _gib(mib: int | None) -> float | None:
-    return None if mib is None else round(mib / _MIB_PER_GIB, 1)
 
 
 def rules_view(rules: Mapping[str, Rule]) -> View:

@@ -1,4 +1,4 @@
-"""What a pod asks for, read once and compared often."""
+"""What a pod asks for, once it is let in: read once and compared often."""
 
 from __future__ import annotations
 
@@ -7,14 +7,7 @@ from functools import cached_property
 
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Cluster, Workload
-from gpu_constructs.preflight.model.node_selection import Selection, selection
-from gpu_constructs.preflight.model.pod_size import (
-    has_unknown_ports,
-    has_unknown_requests,
-    host_ports,
-    invalid_requests,
-    pod_requests,
-)
+from gpu_constructs.preflight.model.pod import Pod
 from gpu_constructs.preflight.model.reason import Reason
 from gpu_constructs.preflight.reading.quantity import Resources
 from gpu_constructs.preflight.scheduling.topology import Topology, topology
@@ -22,21 +15,25 @@ from gpu_constructs.preflight.scheduling.topology import Topology, topology
 
 @dataclass(frozen=True)
 class Demand:
-    """What a pod asks for, read once.
+    """What a pod asks for, and what it is compared by.
 
     Attributes:
-        workload: The pods.
-        requests: What one pod asks for.
-        selection: What it asks of labels.
-        ports: Its host ports.
-        topology: What it asks of where it runs.
+        workload: The pods as they are let in.
+        topology: What they ask of where they run.
     """
 
     workload: Workload
-    requests: Resources
-    selection: Selection
-    ports: frozenset[tuple[str, str, int]]
     topology: Topology = field(default_factory=Topology)
+
+    @property
+    def pod(self) -> Pod:
+        """One of the pods."""
+        return self.workload.pod
+
+    @property
+    def requests(self) -> Resources:
+        """What one pod asks for."""
+        return self.pod.requests
 
     @cached_property
     def gpus(self) -> int:
@@ -46,23 +43,24 @@ class Demand:
     @cached_property
     def keys(self) -> tuple[str, ...]:
         """The labels that matter to it."""
-        terms = [each for term in self.selection.terms or () for each in term.labels]
-        return tuple(dict.fromkeys(each.key for each in (*self.selection.selector, *terms)))
+        chosen = self.pod.selection
+        terms = [each for term in chosen.terms or () for each in term.labels]
+        return tuple(dict.fromkeys(each.key for each in (*chosen.selector, *terms)))
 
     @cached_property
     def selection_key(self) -> str:
         """What tells its demands on labels from others."""
-        return repr(self.selection)
+        return repr(self.pod.selection)
 
     @cached_property
     def tolerations_key(self) -> str:
         """What tells its tolerations from others."""
-        return repr(self.workload.pod.get("tolerations"))
+        return repr(self.pod.tolerations)
 
     @cached_property
     def requests_key(self) -> str:
         """What tells its requests from others; a text, because it keeps its hash."""
-        return repr((*self.requests.items(), self.uncertain))
+        return repr((*self.requests.items(), self.pod.is_open))
 
     @cached_property
     def anywhere(self) -> bool:
@@ -72,21 +70,9 @@ class Demand:
     @cached_property
     def refusals(self) -> list[Reason]:
         """Why the API server would refuse the pod."""
-        why = invalid_requests(self.workload.pod)
-        return [Reason(Answer.NO, "refused", f"the API server refuses it: {each}") for each in why]
-
-    @cached_property
-    def ports_open(self) -> bool:
-        """Whether a host port is known at deployment only."""
-        return has_unknown_ports(self.workload.pod)
-
-    @cached_property
-    def uncertain(self) -> bool:
-        """Whether a request is known at deployment only."""
-        return has_unknown_requests(self.workload.pod)
+        return [Reason(Answer.NO, "refused", f"the API server refuses it: {each}") for each in self.pod.refusals]
 
 
 def demand(workload: Workload, cluster: Cluster) -> Demand:
-    """Return what the pods of a workload ask for."""
-    pod = workload.pod
-    return Demand(workload, pod_requests(pod), selection(pod), host_ports(pod), topology(workload, cluster))
+    """Return what the pods of a workload ask for, as they are let in."""
+    return Demand(workload, topology(workload, cluster))

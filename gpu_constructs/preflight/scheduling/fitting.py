@@ -9,11 +9,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from gpu_constructs.preflight.model.answer import Answer
-from gpu_constructs.preflight.model.cluster import EFA, Pool, Taint
+from gpu_constructs.preflight.model.cluster import EFA, Pool
 from gpu_constructs.preflight.model.label_values import Labels
 from gpu_constructs.preflight.model.pod_size import ports_clash
 from gpu_constructs.preflight.model.reason import Reason, worst
-from gpu_constructs.preflight.model.taints import untolerated
+from gpu_constructs.preflight.model.taints import Taint, untolerated
 from gpu_constructs.preflight.node.nodes import NodeToBe
 from gpu_constructs.preflight.reading.quantity import distinct, show
 from gpu_constructs.preflight.scheduling.demand import Demand
@@ -57,7 +57,7 @@ def by_taints(wanted: Demand, node: NodeToBe, pool: Pool) -> Part:
     """Judge by taints."""
     expected = [
         Reason(answer, "autoscaler", f"{autoscaler_of(pool)} expects taint {taint}, which the pod does not tolerate")
-        for taint, answer in untolerated(wanted.workload.pod, node.believed_taints)
+        for taint, answer in untolerated(wanted.pod.tolerations, node.believed_taints)
         if taint not in node.taints
     ]
     return tuple(_taints(wanted, node.taints)), tuple(expected)
@@ -96,12 +96,12 @@ def autoscaler_of(pool: Pool) -> str:
 def _taints(wanted: Demand, taints: tuple[Taint, ...]) -> list[Reason]:
     return [
         Reason(answer, "taint", f"does not tolerate taint {taint}; add the toleration", 1)
-        for taint, answer in untolerated(wanted.workload.pod, taints)
+        for taint, answer in untolerated(wanted.pod.tolerations, taints)
     ]
 
 
 def _labels(wanted: Demand, labels: Labels) -> list[Reason]:
-    chosen = wanted.selection
+    chosen = wanted.pod.selection
     if chosen.takes(labels) is Answer.YES:
         return []
     return [
@@ -141,7 +141,7 @@ def _resources(wanted: Demand, node: NodeToBe) -> list[Reason]:
             found.append(Reason(Answer.UNKNOWN, "resource", _uncertain_text(name, asked, node)))
         else:
             found.append(_short(name, asked, node))
-    if wanted.uncertain:
+    if wanted.pod.is_open:
         found.append(Reason(Answer.UNKNOWN, "resource", "asks for an amount that is known at deployment only"))
     return found
 
@@ -186,14 +186,14 @@ def _other_device(name: str, asked: int, node: NodeToBe) -> Reason:
 
 
 def _ports(wanted: Demand, node: NodeToBe) -> list[Reason]:
-    if not ports_clash(wanted.ports, node.ports):
-        unsure = wanted.ports and (node.ports_open or ports_clash(wanted.ports, node.unsure_ports))
+    if not ports_clash(wanted.pod.host_ports, node.ports):
+        unsure = wanted.pod.host_ports and (node.ports_open or ports_clash(wanted.pod.host_ports, node.unsure_ports))
         return [Reason(Answer.UNKNOWN, "port", "asks for a host port that a DaemonSet may have")] if unsure else []
     return [Reason(Answer.NO, "port", "asks for a host port that a DaemonSet has on every node")]
 
 
 def _expected_labels(wanted: Demand, node: NodeToBe, pool: Pool, who: str) -> list[Reason]:
-    if wanted.selection.takes(node.believed_labels) is Answer.YES:
+    if wanted.pod.selection.takes(node.believed_labels) is Answer.YES:
         return []
     return [
         Reason(
@@ -202,7 +202,7 @@ def _expected_labels(wanted: Demand, node: NodeToBe, pool: Pool, who: str) -> li
             f"{who} does not expect {each} of a node it has not made yet; {_label_fix(pool)}",
             1,
         )
-        for each, answer in wanted.selection.unmet(node.believed_labels)
+        for each, answer in wanted.pod.selection.unmet(node.believed_labels)
         if each.met_by(node.labels) is not Answer.NO
     ]
 

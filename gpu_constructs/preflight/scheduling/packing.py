@@ -110,7 +110,7 @@ def _gpus_first(verdict: Verdict) -> tuple[int, int, int, int]:
 
 
 def _place(wanted: Demand, verdict: PoolVerdict, use: PoolUse, remaining: int) -> int:
-    placed = _into_open(wanted, use, remaining) if not wanted.ports else 0
+    placed = _into_open(wanted, use, remaining) if not wanted.pod.host_ports else 0
     if placed < remaining and verdict.nodes_taking:
         node = min(verdict.nodes_taking, key=_size)
         placed += _into_new(wanted, node, use, remaining - placed)

@@ -13,7 +13,7 @@ from gpu_constructs.preflight.scheduling.demand import Demand
 
 def pods_per_node(wanted: Demand, node: NodeToBe, *, at_most: bool = False) -> int:
     """Return how many such pods a fresh node takes for sure, or at most."""
-    if wanted.ports or wanted.topology.one_per_node:
+    if wanted.pod.host_ports or wanted.topology.one_per_node:
         return 1
     have = node.most if at_most else node.least
     counts = [

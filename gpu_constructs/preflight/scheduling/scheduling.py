@@ -5,16 +5,16 @@ Follows kube-scheduler 1.36, cluster autoscaler 1.36 and Karpenter 1.14; `fittin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from gpu_constructs.preflight.cluster.pools import desired_nodes
 from gpu_constructs.preflight.model.answer import Answer, all_of, any_of
 from gpu_constructs.preflight.model.cluster import Cluster, Pool, Workload
+from gpu_constructs.preflight.model.pod import Pod
 from gpu_constructs.preflight.model.reason import Reason, worst
 from gpu_constructs.preflight.node.nodes import NodeToBe, minor
-from gpu_constructs.preflight.reading.unknown import items, known_text, mappings
+from gpu_constructs.preflight.reading.unknown import known_text
 from gpu_constructs.preflight.scheduling.admission import admitted
 from gpu_constructs.preflight.scheduling.demand import Demand, demand
 from gpu_constructs.preflight.scheduling.fitting import (
@@ -124,7 +124,7 @@ class _Memory:
             self._part(by_resources, (wanted.requests_key, resources), wanted, node, pool),
         )
         reasons = parts[0][0] + parts[1][0] + parts[2][0]
-        if wanted.ports:
+        if wanted.pod.host_ports:
             reasons += by_ports(wanted, node, pool)[0]
         if not wanted.anywhere:
             reasons += by_topology(wanted, node, pool)[0]
@@ -207,7 +207,7 @@ class Scheduler:
         self._pools = [_candidate(pool, made, cluster) for pool, made in zip(cluster.pools, nodes, strict=True)]
         self._memory = _Memory()
         self._signatures = [self._memory.signature(each) for each in self._pools]
-        self._seen: dict[str, tuple[Demand, tuple[PoolVerdict, ...]]] = {}
+        self._seen: dict[tuple[object, ...], tuple[Demand, tuple[PoolVerdict, ...]]] = {}
 
     def verdict(self, workload: Workload) -> Verdict:
         """Say whether the pods of a workload run, and where."""
@@ -223,7 +223,7 @@ class Scheduler:
 
     def _judged(self, wanted: Demand) -> list[PoolVerdict]:
         """Judge every pool; of those that differ in nothing the pod asks for, one."""
-        if wanted.ports or not wanted.anywhere:
+        if wanted.pod.host_ports or not wanted.anywhere:
             return [_judge(wanted, each, self._memory) for each in self._pools]
         judged: list[PoolVerdict] = []
         known: dict[tuple[object, ...], PoolVerdict] = {}
@@ -236,37 +236,18 @@ class Scheduler:
         return judged
 
 
-def _shape(workload: Workload) -> str:
-    """Return what makes pods alike."""
+def _shape(workload: Workload) -> tuple[object, ...]:
+    """Return what makes pods alike: what is scheduled, and whatever else their topology is read from."""
     pod = workload.pod
-    containers = [(each.get("resources"), each.get("ports"), each.get("restartPolicy")) for each in workload.containers]
-    claimed = [each for each in mappings(pod.get("volumes")) if "persistentVolumeClaim" in each or "ephemeral" in each]
-    claimed += mappings(workload.owner.spec.get("volumeClaimTemplates"))
-    by_labels = pod.get("affinity") or pod.get("topologySpreadConstraints")
-    return repr(
-        (
-            len(mappings(pod.get("initContainers"))),
-            containers,
-            workload.replicas,
-            workload.together,
-            *(pod.get(key) for key in _SHAPING),
-            workload.labels if by_labels else None,
-            workload.namespace if pod.get("resourceClaims") or claimed else None,
-            claimed,
-        )
+    claimed = [*(each for each in pod.volumes if each.is_claimed), *workload.claim_templates]
+    return (
+        pod.likeness,
+        workload.replicas,
+        workload.together,
+        repr(workload.labels) if pod.apart or pod.beside or pod.spreads else None,
+        workload.namespace if pod.claims or claimed else None,
+        repr(claimed) if claimed else None,
     )
-
-
-_SHAPING = (
-    "nodeSelector",
-    "affinity",
-    "tolerations",
-    "resources",
-    "overhead",
-    "resourceClaims",
-    "topologySpreadConstraints",
-    "hostNetwork",
-)
 
 
 def _overall(pools: Sequence[PoolVerdict], held: Sequence[Reason], cluster: Cluster) -> Answer:
@@ -276,16 +257,15 @@ def _overall(pools: Sequence[PoolVerdict], held: Sequence[Reason], cluster: Clus
     return all_of((best, worst(held)))
 
 
-def _held(pod: Mapping[str, Any], cluster: Cluster) -> tuple[Reason, ...]:
+def _held(pod: Pod, cluster: Cluster) -> tuple[Reason, ...]:
     """Return what holds a pod back wherever it would run."""
     found = []
     if not cluster.pools and not cluster.whole:
         text = "no pool is in the input; name the assembly, the template or the NodePools too"
         found.append(Reason(Answer.UNKNOWN, "pool", text))
-    if gates := mappings(pod.get("schedulingGates")):
-        names = ", ".join(str(each.get("name")) for each in gates)
-        found.append(Reason(Answer.UNKNOWN, "gate", f"waits until scheduling gate {names} is removed"))
-    scheduler = known_text(pod.get("schedulerName")) or _DEFAULT_SCHEDULER
+    if pod.gates:
+        found.append(Reason(Answer.UNKNOWN, "gate", f"waits until scheduling gate {', '.join(pod.gates)} is removed"))
+    scheduler = known_text(pod.scheduler) or _DEFAULT_SCHEDULER
     if scheduler != _DEFAULT_SCHEDULER and not _runs(scheduler, cluster):
         answer = Answer.NO if cluster.whole and not cluster.opaque else Answer.UNKNOWN
         found.append(Reason(answer, "scheduler", f"waits for scheduler {scheduler}, which nothing here installs"))
@@ -311,7 +291,7 @@ def _judge(wanted: Demand, candidate: _Candidate, memory: _Memory) -> PoolVerdic
     if not running:
         reasons += [
             *candidate.autoscaled,
-            *(candidate.claims if items(wanted.workload.pod.get("resourceClaims")) else ()),
+            *(candidate.claims if wanted.pod.claims else ()),
         ]
     reasons = left_open(wanted, pool, candidate.openings, reasons)
     answer = worst(reasons)

@@ -16,7 +16,6 @@ from gpu_constructs.preflight.model.label_values import Labels, LabelValues, Req
 from gpu_constructs.preflight.reading.objects import Object
 from gpu_constructs.preflight.reading.unknown import Unknown, dig, known_number, known_text, mapping, mappings
 
-_WHEN = "whenUnsatisfiable"
 HOSTNAME = "kubernetes.io/hostname"
 _LEGACY_ZONE = "failure-domain.beta.kubernetes.io/zone"
 _ZONES = (ZONE, _LEGACY_ZONE, "topology.ebs.csi.aws.com/zone")
@@ -71,33 +70,20 @@ class Topology:
 def topology(workload: Workload, cluster: Cluster) -> Topology:
     """Return what the pods of a workload ask of where they run."""
     pod = workload.pod
-    every = [each for each in mappings(pod.get("topologySpreadConstraints")) if each.get(_WHEN) != "ScheduleAnyway"]
-    unclear = [each for each in every if isinstance(each.get(_WHEN), Unknown) or _is_key_unknown(each)]
+    every = [each for each in pod.spreads if each.unsatisfiable != "ScheduleAnyway"]
+    unclear = [each for each in every if isinstance(each.unsatisfiable, Unknown) or isinstance(each.key, Unknown)]
     spreads = [each for each in every if each not in unclear]
-    apart, beside = _terms(pod, "podAntiAffinity"), _terms(pod, "podAffinity")
-    own = [known_text(each.get("topologyKey")) for each in apart if _selects(each.get("labelSelector"), workload)]
-    keys = [known_text(each.get("topologyKey")) for each in (*spreads, *beside)]
+    own = [known_text(each.key) for each in pod.apart if _selects(each.selector, workload)]
+    keys = [known_text(key) for key in (*(each.key for each in spreads), *(each.key for each in pod.beside))]
     return Topology(
         keys=tuple(dict.fromkeys(key for key in keys if key is not None)),
         zones=_volume_zones(workload, cluster),
-        domains=max((known_number(each.get("minDomains")) or 0 for each in spreads if _by_zone(each)), default=0),
+        domains=max((known_number(each.min_domains) or 0 for each in spreads if each.key in _ZONES), default=0),
         one_per_node=HOSTNAME in own,
         one_per_zone=any(key in _ZONES for key in own),
-        company=any(not _selects(each.get("labelSelector"), workload) for each in beside),
-        unclear=bool(unclear) or any(map(_is_key_unknown, (*apart, *beside))),
+        company=any(not _selects(each.selector, workload) for each in pod.beside),
+        unclear=bool(unclear) or any(isinstance(each.key, Unknown) for each in (*pod.apart, *pod.beside)),
     )
-
-
-def _is_key_unknown(term: Mapping[str, Any]) -> bool:
-    return isinstance(term.get("topologyKey"), Unknown)
-
-
-def _by_zone(constraint: Mapping[str, Any]) -> bool:
-    return constraint.get("topologyKey") in _ZONES
-
-
-def _terms(pod: Mapping[str, Any], kind: str) -> list[dict[str, Any]]:
-    return mappings(dig(dict(pod), "affinity", kind, "requiredDuringSchedulingIgnoredDuringExecution"))
 
 
 def _selects(selector: Any, workload: Workload) -> bool:
@@ -126,17 +112,14 @@ def _volume_zones(workload: Workload, cluster: Cluster) -> tuple[str, ...] | Non
 
 
 def _claims(workload: Workload, cluster: Cluster) -> list[Mapping[str, Any]]:
-    names = {str(dig(each, "persistentVolumeClaim", "claimName")) for each in mappings(workload.pod.get("volumes"))}
+    names = {str(each.claim) for each in workload.pod.volumes}
     claims = [
         each.spec
         for each in cluster.of_kind("PersistentVolumeClaim")
         if each.name in names and each.namespace == workload.namespace
     ]
-    templates = [mapping(each.get("spec")) for each in mappings(workload.owner.spec.get("volumeClaimTemplates"))]
-    inline = [
-        mapping(dig(each, "ephemeral", "volumeClaimTemplate", "spec")) for each in mappings(workload.pod.get("volumes"))
-    ]
-    return [*claims, *templates, *(each for each in inline if each)]
+    inline = [each.claim_spec for each in workload.pod.volumes if each.claim_spec]
+    return [*claims, *workload.claim_templates, *inline]
 
 
 def _named(cluster: Cluster, kind: str, name: Any) -> Object | None:
@@ -144,7 +127,7 @@ def _named(cluster: Cluster, kind: str, name: Any) -> Object | None:
 
 
 def _zones_of_volume(volume: Object) -> list[tuple[str, ...]]:
-    terms = mappings(dig(dict(volume.spec), "nodeAffinity", "required", "nodeSelectorTerms"))
+    terms = mappings(dig(volume.spec, "nodeAffinity", "required", "nodeSelectorTerms"))
     return _zones_in(each for term in terms for each in mappings(term.get("matchExpressions")))
 
 

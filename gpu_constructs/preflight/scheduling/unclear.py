@@ -72,7 +72,7 @@ def openings(pool: Pool) -> Openings:
 
 def left_open(wanted: Demand, pool: Pool, open_: Openings, reasons: list[Reason]) -> list[Reason]:
     """Return the reasons, with those that a value not known may mend as unknown, and one for what it may break."""
-    if open_ == _NONE and not wanted.ports_open and wanted.workload.replicas is not None:
+    if open_ == _NONE and not wanted.pod.has_open_ports and wanted.workload.replicas is not None:
         return reasons
     found = reasons
     for kinds, text in (*_open_of_limits(wanted, pool, open_), *_open_of_nodes(wanted, pool, open_)):
@@ -102,7 +102,7 @@ def _open_of_limits(wanted: Demand, pool: Pool, open_: Openings) -> Iterable[tup
 
 def _open_of_nodes(wanted: Demand, pool: Pool, open_: Openings) -> Iterable[tuple[tuple[str, ...], str]]:
     """Yield what is not known of the nodes, likewise."""
-    if wanted.ports_open:
+    if wanted.pod.has_open_ports:
         yield ("port",), "a host port"
     if open_.requirements:
         yield _EVERY, "a requirement of the NodePool"

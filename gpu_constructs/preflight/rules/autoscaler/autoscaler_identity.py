@@ -10,10 +10,10 @@ from gpu_constructs.preflight.cluster.iam import allows, associations, identity,
 from gpu_constructs.preflight.cluster.routes import is_isolated
 from gpu_constructs.preflight.model.answer import Answer, all_of
 from gpu_constructs.preflight.model.cluster import Autoscaler, Cluster, Pool
-from gpu_constructs.preflight.model.taints import untolerated
+from gpu_constructs.preflight.model.taints import Toleration, untolerated
 from gpu_constructs.preflight.node.nodes import minor
 from gpu_constructs.preflight.reading.cloudformation import Resource
-from gpu_constructs.preflight.reading.unknown import Unknown, known_number, known_text, mapping
+from gpu_constructs.preflight.reading.unknown import known_number, known_text, mapping
 from gpu_constructs.preflight.rules.rule import Problem, rule
 
 _README = "kubernetes/autoscaler cluster-autoscaler 1.36.1 cluster-autoscaler/cloudprovider/aws/README.md"
@@ -45,7 +45,7 @@ _SINCE = (
 _NAMES = {"cluster-autoscaler": "cluster autoscaler", "karpenter": "Karpenter"}
 # What Karpenter's chart lets its pods tolerate.
 # Source: aws/karpenter-provider-aws v1.14.1 charts/karpenter/values.yaml
-_CHART_TOLERATIONS = ({"key": "CriticalAddonsOnly", "operator": "Exists"},)
+_CHART_TOLERATIONS = (Toleration("CriticalAddonsOnly", "Exists"),)
 # The endpoints that cluster autoscaler calls.
 _ENDPOINTS = ("autoscaling", "ec2", "eks", "sts")
 
@@ -188,8 +188,8 @@ def autoscaler_without_a_node_to_run_on(case: Case) -> Iterator[Problem]:
         return
     for each in _controllers(cluster):
         charted = any(chart.origin == each.origin for chart in cluster.charts)
-        pod = _with_defaults(each) if charted and each.kind == "karpenter" else dict(each.pod)
-        if isinstance(pod.get("tolerations"), Unknown) or any(_takes(pod, pool) for pool in cluster.pools):
+        given = each.pod.tolerations or (_CHART_TOLERATIONS if charted and each.kind == "karpenter" else ())
+        if any(_takes(given, pool) for pool in cluster.pools):
             continue
         groups = [pool.name for pool in cluster.pools if pool.is_group]
         text = (
@@ -198,16 +198,12 @@ def autoscaler_without_a_node_to_run_on(case: Case) -> Iterator[Problem]:
         yield Problem(each, f"{_NAMES[each.kind]}: {text}")
 
 
-def _with_defaults(autoscaler: Autoscaler) -> dict[str, Any]:
-    return {**autoscaler.pod, "tolerations": autoscaler.pod.get("tolerations") or list(_CHART_TOLERATIONS)}
-
-
-def _takes(pod: dict[str, Any], pool: Pool) -> bool:
-    """Whether a group may have a node for the pod before any autoscaler runs."""
+def _takes(given: tuple[Toleration, ...], pool: Pool) -> bool:
+    """Whether a group may have a node for a pod with such tolerations before any autoscaler runs."""
     scaling = mapping(pool.properties.get("ScalingConfig"))
     desired = scaling.get("DesiredSize", pool.properties.get("DesiredCapacity"))
     starts = pool.min_nodes != 0 or (desired is not None and known_number(desired) != 0)
-    return pool.is_group and starts and all(answer is not Answer.NO for _, answer in untolerated(pod, pool.taints))
+    return pool.is_group and starts and all(answer is not Answer.NO for _, answer in untolerated(given, pool.taints))
 
 
 @rule("GPU198", "error", source="https://docs.aws.amazon.com/eks/latest/userguide/private-clusters.html")

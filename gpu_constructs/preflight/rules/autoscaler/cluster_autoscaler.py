@@ -96,7 +96,7 @@ def _is_other(name: str, cluster: Cluster) -> bool:
 def _is_literal(cluster: Cluster) -> bool:
     """Whether the cluster's name is written in the template."""
     properties = cluster.resource.properties if cluster.resource else {}
-    return cluster.name in (properties.get("Name"), dig(dict(properties), "Config", "name"))
+    return cluster.name in (properties.get("Name"), dig(properties, "Config", "name"))
 
 
 def _lacks(pool: Pool, key: str, value: str) -> bool:
@@ -219,7 +219,7 @@ def priority_expander_without_priorities(case: Case) -> Iterator[Problem]:
         text = f"cluster autoscaler is told to use priorities, and ConfigMap {space}/{_EXPANDER_MAP} does not exist"
         yield Problem(autoscaler, text)
     for each in maps:
-        if not _has_priorities(dig(dict(each.content), "data", "priorities")):
+        if not _has_priorities(dig(each.content, "data", "priorities")):
             text = f"ConfigMap {space}/{_EXPANDER_MAP}: key priorities holds no list of patterns for each number"
             yield Problem(each, text)
 

@@ -153,7 +153,7 @@ def nodes_asked_for_before_a_capacity_block_begins(case: Case) -> Iterator[Probl
     Fix: Set MinSize and DesiredSize to 0, and scale up by a scheduled action when the block has begun.
     """
     for pool in case.gpu_groups:
-        desired = known_number(dig(dict(pool.properties), "ScalingConfig", "DesiredSize"))
+        desired = known_number(dig(pool.properties, "ScalingConfig", "DesiredSize"))
         asked = max(pool.min_nodes or 0, desired or 0, known_number(pool.properties.get("DesiredCapacity")) or 0)
         if "capacity-block" in pool.capacity_types and asked > 0:
             nodes = f"{asked} node{'' if asked == 1 else 's'}"

@@ -9,11 +9,10 @@ from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.images import has_driver
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import EFA, GPU, Cluster, DaemonSet, Pool
-from gpu_constructs.preflight.model.node_selection import selection
-from gpu_constructs.preflight.model.taints import untolerated
+from gpu_constructs.preflight.node.daemon_reach import refusing_taints
 from gpu_constructs.preflight.node.nodes import GPU_PRESENT, reaches
 from gpu_constructs.preflight.reading.objects import Chart, Object
-from gpu_constructs.preflight.reading.unknown import dig, known_text, mapping, mappings
+from gpu_constructs.preflight.reading.unknown import dig
 from gpu_constructs.preflight.rules.rule import Problem, rule
 
 _DEVICE_MANAGEMENT = "https://docs.aws.amazon.com/eks/latest/userguide/device-management-nvidia.html"
@@ -30,7 +29,7 @@ def _built_in(pool: Pool) -> str | None:
     """Return the name of the device manager that a pool's nodes bring along."""
     if pool.kind == "auto-mode":
         return "EKS Auto Mode"
-    switched_off = dig(dict(pool.user_data.settings), "kubelet-device-plugins", "nvidia", "enabled") is False
+    switched_off = dig(pool.user_data.settings, "kubelet-device-plugins", "nvidia", "enabled") is False
     if pool.operating_system == "bottlerocket" and has_driver(pool) is not Answer.NO and not switched_off:
         return "Bottlerocket"
     return None
@@ -82,18 +81,18 @@ def _why_nobody(case: Case, pool: Pool) -> str:
         return f"nothing advertises {GPU}: {'; '.join(misses)}"
     for name in (_OPERATOR, _PLUGIN):
         chart = cluster.chart(name)
-        if chart and dig(dict(chart.values), "devicePlugin", "enabled") in (False, "false"):
+        if chart and dig(chart.values, "devicePlugin", "enabled") in (False, "false"):
             return f"nothing advertises {GPU}: devicePlugin.enabled of chart {name} is false"
     return f"nothing that reaches its nodes advertises {GPU}"
 
 
 def _miss(daemon: DaemonSet, pool: Pool, case: Case) -> str | None:
     """Return why a plugin does not run on a pool, ``None`` when it may."""
-    taints = [taint for taint, answer in untolerated(daemon.pod, pool.taints, daemon=True) if answer is Answer.NO]
+    taints = refusing_taints(daemon, pool.taints)
     if taints:
         return f"{daemon.name} does not tolerate {', '.join(map(str, taints))}"
     for node in case.nodes(pool):
-        wanted = selection(daemon.pod)
+        wanted = daemon.pod.selection
         named = any(one.key == GPU_PRESENT for each in wanted.terms or () for one in each.labels)
         unmet = [str(each) for each, answer in wanted.unmet(node.labels) if answer is Answer.NO]
         if unmet:
@@ -120,7 +119,7 @@ def two_device_managers_on_one_node(case: Case) -> Iterator[Problem]:
 def _claimed_from(cluster: Cluster) -> list[DaemonSet]:
     """Return the DaemonSets that offer GPUs to claims."""
     chart = _dra(cluster)
-    if chart is None or dig(dict(chart.values), "resources", "gpus", "enabled") in (False, "false"):
+    if chart is None or dig(chart.values, "resources", "gpus", "enabled") in (False, "false"):
         return []
     return [each for each in cluster.daemon_sets if each.origin == chart.origin]
 
@@ -137,7 +136,7 @@ def gpu_operator_installs_what_the_image_has(case: Case) -> Iterator[Problem]:
     pools = [each.name for each in case.gpu_pools if has_driver(each) is Answer.YES and each.kind != "auto-mode"]
     if chart is None or not pools:
         return
-    parts = [each for each in ("driver", "toolkit") if dig(dict(chart.values), each, "enabled") in (None, True, "true")]
+    parts = [each for each in ("driver", "toolkit") if dig(chart.values, each, "enabled") in (None, True, "true")]
     if parts:
         switches = " and ".join(f"{each}.enabled" for each in parts)
         message = f"chart {_OPERATOR}: {switches} not set to false, and the image of {', '.join(pools)} has its own"
@@ -183,9 +182,9 @@ def device_plugin_that_takes_the_devices_of_efa(case: Case) -> Iterator[Problem]
     if chart and chart.version in _GREEDY and chart.values.get("mofedEnabled") in (None, True, "true"):
         yield Problem(chart, f"chart {_PLUGIN} {chart.version} also hands out the devices of EFA")
     for daemon in _plugins(cluster):
-        for container in mappings(daemon.pod.get("containers")):
-            version = (known_text(container.get("image")) or "").rpartition(":v")[2]
-            told = {str(each.get("name")): each.get("value") for each in mappings(container.get("env"))}
-            words = str(mapping(container).get("args")) + str(container.get("command"))
-            if version in _GREEDY and told.get("MOFED_ENABLED") != "false" and "--mofed-enabled=false" not in words:
+        for container in daemon.pod.containers or ():
+            version = container.image_text.rpartition(":v")[2]
+            words = " ".join(map(str, container.words))
+            off = container.env.get("MOFED_ENABLED") == "false" or "--mofed-enabled=false" in words
+            if version in _GREEDY and not off:
                 yield Problem(daemon, f"{daemon.name} {version} also hands out the devices of EFA")

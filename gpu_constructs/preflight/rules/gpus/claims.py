@@ -25,12 +25,9 @@ _SERVED = "resource.k8s.io/v1"
 def _claims(cluster: Cluster) -> Iterator[tuple[Workload, str, str]]:
     """Yield each claim of each workload: kind and name of the object that it needs."""
     for workload in cluster.workloads:
-        for each in mappings(workload.pod.get("resourceClaims")):
-            for field, kind in (
-                ("resourceClaimName", "ResourceClaim"),
-                ("resourceClaimTemplateName", "ResourceClaimTemplate"),
-            ):
-                if name := known_text(each.get(field)):
+        for each in workload.pod.claims:
+            for kind, written in (("ResourceClaim", each.claim), ("ResourceClaimTemplate", each.template)):
+                if name := known_text(written):
                     yield workload, kind, name
 
 

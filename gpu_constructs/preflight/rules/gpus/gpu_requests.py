@@ -8,8 +8,10 @@ from typing import Any
 
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.model.cluster import Workload
+from gpu_constructs.preflight.model.container import Container
+from gpu_constructs.preflight.model.pod import pod_of
 from gpu_constructs.preflight.reading.quantity import quantity
-from gpu_constructs.preflight.reading.unknown import Unknown, dig, known_text, mapping
+from gpu_constructs.preflight.reading.unknown import Unknown, mapping
 from gpu_constructs.preflight.rules.rule import Problem, rule
 
 _DEVICES = "https://kubernetes.io/docs/tasks/manage-gpus/scheduling-gpus/"
@@ -36,20 +38,14 @@ def gpus_requested_without_the_same_limit(case: Case) -> Iterator[Problem]:
     """
     for workload in case.cluster.workloads:
         for container in workload.containers:
-            limits, requests = _parts(container)
-            if limits is None or requests is None:
+            limits = container.limits
+            if isinstance(limits, Unknown) or isinstance(container.asked, Unknown):
                 continue
-            for name, asked in requests.items():
+            for name, asked in container.asked.items():
                 if name.startswith(_PREFIX) and _differs(name, asked, limits.get(name)):
                     limit = f"a limit of {limits[name]}" if name in limits else "no limit"
-                    text = f"container {container.get('name')} requests {asked} {name} with {limit}"
+                    text = f"container {container.name} requests {asked} {name} with {limit}"
                     yield Problem.of(workload, f"{text}")
-
-
-def _parts(container: dict[str, Any]) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
-    found = [dig(container, "resources", part) for part in ("limits", "requests")]
-    limits, requests = (None if isinstance(each, Unknown) else mapping(each) for each in found)
-    return limits, requests
 
 
 def _differs(name: str, asked: Any, limit: Any) -> bool:
@@ -71,32 +67,26 @@ def gpu_image_in_a_pod_that_asks_for_no_gpu(case: Case) -> Iterator[Problem]:
         if workload.asks_for_gpu or _may_ask(workload):
             continue
         for container in workload.containers:
-            image = known_text(container.get("image")) or ""
+            image = container.image_text
             if _GPU_IMAGE.fullmatch(image) and not _CLIENT.search(image) and not _is_told_what_to_do(container, image):
-                text = f"container {container.get('name')} runs {image} and asks for no GPU"
+                text = f"container {container.name} runs {image} and asks for no GPU"
                 yield Problem.of(workload, f"{text}")
 
 
-def _is_told_what_to_do(container: dict[str, Any], image: str) -> bool:
+def _is_told_what_to_do(container: Container, image: str) -> bool:
     """Whether an inference microservice runs one of its tools, e.g. one that downloads, and not its server."""
-    return "/nim/" in image and bool(container.get("command") or container.get("args"))
+    return "/nim/" in image and bool(container.words)
 
 
 def _may_ask(workload: Workload) -> bool:
     if any(name in workload.annotations for name in _PARTS) or any(map(_asks_elsewhere, workload.containers)):
         return True
-    resources = (each.get("resources") for each in workload.containers)
-    return any(isinstance(each, Unknown) or any(map(_unknown, mapping(each).values())) for each in resources)
+    return any(isinstance(part, Unknown) for each in workload.containers for part in (each.limits, each.asked))
 
 
-def _asks_elsewhere(container: dict[str, Any]) -> bool:
+def _asks_elsewhere(container: Container) -> bool:
     """Whether a container asks for GPUs by a name of another device plugin, as ``volcano.sh/vgpu-number``."""
-    limits = mapping(dig(container, "resources", "limits"))
-    return any("/" in name and "gpu" in name for name in limits)
-
-
-def _unknown(value: Any) -> bool:
-    return isinstance(value, Unknown)
+    return any("/" in name and "gpu" in name for name in mapping(container.limits))
 
 
 @rule("GPU124", "warning", source="https://kubernetes.io/docs/concepts/workloads/controllers/daemonset/")
@@ -108,12 +98,10 @@ def daemonset_that_asks_for_gpus(case: Case) -> Iterator[Problem]:
     Fix: Give monitoring pods no GPU resource; run workloads as Deployment or Job.
     """
     for daemon in case.cluster.of_kind("DaemonSet"):
-        pod = mapping(dig(dict(daemon.spec), "template", "spec"))
-        workload = Workload(daemon.name, daemon.namespace, daemon.origin, pod, {}, {}, 1, False, daemon)
         asked = {
             name: amount
-            for each in workload.containers
-            for name, amount in mapping(dig(each, "resources", "limits")).items()
+            for each in pod_of(daemon).every_container
+            for name, amount in mapping(each.limits).items()
             if name.startswith(_PREFIX)
         }
         for name, amount in asked.items():
@@ -132,7 +120,5 @@ def cronjob_whose_runs_can_pile_up_on_gpus(case: Case) -> Iterator[Problem]:
     Fix: Set concurrencyPolicy to Forbid or Replace.
     """
     for workload in case.cluster.workloads:
-        policy = workload.owner.spec.get("concurrencyPolicy")
-        allows = policy in (None, "Allow")
-        if workload.owner.kind == "CronJob" and workload.asks_for_gpu and allows:
+        if workload.overlaps and workload.asks_for_gpu:
             yield Problem.of(workload, "a run starts although the one before still waits or runs")

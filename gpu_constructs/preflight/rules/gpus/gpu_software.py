@@ -9,7 +9,7 @@ from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import GPU
 from gpu_constructs.preflight.reading.objects import Chart, Origin
-from gpu_constructs.preflight.reading.unknown import dig, is_true, known_text, mapping, mappings
+from gpu_constructs.preflight.reading.unknown import dig, is_true, mapping
 from gpu_constructs.preflight.rules.rule import Problem, rule
 
 _PLUGIN, _OPERATOR, _DRA = "nvidia-device-plugin", "gpu-operator", "dra-driver-nvidia-gpu"
@@ -20,7 +20,7 @@ _DEPTH = 4
 
 
 def _value(chart: Chart, *path: str) -> Any:
-    return dig(dict(chart.values), *path)
+    return dig(chart.values, *path)
 
 
 @rule(
@@ -139,8 +139,7 @@ def device_plugin_without_priority(case: Case) -> Iterator[Problem]:
     cluster = case.cluster
     charts: set[Origin] = {each.origin for each in cluster.charts}
     for each in cluster.daemon_sets:
-        priority = each.pod.get("priorityClassName")
+        priority = each.pod.priority_class
         if GPU in each.advertises and each.origin not in charts and priority is None:
-            images = [known_text(one.get("image")) for one in mappings(each.pod.get("containers"))]
-            image = (images[0] or "").rpartition("/")[2] if images else ""
+            image = next((one.image_text for one in each.pod.containers or ()), "").rpartition("/")[2]
             yield Problem(each, f"DaemonSet {each.name} ({image}) has no priorityClassName")

@@ -33,7 +33,7 @@ def _label(pool: Pool, key: str) -> str | None:
 
 
 def _bottlerocket(pool: Pool) -> dict[str, object]:
-    plugin = mapping(dig(dict(pool.user_data.settings), "kubelet-device-plugins", "nvidia"))
+    plugin = mapping(dig(pool.user_data.settings, "kubelet-device-plugins", "nvidia"))
     return plugin if plugin.get("device-partitioning-strategy") == "mig" else {}
 
 
@@ -102,7 +102,7 @@ def _bottlerocket_misfits(pool: Pool, row: InstanceType, known: str) -> Iterator
 
 def _has_own_geometries(cluster: Cluster) -> bool:
     chart = cluster.chart("gpu-operator")
-    return chart is not None and dig(dict(chart.values), "migManager", "config") is not None
+    return chart is not None and dig(chart.values, "migManager", "config") is not None
 
 
 @rule("GPU015", "error", source="https://github.com/NVIDIA/k8s-device-plugin/blob/v0.20.0/README.md")

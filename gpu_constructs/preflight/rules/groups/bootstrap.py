@@ -43,7 +43,7 @@ def _boots_itself(pool: Pool) -> bool:
 
 def _told(pool: Pool) -> dict[str, Any]:
     """Return what user data says of the cluster, in the names of NodeConfig."""
-    settings = mapping(dig(dict(pool.user_data.settings), "kubernetes"))
+    settings = mapping(dig(pool.user_data.settings, "kubernetes"))
     config = mapping(pool.user_data.node_config.get("cluster"))
     names = zip(_NODE_CONFIG, _BOTTLEROCKET, strict=False)
     return config | {ours: settings[theirs] for ours, theirs in names if theirs in settings}
@@ -67,7 +67,7 @@ def user_data_does_not_say_which_cluster_to_join(case: Case) -> Iterator[Problem
                 names = ", ".join(f"cluster.{each}" for each in lacking)
                 yield Problem.of(pool, f"its user data gives nodeadm no {names}")
         elif pool.operating_system == "bottlerocket":
-            settings = mapping(dig(dict(pool.user_data.settings), "kubernetes"))
+            settings = mapping(dig(pool.user_data.settings, "kubernetes"))
             lacking = [each for each in _BOTTLEROCKET if not settings.get(each)]
             if lacking:
                 message = f"its user data lacks settings.kubernetes.{', '.join(lacking)}"
@@ -160,8 +160,8 @@ def metadata_service_of_the_instances_is_off(case: Case) -> Iterator[Problem]:
     Fix: Leave HttpEndpoint enabled and require tokens.
     """
     for pool in case.gpu_pools:
-        written = dig(dict(pool.launch), "MetadataOptions", "HttpEndpoint")
-        written = written or dig(dict(pool.launch), "metadataOptions", "httpEndpoint")
+        written = dig(pool.launch, "MetadataOptions", "HttpEndpoint")
+        written = written or dig(pool.launch, "metadataOptions", "httpEndpoint")
         if written == "disabled":
             yield Problem.of(pool, "its instances have no metadata service")
 

@@ -9,8 +9,9 @@ from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.images import has_driver, image_of
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Pool
+from gpu_constructs.preflight.model.pod import pod_of
 from gpu_constructs.preflight.node.nodes import gpu_types
-from gpu_constructs.preflight.reading.unknown import Unknown, dig, known_text, mapping, mappings
+from gpu_constructs.preflight.reading.unknown import Unknown, known_text
 from gpu_constructs.preflight.rules.rule import Problem, rule
 
 _AUTOSCALER = (
@@ -102,17 +103,17 @@ def cluster_autoscalers_deployment_is_incomplete(case: Case) -> Iterator[Problem
     """
     cluster = case.cluster
     for each in cluster.of_kind("Deployment"):
-        pod = mapping(dig(dict(each.spec), "template", "spec"))
-        containers = mappings(pod.get("containers"))
-        images = [known_text(one.get("image")) or "" for one in containers]
+        pod = pod_of(each)
+        containers = pod.containers or ()
+        images = [one.image_text for one in containers]
         if each.name != "cluster-autoscaler" and not any("/cluster-autoscaler:" in image for image in images):
             continue
         lacks = [
             name
             for name, there in (
                 ("selector", each.spec.get("selector")),
-                ("image", containers and all(one.get("image") for one in containers)),
-                ("serviceAccountName", pod.get("serviceAccountName") or pod.get("serviceAccount")),
+                ("image", containers and all(one.image for one in containers)),
+                ("serviceAccountName", pod.service_account),
             )
             if not there
         ]

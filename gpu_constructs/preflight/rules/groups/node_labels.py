@@ -62,7 +62,7 @@ def _refusals(pool: Pool) -> Iterator[str]:
 
 def _told(pool: Pool) -> dict[str, Any]:
     """Return the labels that kubelet is told to register with."""
-    settings = mapping(dig(dict(pool.user_data.settings), "kubernetes", "node-labels"))
+    settings = mapping(dig(pool.user_data.settings, "kubernetes", "node-labels"))
     flags = [flag.partition("=")[2] for flag in pool.user_data.kubelet_flags if flag.startswith("--node-labels=")]
     pairs = [pair.partition("=") for flag in flags for pair in flag.strip("\"'").split(",") if pair]
     return settings | {key: value for key, _, value in pairs}

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from gpu_constructs.preflight.case import Case
+from gpu_constructs.preflight.model.pod import pod_of
 from gpu_constructs.preflight.reading.unknown import dig, known_text
 from gpu_constructs.preflight.rules.rule import Problem, rule
 
@@ -25,7 +26,7 @@ def runtime_of_containerd_changed_on_gpu_nodes(case: Case) -> Iterator[Problem]:
     Fix: Leave the runtimes out of spec.containerd.config of the NodeConfig.
     """
     for pool in case.gpu_pools:
-        written = known_text(dig(dict(pool.user_data.node_config), "containerd", "config")) or ""
+        written = known_text(dig(pool.user_data.node_config, "containerd", "config")) or ""
         default = _DEFAULT_RUNTIME.search(written)
         if default and default.group(1) != "nvidia":
             message = f"containerd is told to use {default.group(1)} instead of nvidia"
@@ -51,7 +52,7 @@ def runtimeclass_of_a_daemonset_that_does_not_exist(case: Case) -> Iterator[Prob
         if name and name not in known:
             yield Problem(chart, f"chart {chart.name}: runtimeClassName {name} is no RuntimeClass of the cluster")
     for daemon in cluster.of_kind("DaemonSet"):
-        name = known_text(dig(dict(daemon.spec), "template", "spec", "runtimeClassName"))
+        name = pod_of(daemon).runtime_class
         if name and name not in known:
             message = f"DaemonSet {daemon.name}: runtimeClassName {name} is no RuntimeClass of the cluster"
             yield Problem(daemon, message)

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.model.cluster import GPU, Pool, Workload
-from gpu_constructs.preflight.model.pod_size import pod_requests
 from gpu_constructs.preflight.node.nodes import gpu_types
 from gpu_constructs.preflight.reading.unknown import dig, known_text, mappings
 from gpu_constructs.preflight.rules.rule import Problem, rule
@@ -37,7 +36,7 @@ def job_on_nodes_that_karpenter_empties(case: Case) -> Iterator[Problem]:
     Fix: Annotate its pods karpenter.sh/do-not-disrupt: "true", or set consolidationPolicy WhenEmpty.
     """
     for workload, pool in _jobs(case):
-        policy = dig(dict(pool.properties), "disruption", "consolidationPolicy")
+        policy = dig(pool.properties, "disruption", "consolidationPolicy")
         moves = policy in (None, "WhenEmptyOrUnderutilized", "Balanced") and pool.properties.get("replicas") is None
         kept = str(workload.annotations.get(_KEEP, "")).lower() not in ("", "false")
         if pool.kind in ("karpenter", "auto-mode") and moves and not kept and not _budgeted(pool):
@@ -49,7 +48,7 @@ def job_on_nodes_that_karpenter_empties(case: Case) -> Iterator[Problem]:
 
 def _budgeted(pool: Pool) -> bool:
     """Whether a budget forbids moving pods."""
-    budgets = mappings(dig(dict(pool.properties), "disruption", "budgets"))
+    budgets = mappings(dig(pool.properties, "disruption", "budgets"))
     for each in budgets:
         reasons = each.get("reasons")
         none = str(each.get("nodes")) in ("0", "0%") and not each.get("schedule")
@@ -67,7 +66,7 @@ def job_on_nodes_that_expire(case: Case) -> Iterator[Problem]:
     Fix: Set expireAfter: Never on pools for long jobs; Auto Mode allows 21 days at most, so write checkpoints.
     """
     for workload, pool in _jobs(case):
-        written = dig(dict(pool.properties), "template", "spec", "expireAfter")
+        written = dig(pool.properties, "template", "spec", "expireAfter")
         default = {"karpenter": "720h", "auto-mode": "336h"}.get(pool.kind)
         after = default if written is None else known_text(written)
         if default and after and after != "Never":
@@ -86,7 +85,7 @@ def job_that_cluster_autoscaler_may_move(case: Case) -> Iterator[Problem]:
     if autoscaler is None or str(autoscaler.flags.get("scale-down-gpu-utilization-threshold")) in ("0", "0.0"):
         return
     for workload, pool in _jobs(case):
-        asked = pod_requests(workload.pod).get(GPU, 0)
+        asked = workload.pod.requests.get(GPU, 0)
         have = min((node.row.gpus if node.row else 0 for node in case.nodes(pool)), default=0)
         kept = str(workload.annotations.get(_EVICT, "")).lower() == "false"
         if pool.is_group and not kept and asked and asked < have * _UTILIZATION:

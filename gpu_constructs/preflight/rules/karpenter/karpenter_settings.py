@@ -69,7 +69,7 @@ def _gate(cluster: Cluster, name: str, *, default: bool) -> bool | None:
 
 
 def _overrides(chart: Chart) -> bool:
-    return "FEATURE_GATES" in str(dig(dict(chart.values), "controller", "env"))
+    return "FEATURE_GATES" in str(dig(chart.values, "controller", "env"))
 
 
 @rule("GPU179", "error", source=f"{_SETTINGS}#feature-gates")

@@ -25,7 +25,7 @@ _TAGS_OF_EKS = ("aws:eks:cluster-name", "kubernetes.io/cluster/")
 
 
 def _reference(pool: Pool) -> tuple[str, str]:
-    reference = mapping(dig(dict(pool.properties), "template", "spec", "nodeClassRef"))
+    reference = mapping(dig(pool.properties, "template", "spec", "nodeClassRef"))
     return known_text(reference.get("kind")) or "", known_text(reference.get("name")) or ""
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from gpu_constructs.facts.hardware.catalogue import InstanceType, catalogue
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.model.cluster import GPU, GPU_TAINT, Cluster, Pool
-from gpu_constructs.preflight.model.node_selection import selection
+from gpu_constructs.preflight.model.node_selection import Selection
 from gpu_constructs.preflight.node.nodes import gpu_types, minor
 from gpu_constructs.preflight.reading.quantity import MIB, show
 from gpu_constructs.preflight.rules.rule import Problem, rule
@@ -98,12 +98,12 @@ def _is_for_gpus(pool: Pool) -> bool:
 def _chosen(cluster: Cluster) -> bool:
     """Whether every pod with GPUs says which it takes."""
     asking = [each for each in cluster.workloads if each.asks_for_gpu]
-    return bool(asking) and all(_chooses(selection(each.pod)) for each in asking)
+    return bool(asking) and all(_chooses(each.pod.selection) for each in asking)
 
 
-def _chooses(chosen: object) -> bool:
-    keys = [each.key for each in getattr(chosen, "selector", ())]
-    keys += [each.key for term in getattr(chosen, "terms", None) or () for each in term.labels]
+def _chooses(chosen: Selection) -> bool:
+    keys = [each.key for each in chosen.selector]
+    keys += [each.key for term in chosen.terms or () for each in term.labels]
     return any(key.endswith(_CHOOSES) or key.endswith("/pool") for key in keys)
 
 

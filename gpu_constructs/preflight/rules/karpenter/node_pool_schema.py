@@ -97,9 +97,9 @@ def _without_pause(pool: Object, cluster: Cluster) -> Iterator[Problem]:
 def _pool_faults(pool: Object) -> Iterator[str]:
     yield from _disruption_faults(pool.spec.get("disruption"))
     yield from _static_faults(pool.spec)
-    for each in mappings(dig(dict(pool.spec), "template", "spec", "requirements")):
+    for each in mappings(dig(pool.spec, "template", "spec", "requirements")):
         yield from _requirement_faults(each)
-    for key in mapping(dig(dict(pool.spec), "template", "metadata", "labels")):
+    for key in mapping(dig(pool.spec, "template", "metadata", "labels")):
         yield from _label_faults(key)
 
 

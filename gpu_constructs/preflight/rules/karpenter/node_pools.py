@@ -96,7 +96,7 @@ def nodepool_for_gpus_without_limits(case: Case) -> Iterator[Problem]:
         static = pool.properties.get("replicas") is not None
         known = isinstance(pool.properties.get("limits", {}), dict)
         bounded = pool.max_nodes is not None or any(name.startswith(_BOUNDING) for name in pool.limits)
-        if known and not static and not bounded and not dig(dict(pool.properties), "limits", GPU):
+        if known and not static and not bounded and not dig(pool.properties, "limits", GPU):
             yield Problem.of(pool, "has no limits on GPUs, CPU, memory or nodes")
 
 
@@ -111,7 +111,7 @@ def taint_that_karpenter_does_not_know(case: Case) -> Iterator[Problem]:
     for pool in gpu_node_pools(case.cluster):
         told = [
             *kubelet_taints(pool.user_data.kubelet_flags),
-            *setting_taints(dig(dict(pool.user_data.settings), "kubernetes", "node-taints")),
+            *setting_taints(dig(pool.user_data.settings, "kubernetes", "node-taints")),
         ]
         known = {each.key for each in (*pool.taints, *pool.startup_taints)}
         for taint in told:

@@ -12,8 +12,7 @@ from gpu_constructs.preflight.cluster.routes import ways_out
 from gpu_constructs.preflight.cluster.security_groups import groups_of, known_groups, lets_everything, rules
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import EFA, Cluster, Pool
-from gpu_constructs.preflight.model.node_selection import selection
-from gpu_constructs.preflight.model.taints import untolerated
+from gpu_constructs.preflight.node.daemon_reach import refusing_taints
 from gpu_constructs.preflight.node.nodes import gpu_types
 from gpu_constructs.preflight.reading.unknown import Unknown, dig, is_true, mapping, mappings
 from gpu_constructs.preflight.rules.rule import Problem, rule
@@ -91,7 +90,7 @@ def nothing_advertises_the_efa_interfaces_of_a_pool(case: Case) -> Iterator[Prob
 
 
 def _miss(daemon: Any, pool: Pool, case: Case) -> str:
-    taints = [str(taint) for taint, answer in untolerated(daemon.pod, pool.taints, daemon=True) if answer is Answer.NO]
+    taints = [str(each) for each in refusing_taints(daemon, pool.taints)]
     if taints:
         return f"{daemon.name} does not tolerate {', '.join(taints)}"
     types = [each.instance_type for each in case.nodes(pool) if _is_refused(daemon, each)]
@@ -99,7 +98,7 @@ def _miss(daemon: Any, pool: Pool, case: Case) -> str:
 
 
 def _is_refused(daemon: Any, node: Any) -> bool:
-    return selection(daemon.pod).takes(node.labels) is Answer.NO
+    return daemon.pod.selection.takes(node.labels) is Answer.NO
 
 
 @rule("GPU102", "note", source=_EFA)
@@ -112,14 +111,9 @@ def efa_without_huge_pages(case: Case) -> Iterator[Problem]:
     """
     for workload in case.cluster.workloads:
         for container in workload.containers:
-            asked = {
-                **mapping(dig(container, "resources", "requests")),
-                **mapping(dig(container, "resources", "limits")),
-            }
+            asked = container.names
             if EFA in asked and not any(each in asked for each in _PAGES):
-                name = container.get("name")
-                message = f"container {name} asks for {EFA} and for no hugepages-2Mi"
-                yield Problem.of(workload, message)
+                yield Problem.of(workload, f"container {container.name} asks for {EFA} and for no hugepages-2Mi")
 
 
 @rule("GPU103", "warning", source="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa.html")
@@ -133,7 +127,7 @@ def nodes_with_efa_in_several_availability_zones(case: Case) -> Iterator[Problem
     for pool in _pools(case):
         zones = set(pool.zones)
         # Of placement groups in several zones another rule speaks.
-        if len(zones) > 1 and not dig(dict(pool.launch), "Placement", "GroupName"):
+        if len(zones) > 1 and not dig(pool.launch, "Placement", "GroupName"):
             sure = all(isinstance(each, str) or "Fn::GetAZs" in str(each) for each in zones)
             message = f"its nodes with EFA may be in {len(zones)} Availability Zones"
             yield Problem.of(pool, message, unknown=not sure)
@@ -148,8 +142,8 @@ def placement_group_beside_a_reservation(case: Case) -> Iterator[Problem]:
     Fix: Leave the placement group out, or make the reservation in it.
     """
     for pool in case.gpu_pools:
-        placed = dig(dict(pool.launch), "Placement", "GroupName") or dig(dict(pool.launch), "Placement", "GroupId")
-        target = mapping(dig(dict(pool.launch), "CapacityReservationSpecification", "CapacityReservationTarget"))
+        placed = dig(pool.launch, "Placement", "GroupName") or dig(pool.launch, "Placement", "GroupId")
+        target = mapping(dig(pool.launch, "CapacityReservationSpecification", "CapacityReservationTarget"))
         if not placed or not target:
             continue
         reservation = referred(target.get("CapacityReservationId"), case.cluster.resources)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from ipaddress import ip_network
 from typing import Any
 
@@ -12,9 +12,10 @@ from gpu_constructs.preflight.cluster.references import of_cluster, referred, re
 from gpu_constructs.preflight.cluster.routes import is_isolated, vpcs_of, way_out
 from gpu_constructs.preflight.cluster.security_groups import covers_port, groups_of, known_groups, rules
 from gpu_constructs.preflight.model.cluster import Cluster, Pool
+from gpu_constructs.preflight.model.container import Container
 from gpu_constructs.preflight.node.nodes import gpu_types
 from gpu_constructs.preflight.reading.cloudformation import Resource
-from gpu_constructs.preflight.reading.unknown import Unknown, dig, is_true, items, known_text, mapping, mappings
+from gpu_constructs.preflight.reading.unknown import Unknown, dig, is_true, items, mapping, mappings
 from gpu_constructs.preflight.rules.rule import Problem, rule
 
 _ENDPOINT = "https://docs.aws.amazon.com/eks/latest/userguide/cluster-endpoint.html"
@@ -125,15 +126,15 @@ def image_that_isolated_nodes_cannot_pull(case: Case) -> Iterator[Problem]:
         for image in sorted(_foreign(workload.containers)) if workload.asks_for_gpu else ():
             yield Problem.of(workload, f"image {image}, and {tail}")
     for daemon in cluster.daemon_sets:
-        for image in sorted(_foreign(mappings(daemon.pod.get("containers")))):
+        for image in sorted(_foreign(daemon.pod.containers or ())):
             yield Problem(daemon, f"DaemonSet {daemon.name}: image {image}, and {tail}")
     for chart in cluster.charts:
-        if chart.name in _CHART_IMAGES and dig(dict(chart.values), *_CHART_IMAGES[chart.name]) is None:
+        if chart.name in _CHART_IMAGES and dig(chart.values, *_CHART_IMAGES[chart.name]) is None:
             yield Problem(chart, f"chart {chart.name}: its images are on {_NVIDIA}, and {tail}")
 
 
-def _foreign(containers: list[dict[str, Any]]) -> set[str]:
-    images = {known_text(each.get("image")) for each in containers}
+def _foreign(containers: Iterable[Container]) -> set[str]:
+    images = {each.image_text for each in containers}
     return {each for each in images if each and _is_public(each)}
 
 
@@ -265,6 +266,6 @@ def _addresses(pool: Pool, row: InstanceType, cluster: Cluster) -> int:
 def _fills_interfaces(cluster: Cluster) -> bool:
     """Whether the network plugin certainly keeps every address of an interface ready, as it does by default."""
     addon = cluster.addon("vpc-cni")
-    told = mapping(dig(dict(addon.configuration), "env")) if addon else {}
+    told = mapping(dig(addon.configuration, "env")) if addon else {}
     ipv6 = setting(cluster, "KubernetesNetworkConfig", "IpFamily") not in (None, "ipv4")
     return addon is not None and not ipv6 and not any(each in told for each in _FRUGAL)

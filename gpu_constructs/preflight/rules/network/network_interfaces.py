@@ -73,7 +73,7 @@ def _is_own(group: Any, cluster: Cluster) -> bool:
 def _are_let_in(groups: list[Any], cluster: Cluster) -> bool:
     """Whether the control plane has one of the groups, or a rule joins it with a group of the control plane."""
     resource = cluster.resource
-    given = items(dig(dict(resource.properties), "ResourcesVpcConfig", "SecurityGroupIds")) if resource else []
+    given = items(dig(resource.properties, "ResourcesVpcConfig", "SecurityGroupIds")) if resource else []
     plane = [_start(each) for each in given] + ([f"${{{resource.key}."] if resource else [])
     mine = [_start(each) for each in groups]
     if any(each in plane for each in mine):

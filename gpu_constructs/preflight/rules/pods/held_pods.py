@@ -8,10 +8,9 @@ from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.kueue import is_queued
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Cluster, Workload
-from gpu_constructs.preflight.model.pod_size import pod_requests
 from gpu_constructs.preflight.reading.objects import Object
 from gpu_constructs.preflight.reading.quantity import resources
-from gpu_constructs.preflight.reading.unknown import is_true, known_number, known_text, mapping, mappings
+from gpu_constructs.preflight.reading.unknown import known_number, mapping, mappings
 from gpu_constructs.preflight.rules.rule import Problem, rule
 
 # Charts that bring a RuntimeClass of their own.
@@ -35,7 +34,7 @@ def runtimeclass_that_does_not_exist(case: Case) -> Iterator[Problem]:
         return
     known = {each.name for each in cluster.of_kind("RuntimeClass")}
     for workload in cluster.workloads:
-        name = known_text(workload.pod.get("runtimeClassName"))
+        name = workload.pod.runtime_class
         if name and name not in known:
             yield Problem.of(workload, f"runtimeClassName {name} is no RuntimeClass of the cluster")
 
@@ -53,7 +52,7 @@ def gpu_pod_that_waits_until_somebody_releases_it(case: Case) -> Iterator[Proble
         gates = [each.text for each in verdict.reasons if each.kind == "gate"]
         for text in gates:
             yield Problem.of(workload, f"{text}")
-        if is_true(workload.owner.spec.get("suspend")) and not is_queued(workload):
+        if workload.suspended and not is_queued(workload):
             yield Problem.of(workload, "is suspended, and no queue is named that would start it")
 
 
@@ -104,7 +103,7 @@ def more_gpus_than_the_namespace_allows(case: Case) -> Iterator[Problem]:
     """
     cluster = case.cluster
     for workload in case.gpu_workloads:
-        asked = {name: amount for name, amount in pod_requests(workload.pod).items() if name.startswith(_PREFIX)}
+        asked = {name: amount for name, amount in workload.pod.requests.items() if name.startswith(_PREFIX)}
         for name, amount in asked.items():
             yield from _over_quota(cluster, workload, name, amount)
             yield from _over_range(cluster, workload, name, amount)
@@ -139,6 +138,5 @@ def _over_range(cluster: Cluster, workload: Workload, name: str, amount: int) ->
 
 def _largest(workload: Workload, name: str, limit: dict[str, object]) -> int:
     if limit.get("type") == "Pod":
-        return pod_requests(workload.pod).get(name, 0)
-    asked = (mapping(mapping(each.get("resources")).get("limits")) for each in workload.containers)
-    return max((resources(each).get(name, 0) for each in asked), default=0)
+        return workload.pod.requests.get(name, 0)
+    return max((resources(each.limits).get(name, 0) for each in workload.containers), default=0)

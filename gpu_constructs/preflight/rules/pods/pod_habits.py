@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator
 
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.model.cluster import GPU, Workload
-from gpu_constructs.preflight.model.node_selection import selection
-from gpu_constructs.preflight.reading.unknown import dig, items, known_text, mappings
+from gpu_constructs.preflight.model.container import Container
+from gpu_constructs.preflight.model.label_values import Requirement
+from gpu_constructs.preflight.model.node_selection import Selection
+from gpu_constructs.preflight.model.pod import pod_of
+from gpu_constructs.preflight.reading.unknown import known_text
 from gpu_constructs.preflight.rules.rule import Problem, rule
 
 # Source: torvalds/linux v6.12 include/uapi/linux/capability.h
@@ -38,19 +40,17 @@ def linux_capability_that_does_not_exist(case: Case) -> Iterator[Problem]:
     """
     cluster = case.cluster
     for each in cluster.of_kind("DaemonSet"):
-        pod = dig(dict(each.spec), "template", "spec")
-        containers = [*mappings(dig(pod, "initContainers")), *mappings(dig(pod, "containers"))]
-        for name in _unknown_capabilities(containers):
+        for name in _unknown_capabilities(pod_of(each).every_container):
             yield Problem(each, f"DaemonSet {each.namespace}/{each.name}: there is no capability {name}")
     for workload in cluster.workloads:
         for name in _unknown_capabilities(workload.containers) if workload.asks_for_gpu else ():
             yield Problem.of(workload, f"there is no capability {name}")
 
 
-def _unknown_capabilities(containers: list[dict[str, Any]]) -> Iterator[str]:
+def _unknown_capabilities(containers: Iterable[Container]) -> Iterator[str]:
     for container in containers:
         # What is dropped without existing is no harm.
-        for name in items(dig(container, "securityContext", "capabilities", "add")):
+        for name in container.capabilities:
             text = known_text(name)
             if text is not None and text.upper().removeprefix("CAP_") not in _KNOWN and "${" not in text:
                 yield text
@@ -65,7 +65,7 @@ def image_by_a_tag_that_moves(case: Case) -> Iterator[Problem]:
     Fix: Pin a version, or better a digest.
     """
     for workload in case.cluster.workloads:
-        images = [known_text(each.get("image")) for each in workload.containers] if workload.asks_for_gpu else []
+        images = [each.image_text for each in workload.containers] if workload.asks_for_gpu else []
         for image in dict.fromkeys(each for each in images if each and _moves(each)):
             yield Problem.of(workload, f"image {image} is whatever was pushed last")
 
@@ -87,10 +87,8 @@ def pod_that_takes_every_gpu_of_its_node(case: Case) -> Iterator[Problem]:
     """
     for workload in case.cluster.workloads:
         for container in workload.containers:
-            env = {known_text(each.get("name")): each.get("value") for each in mappings(container.get("env"))}
-            if env.get("NVIDIA_VISIBLE_DEVICES") == "all":
-                message = f"container {container.get('name')} sets NVIDIA_VISIBLE_DEVICES=all"
-                yield Problem.of(workload, message)
+            if container.env.get("NVIDIA_VISIBLE_DEVICES") == "all":
+                yield Problem.of(workload, f"container {container.name} sets NVIDIA_VISIBLE_DEVICES=all")
 
 
 @rule("GPU254", "warning", source="https://kubernetes.io/docs/tasks/manage-gpus/scheduling-gpus/")
@@ -106,22 +104,21 @@ def nvidia_com_gpu_as_label_or_annotation(case: Case) -> Iterator[Problem]:
         if GPU in {**workload.annotations, **workload.owner.annotations} and not workload.asks_for_gpu:
             yield Problem.of(workload, f"annotation {GPU} grants no GPU, limits do")
         # With pools in view the label is looked for on their nodes.
-        if not cluster.pools and _selects_by_resource(workload.pod):
+        if not cluster.pools and _selects_by_resource(workload.pod.selection):
             yield Problem.of(workload, f"selects nodes by label {GPU}, which nothing sets")
     labelled = any(GPU in pool.labels for pool in cluster.pools)
     for each in cluster.daemon_sets:
-        if not labelled and _selects_by_resource(each.pod):
+        if not labelled and _selects_by_resource(each.pod.selection):
             yield Problem(each, f"DaemonSet {each.name}: selects nodes by label {GPU}, which nothing sets")
 
 
-def _selects_by_resource(pod: Mapping[str, Any]) -> bool:
-    chosen = selection(pod)
+def _selects_by_resource(chosen: Selection) -> bool:
     required = [one for one in chosen.selector if one.key == GPU]
     terms = chosen.terms or ()
     return bool(required) or (bool(terms) and all(any(_is_resource(one) for one in term.labels) for term in terms))
 
 
-def _is_resource(requirement: Any) -> bool:
+def _is_resource(requirement: Requirement) -> bool:
     return requirement.key == GPU and requirement.operator in ("In", "Exists")
 
 
@@ -134,17 +131,16 @@ def finished_pod_that_is_run_again_and_keeps_its_gpu(case: Case) -> Iterator[Pro
     Fix: Set restartPolicy: Never, or make it a Job.
     """
     for workload in case.cluster.workloads:
-        always = workload.pod.get("restartPolicy") in (None, "Always")
+        always = workload.pod.restart_policy in (None, "Always")
         if workload.owner.kind in ("Pod", "Deployment") and always and workload.asks_for_gpu and _finishes(workload):
             yield Problem.of(workload, "its command ends, and restartPolicy Always runs it again")
 
 
 def _finishes(workload: Workload) -> bool:
-    containers = mappings(workload.pod.get("containers"))
+    containers = workload.pod.containers or ()
     if len(containers) != 1:
         return False
-    words = [*items(containers[0].get("command")), *items(containers[0].get("args"))]
-    text = " ".join(str(word) for word in words)
-    image = known_text(containers[0].get("image")) or ""
-    sample = not words and any(name in image for name in _SAMPLES)
+    [container] = containers
+    text = " ".join(map(str, container.words))
+    sample = not container.words and any(name in container.image_text for name in _SAMPLES)
     return sample or (bool(_ENDS.search(text)) and not _GOES_ON.search(text))

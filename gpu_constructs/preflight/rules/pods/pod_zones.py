@@ -8,9 +8,8 @@ from typing import Any
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.pools import ZONE
 from gpu_constructs.preflight.model.cluster import EFA, Cluster, Pool, Workload
-from gpu_constructs.preflight.model.pod_size import pod_requests
 from gpu_constructs.preflight.reading.objects import Object
-from gpu_constructs.preflight.reading.unknown import dig, items, mapping, mappings
+from gpu_constructs.preflight.reading.unknown import items
 from gpu_constructs.preflight.rules.rule import Problem, rule
 
 _VOLUMES = "https://kubernetes.io/docs/concepts/storage/storage-classes/#volume-binding-mode"
@@ -21,12 +20,10 @@ _ZONE_KEYS = (ZONE, "topology.ebs.csi.aws.com/zone", "topology.ebs.csi.eks.amazo
 def _disks(workload: Workload, cluster: Cluster) -> Iterator[Object]:
     """Yield the storage classes of a workload's EBS volumes, as far as they are in the input."""
     claims = {each.name: each.spec for each in cluster.of_kind("PersistentVolumeClaim") if _same_space(each, workload)}
-    named = [dig(each, "persistentVolumeClaim", "claimName") for each in mappings(workload.pod.get("volumes"))]
+    named = [each.claim for each in workload.pod.volumes]
     specs = [claims[name] for name in named if isinstance(name, str) and name in claims]
-    specs += [mapping(each.get("spec")) for each in mappings(workload.owner.spec.get("volumeClaimTemplates"))]
-    specs += [
-        mapping(dig(each, "ephemeral", "volumeClaimTemplate", "spec")) for each in mappings(workload.pod.get("volumes"))
-    ]
+    specs += workload.claim_templates
+    specs += [each.claim_spec for each in workload.pod.volumes if each.claim_spec is not None]
     for spec in specs:
         found = _storage_class(spec.get("storageClassName"), cluster)
         if found is not None and found.content.get("provisioner") in _EBS:
@@ -105,7 +102,7 @@ def efa_pods_that_may_land_in_different_zones(case: Case) -> Iterator[Problem]:
     Fix: Keep the pool to one zone, or name a placement group in the EC2NodeClass.
     """
     for workload in case.cluster.workloads:
-        if not pod_requests(workload.pod).get(EFA) or workload.replicas == 1:
+        if not workload.pod.requests.get(EFA) or workload.replicas == 1:
             continue
         for pool in case.pools_open_to(workload):
             if pool.kind == "karpenter" and len(pool.zones) > 1 and not pool.launch.get("placementGroupSelector"):

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.model.cluster import GPU, Cluster, Workload
-from gpu_constructs.preflight.model.pod_size import pod_requests
 from gpu_constructs.preflight.reading.objects import Object
 from gpu_constructs.preflight.reading.unknown import Unknown, dig, is_true, known_text
 from gpu_constructs.preflight.rules.rule import Problem, rule
@@ -32,7 +31,7 @@ def _queues(cluster: Cluster) -> list[Object]:
 
 
 def _of_kai(cluster: Cluster) -> list[tuple[Workload, str]]:
-    named = [(each, _queue_of(each)) for each in cluster.workloads if each.pod.get("schedulerName") == _SCHEDULER]
+    named = [(each, _queue_of(each)) for each in cluster.workloads if each.pod.scheduler == _SCHEDULER]
     return [(each, queue) for each, queue in named if queue]
 
 
@@ -80,7 +79,7 @@ def queue_of_kai_scheduler_on_a_pod_of_another_scheduler(case: Case) -> Iterator
     Fix: Set schedulerName: kai-scheduler in the pod.
     """
     for each in case.cluster.workloads:
-        queue, scheduler = _queue_of(each), each.pod.get("schedulerName")
+        queue, scheduler = _queue_of(each), each.pod.scheduler
         later = each.owner.kind in _NAMED_LATER and scheduler is None
         if queue and scheduler != _SCHEDULER and not later and not isinstance(scheduler, Unknown):
             name = known_text(scheduler) or "the default scheduler"
@@ -97,12 +96,12 @@ def part_of_a_gpu_that_kai_scheduler_refuses(case: Case) -> Iterator[Problem]:
     """
     cluster = case.cluster
     chart = cluster.chart(_SCHEDULER)
-    sharing = dig(dict(chart.values), "global", "gpuSharing") if chart else True
+    sharing = dig(chart.values, "global", "gpuSharing") if chart else True
     for each in cluster.workloads:
         asked = next((name for name in _PARTS if name in each.annotations), None)
-        if asked is None or each.pod.get("schedulerName") != _SCHEDULER:
+        if asked is None or each.pod.scheduler != _SCHEDULER:
             continue
-        if pod_requests(each.pod).get(GPU):
+        if each.pod.requests.get(GPU):
             yield Problem.of(each, f"asks for {asked} and for whole {GPU} at once")
         elif not is_true(sharing) and not isinstance(sharing, Unknown):
             yield Problem.of(each, f"asks for {asked}, and the chart has global.gpuSharing off")

@@ -23,7 +23,6 @@ from gpu_constructs.preflight.cluster.kueue import (
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Cluster, Pool
 from gpu_constructs.preflight.model.node_selection import selection
-from gpu_constructs.preflight.model.pod_size import pod_requests
 from gpu_constructs.preflight.model.taints import untolerated
 from gpu_constructs.preflight.reading.objects import Object
 from gpu_constructs.preflight.reading.quantity import show
@@ -98,7 +97,7 @@ def job_that_is_more_than_its_queue_ever_has(case: Case) -> Iterator[Problem]:
     for job in queued_jobs(cluster):
         queue = cluster_queues(cluster).get(job.cluster_queue or "")
         for part in job.parts if queue else ():
-            asked = {name: amount for name, amount in pod_requests(part.pod).items() if name != "pods" and amount}
+            asked = {name: amount for name, amount in part.pod.requests.items() if name != "pods" and amount}
             yield from _too_much(cluster, job, queue, asked, pods_at_once(part))
 
 
@@ -175,7 +174,7 @@ def _kept_off(case: Case, job: QueuedJob, flavor: Object) -> Iterator[Problem]:
         if not part.asks_for_gpu:
             continue
         admitted = as_admitted(part.pod, flavor)
-        kept = [untolerated(admitted, pool.taints) for pool in pools if pool in case.gpu_pools]
+        kept = [untolerated(admitted.tolerations, pool.taints) for pool in pools if pool in case.gpu_pools]
         if kept and all(any(answer is Answer.NO for _, answer in each) for each in kept):
             taint = next(taint for taint, answer in kept[0] if answer is Answer.NO)
             message = f"{part.name}: neither it nor ResourceFlavor {flavor.name} tolerates {taint} of the pool"

@@ -8,7 +8,7 @@ from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Cluster, DaemonSet, Pool
 from gpu_constructs.preflight.node.nodes import gpu_types
-from gpu_constructs.preflight.reading.unknown import dig, known_text, mappings
+from gpu_constructs.preflight.reading.unknown import dig
 from gpu_constructs.preflight.rules.rule import Problem, rule
 from gpu_constructs.preflight.rules.software.definitions import is_defined
 
@@ -24,14 +24,14 @@ def exporters(cluster: Cluster) -> list[DaemonSet]:
 
 
 def _exports(daemon: DaemonSet) -> bool:
-    images = [known_text(each.get("image")) or "" for each in mappings(daemon.pod.get("containers"))]
+    images = [each.image_text for each in daemon.pod.containers or ()]
     return "dcgm-exporter" in daemon.name or any("dcgm-exporter" in image for image in images)
 
 
 def operator_exports(cluster: Cluster) -> bool:
     """Whether the GPU Operator runs an exporter of its own."""
     chart = cluster.chart("gpu-operator")
-    return chart is not None and dig(dict(chart.values), "dcgmExporter", "enabled") is not False
+    return chart is not None and dig(chart.values, "dcgmExporter", "enabled") is not False
 
 
 @rule("GPU220", "warning", source=_CHART)
@@ -103,6 +103,6 @@ def servicemonitor_without_prometheus_operator(case: Case) -> Iterator[Problem]:
     chart = cluster.chart("dcgm-exporter")
     if chart is None or not cluster.sees_software or is_defined(_MONITORS, cluster):
         return
-    if dig(dict(chart.values), "serviceMonitor", "enabled") in (None, True):
+    if dig(chart.values, "serviceMonitor", "enabled") in (None, True):
         message = f"chart dcgm-exporter makes a ServiceMonitor, and nothing here defines {_MONITORS}"
         yield Problem(chart, message)

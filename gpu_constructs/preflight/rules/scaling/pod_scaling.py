@@ -119,7 +119,7 @@ def _misnamed(each: Object) -> Iterator[tuple[str, str]]:
     if each.kind == HPA and version == "autoscaling/v2":
         yield from _of_metrics(mappings(spec.get("metrics")))
     elif each.kind == VPA and each.group == "autoscaling.k8s.io":
-        for policy in mappings(dig(dict(spec), "resourcePolicy", "containerPolicies")):
+        for policy in mappings(dig(spec, "resourcePolicy", "containerPolicies")):
             yield from _renamed(policy, {"minResources": "minAllowed", "maxResources": "maxAllowed"})
     elif each.kind == "Prometheus" and each.group == "monitoring.coreos.com" and "metrics" in spec:
         yield "metrics", "scrape with a ServiceMonitor and record with a PrometheusRule"

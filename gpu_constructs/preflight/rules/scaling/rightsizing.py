@@ -18,11 +18,11 @@ def _named(each: Object) -> str:
 
 
 def _mode(each: Object) -> str:
-    return known_text(dig(dict(each.spec), "updatePolicy", "updateMode")) or "Recreate"
+    return known_text(dig(each.spec, "updatePolicy", "updateMode")) or "Recreate"
 
 
 def _controlled(each: Object) -> set[str]:
-    policies = mappings(dig(dict(each.spec), "resourcePolicy", "containerPolicies"))
+    policies = mappings(dig(each.spec, "resourcePolicy", "containerPolicies"))
     named = [items(policy.get("controlledResources")) or ["cpu", "memory"] for policy in policies]
     return {str(name) for names in named for name in names} or {"cpu", "memory"}
 
@@ -62,7 +62,7 @@ def vpa_that_is_to_change_gpus(case: Case) -> Iterator[Problem]:
     """
     for each in case.cluster.of_kind(VPA):
         found = set()
-        for policy in mappings(dig(dict(each.spec), "resourcePolicy", "containerPolicies")):
+        for policy in mappings(dig(each.spec, "resourcePolicy", "containerPolicies")):
             parts = ("minAllowed", "maxAllowed", "minResources", "maxResources")
             names = [
                 *items(policy.get("controlledResources")),

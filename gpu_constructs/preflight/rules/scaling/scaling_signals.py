@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.scalers import Signal, adapter_rules, signals, target_of
 from gpu_constructs.preflight.model.answer import Answer
-from gpu_constructs.preflight.model.cluster import GPU, Cluster, Workload
-from gpu_constructs.preflight.model.pod_size import pod_requests
+from gpu_constructs.preflight.model.cluster import GPU, Cluster, DaemonSet, Workload
 from gpu_constructs.preflight.node.nodes import NodeToBe
 from gpu_constructs.preflight.reading.objects import Chart, Object
 from gpu_constructs.preflight.reading.unknown import dig, known_text, mapping, mappings
@@ -53,7 +52,7 @@ def _keeps_labels(cluster: Cluster) -> bool | None:
     answers = set()
     for chart, path in (("dcgm-exporter", ()), ("gpu-operator", ("dcgmExporter",))):
         release = cluster.chart(chart)
-        monitor = mapping(dig(dict(release.values), *path, "serviceMonitor")) if release else {}
+        monitor = mapping(dig(release.values, *path, "serviceMonitor")) if release else {}
         if release and monitor.get("enabled", chart == "dcgm-exporter") is True:
             answers.add(_answer(monitor))
     for each in cluster.of_kind("ServiceMonitor", "PodMonitor"):
@@ -148,7 +147,7 @@ def pods_scaled_by_the_use_of_gpus_that_they_share(case: Case) -> Iterator[Probl
     Fix: Scale by demand, such as requests that wait, or take DCGM_FI_PROF_GR_ENGINE_ACTIVE for MIG slices.
     """
     cluster = case.cluster
-    if "KUBERNETES_VIRTUAL_GPUS" in str([each.pod for each in exporters(cluster)]):
+    if any(_counts_shares(each) for each in exporters(cluster)):
         return
     for each in signals_of_gpus(cluster):
         workload = target_of(each.scaler, cluster)
@@ -157,9 +156,14 @@ def pods_scaled_by_the_use_of_gpus_that_they_share(case: Case) -> Iterator[Probl
             yield Problem.of(each, f"{workload.name} {text}")
 
 
+def _counts_shares(exporter: DaemonSet) -> bool:
+    """Whether an exporter tells the pods of a shared GPU apart."""
+    return any("KUBERNETES_VIRTUAL_GPUS" in each.env for each in exporter.pod.every_container)
+
+
 def _unattributed(signal: Signal, workload: Workload, case: Case) -> str | None:
     """Return why a measurement is not that of the pods of a workload."""
-    asked = pod_requests(workload.pod)
+    asked = workload.pod.requests
     cut = next((name for name in asked if name.startswith("nvidia.com/mig-")), None)
     percent = _PERCENT.search(signal.meaning)
     if cut is not None:
@@ -195,7 +199,7 @@ def model_server_scaled_by_gpu_memory(case: Case) -> Iterator[Problem]:
     cluster = case.cluster
     for each in signals_of_gpus(cluster):
         workload = target_of(each.scaler, cluster)
-        images = [known_text(one.get("image")) or "" for one in workload.containers] if workload else []
+        images = [one.image_text for one in workload.containers] if workload else []
         server = next((name for name in _SERVERS if any(name in image for image in images)), None)
         if server and workload and _MEMORY in each.meaning:
             yield Problem.of(each, f"{server} takes GPU memory at start, used or not")

@@ -10,7 +10,7 @@ from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.references import of_cluster, setting
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Addon, Cluster, DaemonSet, Pool
-from gpu_constructs.preflight.model.taints import untolerated
+from gpu_constructs.preflight.node.daemon_reach import refusing_taints
 from gpu_constructs.preflight.node.nodes import reaches
 from gpu_constructs.preflight.reading.unknown import dig, known_number, known_text, mappings
 from gpu_constructs.preflight.rules.rule import Problem, rule
@@ -42,7 +42,7 @@ def kept_off(daemon: DaemonSet, pool: Pool, cluster: Cluster) -> str | None:
     """Return the taint that alone keeps a DaemonSet off a pool, ``None`` when none does."""
     if reaches(daemon, replace(pool, taints=()), cluster) is Answer.NO:
         return None
-    taints = [taint for taint, answer in untolerated(daemon.pod, pool.taints, daemon=True) if answer is Answer.NO]
+    taints = refusing_taints(daemon, pool.taints)
     return str(taints[0]) if taints else None
 
 
@@ -199,5 +199,5 @@ def add_on_that_needs_the_nodes_role_out_of_reach_of_it(case: Case) -> Iterator[
 def _is_one_hop(pool: Pool) -> bool:
     """Whether pods off the host's network cannot reach the metadata service; a managed group allows two hops."""
     if pool.kind in ("karpenter", "auto-mode"):
-        return dig(dict(pool.launch), "metadataOptions", "httpPutResponseHopLimit") in (None, 1)
-    return known_number(dig(dict(pool.launch), "MetadataOptions", "HttpPutResponseHopLimit")) == 1
+        return dig(pool.launch, "metadataOptions", "httpPutResponseHopLimit") in (None, 1)
+    return known_number(dig(pool.launch, "MetadataOptions", "HttpPutResponseHopLimit")) == 1

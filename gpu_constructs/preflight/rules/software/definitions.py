@@ -85,7 +85,7 @@ def two_ways_of_routing_by_zone_on_one_service(case: Case) -> Iterator[Problem]:
     for each in case.cluster.of_kind("Service"):
         mode = each.annotations.get("service.kubernetes.io/topology-mode")
         spread = known_text(each.spec.get("trafficDistribution"))
-        if mode is not None and spread and dig(dict(each.spec), "selector"):
+        if mode is not None and spread and dig(each.spec, "selector"):
             message = (
                 f"Service {each.namespace}/{each.name}: annotation topology-mode hides trafficDistribution {spread}"
             )

@@ -56,7 +56,7 @@ def jobs_that_each_hold_a_part_of_the_nodes_they_all_need(case: Case) -> Iterato
 def _starts_whole(workload: Workload) -> bool:
     """Whether something else than the autoscaler starts all pods of a job together."""
     named = {*workload.labels, *workload.annotations, *workload.owner.labels, *workload.owner.annotations}
-    return any(each in named for each in _QUEUES) or bool(workload.pod.get("schedulerName"))
+    return any(each in named for each in _QUEUES) or bool(workload.pod.scheduler)
 
 
 @rule("GPU108", "warning", source="https://docs.aws.amazon.com/eks/latest/userguide/managed-node-groups.html")
@@ -87,7 +87,7 @@ def node_auto_repair_that_does_not_see_gpus(case: Case) -> Iterator[Problem]:
     if not cluster.whole or runs:
         return
     for pool in case.gpu_pools:
-        if pool.kind == "managed" and is_true(dig(dict(pool.properties), "NodeRepairConfig", "Enabled")):
+        if pool.kind == "managed" and is_true(dig(pool.properties, "NodeRepairConfig", "Enabled")):
             message = f"node auto repair is on, and add-on {_AGENT}, which sees GPU errors, is not there"
             yield Problem.of(pool, message)
 
@@ -136,8 +136,8 @@ def _may_stall(pool: Pool) -> bool:
 
 
 def _allows_none(budget: Object, workload: Workload) -> bool:
-    wanted = mapping(dig(dict(budget.spec), "selector", "matchLabels"))
-    extra = dig(dict(budget.spec), "selector", "matchExpressions")
+    wanted = mapping(dig(budget.spec, "selector", "matchLabels"))
+    extra = dig(budget.spec, "selector", "matchExpressions")
     chosen = bool(wanted) and not extra and all(workload.labels.get(key) == value for key, value in wanted.items())
     if not chosen or budget.namespace != workload.namespace:
         return False

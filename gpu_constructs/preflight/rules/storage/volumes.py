@@ -191,7 +191,7 @@ def parallel_image_pull_on_a_slow_disk(case: Case) -> Iterator[Problem]:
     Fix: Give the volume 600 MiB/s or more, or put images on the local NVMe disks.
     """
     for pool in case.gpu_groups:
-        fast = is_true(dig(dict(pool.user_data.node_config), "featureGates", "FastImagePull"))
+        fast = is_true(dig(pool.user_data.node_config, "featureGates", "FastImagePull"))
         throughput = _root_throughput(pool) if fast and not _uses_local_disks(pool) else None
         if throughput is not None and throughput < _FAST_PULL_THROUGHPUT:
             message = f"FastImagePull on a disk of {throughput} MiB/s"

@@ -1,0 +1,249 @@
+"""A pod, as typed values: read once, asked often. What is known at deployment only stays `Unknown`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from gpu_constructs.preflight.model import pod_size
+from gpu_constructs.preflight.model.container import Amounts, Container, has_unknown, read_amounts, read_container
+from gpu_constructs.preflight.model.node_selection import Selection, selection
+from gpu_constructs.preflight.model.taints import Toleration, tolerations
+from gpu_constructs.preflight.reading.objects import Object
+from gpu_constructs.preflight.reading.quantity import Resources, resources
+from gpu_constructs.preflight.reading.unknown import Unknown, dig, known_text, mapping, mappings
+
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_GPUS = "nvidia.com/"
+
+
+@dataclass(frozen=True, slots=True)
+class Volume:
+    """A volume of a pod.
+
+    Attributes:
+        name: Its name in the pod.
+        claim: Name of the PersistentVolumeClaim behind it.
+        claim_spec: ``spec`` of the claim that is made for the pod.
+        config_map: Name of the ConfigMap behind it.
+    """
+
+    name: str
+    claim: Any = None
+    claim_spec: Mapping[str, Any] | None = None
+    config_map: Any = None
+
+    @property
+    def is_claimed(self) -> bool:
+        """Whether a claim stands behind it."""
+        return self.claim is not None or self.claim_spec is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Devices that a pod claims.
+
+    Attributes:
+        claim: Name of the ResourceClaim.
+        template: Name of the ResourceClaimTemplate.
+    """
+
+    claim: Any = None
+    template: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """A topology spread constraint.
+
+    Attributes:
+        key: Label of the nodes that tells domains apart.
+        unsatisfiable: ``DoNotSchedule``, ``ScheduleAnyway``, or ``None`` where it is not written.
+        min_domains: Least number of domains.
+    """
+
+    key: Any
+    unsatisfiable: Any
+    min_domains: Any
+
+
+@dataclass(frozen=True, slots=True)
+class PodTerm:
+    """A required affinity, or anti-affinity, to other pods.
+
+    Attributes:
+        key: Label of the nodes that tells domains apart.
+        selector: Which pods.
+    """
+
+    key: Any
+    selector: Any
+
+
+@dataclass(frozen=True)
+class Pod:
+    """``spec`` of a pod.
+
+    Attributes:
+        containers: Its containers; ``None`` where that is no list.
+        init_containers: Its init containers.
+        tolerations: Its tolerations.
+        selection: What it asks of labels of nodes.
+        apart: Required anti-affinity to pods.
+        beside: Required affinity to pods.
+        spreads: How it is spread.
+        volumes: Its volumes.
+        claims: Devices that it claims.
+        limits: Limits of the whole pod.
+        asked: Requests of the whole pod.
+        overhead: What its runtime takes.
+        host_network: Whether it is on the network of its node.
+        scheduler: Name of its scheduler; ``None`` where none is written.
+        gates: Names of its scheduling gates.
+        priority_class: Name of its priority class.
+        runtime_class: Name of its runtime class.
+        restart_policy: When its containers run again.
+        service_account: Its service account.
+        likeness: Equal for pods that are scheduled alike.
+    """
+
+    containers: tuple[Container, ...] | None = ()
+    init_containers: tuple[Container, ...] = ()
+    tolerations: tuple[Toleration, ...] = ()
+    selection: Selection = field(default_factory=Selection)
+    apart: tuple[PodTerm, ...] = ()
+    beside: tuple[PodTerm, ...] = ()
+    spreads: tuple[Spread, ...] = ()
+    volumes: tuple[Volume, ...] = ()
+    claims: tuple[Claim, ...] = ()
+    limits: Amounts = field(default_factory=dict)
+    asked: Amounts = field(default_factory=dict)
+    overhead: Amounts = field(default_factory=dict)
+    host_network: bool = False
+    scheduler: Any = None
+    gates: tuple[str, ...] = ()
+    priority_class: Any = None
+    runtime_class: str | None = None
+    restart_policy: Any = None
+    service_account: Any = None
+    likeness: str = ""
+
+    @cached_property
+    def every_container(self) -> tuple[Container, ...]:
+        """Init containers and containers."""
+        return (*self.init_containers, *(self.containers or ()))
+
+    @cached_property
+    def requests(self) -> Resources:
+        """What it asks of a node, one place for a pod included."""
+        whole = resources(self.limits) | resources(self.asked)
+        return pod_size.requests(self.containers or (), self.init_containers, whole, resources(self.overhead))
+
+    @cached_property
+    def refusals(self) -> tuple[str, ...]:
+        """Why the API server refuses what it asks for."""
+        missing = ["spec.containers is no list"] if self.containers is None else []
+        return (*missing, *pod_size.invalid((*(self.containers or ()), *self.init_containers)))
+
+    @cached_property
+    def is_open(self) -> bool:
+        """Whether a request is known at deployment only."""
+        whole = any(map(has_unknown, (self.limits, self.asked, self.overhead)))
+        return whole or any(each.is_open for each in self.every_container)
+
+    @cached_property
+    def host_ports(self) -> frozenset[pod_size.HostPort]:
+        """Address, protocol and number of each of its ports on the node."""
+        sidecars = [each for each in self.init_containers if each.sidecar]
+        return pod_size.host_ports((*(self.containers or ()), *sidecars), host_network=self.host_network)
+
+    @cached_property
+    def has_open_ports(self) -> bool:
+        """Whether a port on the node is known at deployment only."""
+        ports = [port for each in self.containers or () for port in each.ports]
+        return any(isinstance(each, Unknown) for port in ports for each in (port.host, port.address, port.protocol))
+
+    @cached_property
+    def asks_for_gpu(self) -> bool:
+        """Whether a container asks for a GPU, a share or a slice of one, or the pod claims a device."""
+        return bool(self.claims) or any(name.startswith(_GPUS) for each in self.every_container for name in each.names)
+
+
+def read_pod(raw: Mapping[str, Any]) -> Pod:
+    """Return the pod of a ``spec``."""
+    containers = raw.get("containers")
+    return Pod(
+        containers=None if not isinstance(containers, (list, Unknown)) else _containers(containers),
+        init_containers=_containers(raw.get("initContainers")),
+        tolerations=tolerations(raw.get("tolerations")),
+        selection=selection(raw),
+        apart=_terms(raw, "podAntiAffinity"),
+        beside=_terms(raw, "podAffinity"),
+        spreads=tuple(map(_spread, mappings(raw.get("topologySpreadConstraints")))),
+        volumes=tuple(map(_volume, mappings(raw.get("volumes")))),
+        claims=tuple(map(_claim, mappings(raw.get("resourceClaims")))),
+        limits=read_amounts(raw, "limits"),
+        asked=read_amounts(raw, "requests"),
+        overhead=overhead if isinstance(overhead := raw.get("overhead"), Unknown) else mapping(overhead),
+        host_network=raw.get("hostNetwork") is True,
+        scheduler=raw.get("schedulerName"),
+        gates=tuple(str(each.get("name")) for each in mappings(raw.get("schedulingGates"))),
+        priority_class=raw.get("priorityClassName"),
+        runtime_class=known_text(raw.get("runtimeClassName")),
+        restart_policy=raw.get("restartPolicy"),
+        service_account=raw.get("serviceAccountName") or raw.get("serviceAccount"),
+        likeness=_likeness(raw),
+    )
+
+
+def pod_of(owner: Object) -> Pod:
+    """Return the pod of an object that has one in ``spec.template``."""
+    return read_pod(mapping(dig(owner.content, "spec", "template", "spec")))
+
+
+def _containers(raw: Any) -> tuple[Container, ...]:
+    return tuple(map(read_container, mappings(raw)))
+
+
+def _terms(raw: Mapping[str, Any], kind: str) -> tuple[PodTerm, ...]:
+    listed = mappings(dig(mapping(raw.get("affinity")), kind, _REQUIRED))
+    return tuple(PodTerm(each.get("topologyKey"), each.get("labelSelector")) for each in listed)
+
+
+def _spread(raw: Mapping[str, Any]) -> Spread:
+    return Spread(raw.get("topologyKey"), raw.get("whenUnsatisfiable"), raw.get("minDomains"))
+
+
+def _claim(raw: Mapping[str, Any]) -> Claim:
+    return Claim(raw.get("resourceClaimName"), raw.get("resourceClaimTemplateName"))
+
+
+def _volume(raw: Mapping[str, Any]) -> Volume:
+    made = dig(raw, "ephemeral", "volumeClaimTemplate", "spec") if "ephemeral" in raw else None
+    return Volume(
+        name=str(raw.get("name")),
+        claim=dig(raw, "persistentVolumeClaim", "claimName"),
+        claim_spec=mapping(made) if "ephemeral" in raw else None,
+        config_map=dig(raw, "configMap", "name"),
+    )
+
+
+_SCHEDULED_BY = (
+    "nodeSelector",
+    "affinity",
+    "tolerations",
+    "resources",
+    "overhead",
+    "resourceClaims",
+    "topologySpreadConstraints",
+    "hostNetwork",
+)
+
+
+def _likeness(raw: Mapping[str, Any]) -> str:
+    listed = [*mappings(raw.get("initContainers")), *mappings(raw.get("containers"))]
+    containers = [(each.get("resources"), each.get("ports"), each.get("restartPolicy")) for each in listed]
+    before = len(mappings(raw.get("initContainers")))
+    return repr((before, containers, *(raw.get(key) for key in _SCHEDULED_BY)))
