@@ -12,7 +12,7 @@ from typing import Any
 from gpu_constructs.facts.hardware.catalogue import Architecture
 from gpu_constructs.preflight.model.answer import Answer, yes_if
 from gpu_constructs.preflight.model.cluster import OperatingSystem, Pool
-from gpu_constructs.preflight.reading.unknown import Unknown, dig, known_text, mappings
+from gpu_constructs.preflight.reading.unknown import Unknown, known_text, mappings
 
 _BY_PREFIX: tuple[tuple[str, OperatingSystem], ...] = (
     ("AL2023_", "al2023"),
@@ -62,7 +62,7 @@ def class_system(spec: Mapping[str, Any]) -> OperatingSystem:
 
 def image_of(pool: Pool) -> Any:
     """Return the image that a pool names: an id, an expression, or ``None``."""
-    return pool.launch.get("ImageId")
+    return pool.launch.image
 
 
 def has_driver(pool: Pool) -> Answer:
@@ -71,7 +71,7 @@ def has_driver(pool: Pool) -> Answer:
         return Answer.YES
     if pool.kind == "karpenter":
         # Karpenter chooses the accelerated variant of an alias by the instance type.
-        aliased = any(each.get("alias") for each in mappings(pool.launch.get("amiSelectorTerms")))
+        aliased = any(pool.launch.aliases)
         return Answer.YES if aliased else Answer.UNKNOWN
     ami_type = pool.properties.get("AmiType")
     if (name := known_text(ami_type)) and name != "CUSTOM":
@@ -97,5 +97,5 @@ def architecture_of(pool: Pool) -> Architecture | None:
 
 def alias_of(pool: Pool) -> str | None:
     """Return the alias of an EC2NodeClass, e.g. ``al2023@latest``."""
-    aliases = (known_text(each.get("alias")) for each in mappings(dig(pool.launch, "amiSelectorTerms")))
+    aliases = map(known_text, pool.launch.aliases)
     return next((each for each in aliases if each), None)

@@ -23,8 +23,8 @@ def _reference(pool: Pool, resources: Mapping[str, Resource]) -> Any:
     if pool.kind == "managed":
         return pool.properties.get("NodeRole")
     if pool.kind != "self-managed":
-        return pool.launch.get("role")
-    given = pool.launch.get("IamInstanceProfile")
+        return pool.launch.role
+    given = pool.launch.profile
     named = mapping(given).get("Arn") or mapping(given).get("Name") or given
     profile = referred(named, resources)
     return next(iter(items(profile.properties.get("Roles"))), None) if profile else None

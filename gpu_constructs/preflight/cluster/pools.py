@@ -13,6 +13,7 @@ from gpu_constructs.preflight.cluster.images import class_system, group_system
 from gpu_constructs.preflight.model import taints
 from gpu_constructs.preflight.model.cluster import Pool, PoolKind
 from gpu_constructs.preflight.model.label_values import ANY_VALUE, LabelValues, Requirement, exactly, requirement
+from gpu_constructs.preflight.model.launch import Launch, class_launch, template_launch
 from gpu_constructs.preflight.reading.cloudformation import Resource
 from gpu_constructs.preflight.reading.objects import Object
 from gpu_constructs.preflight.reading.quantity import resources as quantities
@@ -50,15 +51,15 @@ def managed_group(group: Resource, resources: Mapping[str, Resource]) -> Pool:
     properties = group.properties
     template = _launch_template(properties.get("LaunchTemplate"), "Id", "Name", resources)
     launch = _launch_data(template)
-    user_data = read_user_data(launch.get("UserData"))
+    user_data = read_user_data(launch.user_data)
     capacity = properties.get("CapacityType") or "ON_DEMAND"
     labels = _known_labels(mapping(properties.get("Labels")))
     return Pool(
         name=_name(labels, properties.get("NodegroupName"), group),
         kind="managed",
         origin=group.origin,
-        instance_types=_types(properties.get("InstanceTypes"), launch.get("InstanceType")),
-        operating_system=group_system(properties.get("AmiType"), launch.get("ImageId"), user_data.format),
+        instance_types=_types(properties.get("InstanceTypes"), launch.instance_type),
+        operating_system=group_system(properties.get("AmiType"), launch.image, user_data.format),
         labels=_managed_labels(capacity) | labels | _told_labels(user_data),
         taints=(*taints.node_group_taints(properties), *_told_taints(user_data)),
         zones=_zones(properties.get("Subnets"), resources),
@@ -88,7 +89,7 @@ def self_managed_group(group: Resource, resources: Mapping[str, Resource]) -> Po
     specification = properties.get("LaunchTemplate") or dig(mixed, "LaunchTemplate", "LaunchTemplateSpecification")
     template = _launch_template(specification, "LaunchTemplateId", "LaunchTemplateName", resources)
     launch = _launch_data(template) or _launch_configuration(properties.get("LaunchConfigurationName"), resources)
-    user_data = read_user_data(launch.get("UserData"))
+    user_data = read_user_data(launch.user_data)
     overrides = mappings(dig(mixed, "LaunchTemplate", "Overrides"))
     tags = group_tags(properties)
     labels = _told_labels(user_data)
@@ -96,8 +97,8 @@ def self_managed_group(group: Resource, resources: Mapping[str, Resource]) -> Po
         name=_name(labels, properties.get("AutoScalingGroupName"), group),
         kind="self-managed",
         origin=group.origin,
-        instance_types=_types([each.get("InstanceType") for each in overrides], launch.get("InstanceType")),
-        operating_system=group_system("CUSTOM", launch.get("ImageId"), user_data.format),
+        instance_types=_types([each.get("InstanceType") for each in overrides], launch.instance_type),
+        operating_system=group_system("CUSTOM", launch.image, user_data.format),
         labels=labels,
         taints=_told_taints(user_data),
         zones=_zones(properties.get("VPCZoneIdentifier"), resources) or _listed(properties.get("AvailabilityZones")),
@@ -120,16 +121,16 @@ def node_pool(pool: Object, classes: Iterable[Object], resources: Mapping[str, R
     auto = reference.get("group") == "eks.amazonaws.com"
     node_class = next((each for each in classes if each.name == reference.get("name") and _is_class(each, auto)), None)
     spec = mapping(dig(pool.spec, "template", "spec"))
-    launch = node_class.spec if node_class else {}
+    launch = class_launch(node_class.spec) if node_class else Launch()
     requirements = tuple(requirement(each) for each in mappings(spec.get("requirements")))
     kind: PoolKind = "auto-mode" if auto else "karpenter"
     limits = quantities(pool.spec.get("limits"))
-    subnets = [each.get("id") for each in mappings(launch.get("subnetSelectorTerms")) if each.get("id")]
+    subnets = [each.get("id") for each in mappings(launch.written.get("subnetSelectorTerms")) if each.get("id")]
     return Pool(
         name=pool.name,
         kind=kind,
         origin=pool.origin,
-        operating_system="bottlerocket" if auto else class_system(launch),
+        operating_system="bottlerocket" if auto else class_system(launch.written),
         labels=_pool_labels(pool, mapping(dig(pool.spec, "template", "metadata", "labels")), requirements, auto),
         taints=taints.object_taints(spec.get("taints")),
         startup_taints=taints.object_taints(spec.get("startupTaints")),
@@ -138,7 +139,7 @@ def node_pool(pool: Object, classes: Iterable[Object], resources: Mapping[str, R
         min_nodes=known_number(pool.spec.get("replicas")) or 0,
         max_nodes=limits.pop("nodes", None),
         limits=limits,
-        user_data=read_user_data(launch.get("userData"), encoded=False),
+        user_data=read_user_data(launch.user_data, encoded=False),
         launch=launch,
         properties=pool.spec,
         requirements=requirements,
@@ -173,14 +174,14 @@ def _launch_template(
     return next(named, None) if isinstance(reference, str) else None
 
 
-def _launch_data(template: Resource | None) -> dict[str, Any]:
-    return mapping(template.properties.get("LaunchTemplateData")) if template else {}
+def _launch_data(template: Resource | None) -> Launch:
+    return template_launch(mapping(template.properties.get("LaunchTemplateData"))) if template else Launch()
 
 
-def _launch_configuration(reference: Any, resources: Mapping[str, Resource]) -> dict[str, Any]:
+def _launch_configuration(reference: Any, resources: Mapping[str, Resource]) -> Launch:
     if isinstance(reference, Unknown) and reference.resource in resources:
-        return dict(resources[str(reference.resource)].properties)
-    return {}
+        return template_launch(resources[str(reference.resource)].properties)
+    return Launch()
 
 
 def _types(*sources: Any) -> tuple[str, ...]:
@@ -276,12 +277,11 @@ def _pool_labels(
     return chosen | own | _known_labels(labels)
 
 
-def _group_capacity(launch: Mapping[str, Any], mixed: Mapping[str, Any]) -> str:
-    market = dig(launch, "InstanceMarketOptions", "MarketType")
-    if market == "capacity-block":
+def _group_capacity(launch: Launch, mixed: Mapping[str, Any]) -> str:
+    if launch.market == "capacity-block":
         return "capacity-block"
     share = known_number(dig(mixed, "InstancesDistribution", "OnDemandPercentageAboveBaseCapacity"))
-    spot = market == "spot" or (share is not None and share < 100)
+    spot = launch.market == "spot" or (share is not None and share < 100)
     return "spot" if spot else "on-demand"
 
 

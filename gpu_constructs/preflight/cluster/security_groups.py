@@ -17,10 +17,11 @@ _ALL = ("-1", -1)
 def groups_of(pool: Pool, *, efa: bool = False) -> list[Any]:
     """Return the security groups that a launch template gives; with ``efa`` those of its EFA interfaces."""
     found: list[Any] = []
-    for each in mappings(pool.launch.get("NetworkInterfaces")):
-        if not efa or each.get("InterfaceType") in ("efa", "efa-only"):
-            found += items(each.get("Groups"))
-    found += items(pool.launch.get("SecurityGroupIds")) + items(pool.launch.get("SecurityGroups"))
+    for each in pool.launch.interfaces:
+        if not efa or each.is_efa:
+            found += each.groups
+    for listed in pool.launch.security_groups.values():
+        found += items(listed)
     return list(dict.fromkeys(each for each in found if isinstance(each, (str, Unknown))))
 
 

@@ -154,11 +154,12 @@ def _launch_differences(before: Pool, after: Pool) -> list[str]:
         "managed": "rolls its nodes",
         "self-managed": "new nodes only, unless the group refreshes its instances",
     }.get(after.kind, "nodes drift and are replaced as the budgets allow")
-    names = dict.fromkeys((*before.launch, *after.launch))
+    old, new = before.launch.written, after.launch.written
+    names = dict.fromkeys((*old, *new))
     return [
-        f"{name}: {_show(before.launch.get(name))} -> {_show(after.launch.get(name))} ({effect})"
+        f"{name}: {_show(old.get(name))} -> {_show(new.get(name))} ({effect})"
         for name in names
-        if _plain(before.launch.get(name)) != _plain(after.launch.get(name))
+        if _plain(old.get(name)) != _plain(new.get(name))
     ]
 
 

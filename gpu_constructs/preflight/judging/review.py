@@ -147,7 +147,7 @@ def _versions(clusters: Iterable[Cluster]) -> dict[str, str | None]:
         found |= {f"image of {name}": tag for name, tag in _images(cluster).items()}
         for pool in cluster.pools:
             release = known_text(pool.properties.get("ReleaseVersion")) or alias_of(pool)
-            image = pool.launch.get("ImageId")
+            image = pool.launch.image
             found[f"pool {pool.name}: image"] = release or (str(image) if image is not None else "newest")
     return found
 

@@ -10,6 +10,7 @@ from typing import Any, Literal
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.container import Container
 from gpu_constructs.preflight.model.label_values import Labels, Requirement
+from gpu_constructs.preflight.model.launch import Launch
 from gpu_constructs.preflight.model.pod import Pod
 from gpu_constructs.preflight.model.taints import Taint
 from gpu_constructs.preflight.reading.cloudformation import Resource
@@ -46,7 +47,7 @@ class Pool:
         max_nodes: Most nodes; ``None`` where it is not known or has no bound.
         limits: Limits of a NodePool, in base units.
         user_data: What its nodes are told at boot.
-        launch: ``LaunchTemplateData``, or ``spec`` of the node class.
+        launch: What its nodes are launched with.
         properties: Properties of the node group or Auto Scaling group, or ``spec`` of the NodePool.
         resource: The resource, when it is one.
         launch_resource: The launch template, when it is in the input.
@@ -70,7 +71,7 @@ class Pool:
     max_nodes: int | None = None
     limits: Resources = field(default_factory=dict)
     user_data: UserData = NONE
-    launch: Mapping[str, Any] = field(default_factory=dict)
+    launch: Launch = field(default_factory=Launch)
     properties: Mapping[str, Any] = field(default_factory=dict)
     resource: Resource | None = None
     launch_resource: Resource | None = None

@@ -13,7 +13,6 @@ from gpu_constructs.preflight.node import device_sharing
 from gpu_constructs.preflight.node.daemon_reach import Reached
 from gpu_constructs.preflight.node.device_sharing import Offer
 from gpu_constructs.preflight.reading.quantity import MIB, quantity
-from gpu_constructs.preflight.reading.unknown import mappings
 
 HUGE_PAGES = "hugepages-2Mi"
 # What AL2023's EFA driver sets aside, of 2 MiB each.
@@ -60,12 +59,8 @@ def registered(pool: Pool, row: InstanceType | None, cluster: Cluster, running: 
 
 def efa_interfaces(pool: Pool, row: InstanceType | None) -> int | None:
     """Return how many EFA interfaces a node comes with."""
-    if pool.is_group:
-        kinds = [each.get("InterfaceType") for each in mappings(pool.launch.get("NetworkInterfaces"))]
-        return sum(each in ("efa", "efa-only") for each in kinds)
-    listed = mappings(pool.launch.get("networkInterfaces"))
-    if listed:
-        return sum(each.get("interfaceType") in ("efa", "efa-only") for each in listed)
+    if pool.is_group or pool.launch.interfaces:
+        return pool.launch.efa_interfaces
     return row.max_efa if row else None
 
 

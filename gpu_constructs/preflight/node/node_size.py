@@ -14,7 +14,7 @@ from gpu_constructs.facts.hardware.catalogue import InstanceType
 from gpu_constructs.preflight.cluster.launch import is_visible
 from gpu_constructs.preflight.model.cluster import Pool
 from gpu_constructs.preflight.reading.quantity import GIB, MIB, quantity, resources
-from gpu_constructs.preflight.reading.unknown import dig, known_number, known_text, mapping, mappings
+from gpu_constructs.preflight.reading.unknown import dig, known_number, mapping
 
 # Share of the memory that the hypervisor and the kernel may keep.
 _VM_OVERHEAD = 0.075
@@ -93,7 +93,7 @@ def _eviction(pool: Pool) -> int:
 def _kubelet(pool: Pool) -> dict[str, Any]:
     """Return what kubelet is configured with, in the spelling of its configuration file."""
     if pool.kind == "karpenter":
-        return mapping(pool.launch.get("kubelet"))
+        return dict(pool.launch.kubelet)
     if pool.operating_system == "bottlerocket":
         return _bottlerocket(mapping(dig(pool.user_data.settings, "kubernetes")))
     return dict(pool.user_data.kubelet_config)
@@ -114,7 +114,7 @@ def disk_bytes(pool: Pool, row: InstanceType) -> int | None:
     if uses_local_disks(pool) and row.nvme_gb:
         return row.nvme_gb * 10**9
     if pool.kind == "auto-mode":
-        size = dig(pool.launch, "ephemeralStorage", "size")
+        size = pool.launch.ephemeral_size
         return _AUTO_MODE_GIB * GIB if size is None else quantity("ephemeral-storage", size)
     size = root_gib(pool)
     return None if size is None else size * GIB
@@ -125,7 +125,7 @@ def uses_local_disks(pool: Pool) -> bool:
     if pool.kind == "auto-mode":
         return True
     if pool.kind == "karpenter":
-        return pool.launch.get("instanceStorePolicy") == "RAID0"
+        return bool(pool.launch.store_policy == "RAID0")
     if pool.operating_system == "bottlerocket":
         commands = mapping(dig(pool.user_data.settings, "bootstrap-commands"))
         return any("ephemeral-storage" in str(each) for each in commands.values())
@@ -139,7 +139,7 @@ def root_device(pool: Pool) -> str:
 
 def root_gib(pool: Pool) -> int | None:
     """Return the size of that volume in GiB; ``None`` where it is not known."""
-    mapped = device_mappings(pool)
+    mapped = pool.launch.disk_sizes
     if not is_visible(pool):
         return None
     if not mapped:
@@ -149,14 +149,3 @@ def root_gib(pool: Pool) -> int | None:
         sizes = list(mapped.values())
         return sizes[-1]
     return mapped.get(root_device(pool), _DEFAULT_ROOT_GIB)
-
-
-def device_mappings(pool: Pool) -> dict[str, int | None]:
-    """Return the size of each volume that a pool names, in GiB, by device."""
-    found: dict[str, int | None] = {}
-    for each in mappings(pool.launch.get("BlockDeviceMappings")):
-        found[known_text(each.get("DeviceName")) or ""] = known_number(dig(each, "Ebs", "VolumeSize"))
-    for each in mappings(pool.launch.get("blockDeviceMappings")):
-        size = quantity("ephemeral-storage", dig(each, "ebs", "volumeSize"))
-        found[known_text(each.get("deviceName")) or ""] = None if size is None else size // GIB
-    return found

@@ -12,8 +12,7 @@ from gpu_constructs.preflight.cluster.pools import RESOURCE_TAG, group_tags
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Pool
 from gpu_constructs.preflight.model.reason import Reason
-from gpu_constructs.preflight.node.node_size import device_mappings
-from gpu_constructs.preflight.reading.unknown import Unknown, is_expression, mapping, mappings
+from gpu_constructs.preflight.reading.unknown import Unknown, is_expression, mapping
 from gpu_constructs.preflight.scheduling.demand import Demand
 
 _EVERY = ("taint", "label", "resource", "port", "autoscaler", "limit", "claim", "topology", "volume")
@@ -64,7 +63,7 @@ def openings(pool: Pool) -> Openings:
         types=pool.is_group and _has_unknown(pool.properties.get("InstanceTypes")),
         image=_is_image_open(pool),
         tags=tuple(_open_tags(pool)),
-        disk=None in device_mappings(pool).values(),
+        disk=None in pool.launch.disk_sizes.values(),
         least=pool.min_nodes is None and pool.is_group,
         most=pool.is_group and pool.max_nodes is None,
     )
@@ -123,8 +122,7 @@ def _asks_more_than_a_cpu(wanted: Demand) -> bool:
 
 
 def _is_image_open(pool: Pool) -> bool:
-    aliases = [each.get("alias") for each in mappings(pool.launch.get("amiSelectorTerms"))]
-    return any(isinstance(each, Unknown) for each in (pool.properties.get("AmiType"), *aliases))
+    return any(isinstance(each, Unknown) for each in (pool.properties.get("AmiType"), *pool.launch.aliases))
 
 
 def _open_tags(pool: Pool) -> list[str]:

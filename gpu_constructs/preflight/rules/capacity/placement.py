@@ -28,7 +28,7 @@ def cluster_placement_group_over_several_zones(case: Case) -> Iterator[Problem]:
 
 
 def _is_clustered(pool: Pool, cluster: Cluster) -> bool:
-    placement = dict(pool.launch).get("Placement")
+    placement = pool.launch.placement
     names = (dig(placement, "GroupName"), dig(placement, "GroupId"), pool.properties.get("PlacementGroup"))
     keys = [each.resource for each in names if isinstance(each, Unknown) and each.resource]
     groups = [cluster.resources[key] for key in keys if key in cluster.resources]

@@ -8,15 +8,7 @@ from typing import Any
 
 from gpu_constructs.facts.hardware.catalogue import catalogue
 from gpu_constructs.preflight.case import Case
-from gpu_constructs.preflight.cluster.launch import (
-    is_given,
-    is_reserved,
-    is_visible,
-    launched_groups,
-    market,
-    reservation,
-    reservation_group,
-)
+from gpu_constructs.preflight.cluster.launch import is_given, is_reserved, is_visible, launched_groups
 from gpu_constructs.preflight.cluster.zones import spans_zones
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Cluster, Pool
@@ -47,7 +39,7 @@ def capacity_block_without_all_that_belongs_to_it(case: Case) -> Iterator[Proble
 
 
 def _lacks_of_block(pool: Pool) -> Iterator[str]:
-    capacity, bought = pool.properties.get("CapacityType"), market(pool)
+    capacity, bought = pool.properties.get("CapacityType"), pool.launch.market
     if pool.kind == "managed" and capacity != "CAPACITY_BLOCK":
         if bought == "capacity-block" and not isinstance(capacity, Unknown):
             yield f"the launch template buys from a Capacity Block, CapacityType is {capacity or 'ON_DEMAND'}"
@@ -56,9 +48,9 @@ def _lacks_of_block(pool: Pool) -> Iterator[str]:
         return
     if not isinstance(bought, Unknown) and bought != "capacity-block":
         yield "a Capacity Block needs InstanceMarketOptions.MarketType capacity-block in a launch template"
-    if reservation(pool) is None and reservation_group(pool) is None:
+    if pool.launch.reservation is None and pool.launch.reservation_group is None:
         yield "the launch template names no reservation of the Capacity Block"
-    if pool.kind == "managed" and pool.launch.get("InstanceType") is None:
+    if pool.kind == "managed" and pool.launch.instance_type is None:
         yield "the launch template names no InstanceType for the Capacity Block"
 
 
@@ -72,7 +64,7 @@ def reservation_in_one_zone_group_in_several(case: Case) -> Iterator[Problem]:
     """
     for pool in case.gpu_groups:
         answer = spans_zones(pool)
-        one_place = "capacity-block" in pool.capacity_types or is_given(reservation(pool))
+        one_place = "capacity-block" in pool.capacity_types or is_given(pool.launch.reservation)
         if one_place and pool.zones and answer is not Answer.NO:
             message = f"a reservation is in one Availability Zone, the group has {len(set(pool.zones))}"
             yield Problem.of(pool, message, unknown=answer is Answer.UNKNOWN)
@@ -87,7 +79,7 @@ def reservation_of_something_else(case: Case) -> Iterator[Problem]:
     Fix: Make type, zone and platform of group and reservation the same.
     """
     for pool in case.gpu_groups:
-        target = reservation(pool)
+        target = pool.launch.reservation
         resource = case.cluster.resources.get(target.resource or "") if isinstance(target, Unknown) else None
         if resource is not None and resource.type == _RESERVATION:
             for unlike in _differences(pool, resource.properties):
@@ -140,7 +132,7 @@ def _may_target_any(cluster: Cluster) -> bool:
         each.spec.get("capacityReservationSelectorTerms") for each in cluster.of_kind("EC2NodeClass", "NodeClass")
     )
     unseen = any(pool.is_group and not is_visible(pool) for pool in cluster.pools)
-    grouped = any(reservation_group(pool) is not None for pool in cluster.pools)
+    grouped = any(pool.launch.reservation_group is not None for pool in cluster.pools)
     return unseen or grouped or any(classes) or not cluster.whole
 
 
@@ -186,8 +178,6 @@ def reservation_targeted_and_preferred_at_once(case: Case) -> Iterator[Problem]:
     Fix: Remove CapacityReservationPreference.
     """
     for pool in launched_groups(case.cluster):
-        specification = mapping(pool.launch.get("CapacityReservationSpecification"))
-        names = ("CapacityReservationPreference", "CapacityReservationTarget")
-        if all(is_given(specification.get(name)) for name in names):
-            preference = specification[names[0]]
+        preference = pool.launch.reservation_preference
+        if is_given(preference) and is_given(pool.launch.reservation_target):
             yield Problem.of(pool, f"preference {preference} beside a reservation to target")

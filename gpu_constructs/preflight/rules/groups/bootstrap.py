@@ -135,7 +135,7 @@ def instances_without_the_tag_of_their_cluster(case: Case) -> Iterator[Problem]:
         group = [each for each in mappings(pool.properties.get("Tags")) if is_true(each.get("PropagateAtLaunch"))]
         launched = [
             tag
-            for each in mappings(pool.launch.get("TagSpecifications"))
+            for each in pool.launch.tags
             if each.get("ResourceType") == "instance"
             for tag in mappings(each.get("Tags"))
         ]
@@ -160,9 +160,7 @@ def metadata_service_of_the_instances_is_off(case: Case) -> Iterator[Problem]:
     Fix: Leave HttpEndpoint enabled and require tokens.
     """
     for pool in case.gpu_pools:
-        written = dig(pool.launch, "MetadataOptions", "HttpEndpoint")
-        written = written or dig(pool.launch, "metadataOptions", "httpEndpoint")
-        if written == "disabled":
+        if pool.launch.metadata_endpoint == "disabled":
             yield Problem.of(pool, "its instances have no metadata service")
 
 

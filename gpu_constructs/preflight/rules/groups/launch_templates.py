@@ -7,7 +7,7 @@ import binascii
 from collections.abc import Iterator
 
 from gpu_constructs.preflight.case import Case
-from gpu_constructs.preflight.cluster.launch import is_given, is_visible, launched_groups, market
+from gpu_constructs.preflight.cluster.launch import is_given, is_visible, launched_groups
 from gpu_constructs.preflight.model.cluster import Cluster, Pool
 from gpu_constructs.preflight.reading.unknown import Unknown, is_true, known_text, mapping, mappings
 from gpu_constructs.preflight.reading.user_data import MAX_BYTES
@@ -37,15 +37,15 @@ def launch_template_with_what_a_managed_group_must_not_have(case: Case) -> Itera
 
 def _forbidden_parts(pool: Pool) -> Iterator[str]:
     launch = pool.launch
-    if any(is_given(each.get("SubnetId")) for each in mappings(launch.get("NetworkInterfaces"))):
+    if any(is_given(each.subnet) for each in launch.interfaces):
         yield "NetworkInterfaces.SubnetId"
-    if is_given(launch.get("IamInstanceProfile")):
+    if is_given(launch.profile):
         yield "IamInstanceProfile"
-    if market(pool) == "spot":
+    if launch.market == "spot":
         yield "InstanceMarketOptions.MarketType spot"
-    if is_true(mapping(launch.get("HibernationOptions")).get("Configured")):
+    if is_true(launch.hibernates):
         yield "HibernationOptions"
-    if is_given(launch.get("InstanceInitiatedShutdownBehavior")):
+    if is_given(launch.shutdown):
         yield "InstanceInitiatedShutdownBehavior"
 
 
@@ -60,10 +60,10 @@ def instance_types_in_two_places_or_in_none(case: Case) -> Iterator[Problem]:
     for pool in case.cluster.pools:
         if pool.kind != "managed" or not is_visible(pool):
             continue
-        group, template = pool.properties.get("InstanceTypes"), pool.launch.get("InstanceType")
+        group, template = pool.properties.get("InstanceTypes"), pool.launch.instance_type
         if is_given(group) and is_given(template):
             yield Problem.of(pool, "instance types in the group and in its launch template")
-        elif group is None and template is None and pool.launch.get("InstanceRequirements") is None:
+        elif group is None and template is None and pool.launch.attributes is None:
             ami_type = known_text(pool.properties.get("AmiType")) or ""
             if "NVIDIA" in ami_type:
                 yield Problem.of(pool, f"{ami_type} without instance type is a t3.medium")
@@ -97,9 +97,9 @@ def image_named_twice_or_not_at_all(case: Case) -> Iterator[Problem]:
         given = [name for name in ("AmiType", "Version", "ReleaseVersion") if is_given(pool.properties.get(name))]
         custom = pool.properties.get("AmiType") == "CUSTOM"
         beside = [name for name in given if not (name == "AmiType" and custom)]
-        if is_given(pool.launch.get("ImageId")) and beside:
+        if is_given(pool.launch.image) and beside:
             yield Problem.of(pool, f"{', '.join(beside)} beside ImageId in the launch template")
-        elif custom and pool.launch.get("ImageId") is None:
+        elif custom and pool.launch.image is None:
             yield Problem.of(pool, "AmiType CUSTOM, but no ImageId in a launch template")
 
 
@@ -113,19 +113,19 @@ def user_data_that_ec2_or_eks_refuses(case: Case) -> Iterator[Problem]:
     """
     for pool in launched_groups(case.cluster):
         size = len((pool.user_data.text or "").encode(errors="replace"))
-        partly = isinstance(mapping(pool.launch.get("UserData")).get("Fn::Base64"), Unknown)
+        partly = isinstance(mapping(pool.launch.user_data).get("Fn::Base64"), Unknown)
         why = f"has {size} bytes, EC2 takes {MAX_BYTES}" if size > MAX_BYTES else _misformed(pool)
         if why:
             yield Problem.of(pool, f"user data {why}", unknown=partly)
 
 
 def _misformed(pool: Pool) -> str | None:
-    data, raw = pool.user_data, pool.launch.get("UserData")
+    data, raw = pool.user_data, pool.launch.user_data
     if data.text is None:
         return data.problem if isinstance(raw, str) and not _is_base64(raw) else None
     if pool.operating_system == "bottlerocket":
         return data.problem if data.format == "unknown" else None
-    merged = pool.kind == "managed" and pool.operating_system in ("al2023", "al2") and "ImageId" not in pool.launch
+    merged = pool.kind == "managed" and pool.operating_system in ("al2023", "al2") and pool.launch.image is None
     fits = data.format == "nodeadm" or data.text.lstrip().lower().startswith(_MIME)
     return "is no MIME message, which EKS merges" if merged and not fits else None
 
@@ -155,6 +155,6 @@ def tag_that_only_aws_may_set(case: Case) -> Iterator[Problem]:
 def _tag_keys(pool: Pool) -> list[str]:
     tags = pool.properties.get("Tags")
     listed = [*mappings(tags)]
-    for each in mappings(pool.launch.get("TagSpecifications")):
+    for each in pool.launch.tags:
         listed += mappings(each.get("Tags"))
     return [*mapping(tags), *(key for each in listed if (key := known_text(each.get("Key"))))]

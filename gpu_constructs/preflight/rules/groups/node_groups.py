@@ -85,7 +85,7 @@ def warm_pool_that_eks_refuses(case: Case) -> Iterator[Problem]:
         warm = mapping(pool.properties.get("WarmPoolConfig"))
         if not is_true(warm.get("Enabled")):
             continue
-        if is_given(pool.launch.get("ImageId")):
+        if is_given(pool.launch.image):
             yield Problem.of(pool, "a warm pool with an image of its own")
         hibernates = str(warm.get("PoolState")).upper() == "HIBERNATED"
         if pool.operating_system == "bottlerocket" and (hibernates or is_true(warm.get("ReuseOnScaleIn"))):

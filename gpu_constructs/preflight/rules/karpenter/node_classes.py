@@ -203,7 +203,7 @@ def network_interfaces_listed_beside_claimed_efa_devices(case: Case) -> Iterator
     if not any("dra.net" in each or each.startswith("efa.") for each in drivers):
         return
     for pool in gpu_node_pools(cluster):
-        if items(pool.launch.get("networkInterfaces")):
+        if pool.launch.interfaces:
             text = "its class lists networkInterfaces, and pods claim EFA devices"
             yield Problem.of(pool, text)
 

@@ -15,7 +15,7 @@ from gpu_constructs.preflight.model.taints import kubelet_taints, setting_taints
 from gpu_constructs.preflight.node.gpu_pools import gpu_node_pools, names_gpus
 from gpu_constructs.preflight.node.nodes import gpu_types, minor
 from gpu_constructs.preflight.reading.quantity import MIB, show
-from gpu_constructs.preflight.reading.unknown import dig, items
+from gpu_constructs.preflight.reading.unknown import dig
 from gpu_constructs.preflight.rules.rule import Problem, rule
 
 _NODE_POOLS = "https://karpenter.sh/docs/concepts/nodepools/"
@@ -234,7 +234,7 @@ def reservations_that_pool_and_class_do_not_agree_on(case: Case) -> Iterator[Pro
     """
     for pool in gpu_node_pools(case.cluster):
         wanted = [each for each in pool.requirements if each.key == CAPACITY]
-        terms = items(pool.launch.get("capacityReservationSelectorTerms"))
+        terms = pool.launch.reservation_terms
         allows = any(each.operator == "In" and "reserved" in (each.values or ()) for each in wanted)
         refuses = any(each.met_by({CAPACITY: _RESERVED}) is Answer.NO for each in wanted)
         if allows and pool.launch and not terms:

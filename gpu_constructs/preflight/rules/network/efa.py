@@ -14,24 +14,16 @@ from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import EFA, Cluster, Pool
 from gpu_constructs.preflight.node.daemon_reach import refusing_taints
 from gpu_constructs.preflight.node.nodes import gpu_types
-from gpu_constructs.preflight.reading.unknown import Unknown, dig, is_true, mapping, mappings
+from gpu_constructs.preflight.reading.unknown import Unknown, dig, is_true, mapping
 from gpu_constructs.preflight.rules.rule import Problem, rule
 
 _EFA = "https://docs.aws.amazon.com/eks/latest/userguide/node-efa.html"
-_KINDS = ("efa", "efa-only")
 _PAGES = ("hugepages-2Mi", "hugepages-1Gi")
 _DRA_CHART = "aws-dranet"
 
 
-def _interfaces(pool: Pool) -> int:
-    """Return how many EFA interfaces a pool's launch template or node class asks for."""
-    kinds = [each.get("InterfaceType") for each in mappings(pool.launch.get("NetworkInterfaces"))]
-    kinds += [each.get("interfaceType") for each in mappings(pool.launch.get("networkInterfaces"))]
-    return sum(each in _KINDS for each in kinds)
-
-
 def _pools(case: Case) -> list[Pool]:
-    return [each for each in case.gpu_pools if _interfaces(each)]
+    return [each for each in case.gpu_pools if each.launch.efa_interfaces]
 
 
 @rule("GPU100", "error", source="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-start.html")
@@ -85,7 +77,7 @@ def nothing_advertises_the_efa_interfaces_of_a_pool(case: Case) -> Iterator[Prob
         if all(each is Answer.NO for each in answers) and (plugins or cluster.sees_software):
             why = "; ".join(text for each in plugins if (text := _miss(each, pool, case)))
             told = f": {why}" if why else ""
-            message = f"nothing advertises {EFA}, its nodes have {_interfaces(pool)}{told}"
+            message = f"nothing advertises {EFA}, its nodes have {pool.launch.efa_interfaces}{told}"
             yield Problem.of(pool, message)
 
 
@@ -127,7 +119,7 @@ def nodes_with_efa_in_several_availability_zones(case: Case) -> Iterator[Problem
     for pool in _pools(case):
         zones = set(pool.zones)
         # Of placement groups in several zones another rule speaks.
-        if len(zones) > 1 and not dig(pool.launch, "Placement", "GroupName"):
+        if len(zones) > 1 and not dig(pool.launch.placement, "GroupName"):
             sure = all(isinstance(each, str) or "Fn::GetAZs" in str(each) for each in zones)
             message = f"its nodes with EFA may be in {len(zones)} Availability Zones"
             yield Problem.of(pool, message, unknown=not sure)
@@ -142,11 +134,9 @@ def placement_group_beside_a_reservation(case: Case) -> Iterator[Problem]:
     Fix: Leave the placement group out, or make the reservation in it.
     """
     for pool in case.gpu_pools:
-        placed = dig(pool.launch, "Placement", "GroupName") or dig(pool.launch, "Placement", "GroupId")
-        target = mapping(dig(pool.launch, "CapacityReservationSpecification", "CapacityReservationTarget"))
-        if not placed or not target:
+        if not pool.launch.placement_group or not mapping(pool.launch.reservation_target):
             continue
-        reservation = referred(target.get("CapacityReservationId"), case.cluster.resources)
+        reservation = referred(pool.launch.reservation, case.cluster.resources)
         if reservation is None or not reservation.properties.get("PlacementGroupArn"):
             message = "its reservation and its placement group must be in the same place"
             yield Problem.of(pool, message, unknown=reservation is None)
@@ -166,7 +156,7 @@ def nodes_with_several_interfaces_in_public_subnets(case: Case) -> Iterator[Prob
     # Then nodes need no way out of the VPC.
     inside = is_true(private) and any("ecr.dkr" in str(each.properties.get("ServiceName")) for each in endpoints)
     for pool in _pools(case) if not inside else ():
-        several = len(mappings(pool.launch.get("NetworkInterfaces")))
+        several = len(pool.launch.interfaces)
         if pool.is_group and several > 1 and ways_out(pool, cluster.resources) == {"internet gateway"}:
             message = f"nodes with {several} interfaces get no public address, "
             tail = "and their subnets lead out by an internet gateway only"
@@ -184,5 +174,5 @@ def efa_interfaces_on_types_without_efa(case: Case) -> Iterator[Problem]:
     for pool in _pools(case):
         without = [each for each in gpu_types(pool) if not catalogue()[each].max_efa and not pool.is_group]
         if without and len(without) == len(gpu_types(pool)):
-            message = f"{', '.join(without[:4])} has no EFA, its node class asks for {_interfaces(pool)}"
+            message = f"{', '.join(without[:4])} has no EFA, its node class asks for {pool.launch.efa_interfaces}"
             yield Problem.of(pool, message)

@@ -15,7 +15,7 @@ from gpu_constructs.preflight.model.cluster import Cluster, Pool
 from gpu_constructs.preflight.model.container import Container
 from gpu_constructs.preflight.node.nodes import gpu_types
 from gpu_constructs.preflight.reading.cloudformation import Resource
-from gpu_constructs.preflight.reading.unknown import Unknown, dig, is_true, items, mapping, mappings
+from gpu_constructs.preflight.reading.unknown import Unknown, dig, is_true, items, mapping
 from gpu_constructs.preflight.rules.rule import Problem, rule
 
 _ENDPOINT = "https://docs.aws.amazon.com/eks/latest/userguide/cluster-endpoint.html"
@@ -161,11 +161,11 @@ def public_subnet_that_gives_no_public_addresses(case: Case) -> Iterator[Problem
     cluster = case.cluster
     private = _is_private(cluster)
     for pool in _groups(case):
-        interfaces = mappings(pool.launch.get("NetworkInterfaces"))
+        interfaces = pool.launch.interfaces
         # Of nodes with several interfaces another rule speaks.
         if private is not False or len(interfaces) > 1 or not cluster.whole:
             continue
-        asked = any(each.get("AssociatePublicIpAddress") not in (None, False, "false") for each in interfaces)
+        asked = any(each.public not in (None, False, "false") for each in interfaces)
         bare = [each for each in pool.subnets if _is_bare(each, cluster)]
         if bare and not asked:
             names = ", ".join(str(each.resource) for each in bare)
@@ -257,8 +257,8 @@ def _size(block: Any) -> int | None:
 
 
 def _addresses(pool: Pool, row: InstanceType, cluster: Cluster) -> int:
-    interfaces = mappings(pool.launch.get("NetworkInterfaces"))
-    own = sum(each.get("InterfaceType") != "efa-only" for each in interfaces) or 1
+    interfaces = pool.launch.interfaces
+    own = sum(each.kind != "efa-only" for each in interfaces) or 1
     filled = (row.ipv4_per_interface or 1) - 1 if _fills_interfaces(cluster) else 0
     return own + filled
 

@@ -8,10 +8,11 @@ from typing import Any
 
 from gpu_constructs.facts.hardware.catalogue import InstanceType, catalogue
 from gpu_constructs.preflight.case import Case
-from gpu_constructs.preflight.cluster.launch import interfaces, is_given, launched_groups
+from gpu_constructs.preflight.cluster.launch import is_given, launched_groups
 from gpu_constructs.preflight.model.cluster import Cluster, Pool
+from gpu_constructs.preflight.model.launch import Interface
 from gpu_constructs.preflight.node.nodes import gpu_types
-from gpu_constructs.preflight.reading.unknown import Unknown, dig, is_true, items, known_number, known_text
+from gpu_constructs.preflight.reading.unknown import Unknown, dig, is_true, items, known_number
 from gpu_constructs.preflight.rules.rule import Problem, rule
 
 _EFA = "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-acc-inst-types.html"
@@ -32,8 +33,8 @@ def security_groups_of_the_instance_beside_network_interfaces(case: Case) -> Ite
     Fix: Name the groups in Groups of each network interface only.
     """
     for pool in launched_groups(case.cluster):
-        names = [name for name in ("SecurityGroupIds", "SecurityGroups") if is_given(pool.launch.get(name))]
-        if names and interfaces(pool):
+        names = [name for name, groups in pool.launch.security_groups.items() if is_given(groups)]
+        if names and pool.launch.interfaces:
             message = f"{' and '.join(names)} beside network interfaces in the launch template"
             yield Problem.of(pool, message)
 
@@ -56,9 +57,9 @@ def nodes_outside_the_clusters_security_group(case: Case) -> Iterator[Problem]:
 
 
 def _security_groups(pool: Pool) -> list[Any]:
-    found = [*items(pool.launch.get("SecurityGroupIds"))]
-    for each in interfaces(pool):
-        found += items(each.get("Groups"))
+    found = [*items(pool.launch.security_groups.get("SecurityGroupIds"))]
+    for each in pool.launch.interfaces:
+        found += each.groups
     return list(dict.fromkeys(each for each in found if isinstance(each, (str, Unknown))))
 
 
@@ -100,8 +101,8 @@ def public_address_with_several_network_interfaces(case: Case) -> Iterator[Probl
     Fix: Remove AssociatePublicIpAddress and use private subnets with a NAT gateway or endpoints.
     """
     for pool in launched_groups(case.cluster):
-        cards = interfaces(pool)
-        if len(cards) > 1 and any(is_true(each.get("AssociatePublicIpAddress")) for each in cards):
+        cards = pool.launch.interfaces
+        if len(cards) > 1 and any(is_true(each.public) for each in cards):
             yield Problem.of(pool, f"a public address and {len(cards)} network interfaces")
 
 
@@ -121,7 +122,7 @@ def efa_interface_where_the_instance_type_takes_none(case: Case) -> Iterator[Pro
 
 
 def _why_not(pool: Pool, row: InstanceType) -> str | None:
-    asked = [each for each in interfaces(pool) if known_text(each.get("InterfaceType")) in ("efa", "efa-only")]
+    asked = [each for each in pool.launch.interfaces if each.is_efa]
     if not asked:
         return None
     if row.max_efa == 0:
@@ -131,12 +132,12 @@ def _why_not(pool: Pool, row: InstanceType) -> str | None:
     return next((why for each in asked if (why := _why_not_there(each, row))), None)
 
 
-def _why_not_there(interface: dict[str, Any], row: InstanceType) -> str | None:
-    index = known_number(interface.get("NetworkCardIndex", 0))
+def _why_not_there(interface: Interface, row: InstanceType) -> str | None:
+    index = known_number(interface.card)
     card = next((each for each in row.network_cards if each.index == index), None)
     if index is None or not row.network_cards:
         return None
     if card is None:
         return f"has no network card {index}"
-    kind = interface["InterfaceType"]
-    return f"takes no {kind} on network card {index}" if card.types and kind not in card.types else None
+    refused = card.types and interface.kind not in card.types
+    return f"takes no {interface.kind} on network card {index}" if refused else None

@@ -105,6 +105,6 @@ def efa_pods_that_may_land_in_different_zones(case: Case) -> Iterator[Problem]:
         if not workload.pod.requests.get(EFA) or workload.replicas == 1:
             continue
         for pool in case.pools_open_to(workload):
-            if pool.kind == "karpenter" and len(pool.zones) > 1 and not pool.launch.get("placementGroupSelector"):
+            if pool.kind == "karpenter" and len(pool.zones) > 1 and not pool.launch.placement_terms:
                 text = f"its pods may land in {len(pool.zones)} zones of pool {pool.name}, which EFA does not cross"
                 yield Problem.of(workload, f"{text}", unknown=not _surely_apart(pool))

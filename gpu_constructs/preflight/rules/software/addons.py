@@ -12,7 +12,7 @@ from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Addon, Cluster, DaemonSet, Pool
 from gpu_constructs.preflight.node.daemon_reach import refusing_taints
 from gpu_constructs.preflight.node.nodes import reaches
-from gpu_constructs.preflight.reading.unknown import dig, known_number, known_text, mappings
+from gpu_constructs.preflight.reading.unknown import known_number, known_text
 from gpu_constructs.preflight.rules.rule import Problem, rule
 
 _NETWORK = "vpc-cni"
@@ -126,8 +126,7 @@ def network_plugin_too_old_for_efa_only_interfaces(case: Case) -> Iterator[Probl
     if addon is None or version is None or version >= _KNOWS_EFA_ONLY:
         return
     for pool in case.gpu_pools:
-        listed = [*mappings(pool.launch.get("NetworkInterfaces")), *mappings(pool.launch.get("networkInterfaces"))]
-        if any("efa-only" in (each.get("InterfaceType"), each.get("interfaceType")) for each in listed):
+        if any(each.kind == "efa-only" for each in pool.launch.interfaces):
             yield Problem(addon, f"pool {pool.name}: {addon.name} {addon.version} does not know efa-only interfaces")
 
 
@@ -199,5 +198,5 @@ def add_on_that_needs_the_nodes_role_out_of_reach_of_it(case: Case) -> Iterator[
 def _is_one_hop(pool: Pool) -> bool:
     """Whether pods off the host's network cannot reach the metadata service; a managed group allows two hops."""
     if pool.kind in ("karpenter", "auto-mode"):
-        return dig(pool.launch, "metadataOptions", "httpPutResponseHopLimit") in (None, 1)
-    return known_number(dig(pool.launch, "MetadataOptions", "HttpPutResponseHopLimit")) == 1
+        return pool.launch.hop_limit in (None, 1)
+    return known_number(pool.launch.hop_limit) == 1

@@ -68,8 +68,7 @@ def spot_nodes_under_jobs_of_several_nodes(case: Case) -> Iterator[Problem]:
     Fix: Take on-demand or reserved capacity, or checkpoint often and acknowledge this.
     """
     for pool in case.gpu_pools:
-        kinds = [each.get("InterfaceType") for each in mappings(pool.launch.get("NetworkInterfaces"))]
-        if pool.is_group and "spot" in pool.capacity_types and any(each in ("efa", "efa-only") for each in kinds):
+        if pool.is_group and "spot" in pool.capacity_types and pool.launch.efa_interfaces:
             message = "nodes with EFA are spot; one that goes stops the job on all of them"
             yield Problem.of(pool, message)
 

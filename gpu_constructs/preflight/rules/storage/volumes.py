@@ -18,7 +18,8 @@ from gpu_constructs.facts.hardware.gp3 import (
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.launch import is_visible
 from gpu_constructs.preflight.model.cluster import Pool
-from gpu_constructs.preflight.node.node_size import device_mappings, root_device, root_gib, uses_local_disks
+from gpu_constructs.preflight.model.launch import Disk
+from gpu_constructs.preflight.node.node_size import root_device, root_gib, uses_local_disks
 from gpu_constructs.preflight.node.nodes import gpu_types
 from gpu_constructs.preflight.reading.unknown import (
     Unknown,
@@ -27,8 +28,6 @@ from gpu_constructs.preflight.reading.unknown import (
     items,
     known_number,
     known_text,
-    mapping,
-    mappings,
 )
 from gpu_constructs.preflight.rules.rule import Problem, rule
 
@@ -70,7 +69,7 @@ def disk_too_small_for_cuda_images(case: Case) -> Iterator[Problem]:
 
 
 def _misses_root(pool: Pool) -> bool:
-    mapped = device_mappings(pool)
+    mapped = pool.launch.disk_sizes
     return bool(mapped) and "" not in mapped and root_device(pool) not in mapped
 
 
@@ -84,7 +83,7 @@ def volume_under_a_name_that_the_image_does_not_use(case: Case) -> Iterator[Prob
     """
     for pool in _sized_by_input(case):
         if _misses_root(pool):
-            named, size = ", ".join(device_mappings(pool)), root_gib(pool)
+            named, size = ", ".join(pool.launch.disk_sizes), root_gib(pool)
             message = f"sizes {named}, images and pods are on {root_device(pool)} with {size} GiB"
             yield Problem.of(pool, message)
 
@@ -127,8 +126,7 @@ def volume_key_that_auto_scaling_may_not_use(case: Case) -> Iterator[Problem]:
 
 
 def _keys(pool: Pool) -> list[Unknown]:
-    ebs = [mapping(each.get("Ebs")) for each in mappings(pool.launch.get("BlockDeviceMappings"))]
-    return [key for each in ebs if isinstance(key := each.get("KmsKeyId"), Unknown)]
+    return [each.key for each in pool.launch.disks if isinstance(each.key, Unknown)]
 
 
 def _lets_auto_scaling_use(policy: dict[str, Any]) -> bool:
@@ -150,25 +148,14 @@ def volume_faster_than_its_size_allows(case: Case) -> Iterator[Problem]:
     Fix: Stay within 500 iops a GiB and a quarter MiB/s per iops, or enlarge the volume.
     """
     for pool in case.cluster.pools:
-        for device, volume in _volumes(pool):
-            for why in _excess(volume):
-                yield Problem.of(pool, f"{device} {why}")
+        for disk in pool.launch.disks:
+            for why in _excess(disk):
+                yield Problem.of(pool, f"{disk.device or 'a volume'} {why}")
 
 
-def _volumes(pool: Pool) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield device name and figures of each volume, in the spelling of launch templates."""
-    for each in mappings(pool.launch.get("BlockDeviceMappings")):
-        yield str(each.get("DeviceName")), mapping(each.get("Ebs"))
-    sizes = device_mappings(pool)
-    for each in mappings(pool.launch.get("blockDeviceMappings")):
-        name, ebs = known_text(each.get("deviceName")) or "", mapping(each.get("ebs"))
-        yield name, {key[:1].upper() + key[1:]: value for key, value in ebs.items()} | {"VolumeSize": sizes.get(name)}
-
-
-def _excess(volume: dict[str, Any]) -> Iterator[str]:
-    kind = known_text(volume.get("VolumeType"))
-    size, iops = known_number(volume.get("VolumeSize")), known_number(volume.get("Iops"))
-    throughput = known_number(volume.get("Throughput"))
+def _excess(disk: Disk) -> Iterator[str]:
+    kind, size = known_text(disk.kind), disk.gib
+    iops, throughput = known_number(disk.iops), known_number(disk.throughput)
     if kind is not None and kind != "gp3" and throughput is not None:
         yield f"has throughput {throughput}, which only gp3 takes, and is {kind}"
     if kind != "gp3":
@@ -176,7 +163,7 @@ def _excess(volume: dict[str, Any]) -> Iterator[str]:
     most = max(BASE_IOPS, min(MAX_IOPS, (size or MAX_IOPS) * IOPS_PER_GIB))
     if iops is not None and iops > most:
         yield f"has {iops} iops, {f'{size} GiB of ' if size else ''}gp3 can have {most}"
-    operations = BASE_IOPS if volume.get("Iops") is None else iops or MAX_IOPS
+    operations = BASE_IOPS if disk.iops is None else iops or MAX_IOPS
     fastest = min(MAX_THROUGHPUT, operations * MIB_PER_SECOND_PER_IOPS)
     if throughput is not None and throughput > fastest:
         yield f"has {throughput} MiB/s, gp3 with {operations} iops can have {fastest:.0f}"
@@ -199,8 +186,8 @@ def parallel_image_pull_on_a_slow_disk(case: Case) -> Iterator[Problem]:
 
 
 def _root_throughput(pool: Pool) -> int | None:
-    for device, volume in _volumes(pool):
-        if device == root_device(pool):
-            gp3 = volume.get("VolumeType") == "gp3"
-            return known_number(volume.get("Throughput", BASE_THROUGHPUT)) if gp3 else None
-    return BASE_THROUGHPUT if not device_mappings(pool) and is_visible(pool) else None
+    for disk in pool.launch.disks:
+        if disk.device == root_device(pool):
+            written = BASE_THROUGHPUT if disk.throughput is None else disk.throughput
+            return known_number(written) if disk.kind == "gp3" else None
+    return BASE_THROUGHPUT if not pool.launch.disk_sizes and is_visible(pool) else None
