@@ -9,7 +9,8 @@ from gpu_constructs.preflight.model.cluster import Cluster, DaemonSet, Pool, Wor
 from gpu_constructs.preflight.node.gpu_pools import pools_for_gpus
 from gpu_constructs.preflight.node.nodes import NodeToBe, nodes_to_be, reaches_of
 from gpu_constructs.preflight.scheduling.packing import Packing, pack
-from gpu_constructs.preflight.scheduling.scheduling import Scheduler, Verdict
+from gpu_constructs.preflight.scheduling.scheduling import Scheduler
+from gpu_constructs.preflight.scheduling.verdict import Verdict
 
 
 class Case:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from gpu_constructs.facts.labels import AUTOSCALED_BY_TAG, CLUSTER_TAG
 from gpu_constructs.preflight.cluster.pools import group_tags, managed_group, node_pool, self_managed_group
 from gpu_constructs.preflight.cluster.software import software
 from gpu_constructs.preflight.cluster.workloads import workloads
@@ -19,7 +20,7 @@ from gpu_constructs.preflight.reading.unknown import Unknown, dig, is_true, know
 # aws_eks of the CDK makes its clusters through a custom resource.
 _CLUSTER = "AWS::EKS::Cluster"
 _CUSTOM_CLUSTER = "Custom::AWSCDK-EKS-Cluster"
-_OWNER_TAGS = ("kubernetes.io/cluster/", "k8s.io/cluster-autoscaler/")
+_OWNER_TAGS = (CLUSTER_TAG, AUTOSCALED_BY_TAG)
 _NOT_OWNERS = ("enabled", "node-template")
 UNNAMED = "(cluster)"
 # Every rule looks at every resource for each cluster, and at every pool for each pod.

@@ -8,12 +8,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from gpu_constructs.facts.charts import KUEUE
+from gpu_constructs.facts.labels import NAMESPACE_NAME
+from gpu_constructs.facts.quantities import quantity
+from gpu_constructs.facts.resources import NVIDIA
 from gpu_constructs.preflight.model.cluster import Cluster, Workload
 from gpu_constructs.preflight.model.label_values import equal
 from gpu_constructs.preflight.model.pod import Pod
 from gpu_constructs.preflight.model.taints import tolerations
 from gpu_constructs.preflight.reading.objects import Object, Origin
-from gpu_constructs.preflight.reading.quantity import quantity
 from gpu_constructs.preflight.reading.unknown import Unknown, dig, items, known_text, mapping, mappings
 
 GROUP = "kueue.x-k8s.io"
@@ -156,7 +159,7 @@ def gpu_flavors(cluster: Cluster) -> list[Object]:
         for queue in kueue_objects(cluster, "ClusterQueue")
         for group in quotas(queue)
         for flavor, resources in group.flavors.items()
-        if any(name.startswith("nvidia.com/") and most != 0 for name, most in resources.items())
+        if any(name.startswith(NVIDIA) and most != 0 for name, most in resources.items())
     }
     return [each for each in kueue_objects(cluster, "ResourceFlavor") if each.name in used]
 
@@ -174,8 +177,8 @@ def as_admitted(pod: Pod, flavor: Object) -> Pod:
 
 def reads_other_resources(cluster: Cluster) -> bool:
     """Whether Kueue is configured to count other resources than those that pods ask for."""
-    chart = cluster.chart("kueue")
-    maps = [mapping(each.content.get("data")) for each in cluster.of_kind("ConfigMap") if "kueue" in each.name]
+    chart = cluster.chart(KUEUE)
+    maps = [mapping(each.content.get("data")) for each in cluster.of_kind("ConfigMap") if KUEUE in each.name]
     texts = [dig(chart.values, "managerConfig", "controllerManagerConfigYaml")] if chart else []
     texts += [value for each in maps for value in each.values()]
     if any(isinstance(each, Unknown) for each in texts):
@@ -197,7 +200,7 @@ def is_shut(queue: Object, namespace: str, cluster: Cluster) -> bool:
 def _labels_of(namespace: str, cluster: Cluster) -> dict[str, object]:
     there = (each for each in cluster.of_kind("Namespace") if each.name == namespace)
     written = next((dict(each.labels) for each in there), {})
-    return {**written, "kubernetes.io/metadata.name": namespace}
+    return {**written, NAMESPACE_NAME: namespace}
 
 
 def _differs(labels: Mapping[str, object], key: str, value: object) -> bool:

@@ -9,6 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from gpu_constructs.facts.labels import (
+    CAPACITY_TYPE,
+    COMPUTE_TYPE,
+    EKS_CAPACITY_TYPE,
+    NODE_GROUP,
+    NODE_POOL,
+    POOL,
+    RESOURCE_TAG,
+    ZONE,
+)
+from gpu_constructs.facts.quantities import resources as quantities
 from gpu_constructs.preflight.cluster.images import class_system, group_system
 from gpu_constructs.preflight.model import taints
 from gpu_constructs.preflight.model.cluster import Pool, PoolKind
@@ -16,7 +27,6 @@ from gpu_constructs.preflight.model.label_values import ANY_VALUE, LabelValues, 
 from gpu_constructs.preflight.model.launch import Launch, class_launch, template_launch
 from gpu_constructs.preflight.reading.cloudformation import Resource
 from gpu_constructs.preflight.reading.objects import Object
-from gpu_constructs.preflight.reading.quantity import resources as quantities
 from gpu_constructs.preflight.reading.unknown import (
     Unknown,
     dig,
@@ -29,17 +39,10 @@ from gpu_constructs.preflight.reading.unknown import (
 )
 from gpu_constructs.preflight.reading.user_data import UserData, read_user_data
 
-ZONE = "topology.kubernetes.io/zone"
-TYPE = "node.kubernetes.io/instance-type"
-CAPACITY = "karpenter.sh/capacity-type"
-RESOURCE_TAG = "k8s.io/cluster-autoscaler/node-template/resources/"
-LABEL_TAG = "k8s.io/cluster-autoscaler/node-template/label/"
-TAINT_TAG = "k8s.io/cluster-autoscaler/node-template/taint/"
-_POOL_LABEL = "gpu-constructs.io/pool"
 _EKS_CAPACITY = {"ON_DEMAND": "on-demand", "SPOT": "spot", "CAPACITY_BLOCK": "capacity-block"}
 # EKS gives them to the nodes of its groups; values are known at launch only.
 _OF_EVERY_GROUP = (
-    "eks.amazonaws.com/nodegroup",
+    NODE_GROUP,
     "eks.amazonaws.com/nodegroup-image",
     "eks.amazonaws.com/sourceLaunchTemplateId",
     "eks.amazonaws.com/sourceLaunchTemplateVersion",
@@ -158,7 +161,7 @@ def _is_class(candidate: Object, auto: bool) -> bool:
 
 
 def _name(labels: Mapping[str, Any], given: Any, group: Resource) -> str:
-    label = labels.get(_POOL_LABEL)
+    label = labels.get(POOL)
     if isinstance(label, LabelValues) and label.only:
         return label.only
     return known_text(given) or group.path.partition("/")[2] or group.key
@@ -200,7 +203,7 @@ def _capacity_types(capacity: Any) -> tuple[str, ...]:
 
 def _managed_labels(capacity: Any) -> dict[str, LabelValues | Unknown]:
     labels: dict[str, LabelValues | Unknown] = {key: Unknown(f"${{{key}}}") for key in _OF_EVERY_GROUP}
-    return labels | _known_labels({"eks.amazonaws.com/capacityType": capacity})
+    return labels | _known_labels({EKS_CAPACITY_TYPE: capacity})
 
 
 def _known_labels(labels: Mapping[str, Any]) -> dict[str, LabelValues | Unknown]:
@@ -251,19 +254,21 @@ def _pool_zones(
 
 def _pool_capacity(requirements: Iterable[Requirement]) -> tuple[str, ...]:
     every = ("on-demand", "spot", "reserved")
-    wanted = [each for each in requirements if each.key == CAPACITY]
+    wanted = [each for each in requirements if each.key == CAPACITY_TYPE]
     if not wanted:
         return ("on-demand", "spot")
-    return tuple(each for each in every if all(one.met_by({CAPACITY: exactly(each)}).value != "no" for one in wanted))
+    return tuple(
+        each for each in every if all(one.met_by({CAPACITY_TYPE: exactly(each)}).value != "no" for one in wanted)
+    )
 
 
 def _pool_labels(
     pool: Object, labels: Mapping[str, Any], requirements: Iterable[Requirement], auto: bool
 ) -> dict[str, LabelValues | Unknown]:
     """Return labels that Karpenter gives: of the template, of its own, and those a requirement lets a pod choose."""
-    own = {"karpenter.sh/nodepool": exactly(pool.name)}
+    own = {NODE_POOL: exactly(pool.name)}
     if auto:
-        own |= {"eks.amazonaws.com/compute-type": exactly("auto")}
+        own |= {COMPUTE_TYPE: exactly("auto")}
     chosen: dict[str, LabelValues | Unknown] = {}
     for each in requirements:
         if each.values is None:

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from gpu_constructs.facts.charts import KEDA_OPERATOR, PROMETHEUS_ADAPTER
+from gpu_constructs.facts.quantities import quantity
 from gpu_constructs.preflight.model.cluster import Cluster, Workload
 from gpu_constructs.preflight.reading.objects import Object, Origin
-from gpu_constructs.preflight.reading.quantity import quantity
 from gpu_constructs.preflight.reading.unknown import dig, known_text, mapping, mappings
 
 HPA, SCALED_OBJECT, VPA = "HorizontalPodAutoscaler", "ScaledObject", "VerticalPodAutoscaler"
@@ -63,7 +64,7 @@ def signals(cluster: Cluster) -> Iterator[Signal]:
 
 def horizontal_autoscalers(cluster: Cluster) -> list[Object]:
     """Return every HorizontalPodAutoscaler but those that KEDA makes of its ScaledObjects."""
-    return [each for each in cluster.of_kind(HPA) if each.labels.get("app.kubernetes.io/managed-by") != "keda-operator"]
+    return [each for each in cluster.of_kind(HPA) if each.labels.get("app.kubernetes.io/managed-by") != KEDA_OPERATOR]
 
 
 def _of_metric(scaler: Object, metric: dict[str, object], records: dict[str, str]) -> Signal:
@@ -108,7 +109,7 @@ def recorded(cluster: Cluster) -> dict[str, str]:
 
 def adapter_rules(cluster: Cluster) -> list[dict[str, object]]:
     """Return the rules of prometheus-adapter's chart."""
-    chart = cluster.chart("prometheus-adapter")
+    chart = cluster.chart(PROMETHEUS_ADAPTER)
     rules = mapping(chart.values.get("rules")) if chart else {}
     return [each for part in ("custom", "external") for each in mappings(rules.get(part))]
 

@@ -7,8 +7,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from gpu_constructs.facts.charts import DEVICE_PLUGIN, EFA_DEVICE_PLUGIN
+from gpu_constructs.facts.resources import EFA, GPU
 from gpu_constructs.facts.software import DaemonSetSpec, daemon_sets_of_addon, daemon_sets_of_chart
-from gpu_constructs.preflight.model.cluster import EFA, GPU, Addon, Autoscaler, AutoscalerKind, DaemonSet
+from gpu_constructs.preflight.model.cluster import Addon, Autoscaler, AutoscalerKind, DaemonSet
 from gpu_constructs.preflight.model.container import Container
 from gpu_constructs.preflight.model.label_values import equal
 from gpu_constructs.preflight.model.node_selection import Selection, term
@@ -21,8 +23,8 @@ from gpu_constructs.preflight.reading.unknown import Unknown, dig, known_text, m
 # Parts of the name of an image, and what its DaemonSet registers.
 _ADVERTISED = (
     ("k8s-device-plugin", GPU),
-    ("nvidia-device-plugin", GPU),
-    ("aws-efa-k8s-device-plugin", EFA),
+    (DEVICE_PLUGIN, GPU),
+    (EFA_DEVICE_PLUGIN, EFA),
     ("efa-device-plugin", EFA),
 )
 _NOT_A_PLUGIN = ("gpu-feature-discovery", "mps-control-daemon", "config-manager")
@@ -186,9 +188,11 @@ def _nameless(objects: Iterable[Object]) -> list[str]:
     """Return what may be a device plugin or an autoscaler: a DaemonSet, or something with rights of its own."""
     found = []
     for each in objects:
+        if each.kind not in ("DaemonSet", "Deployment"):
+            continue
         pod = pod_of(each)
         images = [container.image for container in pod.containers or ()]
-        rights = each.kind == "Deployment" and (pod.service_account or "default") != "default"
+        rights = (pod.service_account or "default") != "default"
         if (each.kind == "DaemonSet" or rights) and any(isinstance(image, Unknown) for image in images):
             found.append(f"{each.kind} {each.name}")
     return found

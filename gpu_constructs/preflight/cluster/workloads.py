@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from gpu_constructs.preflight.model.cluster import Workload
-from gpu_constructs.preflight.model.pod import read_pod
+from gpu_constructs.preflight.model.pod import Pod, read_pod
 from gpu_constructs.preflight.reading.objects import Object
 from gpu_constructs.preflight.reading.unknown import dig, is_true, known_number, known_text, mapping, mappings
 
@@ -24,12 +24,20 @@ def workloads(objects: Iterable[Object]) -> tuple[Workload, ...]:
     """Return the pods of some objects, DaemonSets apart."""
     every = list(objects)
     classes = {each.name: known_number(each.content.get("value")) for each in every if each.kind == "PriorityClass"}
-    return tuple(_with_priority(each, classes) for one in every for each in _of(one))
+    priorities = {**_PRIORITIES, **classes}
+    # Most pods are alike: what is written alike is read once.
+    pods: dict[str, Pod] = {}
+    return tuple(_typed(each, pods, priorities) for owner in every for each in _of(owner))
 
 
-def _with_priority(workload: dict[str, Any], classes: Mapping[str, int | None]) -> Workload:
-    name = known_text(workload["pod"].priority_class)
-    return Workload(**workload, priority={**_PRIORITIES, **classes}.get(name) if name else 0)
+def _typed(workload: dict[str, Any], pods: dict[str, Pod], priorities: Mapping[str, int | None]) -> Workload:
+    spec = workload.pop("spec")
+    written = repr(spec)
+    if written not in pods:
+        pods[written] = read_pod(spec)
+    pod = pods[written]
+    name = known_text(pod.priority_class)
+    return Workload(**workload, pod=pod, priority=priorities.get(name) if name else 0)
 
 
 def _of(each: Object) -> Iterator[dict[str, Any]]:
@@ -62,7 +70,7 @@ def _workload(
         "name": f"{place} {part}" if part else place,
         "namespace": owner.namespace,
         "origin": owner.origin,
-        "pod": read_pod(mapping(dig(template, "spec"))),
+        "spec": mapping(dig(template, "spec")),
         "labels": mapping(dig(template, "metadata", "labels")),
         "annotations": mapping(dig(template, "metadata", "annotations")),
         "replicas": replicas,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.model.cluster import Workload
 from gpu_constructs.preflight.scheduling.packing import Packing, pack
-from gpu_constructs.preflight.scheduling.scheduling import Verdict
+from gpu_constructs.preflight.scheduling.verdict import Verdict
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from gpu_constructs.preflight.reading.inputs import Input
 from gpu_constructs.preflight.reading.unknown import known_text
 from gpu_constructs.preflight.rules.rule import Finding
 from gpu_constructs.preflight.scheduling.ceiling import Ceiling, ceiling
-from gpu_constructs.preflight.scheduling.scheduling import Verdict
+from gpu_constructs.preflight.scheduling.verdict import Verdict
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
+from gpu_constructs.facts.quantities import Resources
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.container import Container
 from gpu_constructs.preflight.model.label_values import Labels, Requirement
@@ -15,13 +16,8 @@ from gpu_constructs.preflight.model.pod import Pod
 from gpu_constructs.preflight.model.taints import Taint
 from gpu_constructs.preflight.reading.cloudformation import Resource
 from gpu_constructs.preflight.reading.objects import Chart, Object, Origin
-from gpu_constructs.preflight.reading.quantity import Resources
 from gpu_constructs.preflight.reading.unknown import Unknown
 from gpu_constructs.preflight.reading.user_data import NONE, UserData
-
-GPU = "nvidia.com/gpu"
-EFA = "vpc.amazonaws.com/efa"
-GPU_TAINT = "nvidia.com/gpu"
 
 PoolKind = Literal["managed", "self-managed", "karpenter", "auto-mode", "fargate"]
 OperatingSystem = Literal["al2023", "bottlerocket", "al2", "windows", "custom", "unknown"]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from gpu_constructs.preflight.reading.quantity import Resources, resources
+from gpu_constructs.facts.quantities import Resources, resources
 from gpu_constructs.preflight.reading.unknown import Unknown, dig, items, known_text, mapping, mappings
 
 # What is asked for, as it is written; `Unknown` where all of it is known at deployment only.

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from gpu_constructs.preflight.reading.quantity import GIB, quantity
+from gpu_constructs.facts.quantities import GIB, quantity
 from gpu_constructs.preflight.reading.unknown import Unknown, dig, items, known_number, known_text, mapping, mappings
 
 

@@ -7,16 +7,16 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from gpu_constructs.facts.quantities import Resources, resources
+from gpu_constructs.facts.resources import NVIDIA
 from gpu_constructs.preflight.model import pod_size
 from gpu_constructs.preflight.model.container import Amounts, Container, has_unknown, read_amounts, read_container
 from gpu_constructs.preflight.model.node_selection import Selection, selection
 from gpu_constructs.preflight.model.taints import Toleration, tolerations
 from gpu_constructs.preflight.reading.objects import Object
-from gpu_constructs.preflight.reading.quantity import Resources, resources
 from gpu_constructs.preflight.reading.unknown import Unknown, dig, known_text, mapping, mappings
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-_GPUS = "nvidia.com/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +168,7 @@ class Pod:
     @cached_property
     def asks_for_gpu(self) -> bool:
         """Whether a container asks for a GPU, a share or a slice of one, or the pod claims a device."""
-        return bool(self.claims) or any(name.startswith(_GPUS) for each in self.every_container for name in each.names)
+        return bool(self.claims) or any(name.startswith(NVIDIA) for each in self.every_container for name in each.names)
 
 
 def read_pod(raw: Mapping[str, Any]) -> Pod:

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from gpu_constructs.facts.quantities import Resources, add, quantity
 from gpu_constructs.preflight.model.container import Container
-from gpu_constructs.preflight.reading.quantity import Resources, add, quantity
 from gpu_constructs.preflight.reading.unknown import Unknown, known_number, known_text, mapping
 
 # Address, protocol and number.

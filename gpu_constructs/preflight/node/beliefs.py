@@ -6,20 +6,49 @@ Sources: kubernetes/autoscaler cluster-autoscaler 1.36.1 cluster-autoscaler/clou
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+
 from gpu_constructs.facts.hardware.catalogue import InstanceType, catalogue
-from gpu_constructs.preflight.cluster.pools import LABEL_TAG, TAINT_TAG, ZONE, group_tags
+from gpu_constructs.facts.labels import (
+    EBS_ZONE,
+    EKS_CAPACITY_TYPE,
+    HOSTNAME,
+    LABEL_TAG,
+    NODE_GROUP,
+    REGION,
+    TAINT_TAG,
+    ZONE,
+)
+from gpu_constructs.facts.quantities import MIB, resources
+from gpu_constructs.facts.resources import EFA, GPU
+from gpu_constructs.preflight.cluster.pools import group_tags
 from gpu_constructs.preflight.model.answer import Answer, all_of
-from gpu_constructs.preflight.model.cluster import EFA, GPU, Pool
+from gpu_constructs.preflight.model.cluster import Pool
 from gpu_constructs.preflight.model.label_values import Labels, LabelValues, exactly, requirement
 from gpu_constructs.preflight.model.taints import Taint, flag_taint
 from gpu_constructs.preflight.node.gpu_devices import declared, efa_interfaces
 from gpu_constructs.preflight.node.instance_labels import kubelet_labels
 from gpu_constructs.preflight.node.node_size import allocatable
 from gpu_constructs.preflight.reading.objects import Object
-from gpu_constructs.preflight.reading.quantity import MIB, resources
 from gpu_constructs.preflight.reading.unknown import Unknown, known_text, mapping, mappings
 
 _GROUP_PODS = 110
+
+
+@dataclass(frozen=True, slots=True)
+class Belief:
+    """What an autoscaler expects of a node.
+
+    Attributes:
+        resources: What it has for pods, before the pods of DaemonSets.
+        labels: Its labels.
+        taints: Its taints.
+    """
+
+    resources: Mapping[str, int]
+    labels: Labels
+    taints: tuple[Taint, ...]
 
 
 def belief(
@@ -27,8 +56,8 @@ def belief(
     row: InstanceType | None,
     given: Labels,
     overlays: list[Object],
-) -> tuple[dict[str, int], Labels, tuple[Taint, ...]]:
-    """Return the resources, the labels and the taints that an autoscaler expects.
+) -> Belief:
+    """Return what an autoscaler expects.
 
     Args:
         pool: The pool.
@@ -37,7 +66,7 @@ def belief(
         overlays: NodeOverlays of the cluster.
     """
     if pool.autoscaler != "cluster-autoscaler":
-        return _offering(pool, row, given, overlays), given, pool.taints
+        return Belief(_offering(pool, row, given, overlays), given, pool.taints)
     first = catalogue().get(pool.instance_types[0]) if pool.instance_types else row
     believed = {"pods": _GROUP_PODS}
     if first is not None:
@@ -47,7 +76,7 @@ def belief(
             believed["memory"] = first.memory_mib * MIB
         believed[GPU] = first.ec2_gpus
     labels, taints = _template(pool, given)
-    return {**believed, **declared(pool)}, labels, taints
+    return Belief({**believed, **declared(pool)}, labels, taints)
 
 
 def _offering(pool: Pool, row: InstanceType | None, given: Labels, overlays: list[Object]) -> dict[str, int]:
@@ -70,13 +99,13 @@ def _template(pool: Pool, given: Labels) -> tuple[Labels, tuple[Taint, ...]]:
     first_zone = pool.zones[0] if pool.zones else None
     zone: LabelValues | Unknown = exactly(first_zone) if isinstance(first_zone, str) else Unknown("${zone}")
     typed = kubelet_labels(pool.instance_types[0]) if pool.instance_types else {}
-    known = {key: given[key] for key in ("topology.kubernetes.io/region", "kubernetes.io/hostname")}
-    base: dict[str, LabelValues | Unknown] = {**known, **typed, ZONE: zone, "topology.ebs.csi.aws.com/zone": zone}
+    known = {key: given[key] for key in (REGION, HOSTNAME)}
+    base: dict[str, LabelValues | Unknown] = {**known, **typed, ZONE: zone, EBS_ZONE: zone}
     if pool.kind == "managed":
         written = {key: given[key] for key in mapping(pool.properties.get("Labels")) if key in given}
         described = {
-            "eks.amazonaws.com/capacityType": given.get("eks.amazonaws.com/capacityType", Unknown("${capacity}")),
-            "eks.amazonaws.com/nodegroup": Unknown("${nodegroup}"),
+            EKS_CAPACITY_TYPE: given.get(EKS_CAPACITY_TYPE, Unknown("${capacity}")),
+            NODE_GROUP: Unknown("${nodegroup}"),
         }
         # A taint without a value is dropped by cluster autoscaler.
         return base | described | written, tuple(each for each in pool.taints if not each.written_without_value)

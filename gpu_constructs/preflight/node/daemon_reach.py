@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from gpu_constructs.facts.software import LABELS_SET_AT_RUN_TIME
+from gpu_constructs.facts.labels import SET_AT_RUN_TIME
 from gpu_constructs.preflight.model.answer import Answer, all_of, any_of
 from gpu_constructs.preflight.model.cluster import DaemonSet
 from gpu_constructs.preflight.model.label_values import Labels
@@ -44,7 +44,7 @@ def _then(daemon: DaemonSet, answer: Answer, discovered: Answer, labels: Labels,
 def _without_run_time_labels(daemon: DaemonSet) -> DaemonSet:
     """Return a DaemonSet without what it asks of labels that software of the cluster sets itself."""
     wanted = daemon.pod.selection
-    kept = tuple(each for each in wanted.selector if not each.key.startswith(LABELS_SET_AT_RUN_TIME))
+    kept = tuple(each for each in wanted.selector if not each.key.startswith(SET_AT_RUN_TIME))
     met = any(map(_is_met_at_run_time, wanted.terms or ()))
     if len(kept) == len(wanted.selector) and not met:
         return daemon
@@ -53,7 +53,7 @@ def _without_run_time_labels(daemon: DaemonSet) -> DaemonSet:
 
 
 def _is_met_at_run_time(term: Term) -> bool:
-    return bool(term.labels) and all(each.key.startswith(LABELS_SET_AT_RUN_TIME) for each in term.labels)
+    return bool(term.labels) and all(each.key.startswith(SET_AT_RUN_TIME) for each in term.labels)
 
 
 def _reaches(daemon: DaemonSet, labels: Labels, taints: tuple[Taint, ...]) -> Answer:

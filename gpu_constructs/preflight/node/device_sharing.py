@@ -11,10 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gpu_constructs.facts.hardware.mig import BOTTLEROCKET_NAMES, PROFILES
-from gpu_constructs.preflight.model.cluster import GPU
+from gpu_constructs.facts.resources import GPU, SHARED
 from gpu_constructs.preflight.reading.unknown import Unknown, dig, is_true, known_number, known_text, mapping, mappings
 
-_SHARED = ".shared"
 _BOTTLEROCKET_REPLICAS = 2
 
 
@@ -61,9 +60,7 @@ def _shared(sharing: Mapping[str, Any], way: str, *, slices: bool) -> Offer:
         name, replicas = known_text(each.get("name")), known_number(each.get("replicas"))
         if name is None or replicas is None:
             return NOT_KNOWN
-        renamed = known_text(each.get("rename")) or (
-            name + _SHARED if is_true(sharing.get("renameByDefault")) else name
-        )
+        renamed = known_text(each.get("rename")) or (name + SHARED if is_true(sharing.get("renameByDefault")) else name)
         multiples[renamed] = replicas
     # MPS turns away more than one share whatever the configuration says.
     alone = way == "mps" or is_true(sharing.get("failRequestsGreaterThanOne"))
@@ -87,7 +84,7 @@ def bottlerocket_offer(settings: Mapping[str, Any], family: str) -> Offer | None
     # Bottlerocket renames unless told otherwise.
     renamed = sharing.get("rename-by-default") is not False
     alone = way == "mps" or sharing.get("fail-requests-greater-than-one") is not False
-    return Offer({GPU + _SHARED if renamed else GPU: replicas}, alone=alone)
+    return Offer({GPU + SHARED if renamed else GPU: replicas}, alone=alone)
 
 
 def _bottlerocket_slices(plugin: Mapping[str, Any], family: str) -> Offer:

@@ -6,15 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from gpu_constructs.facts.hardware.catalogue import InstanceType
+from gpu_constructs.facts.quantities import MIB, quantity
+from gpu_constructs.facts.resources import EFA, GPU, HUGE_PAGES, MIG
 from gpu_constructs.preflight.cluster.images import has_driver
 from gpu_constructs.preflight.model.answer import Answer
-from gpu_constructs.preflight.model.cluster import EFA, GPU, Cluster, Pool
+from gpu_constructs.preflight.model.cluster import Cluster, Pool
 from gpu_constructs.preflight.node import device_sharing
 from gpu_constructs.preflight.node.daemon_reach import Reached
 from gpu_constructs.preflight.node.device_sharing import Offer
-from gpu_constructs.preflight.reading.quantity import MIB, quantity
 
-HUGE_PAGES = "hugepages-2Mi"
 # What AL2023's EFA driver sets aside, of 2 MiB each.
 # Source: https://docs.aws.amazon.com/eks/latest/userguide/node-efa.html (2026-08)
 _EFA_HUGE_PAGES = 5128 * 2 * MIB
@@ -102,7 +102,7 @@ def _offered(offer: Offer, row: InstanceType, pool: Pool) -> Devices:
         return Devices({}, {}, frozenset((GPU, f"{GPU}.shared")), frozenset(), ())
     have = {name: row.gpus * times for name, times in offer.multiples.items()}
     # What was cut into slices at boot nobody can read from outside; the tag is what the author says of it.
-    tagged = {name: amount for name, amount in declared(pool).items() if name.startswith("nvidia.com/mig-")}
+    tagged = {name: amount for name, amount in declared(pool).items() if name.startswith(MIG)}
     if offer.slices and tagged:
         have = tagged
     alone = frozenset(offer.multiples) if offer.alone else frozenset[str]()

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 
-from gpu_constructs.preflight.model.cluster import GPU, GPU_TAINT, Cluster, Pool
+from gpu_constructs.facts.labels import GPU_TAINT
+from gpu_constructs.facts.resources import GPU
+from gpu_constructs.preflight.model.cluster import Cluster, Pool
 from gpu_constructs.preflight.model.label_values import Requirement
 from gpu_constructs.preflight.node.nodes import gpu_types, may_have_gpus
 

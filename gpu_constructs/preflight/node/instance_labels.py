@@ -10,6 +10,7 @@ import re
 from functools import cache
 
 from gpu_constructs.facts.hardware.catalogue import InstanceType, catalogue
+from gpu_constructs.facts.labels import ARCH, INSTANCE_TYPE, OLD_ARCH, OLD_INSTANCE_TYPE, OLD_OS, OS
 from gpu_constructs.preflight.model.label_values import LabelValues, exactly
 from gpu_constructs.preflight.reading.unknown import Unknown
 
@@ -36,13 +37,13 @@ def kubelet_labels(name: str) -> Labels:
     """Return the labels that every node of a type has."""
     row = catalogue().get(name)
     labels: Labels = {
-        "node.kubernetes.io/instance-type": exactly(name),
-        "beta.kubernetes.io/instance-type": exactly(name),
-        "kubernetes.io/os": exactly("linux"),
-        "beta.kubernetes.io/os": exactly("linux"),
+        INSTANCE_TYPE: exactly(name),
+        OLD_INSTANCE_TYPE: exactly(name),
+        OS: exactly("linux"),
+        OLD_OS: exactly("linux"),
     }
     arch = exactly(_ARCH[row.architecture]) if row else Unknown(f"${{architecture of {name}}}")
-    return labels | {"kubernetes.io/arch": arch, "beta.kubernetes.io/arch": arch}
+    return labels | {ARCH: arch, OLD_ARCH: arch}
 
 
 @cache

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from gpu_constructs.facts.hardware.catalogue import InstanceType
+from gpu_constructs.facts.quantities import GIB, MIB, quantity, resources
 from gpu_constructs.preflight.cluster.launch import is_visible
 from gpu_constructs.preflight.model.cluster import Pool
-from gpu_constructs.preflight.reading.quantity import GIB, MIB, quantity, resources
 from gpu_constructs.preflight.reading.unknown import dig, known_number, mapping
 
 # Share of the memory that the hypervisor and the kernel may keep.

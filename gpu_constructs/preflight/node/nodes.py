@@ -16,8 +16,17 @@ from functools import lru_cache
 from typing import Any
 
 from gpu_constructs.facts.hardware.catalogue import InstanceType, catalogue
+from gpu_constructs.facts.labels import (
+    CAPACITY_TYPE,
+    EBS_ZONE,
+    GPU_PRESENT,
+    HOSTNAME,
+    INSTANCE_TYPE,
+    OLD_ZONE,
+    REGION,
+    ZONE,
+)
 from gpu_constructs.preflight.cluster.images import has_driver
-from gpu_constructs.preflight.cluster.pools import CAPACITY, TYPE, ZONE
 from gpu_constructs.preflight.model.answer import Answer, all_of
 from gpu_constructs.preflight.model.cluster import Cluster, DaemonSet, Pool
 from gpu_constructs.preflight.model.label_values import Labels, LabelValues, exactly
@@ -32,7 +41,6 @@ from gpu_constructs.preflight.reading.objects import Object
 from gpu_constructs.preflight.reading.unknown import Unknown
 
 _SHARED_BY_ALL = ("cpu", "memory", "ephemeral-storage")
-GPU_PRESENT = "nvidia.com/gpu.present"
 # nodeadm labels nodes with a GPU itself from this minor on.
 # Source: awslabs/amazon-eks-ami v20260724 nodeadm/internal/kubelet/config.go
 _LABELLED_FROM = (1, 35)
@@ -159,7 +167,8 @@ def _node(pool: Pool, name: str | None, cluster: Cluster, overlays: list[Object]
     if any(each.pod.is_open for each, answer in running if answer is not Answer.NO):
         # What a DaemonSet takes is not known, so neither is what it leaves.
         least = {key: 0 if key in _SHARED_BY_ALL else amount for key, amount in least.items()}
-    believed, believed_labels, believed_taints = belief(pool, row, given, overlays)
+    expected = belief(pool, row, given, overlays)
+    believed = expected.resources
     for each in certain:
         believed = _without(believed, each)
     return NodeToBe(
@@ -171,8 +180,8 @@ def _node(pool: Pool, name: str | None, cluster: Cluster, overlays: list[Object]
         most=most,
         unsaid=unsaid | devices.unsaid,
         alone=devices.alone,
-        believed_labels=believed_labels,
-        believed_taints=believed_taints,
+        believed_labels=expected.labels,
+        believed_taints=expected.taints,
         believed=believed,
         ports=_ports(running, Answer.YES),
         unsure_ports=_ports(running, Answer.UNKNOWN),
@@ -194,16 +203,16 @@ def _given_labels(pool: Pool, name: str | None) -> dict[str, LabelValues | Unkno
     zones = [each for each in pool.zones if isinstance(each, str)]
     every = len(zones) == len(pool.zones) and zones
     zone = exactly(*zones) if every else Unknown("${zone}")
-    typed = (kubelet_labels(name) | autoscaler_labels(name, pool.kind)) if name else {TYPE: Unknown("${type}")}
+    typed = (kubelet_labels(name) | autoscaler_labels(name, pool.kind)) if name else {INSTANCE_TYPE: Unknown("${type}")}
     placed: dict[str, LabelValues | Unknown] = {
         ZONE: zone,
-        "failure-domain.beta.kubernetes.io/zone": zone,
-        "topology.kubernetes.io/region": Unknown("${region}"),
+        OLD_ZONE: zone,
+        REGION: Unknown("${region}"),
         "topology.k8s.aws/zone-id": Unknown("${zone id}"),
-        "topology.ebs.csi.aws.com/zone": zone,
-        "kubernetes.io/hostname": Unknown("${hostname}"),
+        EBS_ZONE: zone,
+        HOSTNAME: Unknown("${hostname}"),
     }
-    capacity = {CAPACITY: exactly(*pool.capacity_types)} if pool.autoscaler != "cluster-autoscaler" else {}
+    capacity = {CAPACITY_TYPE: exactly(*pool.capacity_types)} if pool.autoscaler != "cluster-autoscaler" else {}
     return {**pool.labels, **placed, **typed, **capacity}
 
 

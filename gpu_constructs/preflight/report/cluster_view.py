@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from gpu_constructs.facts.quantities import show
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.judging.explain import Explanation
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Pool
 from gpu_constructs.preflight.model.reason import Reason
 from gpu_constructs.preflight.node.nodes import NodeToBe
-from gpu_constructs.preflight.reading.quantity import show
 from gpu_constructs.preflight.report.finding_view import View, origin_view
 from gpu_constructs.preflight.scheduling.packing import PoolUse
 from gpu_constructs.preflight.scheduling.pool_limits import node_limit
-from gpu_constructs.preflight.scheduling.scheduling import PoolVerdict, Verdict
+from gpu_constructs.preflight.scheduling.verdict import PoolVerdict, Verdict
 
 
 def cluster_view(explanation: Explanation, *, most_pools: int | None) -> View:

@@ -146,6 +146,7 @@ def _rules(view: View) -> Iterator[str]:
     for each in view["rules"] if len(view["rules"]) == 1 else ():
         yield f"### {each['id']} ({each['severity']}): {told(each['title'])}"
         yield from (f"**{name.capitalize()}:** {told(each[name])}" for name in ("why", "fix", "source"))
+        yield f"**Place:** {code(each['place'])}"
     if len(view["rules"]) > 1:
         yield table(("Rule", "Severity", "Title"), [(r["id"], r["severity"], told(r["title"])) for r in view["rules"]])
 

@@ -167,7 +167,7 @@ def _rules(view: View) -> Iterator[RenderableType]:
         return
     for each in view["rules"]:
         yield heading(f"{each['id']} ({each['severity']}): {each['title']}", each["severity"])
-        for name in ("why", "fix", "source"):
+        for name in ("why", "fix", "source", "place"):
             yield line(f"{name}: {each[name]}")
 
 

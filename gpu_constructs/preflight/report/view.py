@@ -146,5 +146,5 @@ def _instance(row: InstanceType) -> View:
 
 
 def rules_view(rules: Mapping[str, Rule]) -> View:
-    """Return what rules say."""
-    return {**_head("rules"), "rules": [rule_view(each) for each in rules.values()]}
+    """Return what rules say, and where each stands."""
+    return {**_head("rules"), "rules": [{**rule_view(each), "place": each.place} for each in rules.values()]}

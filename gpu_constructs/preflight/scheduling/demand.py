@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from gpu_constructs.facts.quantities import Resources
+from gpu_constructs.facts.resources import NVIDIA
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Cluster, Workload
 from gpu_constructs.preflight.model.pod import Pod
 from gpu_constructs.preflight.model.reason import Reason
-from gpu_constructs.preflight.reading.quantity import Resources
 from gpu_constructs.preflight.scheduling.topology import Topology, topology
 
 
@@ -38,7 +39,7 @@ class Demand:
     @cached_property
     def gpus(self) -> int:
         """GPUs, shares or slices that one pod asks for."""
-        return sum(amount for name, amount in self.requests.items() if name.startswith("nvidia.com/"))
+        return sum(amount for name, amount in self.requests.items() if name.startswith(NVIDIA))
 
     @cached_property
     def keys(self) -> tuple[str, ...]:

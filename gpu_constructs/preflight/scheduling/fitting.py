@@ -5,17 +5,19 @@ Follows kube-scheduler 1.36 (NodeAffinity, TaintToleration, NodeResourcesFit, No
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 
+from gpu_constructs.facts.labels import NODE_FEATURE
+from gpu_constructs.facts.quantities import distinct, show
+from gpu_constructs.facts.resources import EFA, GPU, NVIDIA
 from gpu_constructs.preflight.model.answer import Answer
-from gpu_constructs.preflight.model.cluster import EFA, Pool
+from gpu_constructs.preflight.model.cluster import Pool
 from gpu_constructs.preflight.model.label_values import Labels
 from gpu_constructs.preflight.model.pod_size import ports_clash
 from gpu_constructs.preflight.model.reason import Reason, worst
 from gpu_constructs.preflight.model.taints import Taint, untolerated
 from gpu_constructs.preflight.node.nodes import NodeToBe
-from gpu_constructs.preflight.reading.quantity import distinct, show
 from gpu_constructs.preflight.scheduling.demand import Demand
 
 
@@ -39,18 +41,40 @@ class Fit:
         return worst(self.reasons)
 
 
-def fits(wanted: Demand, node: NodeToBe, pool: Pool) -> Fit:
-    """Say whether the scheduler would put a pod on a fresh node, and whether the pool's autoscaler expects so."""
-    parts = [part(wanted, node, pool) for part in _PARTS]
-    return Fit(node, _joined(part[0] for part in parts), _joined(part[1] for part in parts))
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What one part of a pod has against a node.
+
+    Attributes:
+        reasons: What keeps the pod off it.
+        unexpected: Why the autoscaler does not expect that it would fit.
+    """
+
+    reasons: tuple[Reason, ...] = ()
+    unexpected: tuple[Reason, ...] = ()
 
 
-def _joined(parts: Iterable[tuple[Reason, ...]]) -> tuple[Reason, ...]:
-    return tuple(reason for part in parts for reason in part)
+PartOf = Callable[[Demand, NodeToBe, Pool], Part]
 
 
-# What keeps a pod off a node, and why the autoscaler does not expect it there.
-Part = tuple[tuple[Reason, ...], tuple[Reason, ...]]
+def ask_anew(part: PartOf, wanted: Demand, node: NodeToBe, pool: Pool) -> Part:
+    """Return what a part of a fit says."""
+    return part(wanted, node, pool)
+
+
+def fits(wanted: Demand, node: NodeToBe, pool: Pool, ask: Callable[..., Part] = ask_anew) -> Fit:
+    """Say whether the scheduler would put a pod on a fresh node, and whether the pool's autoscaler expects so.
+
+    Args:
+        wanted: The pod.
+        node: The node.
+        pool: The pool of the node.
+        ask: What asks each part; it may answer from memory.
+    """
+    parts = _FOR_ALL if wanted.anywhere and not wanted.pod.host_ports else _PARTS
+    said = [ask(part, wanted, node, pool) for part in parts]
+    reasons = tuple([reason for part in said for reason in part.reasons])
+    return Fit(node, reasons, tuple([reason for part in said for reason in part.unexpected]))
 
 
 def by_taints(wanted: Demand, node: NodeToBe, pool: Pool) -> Part:
@@ -60,31 +84,35 @@ def by_taints(wanted: Demand, node: NodeToBe, pool: Pool) -> Part:
         for taint, answer in untolerated(wanted.pod.tolerations, node.believed_taints)
         if taint not in node.taints
     ]
-    return tuple(_taints(wanted, node.taints)), tuple(expected)
+    return Part(tuple(_taints(wanted, node.taints)), tuple(expected))
 
 
 def by_labels(wanted: Demand, node: NodeToBe, pool: Pool) -> Part:
     """Judge by labels."""
-    return tuple(_labels(wanted, node.labels)), tuple(_expected_labels(wanted, node, pool, autoscaler_of(pool)))
+    expected = _expected_labels(wanted, node, pool, autoscaler_of(pool))
+    return Part(tuple(_labels(wanted, node.labels)), tuple(expected))
 
 
 def by_resources(wanted: Demand, node: NodeToBe, pool: Pool) -> Part:
     """Judge by what pods ask for and nodes have."""
-    return tuple(_resources(wanted, node)), tuple(_expected_resources(wanted, node, pool, autoscaler_of(pool)))
+    expected = _expected_resources(wanted, node, pool, autoscaler_of(pool))
+    return Part(tuple(_resources(wanted, node)), tuple(expected))
 
 
 def by_ports(wanted: Demand, node: NodeToBe, pool: Pool) -> Part:
     """Judge by host ports."""
-    return tuple(_ports(wanted, node)), ()
+    return Part(tuple(_ports(wanted, node)))
 
 
 def by_topology(wanted: Demand, node: NodeToBe, pool: Pool) -> Part:
     """Judge by where others of its kind, and its volumes, are."""
     problems = wanted.topology.problems(node.labels, wanted.workload.replicas)
-    return tuple(Reason(answer, "topology", text) for answer, text in problems), ()
+    return Part(tuple(Reason(answer, "topology", text) for answer, text in problems))
 
 
-_PARTS = (by_taints, by_labels, by_resources, by_ports, by_topology)
+# What every pod asks, and what only some do.
+_FOR_ALL: tuple[PartOf, ...] = (by_taints, by_labels, by_resources)
+_PARTS: tuple[PartOf, ...] = (*_FOR_ALL, by_ports, by_topology)
 
 
 def autoscaler_of(pool: Pool) -> str:
@@ -110,7 +138,7 @@ def _labels(wanted: Demand, labels: Labels) -> list[Reason]:
     ]
 
 
-_DISCOVERED = ("nvidia.com/gpu.", "nvidia.com/cuda.", "nvidia.com/mig.", "feature.node.kubernetes.io/")
+_DISCOVERED = ("nvidia.com/gpu.", "nvidia.com/cuda.", "nvidia.com/mig.", NODE_FEATURE)
 
 
 def _label_text(wanted: str, have: object, answer: Answer) -> str:
@@ -149,7 +177,7 @@ def _resources(wanted: Demand, node: NodeToBe) -> list[Reason]:
 def _uncertain_text(name: str, asked: int, node: NodeToBe) -> str:
     what = f"asks for {show(name, asked)} {name}"
     if name in node.unsaid:
-        if name.startswith("nvidia.com/"):
+        if name.startswith(NVIDIA):
             return f"{what}, and nothing that is known to run here advertises it"
         return f"{what}, and how much the node has is not known"
     low, high = show(name, node.least.get(name, 0)), show(name, node.most[name])
@@ -158,7 +186,7 @@ def _uncertain_text(name: str, asked: int, node: NodeToBe) -> str:
 
 def _short(name: str, asked: int, node: NodeToBe) -> Reason:
     have = node.most.get(name, 0)
-    if have == 0 and name.startswith("nvidia.com/"):
+    if have == 0 and name.startswith(NVIDIA):
         return _other_device(name, asked, node)
     kind = node.instance_type or "node"
     if have == 0:
@@ -168,11 +196,11 @@ def _short(name: str, asked: int, node: NodeToBe) -> Reason:
     return Reason(Answer.NO, "resource", f"asks for {wanted} {name}, {kind} has {most} for pods", 2)
 
 
-_WHOLE_OR_SHARED = ("nvidia.com/gpu",)
+_WHOLE_OR_SHARED = (GPU,)
 
 
 def _other_device(name: str, asked: int, node: NodeToBe) -> Reason:
-    others = sorted(each for each in node.most if each.startswith("nvidia.com/") and node.most[each] > 0)
+    others = sorted(each for each in node.most if each.startswith(NVIDIA) and node.most[each] > 0)
     if others:
         offered = ", ".join(others)
         if name.startswith(_WHOLE_OR_SHARED):

@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from gpu_constructs.facts.quantities import Resources
+from gpu_constructs.facts.resources import GPU
 from gpu_constructs.preflight.model.answer import Answer
-from gpu_constructs.preflight.model.cluster import GPU, Pool, Workload
+from gpu_constructs.preflight.model.cluster import Pool, Workload
 from gpu_constructs.preflight.node.nodes import NodeToBe
-from gpu_constructs.preflight.reading.quantity import Resources
 from gpu_constructs.preflight.scheduling.demand import Demand
 from gpu_constructs.preflight.scheduling.pool_limits import node_limit, pods_per_node
-from gpu_constructs.preflight.scheduling.scheduling import PoolVerdict, Verdict
+from gpu_constructs.preflight.scheduling.verdict import PoolVerdict, Verdict
 
 # Nodes opened by others that a group of pods looks into before it opens one of its own.
 _LOOKED_INTO = 64

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from gpu_constructs.facts.quantities import MIB, show
+from gpu_constructs.facts.resources import GPU
 from gpu_constructs.preflight.model.answer import Answer
-from gpu_constructs.preflight.model.cluster import GPU, Pool
+from gpu_constructs.preflight.model.cluster import Pool
 from gpu_constructs.preflight.node.nodes import NodeToBe
-from gpu_constructs.preflight.reading.quantity import MIB, show
 from gpu_constructs.preflight.scheduling.demand import Demand
 
 

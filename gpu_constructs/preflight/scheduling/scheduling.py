@@ -5,8 +5,8 @@ Follows kube-scheduler 1.36, cluster autoscaler 1.36 and Karpenter 1.14; `fittin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from gpu_constructs.preflight.cluster.pools import desired_nodes
 from gpu_constructs.preflight.model.answer import Answer, all_of, any_of
@@ -17,157 +17,16 @@ from gpu_constructs.preflight.node.nodes import NodeToBe, minor
 from gpu_constructs.preflight.reading.unknown import known_text
 from gpu_constructs.preflight.scheduling.admission import admitted
 from gpu_constructs.preflight.scheduling.demand import Demand, demand
-from gpu_constructs.preflight.scheduling.fitting import (
-    Fit,
-    Part,
-    autoscaler_of,
-    by_labels,
-    by_ports,
-    by_resources,
-    by_taints,
-    by_topology,
-)
+from gpu_constructs.preflight.scheduling.fitting import Fit, autoscaler_of, fits
+from gpu_constructs.preflight.scheduling.memory import Memory, Profile
 from gpu_constructs.preflight.scheduling.pool_limits import binding_limit, has_room, nodes_needed, pods_per_node
 from gpu_constructs.preflight.scheduling.unclear import Openings, left_open, openings
+from gpu_constructs.preflight.scheduling.verdict import PoolVerdict, Verdict
 
 _DEFAULT_SCHEDULER = "default-scheduler"
 # Karpenter can make nodes for claims from here on, when its gates are on.
 # Source: https://karpenter.sh/docs/tasks/dra/
 _CLAIMS_FROM = (1, 15)
-
-
-@dataclass(frozen=True, slots=True)
-class PoolVerdict:
-    """Whether a pool gives a workload nodes.
-
-    Attributes:
-        pool: The pool.
-        answer: Whether a pod of the workload runs there.
-        reasons: Every reason against it, and everything that is not known.
-        instance_types: The types whose nodes take the pod.
-        per_node: Pods that a node takes; of several types, the fewest.
-        nodes: Nodes that all replicas need; ``None`` where it is not known.
-        binding: The limit that stops first, when it leaves replicas without a node.
-        nodes_taking: A fresh node of each of those types.
-    """
-
-    pool: Pool
-    answer: Answer
-    reasons: tuple[Reason, ...]
-    instance_types: tuple[str, ...] = ()
-    per_node: int | None = None
-    nodes: int | None = None
-    binding: str | None = None
-    nodes_taking: tuple[NodeToBe, ...] = ()
-
-    @property
-    def only_limited(self) -> bool:
-        """Whether the pool takes the pods, though not all of them."""
-        limited = self.binding is not None and not self.binding.startswith("no node")
-        return limited and all(each.kind == "limit" for each in self.reasons if each.answer is Answer.NO)
-
-    @property
-    def may_take(self) -> bool:
-        """Whether the pool may take some of the pods."""
-        return self.answer is not Answer.NO or self.only_limited
-
-    @property
-    def refusing(self) -> tuple[str, ...]:
-        """Why it surely does not take the pods."""
-        return tuple(dict.fromkeys(each.text for each in self.reasons if each.answer is Answer.NO))
-
-    @property
-    def distance(self) -> tuple[int, int]:
-        """How near the pool comes: what it fails by, weighed."""
-        if self.answer is not Answer.NO:
-            return int(self.answer is Answer.UNKNOWN), 0
-        return 2, sum([each.weight for each in self.reasons if each.answer is Answer.NO])
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """Whether the pods of a workload run.
-
-    Attributes:
-        workload: The pods.
-        answer: Yes when one pool takes them, no when none does.
-        pools: Verdict of each pool, the nearest first.
-        reasons: What holds of the workload wherever it runs.
-        demand: What one of its pods, or of pods like them, asks for.
-    """
-
-    workload: Workload
-    answer: Answer
-    pools: tuple[PoolVerdict, ...]
-    reasons: tuple[Reason, ...]
-    demand: Demand
-
-
-class _Memory:
-    """Remembers how parts of a pod and parts of a node go together, because most pods and most pools are alike."""
-
-    def __init__(self) -> None:
-        self._ids: dict[object, int] = {}
-        self._profiles: dict[int, tuple[int, int, dict[str, int]]] = {}
-        self._parts: dict[object, dict[object, Part]] = {}
-
-    def _id(self, value: object) -> int:
-        return self._ids.setdefault(value, len(self._ids))
-
-    def fit(self, wanted: Demand, node: NodeToBe, pool: Pool) -> Fit:
-        """Say what `fits` says."""
-        taints, resources, labels = self._profile(node, pool)
-        chosen = (wanted.selection_key, pool.kind, *[labels.get(key) for key in wanted.keys])
-        parts = (
-            self._part(by_taints, (wanted.tolerations_key, taints), wanted, node, pool),
-            self._part(by_labels, chosen, wanted, node, pool),
-            self._part(by_resources, (wanted.requests_key, resources), wanted, node, pool),
-        )
-        reasons = parts[0][0] + parts[1][0] + parts[2][0]
-        if wanted.pod.host_ports:
-            reasons += by_ports(wanted, node, pool)[0]
-        if not wanted.anywhere:
-            reasons += by_topology(wanted, node, pool)[0]
-        return Fit(node, reasons, parts[0][1] + parts[1][1] + parts[2][1])
-
-    def signature(self, candidate: _Candidate) -> tuple[int, list[dict[str, int]]]:
-        """Return what tells a pool from others, its labels apart, and the labels of each of its nodes."""
-        pool, profiles = candidate.pool, [self._profile(node, candidate.pool) for node in candidate.nodes]
-        static = (
-            *((taints, resources) for taints, resources, _ in profiles),
-            (pool.kind, pool.min_nodes, pool.max_nodes, frozenset(pool.limits.items())),
-            (candidate.running, candidate.openings, tuple(candidate.autoscaled), tuple(candidate.claims)),
-        )
-        return self._id(static), [labels for _, _, labels in profiles]
-
-    def _part(
-        self, part: Callable[[Demand, NodeToBe, Pool], Part], key: object, wanted: Demand, node: NodeToBe, pool: Pool
-    ) -> Part:
-        known = self._parts.setdefault(part, {})
-        found = known.get(key)
-        if found is None:
-            found = known[key] = part(wanted, node, pool)
-        return found
-
-    def _profile(self, node: NodeToBe, pool: Pool) -> tuple[int, int, dict[str, int]]:
-        found = self._profiles.get(id(node))
-        if found is None:
-            taints = self._id(("taints", node.taints, node.believed_taints, pool.kind))
-            sizes = (node.least, node.most, node.believed)
-            resources = self._id(
-                (
-                    "resources",
-                    *(frozenset(each.items()) for each in sizes),
-                    node.unsaid,
-                    node.alone,
-                    node.instance_type,
-                    pool.kind,
-                )
-            )
-            keys = {**node.labels, **node.believed_labels}
-            labels = {key: self._id((node.labels.get(key), node.believed_labels.get(key))) for key in keys}
-            found = self._profiles[id(node)] = (taints, resources, labels)
-        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,8 +64,8 @@ class Scheduler:
         """Take the cluster, and the nodes-to-be of each of its pools."""
         self.cluster = cluster
         self._pools = [_candidate(pool, made, cluster) for pool, made in zip(cluster.pools, nodes, strict=True)]
-        self._memory = _Memory()
-        self._signatures = [self._memory.signature(each) for each in self._pools]
+        self._memory = Memory()
+        self._signatures = [self._signature(each) for each in self._pools]
         self._seen: dict[tuple[object, ...], tuple[Demand, tuple[PoolVerdict, ...]]] = {}
 
     def verdict(self, workload: Workload) -> Verdict:
@@ -221,18 +80,28 @@ class Scheduler:
         held = (*wanted.refusals, *_held(workload.pod, self.cluster))
         return Verdict(workload, _overall(pools, held, self.cluster), pools, held, wanted)
 
+    def _signature(self, candidate: _Candidate) -> tuple[int, list[Profile]]:
+        """Return what tells a pool from others, labels of its nodes apart, and the profile of each of its nodes."""
+        pool, profiles = candidate.pool, [self._memory.profile(node, candidate.pool) for node in candidate.nodes]
+        static = (
+            *((each.taints, each.resources) for each in profiles),
+            (pool.kind, pool.min_nodes, pool.max_nodes, frozenset(pool.limits.items())),
+            (candidate.running, candidate.openings, tuple(candidate.autoscaled), tuple(candidate.claims)),
+        )
+        return self._memory.number(static), profiles
+
     def _judged(self, wanted: Demand) -> list[PoolVerdict]:
         """Judge every pool; of those that differ in nothing the pod asks for, one."""
         if wanted.pod.host_ports or not wanted.anywhere:
             return [_judge(wanted, each, self._memory) for each in self._pools]
         judged: list[PoolVerdict] = []
         known: dict[tuple[object, ...], PoolVerdict] = {}
-        for candidate, (signature, labels) in zip(self._pools, self._signatures, strict=True):
-            key = (signature, *[each.get(name) for each in labels for name in wanted.keys])
+        for candidate, (signature, profiles) in zip(self._pools, self._signatures, strict=True):
+            key = (signature, *[each.labels.get(name) for each in profiles for name in wanted.keys])
             like = known.get(key)
             if like is None:
                 like = known[key] = _judge(wanted, candidate, self._memory)
-            judged.append(like if like.pool is candidate.pool else replace(like, pool=candidate.pool))
+            judged.append(like if like.pool is candidate.pool else like.of(candidate.pool))
         return judged
 
 
@@ -278,11 +147,10 @@ def _runs(scheduler: str, cluster: Cluster) -> bool:
     )
 
 
-def _judge(wanted: Demand, candidate: _Candidate, memory: _Memory) -> PoolVerdict:
+def _judge(wanted: Demand, candidate: _Candidate, memory: Memory) -> PoolVerdict:
     """Say whether a pool gives a pod a node, and how many nodes all its replicas need."""
     pool, nodes = candidate.pool, candidate.nodes
-    fit = memory.fit
-    judged = sorted([fit(wanted, node, pool) for node in nodes], key=_badness)
+    judged = sorted([fits(wanted, node, pool, memory.ask) for node in nodes], key=_badness)
     running = candidate.running
     reasons = _merged(judged if pool.is_group else judged[:1], running)
     taking = [each.node for each in judged if each.answer is Answer.YES]

@@ -9,16 +9,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gpu_constructs.preflight.cluster.pools import ZONE
+from gpu_constructs.facts.labels import EBS_ZONE, HOSTNAME, OLD_ZONE, ZONE
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Cluster, Workload
 from gpu_constructs.preflight.model.label_values import Labels, LabelValues, Requirement, exactly, requirement
 from gpu_constructs.preflight.reading.objects import Object
 from gpu_constructs.preflight.reading.unknown import Unknown, dig, known_number, known_text, mapping, mappings
 
-HOSTNAME = "kubernetes.io/hostname"
-_LEGACY_ZONE = "failure-domain.beta.kubernetes.io/zone"
-_ZONES = (ZONE, _LEGACY_ZONE, "topology.ebs.csi.aws.com/zone")
+_ZONES = (ZONE, OLD_ZONE, EBS_ZONE)
 
 
 @dataclass(frozen=True, slots=True)

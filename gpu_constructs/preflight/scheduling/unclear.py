@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from gpu_constructs.preflight.cluster.pools import RESOURCE_TAG, group_tags
+from gpu_constructs.facts.labels import RESOURCE_TAG
+from gpu_constructs.facts.resources import NVIDIA
+from gpu_constructs.preflight.cluster.pools import group_tags
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Pool
 from gpu_constructs.preflight.model.reason import Reason
@@ -18,7 +20,6 @@ from gpu_constructs.preflight.scheduling.demand import Demand
 _EVERY = ("taint", "label", "resource", "port", "autoscaler", "limit", "claim", "topology", "volume")
 _OF_NODES = ("label", "resource", "autoscaler", "topology", "volume")
 _DISK = "ephemeral-storage"
-_GPUS = "nvidia.com/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +119,7 @@ def _open_of_nodes(wanted: Demand, pool: Pool, open_: Openings) -> Iterable[tupl
 
 
 def _asks_more_than_a_cpu(wanted: Demand) -> bool:
-    return bool(wanted.gpus or wanted.requests.get(_DISK) or any(key.startswith(_GPUS) for key in wanted.keys))
+    return bool(wanted.gpus or wanted.requests.get(_DISK) or any(key.startswith(NVIDIA) for key in wanted.keys))
 
 
 def _is_image_open(pool: Pool) -> bool:

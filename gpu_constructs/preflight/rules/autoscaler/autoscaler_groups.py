@@ -9,11 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from gpu_constructs.facts.charts import DRA_DRIVER, OLD_DRA_DRIVER
 from gpu_constructs.facts.hardware.catalogue import catalogue
+from gpu_constructs.facts.labels import ACCELERATOR, LABEL_TAG, MIG_CONFIG, RESOURCE_TAG, TAINT_TAG
+from gpu_constructs.facts.resources import GPU, NVIDIA
 from gpu_constructs.preflight.case import Case
-from gpu_constructs.preflight.cluster.pools import LABEL_TAG, RESOURCE_TAG, TAINT_TAG, group_tags
+from gpu_constructs.preflight.cluster.pools import group_tags
 from gpu_constructs.preflight.model.answer import Answer
-from gpu_constructs.preflight.model.cluster import GPU, Cluster, Pool
+from gpu_constructs.preflight.model.cluster import Cluster, Pool
 from gpu_constructs.preflight.node.gpu_devices import declared
 from gpu_constructs.preflight.node.nodes import gpu_types
 from gpu_constructs.preflight.reading.unknown import Unknown, mapping, mappings
@@ -21,11 +24,9 @@ from gpu_constructs.preflight.rules.rule import Problem, rule
 
 _SOURCE = "kubernetes/autoscaler cluster-autoscaler 1.36.1 cluster-autoscaler/cloudprovider/aws/README.md"
 _MANAGER = "kubernetes/autoscaler cluster-autoscaler 1.36.1 cluster-autoscaler/cloudprovider/aws/aws_manager.go"
-_ACCELERATOR = "k8s.amazonaws.com/accelerator"
-_MIG_CONFIG = "nvidia.com/mig.config"
 _TAINT_VALUE = re.compile(r".*:(NoSchedule|NoExecute|PreferNoSchedule)")
 _NOT_TOLD = ("eks.amazonaws.com/", "alpha.eksctl.io/")
-_DRA_CHARTS = ("dra-driver-nvidia-gpu", "nvidia-dra-driver-gpu")
+_DRA_CHARTS = (DRA_DRIVER, OLD_DRA_DRIVER)
 
 
 def _scales(pool: Pool, cluster: Cluster) -> Answer:
@@ -150,7 +151,7 @@ def fraction_of_a_gpu_that_cluster_autoscaler_does_not_count(case: Case) -> Iter
 
 
 def _declares_gpus(pool: Pool) -> bool:
-    return any(name.startswith("nvidia.com/") and amount for name, amount in declared(pool).items())
+    return any(name.startswith(NVIDIA) and amount for name, amount in declared(pool).items())
 
 
 def _offered(case: Case) -> Iterator[tuple[Pool, str, int, int]]:
@@ -159,7 +160,7 @@ def _offered(case: Case) -> Iterator[tuple[Pool, str, int, int]]:
         node = case.nodes(pool)[0]
         for name, amount in node.most.items():
             whole = name == GPU and node.row is not None and node.row.ec2_gpus == 0
-            if name.startswith("nvidia.com/") and not whole:
+            if name.startswith(NVIDIA) and not whole:
                 yield pool, name, amount, node.believed.get(name, 0)
 
 
@@ -195,10 +196,10 @@ def more_shares_than_cluster_autoscaler_expects(case: Case) -> Iterator[Problem]
 
 
 def _sliced(pool: Pool) -> Iterator[Problem]:
-    label = pool.labels.get(_MIG_CONFIG)
+    label = pool.labels.get(MIG_CONFIG)
     profile = getattr(label, "only", None)
     if profile and profile != "all-disabled" and not any("mig-" in each or each == GPU for each in declared(pool)):
-        text = f"{_MIG_CONFIG}={profile} slices its GPUs, and no tag says how many slices a node has"
+        text = f"{MIG_CONFIG}={profile} slices its GPUs, and no tag says how many slices a node has"
         yield Problem.of(pool, f"{text}", unknown=True)
 
 
@@ -224,7 +225,7 @@ def _whole_gpus(pool: Pool, case: Case) -> Answer:
     node = case.nodes(pool)[0]
     if node.most.get(GPU, 0) > 0:
         return Answer.YES
-    other = any(name.startswith("nvidia.com/") and amount for name, amount in node.most.items())
+    other = any(name.startswith(NVIDIA) and amount for name, amount in node.most.items())
     return Answer.NO if other or _claims_only(pool, case) else Answer.UNKNOWN
 
 
@@ -251,9 +252,9 @@ def accelerator_label_on_nodes_without_nvidia_com_gpu(case: Case) -> Iterator[Pr
     Fix: Remove k8s.amazonaws.com/accelerator from pools whose GPUs are claimed, sliced or offered under another name.
     """
     for pool in case.gpu_pools:
-        labelled = _ACCELERATOR in pool.labels and _scales(pool, case.cluster) is Answer.YES
+        labelled = ACCELERATOR in pool.labels and _scales(pool, case.cluster) is Answer.YES
         if labelled and _whole_gpus(pool, case) is Answer.NO:
-            yield Problem.of(pool, f"has label {_ACCELERATOR}, and its nodes register no {GPU}")
+            yield Problem.of(pool, f"has label {ACCELERATOR}, and its nodes register no {GPU}")
 
 
 @rule(
@@ -273,9 +274,9 @@ def gpu_nodes_without_accelerator_label(case: Case) -> Iterator[Problem]:
     Fix: Label the nodes k8s.amazonaws.com/accelerator, for instance nvidia-l4.
     """
     for pool in case.gpu_pools:
-        bare = _ACCELERATOR not in pool.labels and _scales(pool, case.cluster) is Answer.YES
+        bare = ACCELERATOR not in pool.labels and _scales(pool, case.cluster) is Answer.YES
         if bare and _whole_gpus(pool, case) is Answer.YES:
-            yield Problem.of(pool, f"its nodes have no label {_ACCELERATOR}")
+            yield Problem.of(pool, f"its nodes have no label {ACCELERATOR}")
 
 
 @rule("GPU168", "warning", source="https://karpenter.sh/docs/getting-started/migrating-from-cas/")

@@ -6,18 +6,19 @@ import re
 from collections.abc import Iterator
 
 from gpu_constructs.facts.hardware.catalogue import catalogue
+from gpu_constructs.facts.labels import AUTOSCALED_BY_TAG, AUTOSCALED_TAG
+from gpu_constructs.facts.quantities import GIB, MIB
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.pools import group_tags
 from gpu_constructs.preflight.model.cluster import Autoscaler, Cluster, Pool
 from gpu_constructs.preflight.node.nodes import gpu_types, minor
 from gpu_constructs.preflight.reading.documents import UnusableInput, parse
-from gpu_constructs.preflight.reading.quantity import GIB, MIB
 from gpu_constructs.preflight.reading.unknown import Unknown, dig, is_true, items, known_number
 from gpu_constructs.preflight.rules.rule import Problem, rule
 
 _README = "kubernetes/autoscaler cluster-autoscaler 1.36.1 cluster-autoscaler/cloudprovider/aws/README.md"
 _DISCOVERY = "node-group-auto-discovery"
-_ENABLED, _OWNED = "k8s.io/cluster-autoscaler/enabled", "k8s.io/cluster-autoscaler/"
+_ENABLED, _OWNED = AUTOSCALED_TAG, AUTOSCALED_BY_TAG
 _EXPANDER_MAP = "cluster-autoscaler-priority-expander"
 # What EC2 sold later than the list that is built in, of 2026-01-22, and one that it leaves out.
 # Source: kubernetes/autoscaler 55c37cd cluster-autoscaler/cloudprovider/aws/ec2_instance_types.go
@@ -37,7 +38,7 @@ def _scaled(case: Case) -> Iterator[Pool]:
 
 
 @rule("GPU150", "warning", source="https://docs.aws.amazon.com/eks/latest/userguide/autoscaling.html")
-def group_that_may_grow_and_no_autoscaler(case: Case) -> Iterator[Problem]:
+def group_that_may_grow_without_an_autoscaler(case: Case) -> Iterator[Problem]:
     """Group that may grow, and no autoscaler.
 
     Minimum and maximum are bounds only: without an autoscaler the group keeps the nodes that it starts with.

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 
 from gpu_constructs.facts.hardware.catalogue import InstanceType, catalogue
 from gpu_constructs.facts.hardware.quotas import Quota, quota_of
+from gpu_constructs.facts.resources import GPU
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.launch import is_capacity_known, is_reserved, is_visible
-from gpu_constructs.preflight.model.cluster import GPU, Pool
+from gpu_constructs.preflight.model.cluster import Pool
 from gpu_constructs.preflight.node.nodes import gpu_types
 from gpu_constructs.preflight.rules.rule import Problem, rule
 

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from itertools import product
 
 from gpu_constructs.facts.hardware.catalogue import catalogue, columns, retired
+from gpu_constructs.facts.labels import INSTANCE_TYPE
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.launch import is_capacity_known
-from gpu_constructs.preflight.cluster.pools import TYPE
 from gpu_constructs.preflight.model.cluster import Pool
 from gpu_constructs.preflight.node.nodes import gpu_types
 from gpu_constructs.preflight.rules.rule import Problem, rule
@@ -48,7 +48,7 @@ def _retired_choices(pool: Pool) -> list[str]:
     families = {name.partition(".")[0] for name in retired()} - {each.family for each in catalogue().values()}
     found: list[str] = []
     for each in pool.requirements:
-        known = set(retired()) if each.key == TYPE else families if each.key in _FAMILY_LABELS else set()
+        known = set(retired()) if each.key == INSTANCE_TYPE else families if each.key in _FAMILY_LABELS else set()
         if each.operator == "In" and each.values and known.issuperset(each.values):
             found += each.values
     return found
@@ -73,12 +73,12 @@ def instance_type_that_nobody_knows(case: Case) -> Iterator[Problem]:
 def _named(pool: Pool) -> list[str]:
     if pool.is_group:
         return list(pool.instance_types)
-    wanted = [each for each in pool.requirements if each.key == TYPE and each.operator == "In"]
+    wanted = [each for each in pool.requirements if each.key == INSTANCE_TYPE and each.operator == "In"]
     return [name for each in wanted for name in each.values or ()]
 
 
 @rule("GPU024", "error", source="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-capacity-blocks.html")
-def instance_type_that_is_not_sold_that_way(case: Case) -> Iterator[Problem]:
+def instance_type_that_is_not_sold_as_asked(case: Case) -> Iterator[Problem]:
     """Instance type that is not sold that way.
 
     Each launch fails, whatever the quota is.

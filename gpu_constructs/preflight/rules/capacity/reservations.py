@@ -55,7 +55,7 @@ def _lacks_of_block(pool: Pool) -> Iterator[str]:
 
 
 @rule("GPU025", "warning", source=_BLOCKS)
-def reservation_in_one_zone_group_in_several(case: Case) -> Iterator[Problem]:
+def reservation_in_one_zone_and_group_in_several(case: Case) -> Iterator[Problem]:
     """Reservation in one zone, group in several.
 
     Launches in the other zones fail, and Auto Scaling goes on trying them.
@@ -71,7 +71,7 @@ def reservation_in_one_zone_group_in_several(case: Case) -> Iterator[Problem]:
 
 
 @rule("GPU026", "error", source="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-capacity-reservations.html")
-def reservation_of_something_else(case: Case) -> Iterator[Problem]:
+def reservation_of_another_type_zone_or_platform(case: Case) -> Iterator[Problem]:
     """Reservation of something else.
 
     EC2 launches into a reservation only what has its type, zone and platform.

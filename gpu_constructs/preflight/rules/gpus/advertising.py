@@ -5,23 +5,33 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from gpu_constructs.facts.charts import (
+    DCGM_EXPORTER,
+    DEVICE_PLUGIN,
+    DRA_DRIVER,
+    EFA_DEVICE_PLUGIN,
+    GPU_OPERATOR,
+    OLD_DRA_DRIVER,
+)
+from gpu_constructs.facts.labels import GPU_PRESENT
+from gpu_constructs.facts.resources import EFA, GPU
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.images import has_driver
 from gpu_constructs.preflight.model.answer import Answer
-from gpu_constructs.preflight.model.cluster import EFA, GPU, Cluster, DaemonSet, Pool
+from gpu_constructs.preflight.model.cluster import Cluster, DaemonSet, Pool
 from gpu_constructs.preflight.node.daemon_reach import refusing_taints
-from gpu_constructs.preflight.node.nodes import GPU_PRESENT, reaches
+from gpu_constructs.preflight.node.nodes import reaches
 from gpu_constructs.preflight.reading.objects import Chart, Object
 from gpu_constructs.preflight.reading.unknown import dig
 from gpu_constructs.preflight.rules.rule import Problem, rule
 
 _DEVICE_MANAGEMENT = "https://docs.aws.amazon.com/eks/latest/userguide/device-management-nvidia.html"
 _PLUGIN_CHANGES = "https://github.com/NVIDIA/k8s-device-plugin/blob/v0.20.0/CHANGELOG.md"
-_OPERATOR, _PLUGIN = "gpu-operator", "nvidia-device-plugin"
-_DRA_CHARTS = ("dra-driver-nvidia-gpu", "nvidia-dra-driver-gpu")
+_OPERATOR, _PLUGIN = GPU_OPERATOR, DEVICE_PLUGIN
+_DRA_CHARTS = (DRA_DRIVER, OLD_DRA_DRIVER)
 # They took every InfiniBand device for themselves unless told not to.
 _GREEDY = ("0.19.0", "0.19.1", "0.19.2")
-_NEEDS_HOST = (_PLUGIN, _OPERATOR, "dcgm-exporter", "aws-efa-k8s-device-plugin", *_DRA_CHARTS)
+_NEEDS_HOST = (_PLUGIN, _OPERATOR, DCGM_EXPORTER, EFA_DEVICE_PLUGIN, *_DRA_CHARTS)
 _ENFORCE = "pod-security.kubernetes.io/enforce"
 
 

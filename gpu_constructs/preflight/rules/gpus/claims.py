@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from gpu_constructs.facts.charts import DRA_DRIVER, OLD_DRA_DRIVER
 from gpu_constructs.facts.hardware.catalogue import catalogue
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.model.cluster import Cluster, Workload
@@ -14,7 +15,7 @@ from gpu_constructs.preflight.reading.unknown import dig, known_number, known_te
 from gpu_constructs.preflight.rules.rule import Problem, rule
 
 _DRA = "https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocation/"
-_DRIVERS = ("dra-driver-nvidia-gpu", "nvidia-dra-driver-gpu")
+_DRIVERS = (DRA_DRIVER, OLD_DRA_DRIVER)
 _GPU_CLASS = "gpu.nvidia.com"
 # Kubernetes serves resource.k8s.io/v1 from here on.
 # Source: https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocation/

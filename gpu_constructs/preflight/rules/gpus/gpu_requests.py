@@ -6,16 +6,16 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from gpu_constructs.facts.quantities import quantity
+from gpu_constructs.facts.resources import NVIDIA
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.model.cluster import Workload
 from gpu_constructs.preflight.model.container import Container
 from gpu_constructs.preflight.model.pod import pod_of
-from gpu_constructs.preflight.reading.quantity import quantity
 from gpu_constructs.preflight.reading.unknown import Unknown, mapping
 from gpu_constructs.preflight.rules.rule import Problem, rule
 
 _DEVICES = "https://kubernetes.io/docs/tasks/manage-gpus/scheduling-gpus/"
-_PREFIX = "nvidia.com/"
 # Images that do nothing without a GPU.
 _GPU_IMAGE = re.compile(
     r"(nvcr\.io/nvidia/(cuda|pytorch|tensorflow|jax|tritonserver|nemo|tensorrt|tensorrt-llm/\S*|vllm)"
@@ -42,7 +42,7 @@ def gpus_requested_without_the_same_limit(case: Case) -> Iterator[Problem]:
             if isinstance(limits, Unknown) or isinstance(container.asked, Unknown):
                 continue
             for name, asked in container.asked.items():
-                if name.startswith(_PREFIX) and _differs(name, asked, limits.get(name)):
+                if name.startswith(NVIDIA) and _differs(name, asked, limits.get(name)):
                     limit = f"a limit of {limits[name]}" if name in limits else "no limit"
                     text = f"container {container.name} requests {asked} {name} with {limit}"
                     yield Problem.of(workload, f"{text}")
@@ -102,7 +102,7 @@ def daemonset_that_asks_for_gpus(case: Case) -> Iterator[Problem]:
             name: amount
             for each in pod_of(daemon).every_container
             for name, amount in mapping(each.limits).items()
-            if name.startswith(_PREFIX)
+            if name.startswith(NVIDIA)
         }
         for name, amount in asked.items():
             text = f"DaemonSet {daemon.namespace}/{daemon.name}: takes {amount} {name} of every node it runs on"

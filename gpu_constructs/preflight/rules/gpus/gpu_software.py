@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from gpu_constructs.facts.charts import DCGM_EXPORTER, DEVICE_PLUGIN, DRA_DRIVER, GPU_OPERATOR
+from gpu_constructs.facts.resources import GPU
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.model.answer import Answer
-from gpu_constructs.preflight.model.cluster import GPU
 from gpu_constructs.preflight.reading.objects import Chart, Origin
 from gpu_constructs.preflight.reading.unknown import dig, is_true, mapping
 from gpu_constructs.preflight.rules.rule import Problem, rule
 
-_PLUGIN, _OPERATOR, _DRA = "nvidia-device-plugin", "gpu-operator", "dra-driver-nvidia-gpu"
+_PLUGIN, _OPERATOR, _DRA = DEVICE_PLUGIN, GPU_OPERATOR, DRA_DRIVER
 _WORKERS = ("node-feature-discovery-worker", "nfd-worker")
 _UNSUPPORTED = ("al2023", "bottlerocket")
-_CHARTS = (_PLUGIN, _OPERATOR, _DRA, "dcgm-exporter")
+_CHARTS = (_PLUGIN, _OPERATOR, _DRA, DCGM_EXPORTER)
 _DEPTH = 4
 
 
@@ -106,7 +107,7 @@ def node_feature_discovery_kept_off_the_gpu_nodes(case: Case) -> Iterator[Proble
 
 
 @rule("GPU243", "warning", source="NVIDIA/gpu-operator v26.7.0 deployments/gpu-operator/values.yaml")
-def switch_of_a_chart_that_is_misspelt(case: Case) -> Iterator[Problem]:
+def misspelt_switch_of_a_chart(case: Case) -> Iterator[Problem]:
     """Switch of a chart that is misspelt.
 
     The chart has no schema: it ignores the value and keeps its default, which may be the opposite.

@@ -6,19 +6,20 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
+from gpu_constructs.facts.charts import GPU_OPERATOR
 from gpu_constructs.facts.hardware.catalogue import InstanceType, catalogue
 from gpu_constructs.facts.hardware.mig import BOTTLEROCKET_NAMES, PROFILES, SLICES, USUAL_SLICES, compute_slices
+from gpu_constructs.facts.labels import MIG_CONFIG, OPERATOR_CONFIG
+from gpu_constructs.facts.resources import GPU, NVIDIA
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.model.answer import Answer
-from gpu_constructs.preflight.model.cluster import GPU, Cluster, Pool
+from gpu_constructs.preflight.model.cluster import Cluster, Pool
 from gpu_constructs.preflight.model.label_values import LabelValues
 from gpu_constructs.preflight.node.nodes import gpu_types
 from gpu_constructs.preflight.reading.unknown import Unknown, dig, mapping
 from gpu_constructs.preflight.rules.rule import Problem, rule
 
 _MIG = "https://docs.aws.amazon.com/eks/latest/userguide/device-management-nvidia-mig.html"
-_LABEL = "nvidia.com/mig.config"
-_PLUGIN_LABEL = "nvidia.com/device-plugin.config"
 _MADE_BY_SCRIPT = re.compile(r"nvidia-smi\s{1,9}mig\b[^\n;|&]{0,200}?-cgi\s{1,9}([0-9a-z.,+]{1,400})")
 _PROFILE = re.compile(r"[0-9]g\.[0-9]{1,4}gb(\+me)?")
 # A geometry of the GPU Operator that has several profiles.
@@ -44,12 +45,12 @@ def _by_script(pool: Pool) -> Counter[str] | None:
 
 
 def _is_partitioned(pool: Pool) -> bool:
-    named = _label(pool, _LABEL)
+    named = _label(pool, MIG_CONFIG)
     return bool(_bottlerocket(pool) or _by_script(pool) or (named and named != "all-disabled"))
 
 
 @rule("GPU013", "error", source=_MIG)
-def gpus_that_cannot_be_partitioned_so(case: Case) -> Iterator[Problem]:
+def mig_partition_that_the_gpus_do_not_have(case: Case) -> Iterator[Problem]:
     """GPUs that cannot be partitioned so.
 
     The partition fails at boot; the slices that pods ask for are never advertised.
@@ -83,7 +84,7 @@ def _misfits(pool: Pool, row: InstanceType, cluster: Cluster) -> Iterator[str]:
     )
     if taken > SLICES.get(row.family, USUAL_SLICES):
         yield f"a GPU of {row.name} has {SLICES.get(row.family, USUAL_SLICES)} slices of compute, not {taken}"
-    labelled = (_label(pool, _LABEL) or "").removeprefix("all-").replace(".me", "+me")
+    labelled = (_label(pool, MIG_CONFIG) or "").removeprefix("all-").replace(".me", "+me")
     if _PROFILE.fullmatch(labelled) and labelled not in profiles and not _has_own_geometries(cluster):
         yield f"{row.name} has no profile {labelled}; it has {known}"
     yield from _bottlerocket_misfits(pool, row, known)
@@ -101,7 +102,7 @@ def _bottlerocket_misfits(pool: Pool, row: InstanceType, known: str) -> Iterator
 
 
 def _has_own_geometries(cluster: Cluster) -> bool:
-    chart = cluster.chart("gpu-operator")
+    chart = cluster.chart(GPU_OPERATOR)
     return chart is not None and dig(chart.values, "migManager", "config") is not None
 
 
@@ -115,7 +116,7 @@ def mig_strategy_that_does_not_go_with_the_partition(case: Case) -> Iterator[Pro
     """
     for pool in case.gpu_pools:
         made = _by_script(pool)
-        several = (made is not None and len(made) > 1) or _label(pool, _LABEL) == _BALANCED
+        several = (made is not None and len(made) > 1) or _label(pool, MIG_CONFIG) == _BALANCED
         if not _is_partitioned(pool) or _bottlerocket(pool):
             continue
         for daemon in case.cluster.daemon_sets:
@@ -141,7 +142,7 @@ def sharing_asked_of_eks_auto_mode(case: Case) -> Iterator[Problem]:
     Fix: Share GPUs in a node group or with Karpenter, and let Auto Mode have the pods that want a whole one.
     """
     for pool in case.gpu_pools:
-        asked = [each for each in (_LABEL, _PLUGIN_LABEL) if pool.kind == "auto-mode" and each in pool.labels]
+        asked = [each for each in (MIG_CONFIG, OPERATOR_CONFIG) if pool.kind == "auto-mode" and each in pool.labels]
         if asked:
             yield Problem.of(pool, f"EKS Auto Mode does nothing about {' and '.join(asked)}")
 
@@ -156,7 +157,7 @@ def more_shares_of_gpus_than_places_for_pods(case: Case) -> Iterator[Problem]:
     """
     for pool in case.gpu_pools:
         for node in case.nodes(pool):
-            shares = sum(amount for name, amount in node.most.items() if name.startswith("nvidia.com/"))
+            shares = sum(amount for name, amount in node.most.items() if name.startswith(NVIDIA))
             places = node.most.get("pods")
             if places is not None and node.row and shares > max(places, node.row.gpus):
                 message = f"{node.instance_type} offers {shares} shares and takes {places} pods"

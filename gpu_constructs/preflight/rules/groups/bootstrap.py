@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from gpu_constructs.facts.labels import CLUSTER_TAG
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.images import has_driver, image_of
 from gpu_constructs.preflight.cluster.references import referred, refers
@@ -19,7 +20,6 @@ _NODEADM = "https://awslabs.github.io/amazon-eks-ami/nodeadm/doc/api/"
 _NODE_CONFIG = ("name", "apiServerEndpoint", "certificateAuthority", "cidr")
 _BOTTLEROCKET = ("cluster-name", "api-server", "cluster-certificate")
 _AL2_SCRIPT = "/etc/eks/bootstrap.sh"
-_OWNER_TAG = "kubernetes.io/cluster/"
 _INSTALLERS = re.compile(r"\b(?:yum|dnf|apt|apt-get)\b")
 _DRIVERS = ("nvidia-driver", "nvidia-open", "nvidia-dkms", "kmod-nvidia", "cuda-drivers", "nvidia-container-toolkit")
 _COMMAND_ENDS = re.compile(r"[\n;&|]+")
@@ -140,11 +140,11 @@ def instances_without_the_tag_of_their_cluster(case: Case) -> Iterator[Problem]:
             for tag in mappings(each.get("Tags"))
         ]
         if not any(_may_own(each.get("Key")) for each in (*group, *launched)):
-            yield Problem.of(pool, f"its instances get no tag {_OWNER_TAG}{case.cluster.name}")
+            yield Problem.of(pool, f"its instances get no tag {CLUSTER_TAG}{case.cluster.name}")
 
 
 def _may_own(key: Any) -> bool:
-    return str(key).startswith((_OWNER_TAG, "${"))
+    return str(key).startswith((CLUSTER_TAG, "${"))
 
 
 @rule(

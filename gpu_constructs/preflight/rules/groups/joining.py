@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gpu_constructs.facts.charts import AWS_NODE, VPC_CNI, VPC_CNI_CHART
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.node_roles import node_role, own_actions, policy_names, trusted_services
 from gpu_constructs.preflight.cluster.references import of_cluster, referred, refers, setting
@@ -18,7 +19,7 @@ _ACCESS = "https://docs.aws.amazon.com/eks/latest/userguide/creating-access-entr
 _ROLE = "https://docs.aws.amazon.com/eks/latest/userguide/create-node-role.html"
 _ANYTHING = ("AdministratorAccess", "PowerUserAccess")
 _PULL = tuple(f"AmazonEC2ContainerRegistry{each}" for each in ("PullOnly", "ReadOnly", "PowerUser", "FullAccess"))
-_NETWORK_CHARTS = ("aws-vpc-cni", "cilium", "tigera-operator", "calico")
+_NETWORK_CHARTS = (VPC_CNI_CHART, "cilium", "tigera-operator", "calico")
 
 
 def _mode(cluster: Cluster) -> str | None:
@@ -160,13 +161,13 @@ def _network_needs_role(cluster: Cluster) -> bool:
     """Whether the network plugin has certainly no role of its own."""
     if not cluster.whole or cluster.opaque or setting(cluster, "KubernetesNetworkConfig", "IpFamily") == "ipv6":
         return False
-    addon, linked = cluster.addon("vpc-cni"), of_cluster(cluster, "AWS::EKS::PodIdentityAssociation")
+    addon, linked = cluster.addon(VPC_CNI), of_cluster(cluster, "AWS::EKS::PodIdentityAssociation")
     own = addon.resource.properties if addon else {}
     return not (
         own.get("ServiceAccountRoleArn")
         or own.get("PodIdentityAssociations")
-        or any(each.properties.get("ServiceAccount") == "aws-node" for each in linked)
-        or any(each.name == "aws-node" for each in cluster.of_kind("ServiceAccount", "DaemonSet"))
+        or any(each.properties.get("ServiceAccount") == AWS_NODE for each in linked)
+        or any(each.name == AWS_NODE for each in cluster.of_kind("ServiceAccount", "DaemonSet"))
         or any(cluster.chart(each) for each in _NETWORK_CHARTS)
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from gpu_constructs.facts.labels import AUTOSCALED_TAG
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.images import has_driver, image_of
 from gpu_constructs.preflight.model.answer import Answer
@@ -17,7 +18,6 @@ from gpu_constructs.preflight.rules.rule import Problem, rule
 _AUTOSCALER = (
     "https://github.com/kubernetes/autoscaler/tree/cluster-autoscaler-1.36.1/cluster-autoscaler/cloudprovider/aws"
 )
-_ENABLED = "k8s.io/cluster-autoscaler/enabled"
 # Families that came before launch configurations stopped taking new ones, at the end of 2022.
 _OLD = ("g2", "g3", "g3s", "g4dn", "g5", "g5g", "p2", "p3", "p3dn", "p4d", "p4de")
 _INSTALLS = re.compile(
@@ -80,7 +80,7 @@ def driver_installed_at_boot_over_the_images_own(case: Case) -> Iterator[Problem
 
 
 @rule("GPU247", "note", source="https://docs.aws.amazon.com/eks/latest/userguide/retrieve-ami-id.html")
-def image_by_a_literal_id(case: Case) -> Iterator[Problem]:
+def image_named_by_a_literal_id(case: Case) -> Iterator[Problem]:
     """Image by a literal id.
 
     It does not follow Kubernetes versions and fixes, and exists in one Region.
@@ -136,8 +136,8 @@ def cluster_autoscaler_takes_the_groups_of_other_clusters(case: Case) -> Iterato
     for each in case.cluster.autoscalers:
         told = known_text(each.flags.get("node-group-auto-discovery")) if each.kind == "cluster-autoscaler" else None
         tags = [one for part in (told or "").split() for one in part.partition("asg:tag=")[2].split(",") if one]
-        if tags and {tag.partition("=")[0] for tag in tags} == {_ENABLED}:
-            yield Problem(each, f"cluster autoscaler takes every group tagged {_ENABLED}, of any cluster")
+        if tags and {tag.partition("=")[0] for tag in tags} == {AUTOSCALED_TAG}:
+            yield Problem(each, f"cluster autoscaler takes every group tagged {AUTOSCALED_TAG}, of any cluster")
 
 
 @rule(

@@ -6,6 +6,18 @@ from collections.abc import Iterator
 from typing import Any
 
 from gpu_constructs.facts.kubernetes import LABEL_VALUE, QUALIFIED_NAME
+from gpu_constructs.facts.labels import (
+    ARCH,
+    HOSTNAME,
+    OLD_ARCH,
+    OLD_INSTANCE_TYPE,
+    OLD_OS,
+    OLD_REGION,
+    OLD_ZONE,
+    OS,
+    REGION,
+    ZONE,
+)
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.model.cluster import Pool
 from gpu_constructs.preflight.reading.unknown import dig, known_text, mapping
@@ -15,16 +27,16 @@ from gpu_constructs.preflight.rules.rule import Problem, rule
 # Source: kubernetes/kubernetes v1.36.1 staging/src/k8s.io/kubelet/pkg/apis/well_known_labels.go
 _KUBELET_DOMAINS = ("kubelet.kubernetes.io", "node.kubernetes.io")
 _KUBELET_LABELS = (
-    "kubernetes.io/hostname",
-    "kubernetes.io/arch",
-    "kubernetes.io/os",
-    "beta.kubernetes.io/arch",
-    "beta.kubernetes.io/os",
-    "beta.kubernetes.io/instance-type",
-    "topology.kubernetes.io/zone",
-    "topology.kubernetes.io/region",
-    "failure-domain.beta.kubernetes.io/zone",
-    "failure-domain.beta.kubernetes.io/region",
+    HOSTNAME,
+    ARCH,
+    OS,
+    OLD_ARCH,
+    OLD_OS,
+    OLD_INSTANCE_TYPE,
+    ZONE,
+    REGION,
+    OLD_ZONE,
+    OLD_REGION,
 )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from gpu_constructs.facts.charts import DCGM_EXPORTER, DEVICE_PLUGIN, GPU_OPERATOR
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.model.pod import pod_of
 from gpu_constructs.preflight.reading.unknown import dig, known_text
@@ -12,7 +13,7 @@ from gpu_constructs.preflight.rules.rule import Problem, rule
 
 _DEFAULT_RUNTIME = re.compile(r"default_runtime_name\s*=\s*[\"']([\w.-]+)[\"']")
 _NVIDIA_RUNTIME = re.compile(r"runtimes\.[\"']?nvidia[\"']?[\].]")
-_CHARTS = ("nvidia-device-plugin", "dcgm-exporter")
+_CHARTS = (DEVICE_PLUGIN, DCGM_EXPORTER)
 
 
 @rule(
@@ -36,7 +37,7 @@ def runtime_of_containerd_changed_on_gpu_nodes(case: Case) -> Iterator[Problem]:
 
 
 @rule("GPU019", "error", source="https://kubernetes.io/docs/concepts/containers/runtime-class/")
-def runtimeclass_of_a_daemonset_that_does_not_exist(case: Case) -> Iterator[Problem]:
+def daemonset_with_a_runtimeclass_that_does_not_exist(case: Case) -> Iterator[Problem]:
     """RuntimeClass of a DaemonSet that does not exist.
 
     The API server refuses its pods, so no node gets the device plugin or the exporter.
@@ -44,7 +45,7 @@ def runtimeclass_of_a_daemonset_that_does_not_exist(case: Case) -> Iterator[Prob
     Fix: Leave runtimeClassName out, nvidia is the default runtime of EKS images, or create the RuntimeClass.
     """
     cluster = case.cluster
-    if not cluster.sees_software or cluster.chart("gpu-operator"):
+    if not cluster.sees_software or cluster.chart(GPU_OPERATOR):
         return
     known = {each.name for each in cluster.of_kind("RuntimeClass")}
     for chart in cluster.charts:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from gpu_constructs.facts.charts import GPU_OPERATOR
 from gpu_constructs.facts.hardware.catalogue import InstanceType, catalogue
 from gpu_constructs.facts.versions import DRIVER_BRANCH
 from gpu_constructs.preflight.case import Case
@@ -32,7 +33,7 @@ def image_without_nvidia_driver_on_gpu_instances(case: Case) -> Iterator[Problem
 
     Fix: Set AmiType to AL2023_x86_64_NVIDIA, AL2023_ARM_64_NVIDIA or BOTTLEROCKET_x86_64_NVIDIA.
     """
-    operator = case.cluster.chart("gpu-operator")
+    operator = case.cluster.chart(GPU_OPERATOR)
     for pool in case.gpu_pools:
         if pool.is_group and has_driver(pool) is Answer.NO and operator is None:
             types = ", ".join(gpu_types(pool))

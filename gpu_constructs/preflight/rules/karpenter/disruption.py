@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gpu_constructs.facts.labels import DO_NOT_DISRUPT, SAFE_TO_EVICT
+from gpu_constructs.facts.resources import GPU
 from gpu_constructs.preflight.case import Case
-from gpu_constructs.preflight.model.cluster import GPU, Pool, Workload
+from gpu_constructs.preflight.model.cluster import Pool, Workload
 from gpu_constructs.preflight.node.nodes import gpu_types
 from gpu_constructs.preflight.reading.unknown import dig, known_text, mappings
 from gpu_constructs.preflight.rules.rule import Problem, rule
 
 _DISRUPTION = "https://karpenter.sh/docs/concepts/disruption/"
-_KEEP = "karpenter.sh/do-not-disrupt"
-_EVICT = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 _JOBS = ("Job", "CronJob", "JobSet", "MPIJob", "PyTorchJob", "TFJob", "JAXJob", "RayJob")
 # Half of the GPUs in use keep a node, unless a flag says otherwise.
 # Source: kubernetes/autoscaler cluster-autoscaler 1.36.1 cluster-autoscaler/FAQ.md
@@ -38,7 +38,7 @@ def job_on_nodes_that_karpenter_empties(case: Case) -> Iterator[Problem]:
     for workload, pool in _jobs(case):
         policy = dig(pool.properties, "disruption", "consolidationPolicy")
         moves = policy in (None, "WhenEmptyOrUnderutilized", "Balanced") and pool.properties.get("replicas") is None
-        kept = str(workload.annotations.get(_KEEP, "")).lower() not in ("", "false")
+        kept = str(workload.annotations.get(DO_NOT_DISRUPT, "")).lower() not in ("", "false")
         if pool.kind in ("karpenter", "auto-mode") and moves and not kept and not _budgeted(pool):
             text = (
                 f"pool {pool.name} moves pods to save nodes ({policy or 'the default policy'}), and this job with them"
@@ -87,7 +87,7 @@ def job_that_cluster_autoscaler_may_move(case: Case) -> Iterator[Problem]:
     for workload, pool in _jobs(case):
         asked = workload.pod.requests.get(GPU, 0)
         have = min((node.row.gpus if node.row else 0 for node in case.nodes(pool)), default=0)
-        kept = str(workload.annotations.get(_EVICT, "")).lower() == "false"
+        kept = str(workload.annotations.get(SAFE_TO_EVICT, "")).lower() == "false"
         if pool.is_group and not kept and asked and asked < have * _UTILIZATION:
             text = f"uses {asked} of {have} GPUs of pool {pool.name}, less than half, and may be moved"
             yield Problem.of(workload, f"{text}")

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from gpu_constructs.facts.charts import EBS_CSI_DRIVER, EFS_CSI_DRIVER, FSX_CSI_DRIVER, S3_CSI_DRIVER
+from gpu_constructs.facts.labels import CAPACITY_TYPE, EBS_NOT_READY, FSX_NOT_READY, S3_NOT_READY
 from gpu_constructs.preflight.case import Case
-from gpu_constructs.preflight.cluster.pools import CAPACITY
 from gpu_constructs.preflight.cluster.references import setting
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Cluster, Pool
@@ -41,10 +42,10 @@ _READ = (1, 14)
 # Who takes away a startup taint: key, then names of charts and add-ons.
 _REMOVERS = {
     "node.cilium.io/agent-not-ready": ("cilium",),
-    "ebs.csi.aws.com/agent-not-ready": ("aws-ebs-csi-driver",),
-    "efs.csi.aws.com/agent-not-ready": ("aws-efs-csi-driver",),
-    "fsx.csi.aws.com/agent-not-ready": ("aws-fsx-csi-driver",),
-    "s3.csi.aws.com/agent-not-ready": ("aws-mountpoint-s3-csi-driver",),
+    EBS_NOT_READY: (EBS_CSI_DRIVER,),
+    "efs.csi.aws.com/agent-not-ready": (EFS_CSI_DRIVER,),
+    FSX_NOT_READY: (FSX_CSI_DRIVER,),
+    S3_NOT_READY: (S3_CSI_DRIVER,),
 }
 _BUILT_IN_POOLS = ("system", "general-purpose")
 
@@ -93,7 +94,7 @@ def karpenter_with_a_feature_switched_off_that_a_pool_needs(case: Case) -> Itera
 
 
 def _wants_reserved(pool: Pool) -> bool:
-    return any(each.key == CAPACITY and "reserved" in (each.values or ()) for each in pool.requirements)
+    return any(each.key == CAPACITY_TYPE and "reserved" in (each.values or ()) for each in pool.requirements)
 
 
 @rule("GPU185", "warning", source="https://karpenter.sh/docs/concepts/disruption/#interruption")
@@ -121,8 +122,8 @@ def spot_gpus_without_interruption_queue(case: Case) -> Iterator[Problem]:
 
 
 def _takes_spot(pool: Pool) -> bool:
-    wanted = [each for each in pool.requirements if each.key == CAPACITY]
-    return all(each.met_by({CAPACITY: exactly("spot")}) is not Answer.NO for each in wanted)
+    wanted = [each for each in pool.requirements if each.key == CAPACITY_TYPE]
+    return all(each.met_by({CAPACITY_TYPE: exactly("spot")}) is not Answer.NO for each in wanted)
 
 
 @rule("GPU197", "warning", source="aws/karpenter-provider-aws v1.14.1 charts/karpenter/values.yaml")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from gpu_constructs.facts.labels import CLUSTER_TAG
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.iam import role_of
 from gpu_constructs.preflight.cluster.images import alias_of
@@ -21,7 +22,7 @@ _ENTRY_TYPES = {"karpenter": ("EC2_LINUX",), "auto-mode": ("EC2",)}
 _MAKES_TAGS = "createtags"
 # Of the security group that EKS makes for each cluster.
 # Source: https://docs.aws.amazon.com/eks/latest/userguide/sec-group-reqs.html
-_TAGS_OF_EKS = ("aws:eks:cluster-name", "kubernetes.io/cluster/")
+_TAGS_OF_EKS = ("aws:eks:cluster-name", CLUSTER_TAG)
 
 
 def _reference(pool: Pool) -> tuple[str, str]:

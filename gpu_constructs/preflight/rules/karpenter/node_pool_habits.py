@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpu_constructs.facts.hardware.catalogue import InstanceType, catalogue
+from gpu_constructs.facts.labels import GPU_TAINT
+from gpu_constructs.facts.quantities import MIB, show
+from gpu_constructs.facts.resources import GPU
 from gpu_constructs.preflight.case import Case
-from gpu_constructs.preflight.model.cluster import GPU, GPU_TAINT, Cluster, Pool
+from gpu_constructs.preflight.model.cluster import Cluster, Pool
 from gpu_constructs.preflight.model.node_selection import Selection
 from gpu_constructs.preflight.node.nodes import gpu_types, minor
-from gpu_constructs.preflight.reading.quantity import MIB, show
 from gpu_constructs.preflight.rules.rule import Problem, rule
 
 # Karpenter counts the memory of a type without what the hypervisor may keep.

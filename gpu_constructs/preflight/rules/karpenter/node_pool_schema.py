@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from gpu_constructs.facts.labels import HOSTNAME, NODE_POOL
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.model.cluster import Cluster
 from gpu_constructs.preflight.node.nodes import minor
@@ -149,7 +150,7 @@ def _label_faults(key: Any) -> Iterator[str]:
     domain = text.partition("/")[0]
     if domain.endswith(_DOMAIN) and text not in _LABELS and "${" not in text:
         yield f"{text} is no label of Karpenter{did_you_mean(text, _LABELS)}"
-    if text in ("karpenter.sh/nodepool", "kubernetes.io/hostname"):
+    if text in (NODE_POOL, HOSTNAME):
         yield f"label {text} cannot be chosen"
 
 

@@ -6,20 +6,20 @@ import re
 from collections.abc import Iterator
 
 from gpu_constructs.facts.hardware.catalogue import InstanceType, catalogue
+from gpu_constructs.facts.labels import ARCH, CAPACITY_TYPE
+from gpu_constructs.facts.quantities import MIB, show
+from gpu_constructs.facts.resources import GPU, NVIDIA
 from gpu_constructs.preflight.case import Case
-from gpu_constructs.preflight.cluster.pools import CAPACITY
 from gpu_constructs.preflight.model.answer import Answer
-from gpu_constructs.preflight.model.cluster import GPU, Pool
+from gpu_constructs.preflight.model.cluster import Pool
 from gpu_constructs.preflight.model.label_values import exactly
 from gpu_constructs.preflight.model.taints import kubelet_taints, setting_taints
 from gpu_constructs.preflight.node.gpu_pools import gpu_node_pools, names_gpus
 from gpu_constructs.preflight.node.nodes import gpu_types, minor
-from gpu_constructs.preflight.reading.quantity import MIB, show
 from gpu_constructs.preflight.reading.unknown import dig
 from gpu_constructs.preflight.rules.rule import Problem, rule
 
 _NODE_POOLS = "https://karpenter.sh/docs/concepts/nodepools/"
-_ARCH = "kubernetes.io/arch"
 _RESERVED = exactly("reserved")
 _NOT_LISTED_YET = re.compile(r"[gp]\d+[a-z]*(-[a-z0-9]+)?(\..+)?")
 # Kubernetes needs it for the devices of GB200.
@@ -81,7 +81,7 @@ def _fits(pool: Pool, row: InstanceType) -> bool:
 
 
 # Shares and slices of GPUs count, where a NodeOverlay adds them.
-_BOUNDING = ("nvidia.com/", "cpu", "memory")
+_BOUNDING = (NVIDIA, "cpu", "memory")
 
 
 @rule("GPU173", "warning", source=f"{_NODE_POOLS}#speclimits")
@@ -133,9 +133,7 @@ def shares_slices_or_fractions_that_karpenter_does_not_know(case: Case) -> Itera
         if pool.kind != "karpenter" or pool.min_nodes:
             continue
         nodes = case.nodes(pool)
-        offered = {
-            name for node in nodes for name, have in node.most.items() if have and name.startswith("nvidia.com/")
-        }
+        offered = {name for node in nodes for name, have in node.most.items() if have and name.startswith(NVIDIA)}
         offered |= {GPU} if all(node.row is not None and node.row.ec2_gpus == 0 for node in nodes) else set()
         for name in sorted(offered):
             if not any(node.believed.get(name) for node in nodes):
@@ -185,7 +183,7 @@ def nodepool_that_may_launch_either_architecture(case: Case) -> Iterator[Problem
     """
     for pool in gpu_node_pools(case.cluster):
         found = {catalogue()[each].architecture: each for each in gpu_types(pool)}
-        if len(found) > 1 and not any(each.key == _ARCH for each in pool.requirements):
+        if len(found) > 1 and not any(each.key == ARCH for each in pool.requirements):
             text = " and ".join(f"{name} ({kind})" for kind, name in sorted(found.items()))
             yield Problem.of(pool, f"may launch {text}")
 
@@ -199,8 +197,8 @@ def nodepool_that_names_no_capacity_type(case: Case) -> Iterator[Problem]:
     Fix: Require karpenter.sh/capacity-type.
     """
     for pool in gpu_node_pools(case.cluster):
-        if pool.kind == "karpenter" and not any(each.key == CAPACITY for each in pool.requirements):
-            yield Problem.of(pool, f"names no {CAPACITY}, so it takes spot before on-demand")
+        if pool.kind == "karpenter" and not any(each.key == CAPACITY_TYPE for each in pool.requirements):
+            yield Problem.of(pool, f"names no {CAPACITY_TYPE}, so it takes spot before on-demand")
 
 
 @rule("GPU192", "error", source="https://docs.aws.amazon.com/eks/latest/userguide/ml-eks-nvidia-ultraserver.html")
@@ -233,10 +231,10 @@ def reservations_that_pool_and_class_do_not_agree_on(case: Case) -> Iterator[Pro
     Fix: Give the class capacityReservationSelectorTerms and the pool karpenter.sh/capacity-type reserved.
     """
     for pool in gpu_node_pools(case.cluster):
-        wanted = [each for each in pool.requirements if each.key == CAPACITY]
+        wanted = [each for each in pool.requirements if each.key == CAPACITY_TYPE]
         terms = pool.launch.reservation_terms
         allows = any(each.operator == "In" and "reserved" in (each.values or ()) for each in wanted)
-        refuses = any(each.met_by({CAPACITY: _RESERVED}) is Answer.NO for each in wanted)
+        refuses = any(each.met_by({CAPACITY_TYPE: _RESERVED}) is Answer.NO for each in wanted)
         if allows and pool.launch and not terms:
             yield Problem.of(pool, "allows reserved capacity, and its class selects no reservation")
         if refuses and terms:

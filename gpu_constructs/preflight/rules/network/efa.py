@@ -5,21 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from gpu_constructs.facts.charts import DRANET
 from gpu_constructs.facts.hardware.catalogue import catalogue
+from gpu_constructs.facts.resources import EFA, HUGE_PAGES
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.references import referred, refers, setting
 from gpu_constructs.preflight.cluster.routes import ways_out
 from gpu_constructs.preflight.cluster.security_groups import groups_of, known_groups, lets_everything, rules
 from gpu_constructs.preflight.model.answer import Answer
-from gpu_constructs.preflight.model.cluster import EFA, Cluster, Pool
+from gpu_constructs.preflight.model.cluster import Cluster, Pool
 from gpu_constructs.preflight.node.daemon_reach import refusing_taints
 from gpu_constructs.preflight.node.nodes import gpu_types
 from gpu_constructs.preflight.reading.unknown import Unknown, dig, is_true, mapping
 from gpu_constructs.preflight.rules.rule import Problem, rule
 
 _EFA = "https://docs.aws.amazon.com/eks/latest/userguide/node-efa.html"
-_PAGES = ("hugepages-2Mi", "hugepages-1Gi")
-_DRA_CHART = "aws-dranet"
+_PAGES = (HUGE_PAGES, "hugepages-1Gi")
 
 
 def _pools(case: Case) -> list[Pool]:
@@ -71,7 +72,7 @@ def nothing_advertises_the_efa_interfaces_of_a_pool(case: Case) -> Iterator[Prob
     cluster = case.cluster
     plugins = [each for each in cluster.daemon_sets if EFA in each.advertises]
     for pool in _pools(case):
-        if pool.kind == "auto-mode" or cluster.chart(_DRA_CHART):
+        if pool.kind == "auto-mode" or cluster.chart(DRANET):
             continue
         answers = [case.reaches(each, pool) for each in plugins]
         if all(each is Answer.NO for each in answers) and (plugins or cluster.sees_software):

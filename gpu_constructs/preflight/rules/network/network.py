@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from ipaddress import ip_network
 from typing import Any
 
+from gpu_constructs.facts.charts import DCGM_EXPORTER, DEVICE_PLUGIN, GPU_OPERATOR, VPC_CNI
 from gpu_constructs.facts.hardware.catalogue import InstanceType, catalogue
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.references import of_cluster, referred, refers, setting
@@ -101,9 +102,9 @@ _PUBLIC_REGISTRIES = (
 )
 # What the chart pulls from, and the value that says otherwise.
 _CHART_IMAGES = {
-    "nvidia-device-plugin": ("image", "repository"),
-    "dcgm-exporter": ("image", "repository"),
-    "gpu-operator": ("operator", "repository"),
+    DEVICE_PLUGIN: ("image", "repository"),
+    DCGM_EXPORTER: ("image", "repository"),
+    GPU_OPERATOR: ("operator", "repository"),
 }
 _NVIDIA = "nvcr.io"
 
@@ -265,7 +266,7 @@ def _addresses(pool: Pool, row: InstanceType, cluster: Cluster) -> int:
 
 def _fills_interfaces(cluster: Cluster) -> bool:
     """Whether the network plugin certainly keeps every address of an interface ready, as it does by default."""
-    addon = cluster.addon("vpc-cni")
+    addon = cluster.addon(VPC_CNI)
     told = mapping(dig(addon.configuration, "env")) if addon else {}
     ipv6 = setting(cluster, "KubernetesNetworkConfig", "IpFamily") not in (None, "ipv4")
     return addon is not None and not ipv6 and not any(each in told for each in _FRUGAL)

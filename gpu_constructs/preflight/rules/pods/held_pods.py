@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gpu_constructs.facts.charts import GPU_OPERATOR
+from gpu_constructs.facts.quantities import resources
+from gpu_constructs.facts.resources import NVIDIA
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.kueue import is_queued
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Cluster, Workload
 from gpu_constructs.preflight.reading.objects import Object
-from gpu_constructs.preflight.reading.quantity import resources
 from gpu_constructs.preflight.reading.unknown import known_number, mapping, mappings
 from gpu_constructs.preflight.rules.rule import Problem, rule
 
 # Charts that bring a RuntimeClass of their own.
-_BRINGS_RUNTIME_CLASSES = ("gpu-operator",)
+_BRINGS_RUNTIME_CLASSES = (GPU_OPERATOR,)
 # Pods with a lower priority start no node.
 # Source: kubernetes/autoscaler cluster-autoscaler 1.36.1 main.go, flag expendable-pods-priority-cutoff
 _EXPENDABLE_BELOW = -10
-_PREFIX = "nvidia.com/"
 
 
 @rule("GPU126", "error", source="https://kubernetes.io/docs/concepts/containers/runtime-class/")
@@ -103,7 +104,7 @@ def more_gpus_than_the_namespace_allows(case: Case) -> Iterator[Problem]:
     """
     cluster = case.cluster
     for workload in case.gpu_workloads:
-        asked = {name: amount for name, amount in workload.pod.requests.items() if name.startswith(_PREFIX)}
+        asked = {name: amount for name, amount in workload.pod.requests.items() if name.startswith(NVIDIA)}
         for name, amount in asked.items():
             yield from _over_quota(cluster, workload, name, amount)
             yield from _over_range(cluster, workload, name, amount)

@@ -9,7 +9,7 @@ from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import JOBS, Cluster
 from gpu_constructs.preflight.rules.rule import Problem, rule
 from gpu_constructs.preflight.scheduling.pool_limits import node_limit
-from gpu_constructs.preflight.scheduling.scheduling import PoolVerdict, Verdict
+from gpu_constructs.preflight.scheduling.verdict import PoolVerdict, Verdict
 
 _SHOWN = 3
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
+from gpu_constructs.facts.resources import GPU
 from gpu_constructs.preflight.case import Case
-from gpu_constructs.preflight.model.cluster import GPU, Workload
+from gpu_constructs.preflight.model.cluster import Workload
 from gpu_constructs.preflight.model.container import Container
 from gpu_constructs.preflight.model.label_values import Requirement
 from gpu_constructs.preflight.model.node_selection import Selection
@@ -57,7 +58,7 @@ def _unknown_capabilities(containers: Iterable[Container]) -> Iterator[str]:
 
 
 @rule("GPU252", "note", source="https://kubernetes.io/docs/concepts/containers/images/#image-names")
-def image_by_a_tag_that_moves(case: Case) -> Iterator[Problem]:
+def image_named_by_a_tag_that_moves(case: Case) -> Iterator[Problem]:
     """Image by a tag that moves.
 
     Another CUDA may come with the next node, and one that the node's driver is too old for does not start.

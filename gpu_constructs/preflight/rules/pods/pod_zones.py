@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from gpu_constructs.facts.labels import EBS_ZONE, ZONE
+from gpu_constructs.facts.resources import EFA
 from gpu_constructs.preflight.case import Case
-from gpu_constructs.preflight.cluster.pools import ZONE
-from gpu_constructs.preflight.model.cluster import EFA, Cluster, Pool, Workload
+from gpu_constructs.preflight.model.cluster import Cluster, Pool, Workload
 from gpu_constructs.preflight.reading.objects import Object
 from gpu_constructs.preflight.reading.unknown import items
 from gpu_constructs.preflight.rules.rule import Problem, rule
 
 _VOLUMES = "https://kubernetes.io/docs/concepts/storage/storage-classes/#volume-binding-mode"
 _EBS = ("ebs.csi.aws.com", "ebs.csi.eks.amazonaws.com", "kubernetes.io/aws-ebs")
-_ZONE_KEYS = (ZONE, "topology.ebs.csi.aws.com/zone", "topology.ebs.csi.eks.amazonaws.com/zone")
+_ZONE_KEYS = (ZONE, EBS_ZONE, "topology.ebs.csi.eks.amazonaws.com/zone")
 
 
 def _disks(workload: Workload, cluster: Cluster) -> Iterator[Object]:

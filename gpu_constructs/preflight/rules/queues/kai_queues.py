@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gpu_constructs.facts.charts import KAI_SCHEDULER
+from gpu_constructs.facts.labels import KAI_QUEUE
+from gpu_constructs.facts.resources import GPU
 from gpu_constructs.preflight.case import Case
-from gpu_constructs.preflight.model.cluster import GPU, Cluster, Workload
+from gpu_constructs.preflight.model.cluster import Cluster, Workload
 from gpu_constructs.preflight.reading.objects import Object
 from gpu_constructs.preflight.reading.unknown import Unknown, dig, is_true, known_text
 from gpu_constructs.preflight.rules.rule import Problem, rule
 
-_SCHEDULER = "kai-scheduler"
-_QUEUE = "kai.scheduler/queue"
 _PARTS = ("gpu-fraction", "gpu-memory")
 # The chart makes two queues of its own.
 # Source: kai-scheduler/KAI-Scheduler v0.17.0 deployments/kai-scheduler/values.yaml
@@ -23,7 +24,7 @@ _DOCUMENTED = "https://github.com/kai-scheduler/KAI-Scheduler/tree/v0.17.0/docs"
 
 
 def _queue_of(workload: Workload) -> str | None:
-    return known_text(workload.owner.labels.get(_QUEUE)) or known_text(workload.labels.get(_QUEUE))
+    return known_text(workload.owner.labels.get(KAI_QUEUE)) or known_text(workload.labels.get(KAI_QUEUE))
 
 
 def _queues(cluster: Cluster) -> list[Object]:
@@ -31,7 +32,7 @@ def _queues(cluster: Cluster) -> list[Object]:
 
 
 def _of_kai(cluster: Cluster) -> list[tuple[Workload, str]]:
-    named = [(each, _queue_of(each)) for each in cluster.workloads if each.pod.scheduler == _SCHEDULER]
+    named = [(each, _queue_of(each)) for each in cluster.workloads if each.pod.scheduler == KAI_SCHEDULER]
     return [(each, queue) for each, queue in named if queue]
 
 
@@ -81,7 +82,7 @@ def queue_of_kai_scheduler_on_a_pod_of_another_scheduler(case: Case) -> Iterator
     for each in case.cluster.workloads:
         queue, scheduler = _queue_of(each), each.pod.scheduler
         later = each.owner.kind in _NAMED_LATER and scheduler is None
-        if queue and scheduler != _SCHEDULER and not later and not isinstance(scheduler, Unknown):
+        if queue and scheduler != KAI_SCHEDULER and not later and not isinstance(scheduler, Unknown):
             name = known_text(scheduler) or "the default scheduler"
             yield Problem.of(each, f"is in queue {queue} of KAI Scheduler, but {name} places it")
 
@@ -95,11 +96,11 @@ def part_of_a_gpu_that_kai_scheduler_refuses(case: Case) -> Iterator[Problem]:
     Fix: Remove nvidia.com/gpu from the pod's limits, and set global.gpuSharing: true in the chart.
     """
     cluster = case.cluster
-    chart = cluster.chart(_SCHEDULER)
+    chart = cluster.chart(KAI_SCHEDULER)
     sharing = dig(chart.values, "global", "gpuSharing") if chart else True
     for each in cluster.workloads:
         asked = next((name for name in _PARTS if name in each.annotations), None)
-        if asked is None or each.pod.scheduler != _SCHEDULER:
+        if asked is None or each.pod.scheduler != KAI_SCHEDULER:
             continue
         if each.pod.requests.get(GPU):
             yield Problem.of(each, f"asks for {asked} and for whole {GPU} at once")

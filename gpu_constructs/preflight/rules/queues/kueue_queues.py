@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from gpu_constructs.facts.software import LABELS_SET_AT_RUN_TIME
+from gpu_constructs.facts.labels import SET_AT_RUN_TIME
+from gpu_constructs.facts.quantities import show
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.kueue import (
     GROUP,
@@ -25,14 +26,13 @@ from gpu_constructs.preflight.model.cluster import Cluster, Pool
 from gpu_constructs.preflight.model.node_selection import selection
 from gpu_constructs.preflight.model.taints import untolerated
 from gpu_constructs.preflight.reading.objects import Object
-from gpu_constructs.preflight.reading.quantity import show
 from gpu_constructs.preflight.reading.unknown import items, known_text, mapping, mappings
 from gpu_constructs.preflight.rules.rule import Problem, rule
 from gpu_constructs.preflight.rules.software.definitions import is_defined
 
 _CONCEPTS = "https://kueue.sigs.k8s.io/docs/concepts"
 # Labels that a controller of AWS or an agent gives to nodes that run.
-_GIVEN_LATER = (*LABELS_SET_AT_RUN_TIME, "topology.k8s.aws/")
+_GIVEN_LATER = (*SET_AT_RUN_TIME, "topology.k8s.aws/")
 
 
 @rule("GPU201", "error", source=f"{_CONCEPTS}/local_queue/")
@@ -186,7 +186,7 @@ def _texts(values: object) -> list[str]:
 
 
 @rule("GPU206", "error", source="kubernetes-sigs/kueue v0.19.2 pkg/webhooks/clusterqueue_webhook.go")
-def resources_of_a_flavor_in_another_order_than_those_covered(case: Case) -> Iterator[Problem]:
+def flavor_with_its_resources_in_another_order(case: Case) -> Iterator[Problem]:
     """Resources of a flavor in another order than those covered.
 
     Kueue's webhook compares the two lists place by place and refuses the ClusterQueue.

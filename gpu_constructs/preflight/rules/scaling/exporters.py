@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gpu_constructs.facts.charts import DCGM_EXPORTER, GPU_OPERATOR
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Cluster, DaemonSet, Pool
@@ -19,18 +20,18 @@ _MONITORS = "monitoring.coreos.com"
 
 def exporters(cluster: Cluster) -> list[DaemonSet]:
     """Return the DCGM exporters, without that of the GPU Operator, which labels its nodes itself."""
-    charted = cluster.chart("gpu-operator")
+    charted = cluster.chart(GPU_OPERATOR)
     return [each for each in cluster.daemon_sets if _exports(each) and not (charted and each.name == _OF_OPERATOR)]
 
 
 def _exports(daemon: DaemonSet) -> bool:
     images = [each.image_text for each in daemon.pod.containers or ()]
-    return "dcgm-exporter" in daemon.name or any("dcgm-exporter" in image for image in images)
+    return DCGM_EXPORTER in daemon.name or any(DCGM_EXPORTER in image for image in images)
 
 
 def operator_exports(cluster: Cluster) -> bool:
     """Whether the GPU Operator runs an exporter of its own."""
-    chart = cluster.chart("gpu-operator")
+    chart = cluster.chart(GPU_OPERATOR)
     return chart is not None and dig(chart.values, "dcgmExporter", "enabled") is not False
 
 
@@ -100,7 +101,7 @@ def servicemonitor_without_prometheus_operator(case: Case) -> Iterator[Problem]:
     Fix: Install kube-prometheus-stack before it, or set serviceMonitor.enabled: false.
     """
     cluster = case.cluster
-    chart = cluster.chart("dcgm-exporter")
+    chart = cluster.chart(DCGM_EXPORTER)
     if chart is None or not cluster.sees_software or is_defined(_MONITORS, cluster):
         return
     if dig(chart.values, "serviceMonitor", "enabled") in (None, True):

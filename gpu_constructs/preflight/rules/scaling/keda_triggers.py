@@ -16,7 +16,7 @@ _SCALED = "https://keda.sh/docs/2.20/reference/scaledobject-spec/"
 
 
 @rule("GPU226", "error", source=_SCALED)
-def scaled_to_zero_by_a_measurement_of_running_pods(case: Case) -> Iterator[Problem]:
+def workload_scaled_to_zero_by_a_measurement_of_its_pods(case: Case) -> Iterator[Problem]:
     """Scaled to zero by a measurement of running pods.
 
     With no pod there is no GPU in use and no measurement, so KEDA never makes the first pod again.
@@ -60,7 +60,7 @@ def keda_query_that_is_no_sum(case: Case) -> Iterator[Problem]:
 
 
 @rule("GPU231", "note", source=_KEDA)
-def missing_measurement_counts_as_zero(case: Case) -> Iterator[Problem]:
+def missing_measurement_that_counts_as_zero(case: Case) -> Iterator[Problem]:
     """Missing measurement counts as zero.
 
     When the exporter or Prometheus is down, KEDA removes the pods that are busy.

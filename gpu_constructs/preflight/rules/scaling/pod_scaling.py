@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from itertools import combinations
 from typing import Any
 
+from gpu_constructs.facts.charts import PROMETHEUS_ADAPTER
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.scalers import (
     HPA,
@@ -41,7 +42,7 @@ def _place(each: Object) -> str:
 
 
 @rule("GPU227", "error", source=_HPA_DOCS)
-def horizontalpodautoscaler_with_no_pods_at_least(case: Case) -> Iterator[Problem]:
+def horizontal_pod_autoscaler_that_allows_no_pods(case: Case) -> Iterator[Problem]:
     """HorizontalPodAutoscaler with no pods at least.
 
     The API server refuses minReplicas: 0 before Kubernetes 1.37.
@@ -87,7 +88,7 @@ def _same(one: Object, other: Object) -> bool:
     "error",
     source="https://kubernetes.io/docs/reference/using-api/deprecation-guide/#horizontalpodautoscaler-v126",
 )
-def horizontalpodautoscaler_of_an_api_that_is_gone(case: Case) -> Iterator[Problem]:
+def horizontal_pod_autoscaler_of_an_api_that_is_gone(case: Case) -> Iterator[Problem]:
     """HorizontalPodAutoscaler of an API that is gone.
 
     The API server does not know the version and refuses the object.
@@ -140,7 +141,7 @@ def _renamed(part: Mapping[str, Any], names: Mapping[str, str]) -> Iterator[tupl
 
 
 @rule("GPU235", "warning", source=_HPA_DOCS)
-def horizontalpodautoscaler_on_a_metric_that_nothing_serves(case: Case) -> Iterator[Problem]:
+def horizontal_pod_autoscaler_on_a_metric_that_nothing_serves(case: Case) -> Iterator[Problem]:
     """HorizontalPodAutoscaler on a metric that nothing serves.
 
     It reads metrics from an API that an adapter must register; without it, it never scales.
@@ -161,7 +162,7 @@ def _is_served(cluster: Cluster, signal: Signal) -> bool:
     api = "external.metrics.k8s.io" if signal.kind == "External" else "custom.metrics.k8s.io"
     if any(each.spec.get("group") == api for each in cluster.of_kind("APIService")):
         return True
-    adapter = cluster.chart("prometheus-adapter")
+    adapter = cluster.chart(PROMETHEUS_ADAPTER)
     if adapter is None:
         return False
     rules = mapping(adapter.values.get("rules"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gpu_constructs.facts.resources import NVIDIA
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.scalers import HPA, VPA, target_of
 from gpu_constructs.preflight.reading.objects import Object
@@ -33,7 +34,7 @@ def _target(each: Object) -> tuple[str, str, str]:
 
 
 @rule("GPU237", "warning", source=f"{_DOCS}/known-limitations.md")
-def vpa_and_horizontalpodautoscaler_on_the_same_metric(case: Case) -> Iterator[Problem]:
+def vpa_and_horizontal_pod_autoscaler_on_the_same_metric(case: Case) -> Iterator[Problem]:
     """VPA and HorizontalPodAutoscaler on the same metric.
 
     One raises the request by which the other divides, so the number of pods and their size swing.
@@ -68,7 +69,7 @@ def vpa_that_is_to_change_gpus(case: Case) -> Iterator[Problem]:
                 *items(policy.get("controlledResources")),
                 *(name for part in parts for name in mapping(policy.get(part))),
             ]
-            found |= {str(name) for name in names if str(name).startswith("nvidia.com/")}
+            found |= {str(name) for name in names if str(name).startswith(NVIDIA)}
         if found:
             yield Problem(each, f"{_named(each)}: names {', '.join(sorted(found))}, VPA knows cpu and memory only")
 

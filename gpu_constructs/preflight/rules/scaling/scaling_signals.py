@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from gpu_constructs.facts.charts import DCGM_EXPORTER, GPU_OPERATOR, PROMETHEUS_ADAPTER
+from gpu_constructs.facts.resources import GPU, MIG
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.scalers import Signal, adapter_rules, signals, target_of
 from gpu_constructs.preflight.model.answer import Answer
-from gpu_constructs.preflight.model.cluster import GPU, Cluster, DaemonSet, Workload
+from gpu_constructs.preflight.model.cluster import Cluster, DaemonSet, Workload
 from gpu_constructs.preflight.node.nodes import NodeToBe
 from gpu_constructs.preflight.reading.objects import Chart, Object
 from gpu_constructs.preflight.reading.unknown import dig, known_text, mapping, mappings
@@ -50,10 +52,10 @@ def signals_of_gpus(cluster: Cluster) -> Iterator[Signal]:
 def _keeps_labels(cluster: Cluster) -> bool | None:
     """Return whether the labels of DCGM's series survive the scrape, ``None`` where it cannot be told or differs."""
     answers = set()
-    for chart, path in (("dcgm-exporter", ()), ("gpu-operator", ("dcgmExporter",))):
+    for chart, path in ((DCGM_EXPORTER, ()), (GPU_OPERATOR, ("dcgmExporter",))):
         release = cluster.chart(chart)
         monitor = mapping(dig(release.values, *path, "serviceMonitor")) if release else {}
-        if release and monitor.get("enabled", chart == "dcgm-exporter") is True:
+        if release and monitor.get("enabled", chart == DCGM_EXPORTER) is True:
             answers.add(_answer(monitor))
     for each in cluster.of_kind("ServiceMonitor", "PodMonitor"):
         if "dcgm" in f"{each.name} {each.spec.get('selector')}":
@@ -106,12 +108,12 @@ def _queries(cluster: Cluster) -> Iterator[tuple[str, Object | Chart, str]]:
                 name, query = known_text(record.get("record")), known_text(record.get("expr")) or ""
                 if name and name in scaled and "DCGM_" in query:
                     yield f"record {name}", recording, query
-    chart = cluster.chart("prometheus-adapter")
+    chart = cluster.chart(PROMETHEUS_ADAPTER)
     for adapted in adapter_rules(cluster):
         query = known_text(adapted.get("seriesQuery")) or ""
         if chart and "DCGM_" in query:
             mapped = mapping(dig(adapted, "resources", "overrides"))
-            yield "prometheus-adapter", chart, query + "".join(f" {key}=" for key in mapped)
+            yield PROMETHEUS_ADAPTER, chart, query + "".join(f" {key}=" for key in mapped)
 
 
 @rule("GPU225", "warning", source=_COUNTERS)
@@ -164,7 +166,7 @@ def _counts_shares(exporter: DaemonSet) -> bool:
 def _unattributed(signal: Signal, workload: Workload, case: Case) -> str | None:
     """Return why a measurement is not that of the pods of a workload."""
     asked = workload.pod.requests
-    cut = next((name for name in asked if name.startswith("nvidia.com/mig-")), None)
+    cut = next((name for name in asked if name.startswith(MIG)), None)
     percent = _PERCENT.search(signal.meaning)
     if cut is not None:
         return f"runs on {cut}, of which there is no {percent.group()}" if percent else None
@@ -224,7 +226,7 @@ def field_that_the_exporter_does_not_export(case: Case) -> Iterator[Problem]:
 
 def _exports_defaults(cluster: Cluster) -> bool:
     """Whether the only exporter is that of the chart, with its own list of fields."""
-    chart = cluster.chart("dcgm-exporter")
+    chart = cluster.chart(DCGM_EXPORTER)
     if chart is None or operator_exports(cluster) or len(exporters(cluster)) != 1 or not cluster.sees_software:
         return False
     return not any(chart.values.get(key) for key in ("customMetrics", "arguments", "extraConfigMapVolumes", "extraEnv"))

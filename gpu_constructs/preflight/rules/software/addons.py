@@ -6,6 +6,20 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
+from gpu_constructs.facts.charts import (
+    AWS_NODE,
+    EBS_CSI_DRIVER,
+    EBS_NODE,
+    EFS_CSI_DRIVER,
+    EFS_NODE,
+    FSX_CSI_DRIVER,
+    FSX_NODE,
+    KUBE_PROXY,
+    POD_IDENTITY_AGENT,
+    S3_NODE,
+    VPC_CNI,
+    VPC_CNI_CHART,
+)
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.references import of_cluster, setting
 from gpu_constructs.preflight.model.answer import Answer
@@ -15,23 +29,21 @@ from gpu_constructs.preflight.node.nodes import reaches
 from gpu_constructs.preflight.reading.unknown import known_number, known_text
 from gpu_constructs.preflight.rules.rule import Problem, rule
 
-_NETWORK = "vpc-cni"
-_OTHER_NETWORKS = ("aws-vpc-cni", "cilium", "tigera-operator", "calico")
+_OTHER_NETWORKS = (VPC_CNI_CHART, "cilium", "tigera-operator", "calico")
 # What pods on a node count on, and what is lost without it.
 _COUNTED_ON = {
-    "eks-pod-identity-agent": "pods there get no AWS credentials",
-    "ebs-csi-node": "EBS volumes cannot be mounted there",
-    "efs-csi-node": "EFS volumes cannot be mounted there",
-    "fsx-csi-node": "FSx volumes cannot be mounted there",
-    "s3-csi-node": "S3 volumes cannot be mounted there",
+    POD_IDENTITY_AGENT: "pods there get no AWS credentials",
+    EBS_NODE: "EBS volumes cannot be mounted there",
+    EFS_NODE: "EFS volumes cannot be mounted there",
+    FSX_NODE: "FSx volumes cannot be mounted there",
+    S3_NODE: "S3 volumes cannot be mounted there",
 }
-_WITHOUT_THEM_NOT_READY = ("aws-node", "kube-proxy")
+_WITHOUT_THEM_NOT_READY = (AWS_NODE, KUBE_PROXY)
 # Add-ons whose controllers call AWS off the host's network, and how the names of their service accounts begin.
-_CALL_AWS = {"aws-ebs-csi-driver": "ebs-", "aws-efs-csi-driver": "efs-", "aws-fsx-csi-driver": "fsx-"}
+_CALL_AWS = {EBS_CSI_DRIVER: "ebs-", EFS_CSI_DRIVER: "efs-", FSX_CSI_DRIVER: "fsx-"}
 # From it on the plugin leaves efa-only interfaces alone.
 # Source: aws/amazon-vpc-cni-k8s v1.18.5 CHANGELOG.md
 _KNOWS_EFA_ONLY = (1, 18, 5)
-_AGENT = "eks-pod-identity-agent"
 _ASSOCIATION = "AWS::EKS::PodIdentityAssociation"
 # The Lambda function that runs Helm lives no longer.
 # Source: https://docs.aws.amazon.com/lambda/latest/dg/configuration-timeout.html
@@ -83,11 +95,11 @@ def nodes_without_network(case: Case) -> Iterator[Problem]:
                 yield Problem(daemon, f"pool {pool.name}: {name} does not tolerate its taint {taint}")
     if setting(cluster, "BootstrapSelfManagedAddons") not in (False, "false") or cluster.opaque:
         return
-    addon = cluster.addon(_NETWORK)
+    addon = cluster.addon(VPC_CNI)
     if addon is None and not _has_other_network(cluster):
         yield Problem(
             cluster.resource,
-            f"cluster {cluster.name}: BootstrapSelfManagedAddons is off and nothing installs {_NETWORK}",
+            f"cluster {cluster.name}: BootstrapSelfManagedAddons is off and nothing installs {VPC_CNI}",
         )
     elif addon is not None:
         yield from _waits_for_nodes(cluster, addon)
@@ -95,7 +107,7 @@ def nodes_without_network(case: Case) -> Iterator[Problem]:
 
 def _has_other_network(cluster: Cluster) -> bool:
     brought = any(cluster.chart(each) for each in _OTHER_NETWORKS)
-    return brought or any(each.name in ("aws-node", "cilium", "calico-node") for each in cluster.daemon_sets)
+    return brought or any(each.name in (AWS_NODE, "cilium", "calico-node") for each in cluster.daemon_sets)
 
 
 def _waits_for_nodes(cluster: Cluster, addon: Addon) -> Iterator[Problem]:
@@ -120,7 +132,7 @@ def network_plugin_too_old_for_efa_only_interfaces(case: Case) -> Iterator[Probl
 
     Fix: Update the add-on vpc-cni to 1.18.5 or newer.
     """
-    addon = case.cluster.addon(_NETWORK)
+    addon = case.cluster.addon(VPC_CNI)
     numbers = re.match(r"v?([0-9]{1,9})\.([0-9]{1,9})\.([0-9]{1,9})", addon.version or "") if addon else None
     version = tuple(int(each) for each in numbers.groups()) if numbers else None
     if addon is None or version is None or version >= _KNOWS_EFA_ONLY:
@@ -154,17 +166,21 @@ def pod_identity_without_its_agent(case: Case) -> Iterator[Problem]:
     Fix: Add the add-on eks-pod-identity-agent.
     """
     cluster = case.cluster
-    if cluster.resource is None or cluster.auto_mode or cluster.opaque or cluster.addon(_AGENT):
+    if cluster.resource is None or cluster.auto_mode or cluster.opaque or cluster.addon(POD_IDENTITY_AGENT):
         return
-    if cluster.chart(_AGENT) or any(each.name.startswith(_AGENT) for each in cluster.daemon_sets):
+    if cluster.chart(POD_IDENTITY_AGENT) or any(
+        each.name.startswith(POD_IDENTITY_AGENT) for each in cluster.daemon_sets
+    ):
         return
     for each in of_cluster(cluster, _ASSOCIATION):
         account = f"{each.properties.get('Namespace')}/{each.properties.get('ServiceAccount')}"
-        message = f"pods of {account} get no credentials: add-on {_AGENT} is not installed"
+        message = f"pods of {account} get no credentials: add-on {POD_IDENTITY_AGENT} is not installed"
         yield Problem(each, message)
     for addon in cluster.addons:
         if addon.resource.properties.get("PodIdentityAssociations"):
-            yield Problem(addon, f"add-on {addon.name} gets no credentials: add-on {_AGENT} is not installed")
+            yield Problem(
+                addon, f"add-on {addon.name} gets no credentials: add-on {POD_IDENTITY_AGENT} is not installed"
+            )
 
 
 @rule(
@@ -172,7 +188,7 @@ def pod_identity_without_its_agent(case: Case) -> Iterator[Problem]:
     "warning",
     source="https://docs.aws.amazon.com/eks/latest/best-practices/identity-and-access-management.html",
 )
-def add_on_that_needs_the_nodes_role_out_of_reach_of_it(case: Case) -> Iterator[Problem]:
+def add_on_out_of_reach_of_the_role_it_needs(case: Case) -> Iterator[Problem]:
     """Add-on that needs the node's role, out of reach of it.
 
     With a hop limit of 1 its pods get no credentials; volumes that it makes never come.

@@ -4,6 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gpu_constructs.facts.charts import (
+    DRA_DRIVER,
+    DYNAMO,
+    GPU_OPERATOR,
+    JOBSET,
+    KAI_SCHEDULER,
+    KEDA,
+    KUBE_PROMETHEUS_STACK,
+    KUBERAY,
+    KUEUE,
+    LEADER_WORKER_SET,
+    OLD_DRA_DRIVER,
+    VERTICAL_POD_AUTOSCALER,
+)
+from gpu_constructs.facts.labels import KUEUE_QUEUE
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.model.cluster import Cluster
 from gpu_constructs.preflight.reading.objects import Object
@@ -14,15 +29,15 @@ from gpu_constructs.preflight.rules.rule import Problem, rule
 # Sources: kueue 0.19.2, kai-scheduler v0.17.0, keda 2.20.2, kube-prometheus-stack 88.5.3, vertical-pod-autoscaler
 # 0.11.0, jobset 0.12.0, lws 0.10.0, kuberay-operator 1.7.0, dra-driver-nvidia-gpu 0.4.1: their crds/ and templates/.
 CHARTS_OF_GROUP = {
-    "kueue.x-k8s.io": ("kueue",),
-    "scheduling.run.ai": ("kai-scheduler", "dynamo-platform"),
-    "keda.sh": ("keda",),
-    "monitoring.coreos.com": ("kube-prometheus-stack", "prometheus-operator-crds", "prometheus-operator"),
-    "autoscaling.k8s.io": ("vertical-pod-autoscaler", "vpa"),
-    "jobset.x-k8s.io": ("jobset",),
-    "leaderworkerset.x-k8s.io": ("lws", "dynamo-platform"),
-    "ray.io": ("kuberay-operator",),
-    "resource.nvidia.com": ("dra-driver-nvidia-gpu", "nvidia-dra-driver-gpu", "gpu-operator"),
+    "kueue.x-k8s.io": (KUEUE,),
+    "scheduling.run.ai": (KAI_SCHEDULER, DYNAMO),
+    "keda.sh": (KEDA,),
+    "monitoring.coreos.com": (KUBE_PROMETHEUS_STACK, "prometheus-operator-crds", "prometheus-operator"),
+    "autoscaling.k8s.io": (VERTICAL_POD_AUTOSCALER, "vpa"),
+    "jobset.x-k8s.io": (JOBSET,),
+    "leaderworkerset.x-k8s.io": (LEADER_WORKER_SET, DYNAMO),
+    "ray.io": (KUBERAY,),
+    "resource.nvidia.com": (DRA_DRIVER, OLD_DRA_DRIVER, GPU_OPERATOR),
 }
 
 
@@ -69,7 +84,7 @@ def queue_of_kueue_without_kueue(case: Case) -> Iterator[Problem]:
     if not cluster.sees_software or is_defined("kueue.x-k8s.io", cluster):
         return
     for each in cluster.workloads:
-        queue = known_text(each.owner.labels.get("kueue.x-k8s.io/queue-name"))
+        queue = known_text(each.owner.labels.get(KUEUE_QUEUE))
         if queue and each.asks_for_gpu:
             yield Problem.of(each, f"waits in queue {queue} of Kueue, which nothing installs")
 

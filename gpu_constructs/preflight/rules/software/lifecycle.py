@@ -8,7 +8,9 @@ from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 from typing import Any
 
+from gpu_constructs.facts.charts import DCGM_SERVER, NODE_MONITORING_AGENT
 from gpu_constructs.facts.hardware.catalogue import catalogue
+from gpu_constructs.facts.labels import KAI_QUEUE, KUEUE_QUEUE
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.references import of_cluster
 from gpu_constructs.preflight.model.answer import Answer
@@ -20,8 +22,7 @@ from gpu_constructs.preflight.rules.rule import Problem, rule
 from gpu_constructs.preflight.rules.software.addons import kept_off
 
 _HEALTH = "https://docs.aws.amazon.com/eks/latest/userguide/node-health.html"
-_AGENT = "eks-node-monitoring-agent"
-_QUEUES = ("kueue.x-k8s.io/queue-name", "kai.scheduler/queue", "volcano.sh/queue-name")
+_QUEUES = (KUEUE_QUEUE, KAI_QUEUE, "volcano.sh/queue-name")
 _DEFAULT_MINUTES, _ENOUGH_MINUTES = 15, 20
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(h|m|s)")
 _MINUTES = {"h": 60.0, "m": 1.0, "s": 1 / 60}
@@ -82,12 +83,16 @@ def node_auto_repair_that_does_not_see_gpus(case: Case) -> Iterator[Problem]:
     Fix: Add the add-on eks-node-monitoring-agent.
     """
     cluster = case.cluster
-    runs = cluster.addon(_AGENT) or cluster.chart(_AGENT) or any(_AGENT in each.name for each in cluster.daemon_sets)
+    runs = (
+        cluster.addon(NODE_MONITORING_AGENT)
+        or cluster.chart(NODE_MONITORING_AGENT)
+        or any(NODE_MONITORING_AGENT in each.name for each in cluster.daemon_sets)
+    )
     if not cluster.whole or runs:
         return
     for pool in case.gpu_pools:
         if pool.kind == "managed" and is_true(dig(pool.properties, "NodeRepairConfig", "Enabled")):
-            message = f"node auto repair is on, and add-on {_AGENT}, which sees GPU errors, is not there"
+            message = f"node auto repair is on, and add-on {NODE_MONITORING_AGENT}, which sees GPU errors, is not there"
             yield Problem.of(pool, message)
 
 
@@ -101,7 +106,7 @@ def gpu_diagnosis_that_does_not_run_on_the_gpu_nodes(case: Case) -> Iterator[Pro
     """
     cluster = case.cluster
     for daemon in cluster.daemon_sets:
-        if daemon.name != "dcgm-server":
+        if daemon.name != DCGM_SERVER:
             continue
         for pool in case.gpu_pools:
             if taint := kept_off(daemon, pool, cluster):
@@ -188,7 +193,7 @@ def _matches(text: str, pattern: str) -> bool:
 
 
 @rule("GPU114", "warning", source="https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/FAQ.md")
-def autoscaler_that_gives_up_on_nodes_which_are_slow_to_come_up(case: Case) -> Iterator[Problem]:
+def autoscaler_that_gives_up_on_slow_nodes(case: Case) -> Iterator[Problem]:
     """Autoscaler that gives up on nodes which are slow to come up.
 
     Bare metal and eight-GPU instances may take longer than 15 minutes; the node is removed and made again.
