@@ -11,7 +11,7 @@ export CDK_DISABLE_CLI_TELEMETRY := true
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help synth diff test lint check e2e e2e-tools snapshots bench catalogue examples rules constraints clean
+.PHONY: help synth diff test lint check e2e e2e-tools snapshots bench catalogue examples rules architecture constraints clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -49,13 +49,16 @@ bench: $(VENV)/.synth ## Time synth against a hand-written app and with prefligh
 	PYTHONPATH=. python benchmarks/preflight.py
 
 catalogue: $(VENV)/.dev ## Write the instance catalogue anew
-	python tools/build_catalogue.py
+	PYTHONPATH=. python tools/build_catalogue.py
 
 examples: ## Write docs/examples.md anew
 	$(PYTHON) tools/write_examples.py
 
 rules: $(VENV)/.synth ## Write docs/rules.md anew
 	PYTHONPATH=. python tools/write_rules.py
+
+architecture: $(VENV)/.synth ## Write the picture and the lists of docs/architecture.md anew
+	PYTHONPATH=. python tools/write_architecture.py
 
 constraints: $(VENV)/.dev ## Resolve constraints.txt anew; run it with PYTHON=python3.10
 	python tools/write_constraints.py

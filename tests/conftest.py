@@ -21,9 +21,26 @@ from syrupy.assertion import SnapshotAssertion
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 
 from tests.clusters import imported_cluster, imported_vpc
+from tests.distribution import Scheduling, longest_first
+from tests.once import Once
 
 ROOT = Path(__file__).parents[1]
 FLAGS = json.loads((ROOT / "cdk.json").read_text())["context"]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the longest tests first, so that no process is left with one at the end."""
+    longest_first(items)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Scheduling | None:
+    """Share the tests out, unless the command line says how."""
+    if config.getoption("dist") != "load":
+        return None
+    # It would sort by the number of tests.
+    config.option.loadscopereorder = False
+    return Scheduling(config, log)
 
 
 @pytest.fixture
@@ -97,6 +114,16 @@ def snapshot_text(snapshot: SnapshotAssertion) -> SnapshotAssertion:
 
 
 @pytest.fixture(scope="session")
+def once(tmp_path_factory: pytest.TempPathFactory) -> Once:
+    """Work that one process does for all of a run."""
+    folder = tmp_path_factory.getbasetemp()
+    # pytest-xdist gives each of its processes a folder in that of the run.
+    folder = (folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder) / "once"
+    folder.mkdir(exist_ok=True)
+    return Once(folder)
+
+
+@pytest.fixture(scope="session")
 def crds() -> Path:
     """Folder of the CustomResourceDefinitions of the software we emit objects for."""
     return _folder_beside("GPU_CONSTRUCTS_CRDS", "crds")
@@ -106,12 +133,6 @@ def crds() -> Path:
 def chart_values() -> Path:
     """Folder of the default values of the pinned charts."""
     return _folder_beside("GPU_CONSTRUCTS_CHART_VALUES", "chart-values")
-
-
-@pytest.fixture(scope="session")
-def facts() -> Path:
-    """Folder of the researched facts that rules are checked to be complete against."""
-    return _folder_beside("GPU_CONSTRUCTS_FACTS", "facts")
 
 
 def _folder_beside(variable: str, name: str) -> Path:

@@ -1,6 +1,6 @@
-"""Write gpu_constructs/hardware/catalogue.json from moto's DescribeInstanceTypes dump and `catalogue_facts`.
+"""Write gpu_constructs/facts/hardware/catalogue.json from moto's DescribeInstanceTypes dump and `catalogue_facts`.
 
-Run `python tools/build_catalogue.py`; a test fails when the committed file differs from what this writes.
+Run `make catalogue`; a test fails when the committed file differs from what this writes.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-import catalogue_facts as facts
+from tools import catalogue_facts as facts
 
 OUTPUT = Path(__file__).parents[1] / "gpu_constructs" / "facts" / "hardware" / "catalogue.json"
 DUMP = "resources/instance_types.json.gz"

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from pathlib import Path
 from typing import Any
 
 import aws_cdk as cdk
 import pytest
+import yaml
 from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
@@ -19,7 +19,6 @@ from gpu_constructs import AutoModeNodePool, Karpenter, NodeShape
 from gpu_constructs.autoscaling.karpenter import controller_values
 from gpu_constructs.autoscaling.karpenter_policies import KarpenterScope, karpenter_policies
 from tests.chart_values import unknown_values
-from tests.conftest import ROOT
 from tests.templates import CHART, depends_on, of_type, only, resources_of, slice_of
 
 # An AWS managed or customer managed policy holds so many characters other than white space.
@@ -42,13 +41,8 @@ def policies(cluster_name: str = "demo") -> dict[str, Any]:
     )
 
 
-def upstream() -> dict[str, Any]:
-    """The policies of karpenter-provider-aws v1.14.1, from the research notes beside the project."""
-    notes = Path(os.environ.get("GPU_CONSTRUCTS_FACTS", ROOT.parent / "shared" / "facts")) / "autoscaling.md"
-    if not notes.exists():
-        pytest.skip("no notes on upstream's policies: set GPU_CONSTRUCTS_FACTS to the folder with autoscaling.md")
-    appendix = notes.read_text().partition("## Appendix A")[2].partition("## Appendix B")[0]
-    found = re.findall(r"### (\w+) \(.*?```json\n(.*?)```", appendix, re.DOTALL)
+def upstream() -> Any:
+    """The statements of every policy of the pinned version, with the same plain values."""
     plain = {
         "${AWS::Partition}": "aws",
         "${AWS::Region}": "us-east-1",
@@ -57,7 +51,8 @@ def upstream() -> dict[str, Any]:
         "${KarpenterNodeRole.Arn}": "arn:aws:iam::111122223333:role/nodes",
         "${KarpenterInterruptionQueue.Arn}": "arn:aws:sqs:us-east-1:111122223333:queue",
     }
-    return {name: json.loads(re.sub(r"\$\{[^}]+\}", lambda each: plain[each[0]], text)) for name, text in found}
+    text = (Path(__file__).parent / "karpenter_policies.yaml").read_text()
+    return yaml.safe_load(re.sub(r"\$\{[^}]+\}", lambda each: plain[each[0]], text))["policies"]
 
 
 def test_policies_are_upstreams_statement_by_statement() -> None:

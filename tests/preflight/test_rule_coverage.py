@@ -1,70 +1,75 @@
-"""Every known cause of a Pending GPU pod is a rule, or is named with the reason why it cannot be one."""
+"""Every known cause of a GPU pod that does not run is found by rules, or says why it is out of their reach."""
 
 from __future__ import annotations
 
 import re
-from pathlib import Path
+from collections import Counter
 
 import pytest
+import yaml
 
-from gpu_constructs.preflight.rules import covered, out_of_reach, rules
+from gpu_constructs.preflight.rules import rules
 from tools import write_rules
 
-
-def causes_of_nodes(facts: Path) -> set[str]:
-    """Ids of the checklist of why a GPU node does not come, those that only a live cluster shows included."""
-    text = (facts / "eks-gpu-nodes.md").read_text()
-    section = text[text.index("\n## 8.") : text.index("\n## 9.")]
-    return set(re.findall(r"^\| ([A-H]\d+) \|", section, re.MULTILINE))
-
-
-def causes_of_peers(facts: Path) -> set[str]:
-    text = (facts / "peers.md").read_text()
-    return {f"P{number}" for number in re.findall(r"GPU(\d{3}) ", text[text.index("### 5.6") :])}
+KNOWN = yaml.safe_load(write_rules.CAUSES.read_text())
+GROUPS, CAUSES = KNOWN["groups"], KNOWN["causes"]
+IDS = [each["id"] for each in CAUSES]
+# A page, or a file of a project and its version.
+SOURCE = re.compile(r"https://\S+|[\w.-]+/[\w.-]+ \S+ \S+.*")
 
 
-def causes_of_software(facts: Path) -> set[str]:
-    """Rows that a construct should refuse or warn of."""
-    text = (facts / "gpu-stack.md").read_text()
-    section = text[text.index("\n# 0.") : text.index("\n# 1.")]
-    rows = re.findall(r"^\| (\d\.\d+) \|.*\|([^|]*)\|$", section, re.MULTILINE)
-    return {f"W{number}" for number, action in rows if "REFUSE" in action or "warn" in action}
+def repeated(key: str) -> list[str]:
+    return [text for text, count in Counter(each[key] for each in CAUSES).items() if count > 1]
 
 
-@pytest.fixture(scope="session")
 def named() -> set[str]:
-    return set(covered()) | {each.cause for each in out_of_reach()}
+    return {rule for each in CAUSES for rule in each.get("rules", ())}
 
 
-def test_every_cause_of_a_node_that_does_not_come(facts: Path, named: set[str]) -> None:
-    causes = causes_of_nodes(facts)
-
-    assert len(causes) > 140
-    assert causes - named == set()
+def test_known_causes_do_not_become_fewer() -> None:
+    """A cause whose rules go says why it is out of reach."""
+    assert len(CAUSES) >= 257
 
 
-def test_every_candidate_that_peers_pain_suggests(facts: Path, named: set[str]) -> None:
-    causes = causes_of_peers(facts)
-
-    assert len(causes) > 30
-    assert causes - named == set()
+def test_ids_and_names_are_given_once() -> None:
+    assert repeated("id") == []
+    assert repeated("cause") == []
 
 
-def test_every_mistake_of_a_write_up_that_should_be_refused(facts: Path, named: set[str]) -> None:
-    causes = causes_of_software(facts)
+@pytest.mark.parametrize("letter", sorted(set(GROUPS) - {"P"}))
+def test_numbers_of_a_group_have_no_gap(letter: str) -> None:
+    numbers = [int(each[1:]) for each in IDS if each[0] == letter]
 
-    assert len(causes) > 15
-    assert causes - named == set()
-
-
-def test_no_cause_is_both_a_rule_and_out_of_reach() -> None:
-    both = set(covered()) & {each.cause for each in out_of_reach()}
-
-    assert both == set()
+    assert numbers == list(range(1, len(numbers) + 1))
 
 
-def test_a_cause_is_covered_by_rules_that_exist() -> None:
-    assert {rule for found in covered().values() for rule in found} <= set(rules())
+def test_every_group_is_explained_and_has_causes() -> None:
+    assert list(dict.fromkeys(each[0] for each in IDS)) == list(GROUPS)
+
+
+def test_every_cause_has_a_name_a_source_and_a_date() -> None:
+    told = {"id", "cause", "source", "date"}
+
+    assert [each["id"] for each in CAUSES if set(each) - {"rules", "out_of_reach"} != told] == []
+    assert [each["id"] for each in CAUSES if not 15 < len(each["cause"]) < 120 or each["cause"].endswith(".")] == []
+    assert [each["id"] for each in CAUSES if not SOURCE.fullmatch(each["source"])] == []
+    assert [each["id"] for each in CAUSES if not re.fullmatch(r"20\d\d-\d\d(-\d\d)?", str(each["date"]))] == []
+
+
+def test_a_cause_names_rules_or_says_why_none_finds_it() -> None:
+    undecided = [each["id"] for each in CAUSES if bool(each.get("rules")) == bool(each.get("out_of_reach"))]
+
+    assert undecided == []
+
+
+def test_a_cause_is_found_by_rules_that_exist() -> None:
+    assert named() - set(rules()) == set()
+
+
+def test_every_error_has_a_known_cause() -> None:
+    errors = {each.id for each in rules().values() if each.severity == "error"}
+
+    assert errors - named() == set(), f"add what they find to {write_rules.CAUSES.name}"
 
 
 def test_page_of_rules_is_current() -> None:

@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from gpu_constructs.facts.charts import KUEUE
-from gpu_constructs.facts.labels import NAMESPACE_NAME
+from gpu_constructs.facts.kubernetes import TRAINING_JOBS
+from gpu_constructs.facts.labels import KUEUE_DOMAIN, KUEUE_QUEUE, NAMESPACE_NAME
 from gpu_constructs.facts.quantities import quantity
 from gpu_constructs.facts.resources import NVIDIA
 from gpu_constructs.preflight.model.cluster import Cluster, Workload
@@ -19,11 +20,9 @@ from gpu_constructs.preflight.model.taints import tolerations
 from gpu_constructs.preflight.reading.objects import Object, Origin
 from gpu_constructs.preflight.reading.unknown import Unknown, dig, items, known_text, mapping, mappings
 
-GROUP = "kueue.x-k8s.io"
-QUEUE = f"{GROUP}/queue-name"
 # A job whose pods Kueue admits together; of other kinds it admits each pod by itself.
-_WHOLE = ("Job", "CronJob", "JobSet", "MPIJob", "PyTorchJob", "TFJob", "XGBoostJob", "JAXJob", "RayCluster", "RayJob")
-_SMALLER = (f"{GROUP}/job-min-parallelism", f"{GROUP}/elastic-job")
+_WHOLE = ("Job", "CronJob", "JobSet", "RayCluster", "RayJob", *TRAINING_JOBS)
+_SMALLER = (f"{KUEUE_DOMAIN}/job-min-parallelism", f"{KUEUE_DOMAIN}/elastic-job")
 _OTHER_RESOURCES = ("IgnoreUndeclared", "transformations:", "excludeResourcePrefixes:")
 
 
@@ -81,7 +80,7 @@ class Quotas:
 
 def kueue_objects(cluster: Cluster, kind: str) -> list[Object]:
     """Return the objects of a kind of Kueue's."""
-    return [each for each in cluster.of_kind(kind) if each.group == GROUP]
+    return [each for each in cluster.of_kind(kind) if each.group == KUEUE_DOMAIN]
 
 
 def local_queues(cluster: Cluster) -> dict[tuple[str, str], Object]:
@@ -96,7 +95,7 @@ def cluster_queues(cluster: Cluster) -> dict[str, Object]:
 
 def is_queued(workload: Workload) -> bool:
     """Whether Kueue decides when a workload starts."""
-    return QUEUE in workload.owner.labels or QUEUE in workload.labels
+    return KUEUE_QUEUE in workload.owner.labels or KUEUE_QUEUE in workload.labels
 
 
 def queued_jobs(cluster: Cluster) -> list[QueuedJob]:
@@ -116,8 +115,8 @@ def queued_jobs(cluster: Cluster) -> list[QueuedJob]:
 
 
 def _queue_of(owner: Object) -> str | None:
-    made = dig(owner.spec, "jobTemplate", "metadata", "labels", QUEUE) if owner.kind == "CronJob" else None
-    return known_text(made) or (known_text(owner.labels.get(QUEUE)) if owner.kind != "CronJob" else None)
+    made = dig(owner.spec, "jobTemplate", "metadata", "labels", KUEUE_QUEUE) if owner.kind == "CronJob" else None
+    return known_text(made) or (known_text(owner.labels.get(KUEUE_QUEUE)) if owner.kind != "CronJob" else None)
 
 
 def pods_at_once(part: Workload) -> int:

@@ -13,6 +13,7 @@ from gpu_constructs.facts.labels import (
     CAPACITY_TYPE,
     COMPUTE_TYPE,
     EKS_CAPACITY_TYPE,
+    EKS_DOMAIN,
     NODE_GROUP,
     NODE_POOL,
     POOL,
@@ -63,7 +64,7 @@ def managed_group(group: Resource, resources: Mapping[str, Resource]) -> Pool:
         origin=group.origin,
         instance_types=_types(properties.get("InstanceTypes"), launch.instance_type),
         operating_system=group_system(properties.get("AmiType"), launch.image, user_data.format),
-        labels=_managed_labels(capacity) | labels | _told_labels(user_data),
+        labels=_managed_labels(capacity) | labels | _known_labels(user_data.node_labels),
         taints=(*taints.node_group_taints(properties), *_told_taints(user_data)),
         zones=_zones(properties.get("Subnets"), resources),
         capacity_types=_capacity_types(capacity),
@@ -95,7 +96,7 @@ def self_managed_group(group: Resource, resources: Mapping[str, Resource]) -> Po
     user_data = read_user_data(launch.user_data)
     overrides = mappings(dig(mixed, "LaunchTemplate", "Overrides"))
     tags = group_tags(properties)
-    labels = _told_labels(user_data)
+    labels = _known_labels(user_data.node_labels)
     return Pool(
         name=_name(labels, properties.get("AutoScalingGroupName"), group),
         kind="self-managed",
@@ -121,7 +122,7 @@ def self_managed_group(group: Resource, resources: Mapping[str, Resource]) -> Po
 def node_pool(pool: Object, classes: Iterable[Object], resources: Mapping[str, Resource]) -> Pool:
     """Return the pool of a NodePool of Karpenter or Auto Mode."""
     reference = mapping(dig(pool.spec, "template", "spec", "nodeClassRef"))
-    auto = reference.get("group") == "eks.amazonaws.com"
+    auto = reference.get("group") == EKS_DOMAIN
     node_class = next((each for each in classes if each.name == reference.get("name") and _is_class(each, auto)), None)
     spec = mapping(dig(pool.spec, "template", "spec"))
     launch = class_launch(node_class.spec) if node_class else Launch()
@@ -215,16 +216,6 @@ def _known_labels(labels: Mapping[str, Any]) -> dict[str, LabelValues | Unknown]
         else exactly(str(value))
         for key, value in labels.items()
     }
-
-
-def _told_labels(user_data: UserData) -> dict[str, LabelValues | Unknown]:
-    """Return the labels that kubelet is told to register with."""
-    labels: dict[str, Any] = dict(mapping(dig(user_data.settings, "kubernetes", "node-labels")))
-    for flag in user_data.kubelet_flags:
-        name, equals, pairs = flag.partition("=")
-        if equals and name == "--node-labels":
-            labels |= dict(pair.partition("=")[::2] for pair in pairs.strip("\"'").split(",") if pair)
-    return _known_labels(labels)
 
 
 def _told_taints(user_data: UserData) -> tuple[Any, ...]:

@@ -62,6 +62,11 @@ def signals(cluster: Cluster) -> Iterator[Signal]:
             yield _of_trigger(each, trigger, records)
 
 
+def signals_of_gpus(cluster: Cluster) -> Iterator[Signal]:
+    """Return the measurements of GPUs by which pods are scaled."""
+    return (each for each in signals(cluster) if "DCGM_" in each.meaning)
+
+
 def horizontal_autoscalers(cluster: Cluster) -> list[Object]:
     """Return every HorizontalPodAutoscaler but those that KEDA makes of its ScaledObjects."""
     return [each for each in cluster.of_kind(HPA) if each.labels.get("app.kubernetes.io/managed-by") != KEDA_OPERATOR]

@@ -7,9 +7,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gpu_constructs.facts.charts import DEVICE_PLUGIN, EFA_DEVICE_PLUGIN
+from gpu_constructs.facts.charts import CLUSTER_AUTOSCALER, DEVICE_PLUGIN, EFA_DEVICE_PLUGIN, KARPENTER
+from gpu_constructs.facts.labels import AUTOSCALED_BY_TAG, AUTOSCALED_TAG
 from gpu_constructs.facts.resources import EFA, GPU
-from gpu_constructs.facts.software import DaemonSetSpec, daemon_sets_of_addon, daemon_sets_of_chart
+from gpu_constructs.facts.software.daemon_sets import daemon_sets_of_addon, daemon_sets_of_chart
+from gpu_constructs.facts.software.model import DaemonSetSpec
 from gpu_constructs.preflight.model.cluster import Addon, Autoscaler, AutoscalerKind, DaemonSet
 from gpu_constructs.preflight.model.container import Container
 from gpu_constructs.preflight.model.label_values import equal
@@ -230,16 +232,18 @@ def flags_of(words: Iterable[Any]) -> dict[str, Any]:
 def _charted(charts: Iterable[Chart]) -> list[Autoscaler]:
     found = []
     for chart in charts:
-        kind = {"cluster-autoscaler": "cluster-autoscaler", "karpenter": "karpenter"}.get(chart.name)
-        if kind == "karpenter":
-            settings = mapping(chart.values.get("settings"))
-            account = known_text(dig(chart.values, "serviceAccount", "name")) or "karpenter"
-            pod = Pod(tolerations=tolerations(chart.values.get("tolerations")), service_account=account)
-            origin = (chart.namespace, account)
-            found.append(Autoscaler("karpenter", chart.origin, settings, chart.version, pod, origin))
-        elif kind == "cluster-autoscaler":
+        if chart.name == KARPENTER:
+            found.append(_charted_karpenter(chart))
+        elif chart.name == CLUSTER_AUTOSCALER:
             found.append(_charted_autoscaler(chart))
     return found
+
+
+def _charted_karpenter(chart: Chart) -> Autoscaler:
+    settings = mapping(chart.values.get("settings"))
+    account = known_text(dig(chart.values, "serviceAccount", "name")) or KARPENTER
+    pod = Pod(tolerations=tolerations(chart.values.get("tolerations")), service_account=account)
+    return Autoscaler("karpenter", chart.origin, settings, chart.version, pod, (chart.namespace, account))
 
 
 def _charted_autoscaler(chart: Chart) -> Autoscaler:
@@ -248,7 +252,7 @@ def _charted_autoscaler(chart: Chart) -> Autoscaler:
     cluster = dig(chart.values, "autoDiscovery", "clusterName")
     if cluster is not None:
         # What the chart's template renders for AWS.
-        tags = f"k8s.io/cluster-autoscaler/enabled,k8s.io/cluster-autoscaler/{cluster}"
+        tags = f"{AUTOSCALED_TAG},{AUTOSCALED_BY_TAG}{cluster}"
         flags["node-group-auto-discovery"] = f"asg:tag={tags}"
     account = known_text(dig(chart.values, "rbac", "serviceAccount", "name")) or ""
     version = known_text(dig(chart.values, "image", "tag"))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from gpu_constructs.facts.kubernetes import CLUSTER_CRITICAL, NODE_CRITICAL, TRAINING_JOBS
 from gpu_constructs.preflight.model.cluster import Workload
 from gpu_constructs.preflight.model.pod import Pod, read_pod
 from gpu_constructs.preflight.reading.objects import Object
@@ -17,7 +18,7 @@ from gpu_constructs.preflight.reading.unknown import dig, is_true, known_number,
 # Kinds whose pods stand in `spec.template`.
 _PLAIN = ("Deployment", "ReplicaSet", "ReplicationController", "StatefulSet", "Rollout", "Revision")
 # Built-in priority classes.
-_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
+_PRIORITIES = {CLUSTER_CRITICAL: 2_000_000_000, NODE_CRITICAL: 2_000_001_000}
 
 
 def workloads(objects: Iterable[Object]) -> tuple[Workload, ...]:
@@ -58,7 +59,7 @@ def _of(each: Object) -> Iterator[dict[str, Any]]:
         yield from _leader_workers(each)
     elif each.kind in ("RayCluster", "RayJob", "RayService"):
         yield from _ray(each)
-    elif each.kind in ("MPIJob", "PyTorchJob", "TFJob", "XGBoostJob", "PaddleJob", "JAXJob"):
+    elif each.kind in TRAINING_JOBS:
         yield from _training(each)
 
 

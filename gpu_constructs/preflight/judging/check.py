@@ -11,9 +11,7 @@ from gpu_constructs.preflight.judging.acknowledgements import Acknowledgement, a
 from gpu_constructs.preflight.reading.inputs import Input
 from gpu_constructs.preflight.reading.objects import Origin
 from gpu_constructs.preflight.rules import rules
-from gpu_constructs.preflight.rules.rule import Finding
-
-_SEVERITIES = ("error", "warning", "note")
+from gpu_constructs.preflight.rules.rule import SEVERITIES, Finding
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +48,7 @@ def check(given: Input) -> Report:
     listed = acknowledgements(given.acknowledgements)
     cases = tuple(map(Case, clusters(given)))
     findings = [finding for case in cases for finding in findings_of(case, listed, given.accepted)]
-    findings.sort(key=lambda each: (each.acknowledged is not None, _SEVERITIES.index(each.rule.severity), each.rule.id))
+    findings.sort(key=lambda each: (each.acknowledged is not None, SEVERITIES.index(each.rule.severity), each.rule.id))
     return Report(cases, tuple(findings), given.problems)
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
+from gpu_constructs.facts.kubernetes import KUBE_SYSTEM
 from gpu_constructs.facts.quantities import Resources
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.container import Container
@@ -154,7 +155,7 @@ class Autoscaler:
     flags: Mapping[str, Any] = field(default_factory=dict)
     version: str | None = None
     pod: Pod = field(default_factory=Pod)
-    service_account: tuple[str, str] = ("kube-system", "")
+    service_account: tuple[str, str] = (KUBE_SYSTEM, "")
 
 
 @dataclass(frozen=True)
@@ -230,7 +231,7 @@ _INSTALLING = (
 
 def _is_software(each: Object) -> bool:
     """Whether an object shows that the input says what runs in the cluster: a lone workload beside it does not."""
-    installed = each.kind in _INSTALLING or each.namespace == "kube-system"
+    installed = each.kind in _INSTALLING or each.namespace == KUBE_SYSTEM
     return installed or each.origin.resource is not None
 
 

@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gpu_constructs.facts.hardware.mig import BOTTLEROCKET_NAMES, PROFILES
-from gpu_constructs.facts.resources import GPU, SHARED
+from gpu_constructs.facts.resources import GPU, SHARED, SHARED_GPU
 from gpu_constructs.preflight.reading.unknown import Unknown, dig, is_true, known_number, known_text, mapping, mappings
 
+_BOTTLEROCKET_PLUGIN = ("kubelet-device-plugins", "nvidia")
 _BOTTLEROCKET_REPLICAS = 2
 
 
@@ -67,11 +68,14 @@ def _shared(sharing: Mapping[str, Any], way: str, *, slices: bool) -> Offer:
     return Offer(multiples or {GPU: 1}, slices=slices, alone=alone)
 
 
-def bottlerocket_offer(settings: Mapping[str, Any], family: str) -> Offer | None:
-    """Return what Bottlerocket's own plugin offers on an instance family; ``None`` when it is switched off."""
-    plugin = mapping(dig(settings, "kubelet-device-plugins", "nvidia"))
-    if plugin.get("enabled") is False:
-        return None
+def bottlerocket_is_off(settings: Mapping[str, Any]) -> bool:
+    """Whether Bottlerocket's own plugin is switched off."""
+    return dig(settings, *_BOTTLEROCKET_PLUGIN, "enabled") is False
+
+
+def bottlerocket_offer(settings: Mapping[str, Any], family: str) -> Offer:
+    """Return what Bottlerocket's own plugin offers on an instance family where it is switched on."""
+    plugin = mapping(dig(settings, *_BOTTLEROCKET_PLUGIN))
     way = plugin.get("device-sharing-strategy")
     if plugin.get("device-partitioning-strategy") == "mig":
         return _bottlerocket_slices(plugin, family)
@@ -84,7 +88,7 @@ def bottlerocket_offer(settings: Mapping[str, Any], family: str) -> Offer | None
     # Bottlerocket renames unless told otherwise.
     renamed = sharing.get("rename-by-default") is not False
     alone = way == "mps" or sharing.get("fail-requests-greater-than-one") is not False
-    return Offer({GPU + SHARED if renamed else GPU: replicas}, alone=alone)
+    return Offer({SHARED_GPU if renamed else GPU: replicas}, alone=alone)
 
 
 def _bottlerocket_slices(plugin: Mapping[str, Any], family: str) -> Offer:

@@ -7,17 +7,13 @@ from dataclasses import dataclass
 
 from gpu_constructs.facts.hardware.catalogue import InstanceType
 from gpu_constructs.facts.quantities import MIB, quantity
-from gpu_constructs.facts.resources import EFA, GPU, HUGE_PAGES, MIG
+from gpu_constructs.facts.resources import EFA, EFA_HUGE_PAGES, GPU, HUGE_PAGE_MIB, HUGE_PAGES, MIG, SHARED_GPU
 from gpu_constructs.preflight.cluster.images import has_driver
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Cluster, Pool
 from gpu_constructs.preflight.node import device_sharing
 from gpu_constructs.preflight.node.daemon_reach import Reached
 from gpu_constructs.preflight.node.device_sharing import Offer
-
-# What AL2023's EFA driver sets aside, of 2 MiB each.
-# Source: https://docs.aws.amazon.com/eks/latest/userguide/node-efa.html (2026-08)
-_EFA_HUGE_PAGES = 5128 * 2 * MIB
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +47,7 @@ def registered(pool: Pool, row: InstanceType | None, cluster: Cluster, running: 
     elif efa_count and (Answer.UNKNOWN in plugins or not cluster.sees_software):
         unsaid.add(EFA)
     if efa_count and pool.operating_system == "al2023":
-        least[HUGE_PAGES] = most[HUGE_PAGES] = _EFA_HUGE_PAGES
+        least[HUGE_PAGES] = most[HUGE_PAGES] = EFA_HUGE_PAGES * HUGE_PAGE_MIB * MIB
     elif row is not None:
         unsaid.add(HUGE_PAGES)
     return Devices(least, most, frozenset(unsaid), gpus.alone, names)
@@ -69,24 +65,30 @@ def _gpus(pool: Pool, row: InstanceType | None, cluster: Cluster, running: Reach
     if row is None:
         unsaid = frozenset((GPU,)) if not pool.instance_types and not pool.requirements else nothing
         return Devices({}, {}, unsaid, nothing, ()), ()
-    offers = [*built_in(pool, row), *_plugins(running)]
+    offers = [*_built_in(pool, row), *_plugins(running)]
     names = tuple(name for name, answer, _ in offers if answer is Answer.YES)
     if any(answer is Answer.YES for _, answer, _ in offers):
         _, _, offer = next(each for each in offers if each[1] is Answer.YES)
         return _offered(offer, row, pool), names
     if any(answer is Answer.UNKNOWN for _, answer, _ in offers) or not cluster.sees_software:
-        return Devices({}, {}, frozenset((GPU, f"{GPU}.shared")), nothing, ()), ()
+        return Devices({}, {}, frozenset((GPU, SHARED_GPU)), nothing, ()), ()
     return Devices({}, {}, nothing, nothing, ()), ()
 
 
-def built_in(pool: Pool, row: InstanceType) -> list[tuple[str, Answer, Offer]]:
-    """Return the device manager that a pool's nodes bring along, whether they do, and what it offers."""
+def built_in(pool: Pool) -> tuple[str, Answer] | None:
+    """Return the device manager that a pool's image may bring along, and whether it does."""
     if pool.kind == "auto-mode":
-        return [("EKS Auto Mode", Answer.YES, device_sharing.WHOLE)]
-    if pool.operating_system == "bottlerocket" and has_driver(pool) is not Answer.NO:
-        offer = device_sharing.bottlerocket_offer(pool.user_data.settings, row.family)
-        return [("Bottlerocket", has_driver(pool), offer)] if offer else []
-    return []
+        return "EKS Auto Mode", Answer.YES
+    if pool.operating_system != "bottlerocket" or device_sharing.bottlerocket_is_off(pool.user_data.settings):
+        return None
+    return ("Bottlerocket", answer) if (answer := has_driver(pool)) is not Answer.NO else None
+
+
+def _built_in(pool: Pool, row: InstanceType) -> list[tuple[str, Answer, Offer]]:
+    bottlerocket = pool.kind != "auto-mode"
+    settings = pool.user_data.settings
+    offer = device_sharing.bottlerocket_offer(settings, row.family) if bottlerocket else device_sharing.WHOLE
+    return [(*found, offer)] if (found := built_in(pool)) else []
 
 
 def _plugins(running: Reached) -> list[tuple[str, Answer, Offer]]:
@@ -99,7 +101,7 @@ def _plugins(running: Reached) -> list[tuple[str, Answer, Offer]]:
 
 def _offered(offer: Offer, row: InstanceType, pool: Pool) -> Devices:
     if not offer.known:
-        return Devices({}, {}, frozenset((GPU, f"{GPU}.shared")), frozenset(), ())
+        return Devices({}, {}, frozenset((GPU, SHARED_GPU)), frozenset(), ())
     have = {name: row.gpus * times for name, times in offer.multiples.items()}
     # What was cut into slices at boot nobody can read from outside; the tag is what the author says of it.
     tagged = {name: amount for name, amount in declared(pool).items() if name.startswith(MIG)}

@@ -10,12 +10,22 @@ import re
 from functools import cache
 
 from gpu_constructs.facts.hardware.catalogue import InstanceType, catalogue
-from gpu_constructs.facts.labels import ARCH, INSTANCE_TYPE, OLD_ARCH, OLD_INSTANCE_TYPE, OLD_OS, OS
+from gpu_constructs.facts.kubernetes import ARCHITECTURES
+from gpu_constructs.facts.labels import (
+    ARCH,
+    EKS_DOMAIN,
+    INSTANCE_TYPE,
+    KARPENTER_AWS_DOMAIN,
+    OLD_ARCH,
+    OLD_INSTANCE_TYPE,
+    OLD_OS,
+    OS,
+)
 from gpu_constructs.preflight.model.label_values import LabelValues, exactly
 from gpu_constructs.preflight.reading.unknown import Unknown
 
 _FAMILY = re.compile(r"([a-z]+)(\d+)")
-_PREFIXES = {"karpenter": "karpenter.k8s.aws/", "auto-mode": "eks.amazonaws.com/"}
+_PREFIXES = {"karpenter": f"{KARPENTER_AWS_DOMAIN}/", "auto-mode": f"{EKS_DOMAIN}/"}
 # Karpenter knows them of every type; the catalogue does not.
 _UNSTATED = (
     "instance-ebs-bandwidth",
@@ -27,7 +37,6 @@ _UNSTATED = (
     "instance-capability-flex",
     "instance-tenancy",
 )
-_ARCH = {"x86_64": "amd64", "arm64": "arm64"}
 
 Labels = dict[str, "LabelValues | Unknown"]
 
@@ -42,7 +51,7 @@ def kubelet_labels(name: str) -> Labels:
         OS: exactly("linux"),
         OLD_OS: exactly("linux"),
     }
-    arch = exactly(_ARCH[row.architecture]) if row else Unknown(f"${{architecture of {name}}}")
+    arch = exactly(ARCHITECTURES[row.architecture]) if row else Unknown(f"${{architecture of {name}}}")
     return labels | {ARCH: arch, OLD_ARCH: arch}
 
 

@@ -59,7 +59,7 @@ def allocatable(pool: Pool, row: InstanceType) -> tuple[dict[str, int], dict[str
     if row.memory_mib is not None and (counted := eni_pods(row) or pods) is not None:
         kept = _reserved(pool, "memory", (11 * counted + 255) * MIB) + _eviction(pool)
         most["memory"] = row.memory_mib * MIB - kept
-        least["memory"] = _least_mib(row.memory_mib, row.architecture) * MIB - kept
+        least["memory"] = (least_memory(row) or 0) - kept
     disk = disk_bytes(pool, row)
     if disk is not None:
         kept = _reserved(pool, "ephemeral-storage", _RESERVED_DISK)
@@ -68,9 +68,12 @@ def allocatable(pool: Pool, row: InstanceType) -> tuple[dict[str, int], dict[str
     return least, most
 
 
-def _least_mib(stated: int, architecture: str) -> int:
-    mib = stated - (_ARM_KERNEL_MIB if architecture == "arm64" else 0)
-    return mib - math.ceil(mib * _VM_OVERHEAD)
+def least_memory(row: InstanceType) -> int | None:
+    """Return the memory that Karpenter counts on, in bytes: what is stated without what the hypervisor may keep."""
+    if row.memory_mib is None:
+        return None
+    mib = row.memory_mib - (_ARM_KERNEL_MIB if row.architecture == "arm64" else 0)
+    return (mib - math.ceil(mib * _VM_OVERHEAD)) * MIB
 
 
 def _cpu_reserved(vcpus: int) -> int:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 # A stack, whose name may have dots, a resource and an attribute.
 _REFERENCE = re.compile(r"\$\{((?:[^{}:/]*/)?[^{}.:/]+)(?:\.([^{}]+))?\}")
@@ -88,6 +91,13 @@ def dig(value: Any, *path: str) -> Any:
     for key in path:
         value = value.get(key) if isinstance(value, dict) else None
     return value
+
+
+def all_known(values: Iterable[T | None]) -> list[T]:
+    """Return some values, none of them where one is not known."""
+    found = list(values)
+    known = [each for each in found if each is not None]
+    return known if len(known) == len(found) else []
 
 
 def is_true(value: Any) -> bool:

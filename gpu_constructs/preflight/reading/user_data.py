@@ -69,6 +69,16 @@ class UserData:
         """Configuration of kubelet in the NodeConfig."""
         return mapping(dig(self.node_config, "kubelet", "config"))
 
+    @property
+    def node_labels(self) -> dict[str, Any]:
+        """Labels that kubelet is told to register with."""
+        labels = dict(mapping(dig(self.settings, "kubernetes", "node-labels")))
+        for flag in self.kubelet_flags:
+            name, equals, pairs = flag.partition("=")
+            if equals and name == "--node-labels":
+                labels |= dict(pair.partition("=")[::2] for pair in pairs.strip("\"'").split(",") if pair)
+        return labels
+
 
 NONE = UserData("none")
 

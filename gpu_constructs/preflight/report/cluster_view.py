@@ -11,6 +11,7 @@ from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Pool
 from gpu_constructs.preflight.model.reason import Reason
 from gpu_constructs.preflight.node.nodes import NodeToBe
+from gpu_constructs.preflight.reading.unknown import all_known
 from gpu_constructs.preflight.report.finding_view import View, origin_view
 from gpu_constructs.preflight.scheduling.packing import PoolUse
 from gpu_constructs.preflight.scheduling.pool_limits import node_limit
@@ -85,9 +86,7 @@ def _offers(nodes: Iterable[NodeToBe]) -> list[str]:
 
 
 def _most_nodes(pool: Pool, nodes: Iterable[NodeToBe]) -> int | None:
-    bounds = [node_limit(pool, node) for node in nodes]
-    known = [each for each in bounds if each is not None]
-    return max(known) if known and len(known) == len(bounds) else None
+    return max(all_known(node_limit(pool, node) for node in nodes), default=None)
 
 
 def _use(use: PoolUse | None) -> View:

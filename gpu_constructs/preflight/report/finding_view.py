@@ -9,7 +9,6 @@ from gpu_constructs.preflight.reading.objects import Origin
 from gpu_constructs.preflight.rules.rule import Finding, Rule
 
 View = dict[str, Any]
-SEVERITIES = ("error", "warning", "note")
 
 
 def origin_view(origin: Origin) -> View:

@@ -9,7 +9,7 @@ from rich.console import Console, RenderableType
 from rich.text import Text
 
 from gpu_constructs.preflight.report import text_review
-from gpu_constructs.preflight.report.finding_view import SEVERITIES, View
+from gpu_constructs.preflight.report.finding_view import View
 from gpu_constructs.preflight.report.text_parts import findings_alike, heading, line, table
 from gpu_constructs.preflight.report.wording import (
     ANSWERS,
@@ -28,6 +28,7 @@ from gpu_constructs.preflight.report.wording import (
     pods_of,
     workloads_alike,
 )
+from gpu_constructs.preflight.rules.rule import SEVERITIES
 
 PLAIN_WIDTH = 110
 

@@ -6,12 +6,14 @@ import inspect
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from types import FunctionType
-from typing import Literal, Protocol, cast
+from typing import Literal, Protocol, cast, get_args
 
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.reading.objects import Origin
 
 Severity = Literal["error", "warning", "note"]
+# The gravest first.
+SEVERITIES: tuple[Severity, ...] = get_args(Severity)
 _FIX = "Fix: "
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from gpu_constructs.facts.labels import NODE_FEATURE
+from gpu_constructs.facts.labels import LABEL_TAG, NODE_FEATURE, RESOURCE_TAG
 from gpu_constructs.facts.quantities import distinct, show
 from gpu_constructs.facts.resources import EFA, GPU, NVIDIA
 from gpu_constructs.preflight.model.answer import Answer
@@ -196,14 +196,11 @@ def _short(name: str, asked: int, node: NodeToBe) -> Reason:
     return Reason(Answer.NO, "resource", f"asks for {wanted} {name}, {kind} has {most} for pods", 2)
 
 
-_WHOLE_OR_SHARED = (GPU,)
-
-
 def _other_device(name: str, asked: int, node: NodeToBe) -> Reason:
     others = sorted(each for each in node.most if each.startswith(NVIDIA) and node.most[each] > 0)
     if others:
         offered = ", ".join(others)
-        if name.startswith(_WHOLE_OR_SHARED):
+        if name.startswith(GPU):
             return Reason(Answer.NO, "resource", f"{name} is offered as {offered}; ask for that", 1)
         return Reason(Answer.NO, "resource", f"asks for {asked} {name}, the node offers {offered}", 3)
     if node.row is None:
@@ -239,7 +236,7 @@ def _label_fix(pool: Pool) -> str:
     if pool.kind == "managed":
         return "set it in the node group's labels"
     if pool.kind == "self-managed":
-        return "tag the group k8s.io/cluster-autoscaler/node-template/label/..."
+        return f"tag the group {LABEL_TAG}..."
     return "set it in the NodePool's template labels"
 
 
@@ -260,7 +257,7 @@ def _expected_resources(wanted: Demand, node: NodeToBe, pool: Pool, who: str) ->
 
 
 def _undeclared(name: str, asked: int, have: int, pool: Pool, who: str) -> Reason:
-    fix = f"tag the group k8s.io/cluster-autoscaler/node-template/resources/{name}"
+    fix = f"tag the group {RESOURCE_TAG}{name}"
     if pool.kind == "karpenter":
         fix = f"add a NodeOverlay with capacity {name}"
     elif pool.kind == "auto-mode":

@@ -7,7 +7,7 @@ is a bound, not a forecast.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from gpu_constructs.facts.quantities import Resources
@@ -32,7 +32,7 @@ class _Open:
     count: int
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class PoolUse:
     """What a pool has to run.
 
@@ -44,10 +44,20 @@ class PoolUse:
     """
 
     pool: Pool
+    nodes: int
+    gpus: int
+    pods: Mapping[str, int]
+
+
+@dataclass(slots=True)
+class _Filling:
+    """A pool while pods are put onto its nodes, and the nodes that still have room."""
+
+    pool: Pool
     nodes: int = 0
     gpus: int = 0
     pods: dict[str, int] = field(default_factory=dict)
-    _open: list[_Open] = field(default_factory=list)
+    open: list[_Open] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,23 +78,26 @@ def pack(verdicts: Iterable[Verdict]) -> Packing:
     alike: dict[tuple[int, int | None], list[Verdict]] = {}
     for each in verdicts:
         alike.setdefault((id(each.pools), each.workload.priority), []).append(each)
-    uses: dict[int, PoolUse] = {}
+    uses: dict[int, _Filling] = {}
     left: list[tuple[Workload, int]] = []
     for group in sorted(alike.values(), key=lambda each: _gpus_first(each[0])):
         usable = [each for each in group[0].pools if each.binding or each.answer is not Answer.NO]
         if usable:
             left += _place_all(group, usable, uses)
-    return Packing(tuple(uses.values()), tuple(left))
+    filled = tuple(PoolUse(each.pool, each.nodes, each.gpus, each.pods) for each in uses.values())
+    return Packing(filled, tuple(left))
 
 
-def _place_all(group: list[Verdict], usable: list[PoolVerdict], uses: dict[int, PoolUse]) -> list[tuple[Workload, int]]:
+def _place_all(
+    group: list[Verdict], usable: list[PoolVerdict], uses: dict[int, _Filling]
+) -> list[tuple[Workload, int]]:
     """Place the replicas of workloads that are alike, and return those that are left over."""
     waiting = [(each.workload, _replicas(each.workload)) for each in reversed(group)]
     remaining = sum(count for _, count in waiting)
     for verdict in usable:
         if not remaining:
             break
-        use = uses.setdefault(id(verdict.pool), PoolUse(verdict.pool))
+        use = uses.setdefault(id(verdict.pool), _Filling(verdict.pool))
         placed = _place(group[0].demand, verdict, use, remaining)
         remaining -= placed
         _attribute(placed, waiting, use)
@@ -95,7 +108,7 @@ def _replicas(workload: Workload) -> int:
     return 1 if workload.replicas is None else workload.replicas
 
 
-def _attribute(placed: int, waiting: list[tuple[Workload, int]], use: PoolUse) -> None:
+def _attribute(placed: int, waiting: list[tuple[Workload, int]], use: _Filling) -> None:
     while placed and waiting:
         workload, count = waiting.pop()
         taken = min(placed, count)
@@ -110,7 +123,7 @@ def _gpus_first(verdict: Verdict) -> tuple[int, int, int, int]:
     return -priority, -verdict.demand.gpus, -requests.get("cpu", 0), -requests.get("memory", 0)
 
 
-def _place(wanted: Demand, verdict: PoolVerdict, use: PoolUse, remaining: int) -> int:
+def _place(wanted: Demand, verdict: PoolVerdict, use: _Filling, remaining: int) -> int:
     placed = _into_open(wanted, use, remaining) if not wanted.pod.host_ports else 0
     if placed < remaining and verdict.nodes_taking:
         node = min(verdict.nodes_taking, key=_size)
@@ -122,9 +135,9 @@ def _size(node: NodeToBe) -> tuple[int, int]:
     return node.most.get(GPU, 0), node.most.get("cpu", 0)
 
 
-def _into_open(wanted: Demand, use: PoolUse, remaining: int) -> int:
+def _into_open(wanted: Demand, use: _Filling, remaining: int) -> int:
     placed = 0
-    for each in use._open[-_LOOKED_INTO:]:
+    for each in use.open[-_LOOKED_INTO:]:
         room = _times(wanted.requests, each.free)
         if room and placed < remaining:
             nodes = min(each.count, -(-(remaining - placed) // room))
@@ -134,17 +147,17 @@ def _into_open(wanted: Demand, use: PoolUse, remaining: int) -> int:
     return placed
 
 
-def _split(use: PoolUse, each: _Open, nodes: int, requests: Resources, pods: int) -> None:
+def _split(use: _Filling, each: _Open, nodes: int, requests: Resources, pods: int) -> None:
     each.count -= nodes
     full, over = divmod(pods, nodes)
     for count, held in ((nodes - over, full), (over, full + 1)):
         if count:
-            use._open.append(_Open(each.node, _less(each.free, requests, held), count))
+            use.open.append(_Open(each.node, _less(each.free, requests, held), count))
     if not each.count:
-        use._open.remove(each)
+        use.open.remove(each)
 
 
-def _into_new(wanted: Demand, node: NodeToBe, use: PoolUse, remaining: int) -> int:
+def _into_new(wanted: Demand, node: NodeToBe, use: _Filling, remaining: int) -> int:
     per_node = pods_per_node(wanted, node)
     allowed = node_limit(use.pool, node)
     nodes = -(-remaining // per_node)
@@ -158,7 +171,7 @@ def _into_new(wanted: Demand, node: NodeToBe, use: PoolUse, remaining: int) -> i
     full, over = divmod(placed, nodes)
     for count, held in ((nodes - over, full), (over, full + 1)):
         if count and held:
-            use._open.append(_Open(node, _less(node.most, wanted.requests, held), count))
+            use.open.append(_Open(node, _less(node.most, wanted.requests, held), count))
     return placed
 
 

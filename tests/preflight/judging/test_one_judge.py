@@ -107,11 +107,12 @@ def pod(accepted: str = "", image: str = "example.com/train:1.0") -> dict[str, A
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": [container]}}
 
 
+IMAGE = "nvcr.io/nvidia/k8s-device-plugin:v0.20.0"
 PLUGIN = {
     "apiVersion": "apps/v1",
     "kind": "DaemonSet",
     "metadata": {"name": "nvidia-device-plugin", "namespace": "kube-system"},
-    "spec": {"template": {"spec": {"containers": [{"name": "a", "image": "nvcr.io/nvidia/k8s-device-plugin:v0.20.0"}]}}},
+    "spec": {"template": {"spec": {"containers": [{"name": "a", "image": IMAGE}]}}},
 }
 
 

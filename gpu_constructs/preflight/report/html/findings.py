@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from gpu_constructs.preflight.report.finding_view import SEVERITIES, View
+from gpu_constructs.preflight.report.finding_view import View
 from gpu_constructs.preflight.report.html.element import Html, joined, tag
 from gpu_constructs.preflight.report.wording import MAY_BE, where
+from gpu_constructs.preflight.rules.rule import SEVERITIES
 
 _STATES = {"new": "new", "fixed": "fixed", "standing": "standing"}
 

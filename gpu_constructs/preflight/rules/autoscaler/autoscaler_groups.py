@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from gpu_constructs.facts.charts import DRA_DRIVER, OLD_DRA_DRIVER
+from gpu_constructs.facts.charts import DRA_DRIVERS
 from gpu_constructs.facts.hardware.catalogue import catalogue
-from gpu_constructs.facts.labels import ACCELERATOR, LABEL_TAG, MIG_CONFIG, RESOURCE_TAG, TAINT_TAG
+from gpu_constructs.facts.labels import ACCELERATOR, EKS_DOMAIN, LABEL_TAG, MIG_CONFIG, RESOURCE_TAG, TAINT_TAG
 from gpu_constructs.facts.resources import GPU, NVIDIA
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.pools import group_tags
@@ -25,8 +25,7 @@ from gpu_constructs.preflight.rules.rule import Problem, rule
 _SOURCE = "kubernetes/autoscaler cluster-autoscaler 1.36.1 cluster-autoscaler/cloudprovider/aws/README.md"
 _MANAGER = "kubernetes/autoscaler cluster-autoscaler 1.36.1 cluster-autoscaler/cloudprovider/aws/aws_manager.go"
 _TAINT_VALUE = re.compile(r".*:(NoSchedule|NoExecute|PreferNoSchedule)")
-_NOT_TOLD = ("eks.amazonaws.com/", "alpha.eksctl.io/")
-_DRA_CHARTS = (DRA_DRIVER, OLD_DRA_DRIVER)
+_NOT_TOLD = (f"{EKS_DOMAIN}/", "alpha.eksctl.io/")
 
 
 def _scales(pool: Pool, cluster: Cluster) -> Answer:
@@ -232,7 +231,7 @@ def _whole_gpus(pool: Pool, case: Case) -> Answer:
 def _claims_only(pool: Pool, case: Case) -> bool:
     cluster = case.cluster
     plugins = [each for each in cluster.daemon_sets if GPU in each.advertises]
-    claimed = any(cluster.chart(each) for each in _DRA_CHARTS) and pool.operating_system == "al2023"
+    claimed = any(cluster.chart(each) for each in DRA_DRIVERS) and pool.operating_system == "al2023"
     return claimed and all(case.reaches(each, pool) is Answer.NO for each in plugins)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.iam import allows, associations, identity, role_of, trusted_accounts
-from gpu_constructs.preflight.cluster.routes import is_isolated
+from gpu_constructs.preflight.cluster.subnets import is_isolated
 from gpu_constructs.preflight.model.answer import Answer, all_of
 from gpu_constructs.preflight.model.cluster import Autoscaler, Cluster, Pool
 from gpu_constructs.preflight.model.taints import Toleration, untolerated

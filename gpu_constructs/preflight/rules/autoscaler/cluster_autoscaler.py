@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from gpu_constructs.facts.charts import PRIORITY_EXPANDER
 from gpu_constructs.facts.hardware.catalogue import catalogue
 from gpu_constructs.facts.labels import AUTOSCALED_BY_TAG, AUTOSCALED_TAG
 from gpu_constructs.facts.quantities import GIB, MIB
@@ -18,8 +19,6 @@ from gpu_constructs.preflight.rules.rule import Problem, rule
 
 _README = "kubernetes/autoscaler cluster-autoscaler 1.36.1 cluster-autoscaler/cloudprovider/aws/README.md"
 _DISCOVERY = "node-group-auto-discovery"
-_ENABLED, _OWNED = AUTOSCALED_TAG, AUTOSCALED_BY_TAG
-_EXPANDER_MAP = "cluster-autoscaler-priority-expander"
 # What EC2 sold later than the list that is built in, of 2026-01-22, and one that it leaves out.
 # Source: kubernetes/autoscaler 55c37cd cluster-autoscaler/cloudprovider/aws/ec2_instance_types.go
 _NOT_BUILT_IN = ("g7.", "p5e.", "p6-b300.", "p6e-gb200.")
@@ -61,7 +60,11 @@ def _tags(autoscaler: Autoscaler) -> list[dict[str, str]]:
 
 
 def _named(tags: dict[str, str]) -> list[str]:
-    names = [key.removeprefix(_OWNED) for key in tags if key.startswith(_OWNED) and key != _ENABLED]
+    names = [
+        key.removeprefix(AUTOSCALED_BY_TAG)
+        for key in tags
+        if key.startswith(AUTOSCALED_BY_TAG) and key != AUTOSCALED_TAG
+    ]
     return [each for each in names if not each.startswith("node-template")]
 
 
@@ -215,13 +218,13 @@ def priority_expander_without_priorities(case: Case) -> Iterator[Problem]:
     if autoscaler is None or "priority" not in chosen or charted or not cluster.sees_software:
         return
     space = str(autoscaler.flags.get("namespace") or autoscaler.service_account[0])
-    maps = [each for each in cluster.of_kind("ConfigMap") if (each.namespace, each.name) == (space, _EXPANDER_MAP)]
+    maps = [each for each in cluster.of_kind("ConfigMap") if (each.namespace, each.name) == (space, PRIORITY_EXPANDER)]
     if not maps:
-        text = f"cluster autoscaler is told to use priorities, and ConfigMap {space}/{_EXPANDER_MAP} does not exist"
+        text = f"cluster autoscaler is told to use priorities, and ConfigMap {space}/{PRIORITY_EXPANDER} does not exist"
         yield Problem(autoscaler, text)
     for each in maps:
         if not _has_priorities(dig(each.content, "data", "priorities")):
-            text = f"ConfigMap {space}/{_EXPANDER_MAP}: key priorities holds no list of patterns for each number"
+            text = f"ConfigMap {space}/{PRIORITY_EXPANDER}: key priorities holds no list of patterns for each number"
             yield Problem(each, text)
 
 

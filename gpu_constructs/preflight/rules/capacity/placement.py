@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpu_constructs.preflight.case import Case
-from gpu_constructs.preflight.cluster.zones import spans_zones
+from gpu_constructs.preflight.cluster.subnets import spans_zones
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Cluster, Pool
 from gpu_constructs.preflight.reading.unknown import Unknown, dig

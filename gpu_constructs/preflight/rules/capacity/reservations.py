@@ -9,7 +9,7 @@ from typing import Any
 from gpu_constructs.facts.hardware.catalogue import catalogue
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.launch import is_given, is_reserved, is_visible, launched_groups
-from gpu_constructs.preflight.cluster.zones import spans_zones
+from gpu_constructs.preflight.cluster.subnets import spans_zones
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Cluster, Pool
 from gpu_constructs.preflight.reading.cloudformation import Resource

@@ -8,10 +8,9 @@ from dataclasses import replace
 from gpu_constructs.facts.charts import (
     DCGM_EXPORTER,
     DEVICE_PLUGIN,
-    DRA_DRIVER,
+    DRA_DRIVERS,
     EFA_DEVICE_PLUGIN,
     GPU_OPERATOR,
-    OLD_DRA_DRIVER,
 )
 from gpu_constructs.facts.labels import GPU_PRESENT
 from gpu_constructs.facts.resources import EFA, GPU
@@ -19,7 +18,8 @@ from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.images import has_driver
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Cluster, DaemonSet, Pool
-from gpu_constructs.preflight.node.daemon_reach import refusing_taints
+from gpu_constructs.preflight.node.daemon_miss import miss
+from gpu_constructs.preflight.node.gpu_devices import built_in
 from gpu_constructs.preflight.node.nodes import reaches
 from gpu_constructs.preflight.reading.objects import Chart, Object
 from gpu_constructs.preflight.reading.unknown import dig
@@ -27,22 +27,10 @@ from gpu_constructs.preflight.rules.rule import Problem, rule
 
 _DEVICE_MANAGEMENT = "https://docs.aws.amazon.com/eks/latest/userguide/device-management-nvidia.html"
 _PLUGIN_CHANGES = "https://github.com/NVIDIA/k8s-device-plugin/blob/v0.20.0/CHANGELOG.md"
-_OPERATOR, _PLUGIN = GPU_OPERATOR, DEVICE_PLUGIN
-_DRA_CHARTS = (DRA_DRIVER, OLD_DRA_DRIVER)
 # They took every InfiniBand device for themselves unless told not to.
 _GREEDY = ("0.19.0", "0.19.1", "0.19.2")
-_NEEDS_HOST = (_PLUGIN, _OPERATOR, DCGM_EXPORTER, EFA_DEVICE_PLUGIN, *_DRA_CHARTS)
+_NEEDS_HOST = (DEVICE_PLUGIN, GPU_OPERATOR, DCGM_EXPORTER, EFA_DEVICE_PLUGIN, *DRA_DRIVERS)
 _ENFORCE = "pod-security.kubernetes.io/enforce"
-
-
-def _built_in(pool: Pool) -> str | None:
-    """Return the name of the device manager that a pool's nodes bring along."""
-    if pool.kind == "auto-mode":
-        return "EKS Auto Mode"
-    switched_off = dig(pool.user_data.settings, "kubelet-device-plugins", "nvidia", "enabled") is False
-    if pool.operating_system == "bottlerocket" and has_driver(pool) is not Answer.NO and not switched_off:
-        return "Bottlerocket"
-    return None
 
 
 def _plugins(cluster: Cluster) -> list[DaemonSet]:
@@ -51,12 +39,12 @@ def _plugins(cluster: Cluster) -> list[DaemonSet]:
 
 def _managers(case: Case, pool: Pool) -> list[tuple[str, Answer]]:
     found = [(each.name, case.reaches(each, pool)) for each in _plugins(case.cluster)]
-    built_in = _built_in(pool)
-    return [*([(built_in, Answer.YES)] if built_in else []), *found]
+    image = built_in(pool)
+    return [*([image] if image else []), *found]
 
 
 def _dra(cluster: Cluster) -> Chart | None:
-    return next((chart for each in _DRA_CHARTS if (chart := cluster.chart(each))), None)
+    return next((chart for each in DRA_DRIVERS if (chart := cluster.chart(each))), None)
 
 
 @rule("GPU010", "error", source=_DEVICE_MANAGEMENT)
@@ -89,26 +77,21 @@ def _why_nobody(case: Case, pool: Pool) -> str:
     misses = [text for each in _plugins(cluster) if (text := _miss(each, pool, case))]
     if misses:
         return f"nothing advertises {GPU}: {'; '.join(misses)}"
-    for name in (_OPERATOR, _PLUGIN):
+    for name in (GPU_OPERATOR, DEVICE_PLUGIN):
         chart = cluster.chart(name)
         if chart and dig(chart.values, "devicePlugin", "enabled") in (False, "false"):
             return f"nothing advertises {GPU}: devicePlugin.enabled of chart {name} is false"
     return f"nothing that reaches its nodes advertises {GPU}"
 
 
-def _miss(daemon: DaemonSet, pool: Pool, case: Case) -> str | None:
-    """Return why a plugin does not run on a pool, ``None`` when it may."""
-    taints = refusing_taints(daemon, pool.taints)
-    if taints:
-        return f"{daemon.name} does not tolerate {', '.join(map(str, taints))}"
-    for node in case.nodes(pool):
-        wanted = daemon.pod.selection
-        named = any(one.key == GPU_PRESENT for each in wanted.terms or () for one in each.labels)
-        unmet = [str(each) for each, answer in wanted.unmet(node.labels) if answer is Answer.NO]
-        if unmet:
-            labels = f"{GPU_PRESENT}=true" if named else ", ".join(unmet)
-            return f"{daemon.name} asks for label {labels}, which its nodes do not have"
-    return None
+def _miss(daemon: DaemonSet, pool: Pool, case: Case) -> str:
+    """Return why a plugin does not run on a pool, nothing when it may."""
+    found = miss(daemon, pool.taints, case.nodes(pool))
+    if not found.unselected:
+        return found.intolerance
+    named = any(one.key == GPU_PRESENT for each in daemon.pod.selection.terms or () for one in each.labels)
+    labels = f"{GPU_PRESENT}=true" if named else ", ".join(found.unmet)
+    return f"{daemon.name} asks for label {labels}, which its nodes do not have"
 
 
 @rule("GPU011", "error", source=_DEVICE_MANAGEMENT)
@@ -142,14 +125,14 @@ def gpu_operator_installs_what_the_image_has(case: Case) -> Iterator[Problem]:
 
     Fix: Set driver.enabled and toolkit.enabled of the chart to false.
     """
-    chart = case.cluster.chart(_OPERATOR)
+    chart = case.cluster.chart(GPU_OPERATOR)
     pools = [each.name for each in case.gpu_pools if has_driver(each) is Answer.YES and each.kind != "auto-mode"]
     if chart is None or not pools:
         return
     parts = [each for each in ("driver", "toolkit") if dig(chart.values, each, "enabled") in (None, True, "true")]
     if parts:
         switches = " and ".join(f"{each}.enabled" for each in parts)
-        message = f"chart {_OPERATOR}: {switches} not set to false, and the image of {', '.join(pools)} has its own"
+        message = f"chart {GPU_OPERATOR}: {switches} not set to false, and the image of {', '.join(pools)} has its own"
         yield Problem(chart, message)
 
 
@@ -188,9 +171,9 @@ def device_plugin_that_takes_the_devices_of_efa(case: Case) -> Iterator[Problem]
     cluster = case.cluster
     if not any(EFA in each.advertises for each in cluster.daemon_sets):
         return
-    chart = cluster.chart(_PLUGIN)
+    chart = cluster.chart(DEVICE_PLUGIN)
     if chart and chart.version in _GREEDY and chart.values.get("mofedEnabled") in (None, True, "true"):
-        yield Problem(chart, f"chart {_PLUGIN} {chart.version} also hands out the devices of EFA")
+        yield Problem(chart, f"chart {DEVICE_PLUGIN} {chart.version} also hands out the devices of EFA")
     for daemon in _plugins(cluster):
         for container in daemon.pod.containers or ():
             version = container.image_text.rpartition(":v")[2]

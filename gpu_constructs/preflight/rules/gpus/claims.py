@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from gpu_constructs.facts.charts import DRA_DRIVER, OLD_DRA_DRIVER
+from gpu_constructs.facts.charts import DRA_DRIVERS
 from gpu_constructs.facts.hardware.catalogue import catalogue
+from gpu_constructs.facts.resources import DEVICE_CLASS
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.model.cluster import Cluster, Workload
 from gpu_constructs.preflight.node.nodes import gpu_types, minor
@@ -15,8 +16,6 @@ from gpu_constructs.preflight.reading.unknown import dig, known_number, known_te
 from gpu_constructs.preflight.rules.rule import Problem, rule
 
 _DRA = "https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocation/"
-_DRIVERS = (DRA_DRIVER, OLD_DRA_DRIVER)
-_GPU_CLASS = "gpu.nvidia.com"
 # Kubernetes serves resource.k8s.io/v1 from here on.
 # Source: https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocation/
 _SERVED_FROM = (1, 34)
@@ -70,7 +69,7 @@ def claimed_device_class_that_nothing_installs(case: Case) -> Iterator[Problem]:
     Fix: Install NVIDIA's DRA driver, which brings its device classes.
     """
     cluster = case.cluster
-    if not cluster.sees_software or any(cluster.chart(each) for each in _DRIVERS):
+    if not cluster.sees_software or any(cluster.chart(each) for each in DRA_DRIVERS):
         return
     known = {each.name for each in cluster.of_kind("DeviceClass")}
     for claim in cluster.of_kind("ResourceClaim", "ResourceClaimTemplate"):
@@ -91,7 +90,7 @@ def claim_of_more_gpus_than_a_node_has(case: Case) -> Iterator[Problem]:
     cluster = case.cluster
     most = max((catalogue()[name].gpus for pool in case.gpu_pools for name in gpu_types(pool)), default=0)
     for claim in cluster.of_kind("ResourceClaim", "ResourceClaimTemplate"):
-        gpus = sum(_count(each) for each in _requests(claim) if each.get("deviceClassName") == _GPU_CLASS)
+        gpus = sum(_count(each) for each in _requests(claim) if each.get("deviceClassName") == DEVICE_CLASS)
         if most and gpus > most:
             text = f"{claim.kind} {claim.name}: claims {gpus} GPUs, no node of the pools has more than {most}"
             yield Problem(claim, text, unknown=not cluster.whole)

@@ -13,10 +13,9 @@ from gpu_constructs.preflight.reading.objects import Chart, Origin
 from gpu_constructs.preflight.reading.unknown import dig, is_true, mapping
 from gpu_constructs.preflight.rules.rule import Problem, rule
 
-_PLUGIN, _OPERATOR, _DRA = DEVICE_PLUGIN, GPU_OPERATOR, DRA_DRIVER
 _WORKERS = ("node-feature-discovery-worker", "nfd-worker")
 _UNSUPPORTED = ("al2023", "bottlerocket")
-_CHARTS = (_PLUGIN, _OPERATOR, _DRA, DCGM_EXPORTER)
+_CHARTS = (DEVICE_PLUGIN, GPU_OPERATOR, DRA_DRIVER, DCGM_EXPORTER)
 _DEPTH = 4
 
 
@@ -37,7 +36,7 @@ def values_that_nvidias_chart_refuses(case: Case) -> Iterator[Problem]:
     Fix: Choose one of the two, or add the value that is named.
     """
     cluster = case.cluster
-    checks = {_PLUGIN: _plugin, _OPERATOR: _operator, _DRA: _dra}
+    checks = {DEVICE_PLUGIN: _plugin, GPU_OPERATOR: _operator, DRA_DRIVER: _dra}
     for chart in cluster.charts:
         for message in checks[chart.name](chart) if chart.name in checks else ():
             yield Problem(chart, f"chart {chart.name}: {message}")
@@ -85,7 +84,7 @@ def gpu_operator_on_an_unsupported_operating_system(case: Case) -> Iterator[Prob
 
     Fix: Know whom to ask when it fails, or take the device plugin and DCGM exporter by themselves.
     """
-    chart = case.cluster.chart(_OPERATOR)
+    chart = case.cluster.chart(GPU_OPERATOR)
     names = [pool.name for pool in case.gpu_pools if pool.operating_system in _UNSUPPORTED]
     if chart is not None and names:
         yield Problem(chart, f"pool {', '.join(names)} has an operating system that NVIDIA does not list")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpu_constructs.facts.charts import AWS_NODE, VPC_CNI, VPC_CNI_CHART
+from gpu_constructs.facts.charts import AWS_NODE, NETWORKS, VPC_CNI
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.node_roles import node_role, own_actions, policy_names, trusted_services
 from gpu_constructs.preflight.cluster.references import of_cluster, referred, refers, setting
@@ -19,7 +19,6 @@ _ACCESS = "https://docs.aws.amazon.com/eks/latest/userguide/creating-access-entr
 _ROLE = "https://docs.aws.amazon.com/eks/latest/userguide/create-node-role.html"
 _ANYTHING = ("AdministratorAccess", "PowerUserAccess")
 _PULL = tuple(f"AmazonEC2ContainerRegistry{each}" for each in ("PullOnly", "ReadOnly", "PowerUser", "FullAccess"))
-_NETWORK_CHARTS = (VPC_CNI_CHART, "cilium", "tigera-operator", "calico")
 
 
 def _mode(cluster: Cluster) -> str | None:
@@ -168,7 +167,7 @@ def _network_needs_role(cluster: Cluster) -> bool:
         or own.get("PodIdentityAssociations")
         or any(each.properties.get("ServiceAccount") == AWS_NODE for each in linked)
         or any(each.name == AWS_NODE for each in cluster.of_kind("ServiceAccount", "DaemonSet"))
-        or any(cluster.chart(each) for each in _NETWORK_CHARTS)
+        or any(cluster.chart(each) for each in NETWORKS)
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gpu_constructs.facts.kubernetes import TRAINING_JOBS
 from gpu_constructs.facts.labels import DO_NOT_DISRUPT, SAFE_TO_EVICT
 from gpu_constructs.facts.resources import GPU
 from gpu_constructs.preflight.case import Case
@@ -13,7 +14,7 @@ from gpu_constructs.preflight.reading.unknown import dig, known_text, mappings
 from gpu_constructs.preflight.rules.rule import Problem, rule
 
 _DISRUPTION = "https://karpenter.sh/docs/concepts/disruption/"
-_JOBS = ("Job", "CronJob", "JobSet", "MPIJob", "PyTorchJob", "TFJob", "JAXJob", "RayJob")
+_JOBS = ("Job", "CronJob", "JobSet", "RayJob", *TRAINING_JOBS)
 # Half of the GPUs in use keep a node, unless a flag says otherwise.
 # Source: kubernetes/autoscaler cluster-autoscaler 1.36.1 cluster-autoscaler/FAQ.md
 _UTILIZATION = 0.5

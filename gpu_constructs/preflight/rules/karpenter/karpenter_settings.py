@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from gpu_constructs.facts.charts import EBS_CSI_DRIVER, EFS_CSI_DRIVER, FSX_CSI_DRIVER, S3_CSI_DRIVER
-from gpu_constructs.facts.labels import CAPACITY_TYPE, EBS_NOT_READY, FSX_NOT_READY, S3_NOT_READY
+from gpu_constructs.facts.charts import EBS_CSI_DRIVER, EFS_CSI_DRIVER, FSX_CSI_DRIVER, KARPENTER, S3_CSI_DRIVER
+from gpu_constructs.facts.labels import CAPACITY_TYPE, EBS_NOT_READY, EFS_NOT_READY, FSX_NOT_READY, S3_NOT_READY
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.references import setting
 from gpu_constructs.preflight.model.answer import Answer
@@ -43,7 +43,7 @@ _READ = (1, 14)
 _REMOVERS = {
     "node.cilium.io/agent-not-ready": ("cilium",),
     EBS_NOT_READY: (EBS_CSI_DRIVER,),
-    "efs.csi.aws.com/agent-not-ready": (EFS_CSI_DRIVER,),
+    EFS_NOT_READY: (EFS_CSI_DRIVER,),
     FSX_NOT_READY: (FSX_CSI_DRIVER,),
     S3_NOT_READY: (S3_CSI_DRIVER,),
 }
@@ -51,7 +51,7 @@ _BUILT_IN_POOLS = ("system", "general-purpose")
 
 
 def _chart(cluster: Cluster) -> Chart | None:
-    return cluster.chart("karpenter")
+    return cluster.chart(KARPENTER)
 
 
 def _settings(chart: Chart) -> dict[str, Any] | None:

@@ -6,16 +6,15 @@ from collections.abc import Iterator
 
 from gpu_constructs.facts.hardware.catalogue import InstanceType, catalogue
 from gpu_constructs.facts.labels import GPU_TAINT
-from gpu_constructs.facts.quantities import MIB, show
+from gpu_constructs.facts.quantities import show
 from gpu_constructs.facts.resources import GPU
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.model.cluster import Cluster, Pool
 from gpu_constructs.preflight.model.node_selection import Selection
+from gpu_constructs.preflight.node.node_size import least_memory
 from gpu_constructs.preflight.node.nodes import gpu_types, minor
 from gpu_constructs.preflight.rules.rule import Problem, rule
 
-# Karpenter counts the memory of a type without what the hypervisor may keep.
-_MEMORY = 0.925
 # From Kubernetes minor on, the least Karpenter.
 # Source: https://karpenter.sh/v1.15/upgrading/compatibility/
 _LEAST = {31: (1, 0), 32: (1, 2), 33: (1, 5), 34: (1, 6), 35: (1, 9), 36: (1, 13), 37: (1, 15)}
@@ -54,13 +53,9 @@ def nodepool_whose_cpu_or_memory_limit_stops_before_its_gpus(case: Case) -> Iter
 
 def _nodes(pool: Pool, row: InstanceType) -> int:
     """Return how many nodes of a type the limits of CPU and memory allow."""
-    figures = ((pool.limits.get("cpu"), (row.vcpus or 0) * 1000), (pool.limits.get("memory"), _memory(row)))
+    figures = ((pool.limits.get("cpu"), (row.vcpus or 0) * 1000), (pool.limits.get("memory"), least_memory(row)))
     counts = [limit // figure for limit, figure in figures if limit is not None and figure]
     return min(counts, default=10**9)
-
-
-def _memory(row: InstanceType) -> int:
-    return int((row.memory_mib or 0) * _MEMORY) * MIB
 
 
 def _bound_text(pool: Pool, reached: dict[str, int], gpus: int) -> str:

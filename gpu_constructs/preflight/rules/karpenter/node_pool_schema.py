@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from gpu_constructs.facts.labels import HOSTNAME, NODE_POOL
+from gpu_constructs.facts.labels import HOSTNAME, KARPENTER_AWS_DOMAIN, KARPENTER_DOMAIN, NODE_POOL
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.model.cluster import Cluster
 from gpu_constructs.preflight.node.nodes import minor
@@ -19,9 +19,8 @@ from gpu_constructs.preflight.rules.rule import Problem, rule
 from gpu_constructs.refusals import did_you_mean
 
 _CRDS = "aws/karpenter-provider-aws v1.14.1 pkg/apis/crds"
-_DOMAIN = "karpenter.k8s.aws"
 _LABELS = tuple(
-    f"{_DOMAIN}/{each}"
+    f"{KARPENTER_AWS_DOMAIN}/{each}"
     for each in (
         *("capacity-reservation-id", "capacity-reservation-interruptible", "capacity-reservation-type"),
         *("ec2nodeclass", "instance-accelerator-count", "instance-accelerator-manufacturer"),
@@ -61,7 +60,7 @@ def nodepool_that_the_api_server_refuses(case: Case) -> Iterator[Problem]:
     """
     cluster = case.cluster
     for each in cluster.of_kind("NodePool"):
-        if each.group == "karpenter.sh":
+        if each.group == KARPENTER_DOMAIN:
             if _is_old(each):
                 yield from _gone(each, cluster)
                 continue
@@ -148,7 +147,7 @@ def _is_one_number(values: list[Any]) -> bool:
 def _label_faults(key: Any) -> Iterator[str]:
     text = known_text(key) or ""
     domain = text.partition("/")[0]
-    if domain.endswith(_DOMAIN) and text not in _LABELS and "${" not in text:
+    if domain.endswith(KARPENTER_AWS_DOMAIN) and text not in _LABELS and "${" not in text:
         yield f"{text} is no label of Karpenter{did_you_mean(text, _LABELS)}"
     if text in (NODE_POOL, HOSTNAME):
         yield f"label {text} cannot be chosen"

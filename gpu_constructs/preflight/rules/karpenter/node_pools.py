@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 
 from gpu_constructs.facts.hardware.catalogue import InstanceType, catalogue
-from gpu_constructs.facts.labels import ARCH, CAPACITY_TYPE
-from gpu_constructs.facts.quantities import MIB, show
+from gpu_constructs.facts.labels import ARCH, CAPACITY_TYPE, EKS_DOMAIN, KARPENTER_AWS_DOMAIN, KARPENTER_DOMAIN
+from gpu_constructs.facts.quantities import show
 from gpu_constructs.facts.resources import GPU, NVIDIA
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.model.answer import Answer
@@ -15,6 +15,7 @@ from gpu_constructs.preflight.model.cluster import Pool
 from gpu_constructs.preflight.model.label_values import exactly
 from gpu_constructs.preflight.model.taints import kubelet_taints, setting_taints
 from gpu_constructs.preflight.node.gpu_pools import gpu_node_pools, names_gpus
+from gpu_constructs.preflight.node.node_size import least_memory
 from gpu_constructs.preflight.node.nodes import gpu_types, minor
 from gpu_constructs.preflight.reading.unknown import dig
 from gpu_constructs.preflight.rules.rule import Problem, rule
@@ -36,7 +37,7 @@ def nodepool_for_gpus_that_no_gpu_type_meets(case: Case) -> Iterator[Problem]:
     Fix: Correct the requirements; family, GPU name, size and generation must fit one another.
     """
     for pool in case.cluster.pools:
-        foreign = {"auto-mode": "karpenter.k8s.aws/", "karpenter": "eks.amazonaws.com/"}.get(pool.kind)
+        foreign = {"auto-mode": f"{KARPENTER_AWS_DOMAIN}/", "karpenter": f"{EKS_DOMAIN}/"}.get(pool.kind)
         if foreign is None or any(each.key.startswith(foreign) for each in pool.requirements):
             continue
         if names_gpus(pool) and not gpu_types(pool):
@@ -74,8 +75,7 @@ def _fits(pool: Pool, row: InstanceType) -> bool:
     size = {
         GPU: row.ec2_gpus,
         "cpu": None if row.vcpus is None else row.vcpus * 1000,
-        # Karpenter takes off what the hypervisor may keep.
-        "memory": None if row.memory_mib is None else int(row.memory_mib * MIB * 0.925),
+        "memory": least_memory(row),
     }
     return pool.max_nodes != 0 and all((size.get(name) or 0) <= limit for name, limit in pool.limits.items())
 
@@ -115,7 +115,7 @@ def taint_that_karpenter_does_not_know(case: Case) -> Iterator[Problem]:
         ]
         known = {each.key for each in (*pool.taints, *pool.startup_taints)}
         for taint in told:
-            if taint.key not in known and not taint.key.startswith("karpenter.sh/"):
+            if taint.key not in known and not taint.key.startswith(f"{KARPENTER_DOMAIN}/"):
                 text = f"user data taints its nodes with {taint}, of which Karpenter does not know"
                 yield Problem.of(pool, text)
 

@@ -10,11 +10,11 @@ from gpu_constructs.facts.hardware.catalogue import catalogue
 from gpu_constructs.facts.resources import EFA, HUGE_PAGES
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.references import referred, refers, setting
-from gpu_constructs.preflight.cluster.routes import ways_out
 from gpu_constructs.preflight.cluster.security_groups import groups_of, known_groups, lets_everything, rules
+from gpu_constructs.preflight.cluster.subnets import ways_out
 from gpu_constructs.preflight.model.answer import Answer
-from gpu_constructs.preflight.model.cluster import Cluster, Pool
-from gpu_constructs.preflight.node.daemon_reach import refusing_taints
+from gpu_constructs.preflight.model.cluster import Cluster, DaemonSet, Pool
+from gpu_constructs.preflight.node.daemon_miss import miss
 from gpu_constructs.preflight.node.nodes import gpu_types
 from gpu_constructs.preflight.reading.unknown import Unknown, dig, is_true, mapping
 from gpu_constructs.preflight.rules.rule import Problem, rule
@@ -82,16 +82,10 @@ def nothing_advertises_the_efa_interfaces_of_a_pool(case: Case) -> Iterator[Prob
             yield Problem.of(pool, message)
 
 
-def _miss(daemon: Any, pool: Pool, case: Case) -> str:
-    taints = [str(each) for each in refusing_taints(daemon, pool.taints)]
-    if taints:
-        return f"{daemon.name} does not tolerate {', '.join(taints)}"
-    types = [each.instance_type for each in case.nodes(pool) if _is_refused(daemon, each)]
-    return f"{daemon.name} does not select {', '.join(str(each) for each in types[:4])}" if types else ""
-
-
-def _is_refused(daemon: Any, node: Any) -> bool:
-    return daemon.pod.selection.takes(node.labels) is Answer.NO
+def _miss(daemon: DaemonSet, pool: Pool, case: Case) -> str:
+    found = miss(daemon, pool.taints, case.nodes(pool))
+    types = ", ".join(str(each.instance_type) for each in found.unselected[:4])
+    return found.intolerance or (f"{daemon.name} does not select {types}" if types else "")
 
 
 @rule("GPU102", "note", source=_EFA)

@@ -10,13 +10,13 @@ from gpu_constructs.facts.charts import DCGM_EXPORTER, DEVICE_PLUGIN, GPU_OPERAT
 from gpu_constructs.facts.hardware.catalogue import InstanceType, catalogue
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.references import of_cluster, referred, refers, setting
-from gpu_constructs.preflight.cluster.routes import is_isolated, vpcs_of, way_out
 from gpu_constructs.preflight.cluster.security_groups import covers_port, groups_of, known_groups, rules
+from gpu_constructs.preflight.cluster.subnets import is_isolated, vpcs_of, way_out
 from gpu_constructs.preflight.model.cluster import Cluster, Pool
 from gpu_constructs.preflight.model.container import Container
 from gpu_constructs.preflight.node.nodes import gpu_types
 from gpu_constructs.preflight.reading.cloudformation import Resource
-from gpu_constructs.preflight.reading.unknown import Unknown, dig, is_true, items, mapping
+from gpu_constructs.preflight.reading.unknown import Unknown, all_known, dig, is_true, items, mapping
 from gpu_constructs.preflight.rules.rule import Problem, rule
 
 _ENDPOINT = "https://docs.aws.amazon.com/eks/latest/userguide/cluster-endpoint.html"
@@ -245,9 +245,8 @@ def more_nodes_than_the_subnets_have_addresses_for(case: Case) -> Iterator[Probl
 
 def _free_addresses(pool: Pool, cluster: Cluster) -> int | None:
     subnets = [referred(each, cluster.resources) for each in pool.subnets]
-    sizes = [_size(each.properties.get("CidrBlock")) if each else None for each in subnets]
-    known = [each for each in sizes if each is not None]
-    return sum(known) if known and len(known) == len(sizes) else None
+    sizes = all_known(_size(each.properties.get("CidrBlock")) if each else None for each in subnets)
+    return sum(sizes) if sizes else None
 
 
 def _size(block: Any) -> int | None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import JOBS, Cluster
+from gpu_constructs.preflight.reading.unknown import all_known
 from gpu_constructs.preflight.rules.rule import Problem, rule
 from gpu_constructs.preflight.scheduling.pool_limits import node_limit
 from gpu_constructs.preflight.scheduling.verdict import PoolVerdict, Verdict
@@ -71,12 +72,10 @@ def _most(verdict: Verdict) -> int | None:
     """Return how many pods run when every pool that takes them is used up; ``None`` where there is no bound."""
     if any(each.answer is not Answer.NO for each in verdict.pools):
         return None
-    bounds = [_bound(each) for each in verdict.pools if each.only_limited]
-    known = [each for each in bounds if each is not None]
-    return sum(known) if known and len(known) == len(bounds) else None
+    bounds = all_known(_bound(each) for each in verdict.pools if each.only_limited)
+    return sum(bounds) if bounds else None
 
 
 def _bound(verdict: PoolVerdict) -> int | None:
-    limits = [node_limit(verdict.pool, node) for node in verdict.nodes_taking]
-    known = [each for each in limits if each is not None]
-    return max(known) * (verdict.per_node or 1) if known and len(known) == len(limits) else None
+    limits = all_known(node_limit(verdict.pool, node) for node in verdict.nodes_taking)
+    return max(limits) * (verdict.per_node or 1) if limits else None

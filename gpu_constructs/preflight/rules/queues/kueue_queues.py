@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from gpu_constructs.facts.labels import SET_AT_RUN_TIME
+from gpu_constructs.facts.labels import KUEUE_DOMAIN, SET_AT_RUN_TIME
 from gpu_constructs.facts.quantities import show
 from gpu_constructs.preflight.case import Case
+from gpu_constructs.preflight.cluster.definitions import is_defined
 from gpu_constructs.preflight.cluster.kueue import (
-    GROUP,
     QueuedJob,
     as_admitted,
     cluster_queues,
@@ -28,7 +28,6 @@ from gpu_constructs.preflight.model.taints import untolerated
 from gpu_constructs.preflight.reading.objects import Object
 from gpu_constructs.preflight.reading.unknown import items, known_text, mapping, mappings
 from gpu_constructs.preflight.rules.rule import Problem, rule
-from gpu_constructs.preflight.rules.software.definitions import is_defined
 
 _CONCEPTS = "https://kueue.sigs.k8s.io/docs/concepts"
 # Labels that a controller of AWS or an agent gives to nodes that run.
@@ -44,7 +43,7 @@ def job_in_a_queue_that_does_not_exist(case: Case) -> Iterator[Problem]:
     Fix: Define the LocalQueue in the namespace of the job, or name one that is there.
     """
     cluster = case.cluster
-    if cluster.sees_software and not is_defined(GROUP, cluster):
+    if cluster.sees_software and not is_defined(KUEUE_DOMAIN, cluster):
         return
     found = list(local_queues(cluster).values())
     for job in queued_jobs(cluster):
@@ -110,7 +109,7 @@ def _too_much(
     undeclared = sorted(asked.keys() - covered)
     if undeclared and covered:
         message = f"ClusterQueue {queue.name} has no quota of {', '.join(undeclared)}"
-        yield Problem.of(job, message, unknown=not is_defined(GROUP, cluster))
+        yield Problem.of(job, message, unknown=not is_defined(KUEUE_DOMAIN, cluster))
     for group in quotas(queue):
         wanted = {name: asked[name] * pods for name in group.covered if name in asked}
         short = [group.short(flavor, wanted) for flavor in group.flavors]

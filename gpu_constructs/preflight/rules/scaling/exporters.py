@@ -4,35 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpu_constructs.facts.charts import DCGM_EXPORTER, GPU_OPERATOR
+from gpu_constructs.facts.charts import DCGM_EXPORTER
 from gpu_constructs.preflight.case import Case
+from gpu_constructs.preflight.cluster.definitions import is_defined
+from gpu_constructs.preflight.cluster.exporters import exporters, operator_exports
 from gpu_constructs.preflight.model.answer import Answer
-from gpu_constructs.preflight.model.cluster import Cluster, DaemonSet, Pool
+from gpu_constructs.preflight.model.cluster import Pool
 from gpu_constructs.preflight.node.nodes import gpu_types
 from gpu_constructs.preflight.reading.unknown import dig
 from gpu_constructs.preflight.rules.rule import Problem, rule
-from gpu_constructs.preflight.rules.software.definitions import is_defined
 
 _CHART = "NVIDIA/dcgm-exporter 4.5.3-4.8.2 deployment/values.yaml"
-_OF_OPERATOR = "nvidia-dcgm-exporter"
 _MONITORS = "monitoring.coreos.com"
-
-
-def exporters(cluster: Cluster) -> list[DaemonSet]:
-    """Return the DCGM exporters, without that of the GPU Operator, which labels its nodes itself."""
-    charted = cluster.chart(GPU_OPERATOR)
-    return [each for each in cluster.daemon_sets if _exports(each) and not (charted and each.name == _OF_OPERATOR)]
-
-
-def _exports(daemon: DaemonSet) -> bool:
-    images = [each.image_text for each in daemon.pod.containers or ()]
-    return DCGM_EXPORTER in daemon.name or any(DCGM_EXPORTER in image for image in images)
-
-
-def operator_exports(cluster: Cluster) -> bool:
-    """Whether the GPU Operator runs an exporter of its own."""
-    chart = cluster.chart(GPU_OPERATOR)
-    return chart is not None and dig(chart.values, "dcgmExporter", "enabled") is not False
 
 
 @rule("GPU220", "warning", source=_CHART)

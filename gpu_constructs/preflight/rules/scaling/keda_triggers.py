@@ -6,10 +6,9 @@ import re
 from collections.abc import Iterator
 
 from gpu_constructs.preflight.case import Case
-from gpu_constructs.preflight.cluster.scalers import SCALED_OBJECT, Signal, signals
+from gpu_constructs.preflight.cluster.scalers import SCALED_OBJECT, Signal, signals, signals_of_gpus
 from gpu_constructs.preflight.reading.unknown import known_number
 from gpu_constructs.preflight.rules.rule import Problem, rule
-from gpu_constructs.preflight.rules.scaling.scaling_signals import signals_of_gpus
 
 _KEDA = "https://keda.sh/docs/2.20/scalers/prometheus/"
 _SCALED = "https://keda.sh/docs/2.20/reference/scaledobject-spec/"

@@ -7,6 +7,7 @@ from itertools import combinations
 from typing import Any
 
 from gpu_constructs.facts.charts import PROMETHEUS_ADAPTER
+from gpu_constructs.facts.labels import KUEUE_DOMAIN
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.scalers import (
     HPA,
@@ -124,7 +125,7 @@ def _misnamed(each: Object) -> Iterator[tuple[str, str]]:
             yield from _renamed(policy, {"minResources": "minAllowed", "maxResources": "maxAllowed"})
     elif each.kind == "Prometheus" and each.group == "monitoring.coreos.com" and "metrics" in spec:
         yield "metrics", "scrape with a ServiceMonitor and record with a PrometheusRule"
-    elif each.kind == "ClusterQueue" and version == "kueue.x-k8s.io/v1beta2":
+    elif each.kind == "ClusterQueue" and version == f"{KUEUE_DOMAIN}/v1beta2":
         yield from _renamed(spec, {"cohort": "cohortName", "admissionChecks": "admissionChecksStrategy"})
 
 

@@ -6,16 +6,16 @@ import re
 from collections.abc import Iterator
 
 from gpu_constructs.facts.charts import DCGM_EXPORTER, GPU_OPERATOR, PROMETHEUS_ADAPTER
-from gpu_constructs.facts.resources import GPU, MIG
+from gpu_constructs.facts.resources import GPU, MIG, SHARED_GPU
 from gpu_constructs.preflight.case import Case
-from gpu_constructs.preflight.cluster.scalers import Signal, adapter_rules, signals, target_of
+from gpu_constructs.preflight.cluster.exporters import exporters, operator_exports
+from gpu_constructs.preflight.cluster.scalers import Signal, adapter_rules, signals, signals_of_gpus, target_of
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Cluster, DaemonSet, Workload
 from gpu_constructs.preflight.node.nodes import NodeToBe
 from gpu_constructs.preflight.reading.objects import Chart, Object
 from gpu_constructs.preflight.reading.unknown import dig, known_text, mapping, mappings
 from gpu_constructs.preflight.rules.rule import Problem, rule
-from gpu_constructs.preflight.rules.scaling.exporters import exporters, operator_exports
 
 _COUNTERS = "NVIDIA/dcgm-exporter 4.5.3-4.8.2 etc/default-counters.csv"
 _FIELD = re.compile(r"\bDCGM_(?:FI|EXP)_[A-Z0-9_]+")
@@ -42,11 +42,6 @@ PROF_GR_ENGINE_ACTIVE PROF_PIPE_TENSOR_ACTIVE PROF_DRAM_ACTIVE PROF_PCIE_TX_BYTE
 DRIVER_VERSION
 """
 _ON = frozenset(f"DCGM_FI_{name}" for name in _FIELDS.split())
-
-
-def signals_of_gpus(cluster: Cluster) -> Iterator[Signal]:
-    """Return the measurements of GPUs by which pods are scaled."""
-    return (each for each in signals(cluster) if "DCGM_" in each.meaning)
 
 
 def _keeps_labels(cluster: Cluster) -> bool | None:
@@ -170,7 +165,7 @@ def _unattributed(signal: Signal, workload: Workload, case: Case) -> str | None:
     percent = _PERCENT.search(signal.meaning)
     if cut is not None:
         return f"runs on {cut}, of which there is no {percent.group()}" if percent else None
-    if "pod" in signal.meaning and (f"{GPU}.shared" in asked or _on_shares(workload, case)):
+    if "pod" in signal.meaning and (SHARED_GPU in asked or _on_shares(workload, case)):
         return "shares its GPUs, and a shared GPU is counted for one of its pods"
     return None
 

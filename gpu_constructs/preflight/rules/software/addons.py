@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 
 from gpu_constructs.facts.charts import (
     AWS_NODE,
@@ -15,21 +14,18 @@ from gpu_constructs.facts.charts import (
     FSX_CSI_DRIVER,
     FSX_NODE,
     KUBE_PROXY,
+    NETWORKS,
     POD_IDENTITY_AGENT,
     S3_NODE,
     VPC_CNI,
-    VPC_CNI_CHART,
 )
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.references import of_cluster, setting
-from gpu_constructs.preflight.model.answer import Answer
-from gpu_constructs.preflight.model.cluster import Addon, Cluster, DaemonSet, Pool
-from gpu_constructs.preflight.node.daemon_reach import refusing_taints
-from gpu_constructs.preflight.node.nodes import reaches
+from gpu_constructs.preflight.model.cluster import Addon, Cluster, Pool
+from gpu_constructs.preflight.node.nodes import kept_off
 from gpu_constructs.preflight.reading.unknown import known_number, known_text
 from gpu_constructs.preflight.rules.rule import Problem, rule
 
-_OTHER_NETWORKS = (VPC_CNI_CHART, "cilium", "tigera-operator", "calico")
 # What pods on a node count on, and what is lost without it.
 _COUNTED_ON = {
     POD_IDENTITY_AGENT: "pods there get no AWS credentials",
@@ -48,14 +44,6 @@ _ASSOCIATION = "AWS::EKS::PodIdentityAssociation"
 # The Lambda function that runs Helm lives no longer.
 # Source: https://docs.aws.amazon.com/lambda/latest/dg/configuration-timeout.html
 _LONGEST_SECONDS = 15 * 60
-
-
-def kept_off(daemon: DaemonSet, pool: Pool, cluster: Cluster) -> str | None:
-    """Return the taint that alone keeps a DaemonSet off a pool, ``None`` when none does."""
-    if reaches(daemon, replace(pool, taints=()), cluster) is Answer.NO:
-        return None
-    taints = refusing_taints(daemon, pool.taints)
-    return str(taints[0]) if taints else None
 
 
 @rule("GPU091", "warning", source="https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/")
@@ -106,7 +94,7 @@ def nodes_without_network(case: Case) -> Iterator[Problem]:
 
 
 def _has_other_network(cluster: Cluster) -> bool:
-    brought = any(cluster.chart(each) for each in _OTHER_NETWORKS)
+    brought = any(cluster.chart(each) for each in NETWORKS)
     return brought or any(each.name in (AWS_NODE, "cilium", "calico-node") for each in cluster.daemon_sets)
 
 

@@ -4,50 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpu_constructs.facts.charts import (
-    DRA_DRIVER,
-    DYNAMO,
-    GPU_OPERATOR,
-    JOBSET,
-    KAI_SCHEDULER,
-    KEDA,
-    KUBE_PROMETHEUS_STACK,
-    KUBERAY,
-    KUEUE,
-    LEADER_WORKER_SET,
-    OLD_DRA_DRIVER,
-    VERTICAL_POD_AUTOSCALER,
-)
-from gpu_constructs.facts.labels import KUEUE_QUEUE
+from gpu_constructs.facts.labels import KUEUE_DOMAIN, KUEUE_QUEUE
 from gpu_constructs.preflight.case import Case
-from gpu_constructs.preflight.model.cluster import Cluster
+from gpu_constructs.preflight.cluster.definitions import CHARTS_OF_GROUP, is_defined
 from gpu_constructs.preflight.reading.objects import Object
 from gpu_constructs.preflight.reading.unknown import dig, known_text
 from gpu_constructs.preflight.rules.rule import Problem, rule
-
-# API group, and the charts that bring its definitions.
-# Sources: kueue 0.19.2, kai-scheduler v0.17.0, keda 2.20.2, kube-prometheus-stack 88.5.3, vertical-pod-autoscaler
-# 0.11.0, jobset 0.12.0, lws 0.10.0, kuberay-operator 1.7.0, dra-driver-nvidia-gpu 0.4.1: their crds/ and templates/.
-CHARTS_OF_GROUP = {
-    "kueue.x-k8s.io": (KUEUE,),
-    "scheduling.run.ai": (KAI_SCHEDULER, DYNAMO),
-    "keda.sh": (KEDA,),
-    "monitoring.coreos.com": (KUBE_PROMETHEUS_STACK, "prometheus-operator-crds", "prometheus-operator"),
-    "autoscaling.k8s.io": (VERTICAL_POD_AUTOSCALER, "vpa"),
-    "jobset.x-k8s.io": (JOBSET,),
-    "leaderworkerset.x-k8s.io": (LEADER_WORKER_SET, DYNAMO),
-    "ray.io": (KUBERAY,),
-    "resource.nvidia.com": (DRA_DRIVER, OLD_DRA_DRIVER, GPU_OPERATOR),
-}
-
-
-def is_defined(group: str, cluster: Cluster) -> bool:
-    """Whether a chart or a definition in the input brings an API group."""
-    charts = CHARTS_OF_GROUP.get(group, ())
-    definitions = cluster.of_kind("CustomResourceDefinition")
-    return any(each.name in charts for each in cluster.charts) or any(
-        each.spec.get("group") == group for each in definitions
-    )
 
 
 @rule("GPU200", "error", source="https://kubernetes.io/docs/concepts/extend-kubernetes/api-extension/custom-resources/")
@@ -81,7 +43,7 @@ def queue_of_kueue_without_kueue(case: Case) -> Iterator[Problem]:
     Fix: Install Kueue, or remove the label.
     """
     cluster = case.cluster
-    if not cluster.sees_software or is_defined("kueue.x-k8s.io", cluster):
+    if not cluster.sees_software or is_defined(KUEUE_DOMAIN, cluster):
         return
     for each in cluster.workloads:
         queue = known_text(each.owner.labels.get(KUEUE_QUEUE))

@@ -10,23 +10,22 @@ from typing import Any
 
 from gpu_constructs.facts.charts import DCGM_SERVER, NODE_MONITORING_AGENT
 from gpu_constructs.facts.hardware.catalogue import catalogue
-from gpu_constructs.facts.labels import KAI_QUEUE, KUEUE_QUEUE
+from gpu_constructs.facts.labels import KAI_QUEUE, KUEUE_QUEUE, OPTION_TAG
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.references import of_cluster
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Cluster, Pool, Workload
-from gpu_constructs.preflight.node.nodes import gpu_types
+from gpu_constructs.preflight.node.nodes import gpu_types, kept_off
 from gpu_constructs.preflight.reading.objects import Object
 from gpu_constructs.preflight.reading.unknown import Unknown, dig, is_true, known_number, known_text, mapping, mappings
 from gpu_constructs.preflight.rules.rule import Problem, rule
-from gpu_constructs.preflight.rules.software.addons import kept_off
 
 _HEALTH = "https://docs.aws.amazon.com/eks/latest/userguide/node-health.html"
 _QUEUES = (KUEUE_QUEUE, KAI_QUEUE, "volcano.sh/queue-name")
 _DEFAULT_MINUTES, _ENOUGH_MINUTES = 15, 20
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(h|m|s)")
 _MINUTES = {"h": 60.0, "m": 1.0, "s": 1 / 60}
-_WAIT_TAG = "k8s.io/cluster-autoscaler/node-template/autoscaling-options/maxnodeprovisiontime"
+_WAIT_TAG = f"{OPTION_TAG}maxnodeprovisiontime"
 _FARGATE = ("AWS::EKS::FargateProfile", "Custom::AWSCDK-EKS-FargateProfile")
 
 

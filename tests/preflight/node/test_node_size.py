@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
+import yaml
 
 from gpu_constructs.facts.hardware.catalogue import catalogue
+from gpu_constructs.facts.quantities import GIB, MIB, quantity
+from gpu_constructs.preflight.model.launch import class_launch, template_launch
 from gpu_constructs.preflight.node.node_size import allocatable, disk_bytes, eni_pods, max_pods, root_gib
-from gpu_constructs.preflight.reading.quantity import GIB, MIB, quantity
 from gpu_constructs.preflight.reading.unknown import Unknown
 from tests.preflight.readers import pool, pool_told
 
-ROOT = Path(__file__).parents[2]
+PUBLISHED = yaml.safe_load((Path(__file__).parent / "karpenter_allocatable.yaml").read_text())["types"]
 
 
 @pytest.mark.parametrize(
@@ -31,28 +32,13 @@ def test_the_least_is_what_karpenter_expects(name: str, cpu: int, memory: int, p
     assert (least["cpu"], least["memory"], least["pods"]) == (cpu, memory * MIB, pods)
 
 
-def published() -> list[list[str]]:
-    notes = Path(os.environ.get("GPU_CONSTRUCTS_FACTS", ROOT.parent / "shared" / "facts")) / "autoscaling.md"
-    if not notes.is_file():
-        pytest.skip("no notes on upstream's table: set GPU_CONSTRUCTS_FACTS to the folder with autoscaling.md")
-    lines = notes.read_text().partition("## Appendix D.")[2].splitlines()
-    return [[cell.strip() for cell in line.split("|")] for line in lines if line.count("|") == 9]
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_every_type_is_as_upstream_says(name: str) -> None:
+    least, _ = allocatable(pool(kind="karpenter"), catalogue()[name])
 
-
-def test_every_type_of_the_catalogue_is_as_upstream_says() -> None:
-    compared, differing = 0, []
-    for name, _, _, _, _, _, cpu, memory, pods, _ in published():
-        row = catalogue().get(name)
-        if row is None or not pods.isdigit():
-            continue
-        least, _ = allocatable(pool(kind="karpenter"), row)
-        wanted = {"cpu": quantity("cpu", cpu), "memory": quantity("memory", memory), "pods": int(pods)}
-        compared += 1
-        if {key: least.get(key) for key in wanted} != wanted:
-            differing.append((name, wanted, least))
-
-    assert not differing
-    assert compared >= 40
+    assert {key: least[key] for key in PUBLISHED[name]} == {
+        key: quantity(key, value) for key, value in PUBLISHED[name].items()
+    }
 
 
 def test_the_most_leaves_out_what_the_hypervisor_may_take() -> None:
@@ -83,7 +69,7 @@ def test_disk_is_the_volume_less_what_kubelet_keeps() -> None:
 def test_the_root_volume(sizes: list[tuple[str, object]], gib: int | None) -> None:
     mapped = [{"DeviceName": device, "Ebs": {"VolumeSize": size}} for device, size in sizes]
 
-    assert root_gib(pool(launch={"BlockDeviceMappings": mapped})) == gib
+    assert root_gib(pool(launch=template_launch({"BlockDeviceMappings": mapped}))) == gib
 
 
 def test_bottlerocket_has_its_pods_on_the_second_volume() -> None:
@@ -92,7 +78,9 @@ def test_bottlerocket_has_its_pods_on_the_second_volume() -> None:
         {"DeviceName": "/dev/xvdb", "Ebs": {"VolumeSize": 80}},
     ]
 
-    assert root_gib(pool(operating_system="bottlerocket", launch={"BlockDeviceMappings": mapped})) == 80
+    launch = template_launch({"BlockDeviceMappings": mapped})
+
+    assert root_gib(pool(operating_system="bottlerocket", launch=launch)) == 80
 
 
 def test_a_group_says_its_size_itself() -> None:
@@ -103,10 +91,9 @@ def test_a_group_says_its_size_itself() -> None:
 def test_local_disks_hold_pods_where_karpenter_is_told_so() -> None:
     row = catalogue()["g5.xlarge"]
 
-    assert disk_bytes(pool(kind="karpenter", launch={"instanceStorePolicy": "RAID0"}), row) == 250 * 10**9
-    assert (
-        disk_bytes(pool(kind="karpenter", launch={"amiSelectorTerms": [{"alias": "al2023@latest"}]}), row) == 20 * GIB
-    )
+    assert disk_bytes(pool(kind="karpenter", launch=class_launch({"instanceStorePolicy": "RAID0"})), row) == 250 * 10**9
+    plain = class_launch({"amiSelectorTerms": [{"alias": "al2023@latest"}]})
+    assert disk_bytes(pool(kind="karpenter", launch=plain), row) == 20 * GIB
 
 
 def test_kubelet_may_be_told_of_fewer_pods() -> None:

@@ -6,13 +6,14 @@ from typing import Any
 
 import pytest
 
-from gpu_constructs.preflight.cluster.pools import ZONE
+from gpu_constructs.facts.labels import ZONE
 from gpu_constructs.preflight.cluster.workloads import workloads
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Cluster
 from gpu_constructs.preflight.model.label_values import exactly
 from gpu_constructs.preflight.model.node_selection import selection
-from gpu_constructs.preflight.model.pod_size import has_unknown_requests, host_ports, pod_requests, ports_clash
+from gpu_constructs.preflight.model.pod import read_pod
+from gpu_constructs.preflight.model.pod_size import ports_clash
 from gpu_constructs.preflight.reading.unknown import Unknown
 from gpu_constructs.preflight.scheduling.topology import topology
 from tests.preflight.readers import manifest, workload
@@ -45,11 +46,11 @@ def asks(**limits: Any) -> dict[str, Any]:
     ],
 )
 def test_requests_are_added_up_as_the_scheduler_does(pod: Any, cpu: int) -> None:
-    assert pod_requests(pod)["cpu"] == cpu
+    assert read_pod(pod).requests["cpu"] == cpu
 
 
 def test_a_pod_takes_one_place_for_a_pod() -> None:
-    assert pod_requests({}) == {"pods": 1}
+    assert read_pod({}).requests == {"pods": 1}
 
 
 @pytest.mark.parametrize(
@@ -64,17 +65,17 @@ def test_a_pod_takes_one_place_for_a_pod() -> None:
     ],
 )
 def test_a_request_that_is_not_known(pod: Any, unknown: bool) -> None:
-    assert has_unknown_requests(pod) is unknown
+    assert read_pod(pod).is_open is unknown
 
 
 def test_host_ports() -> None:
     ports = [{"hostPort": 80}, {"containerPort": 81}, {"hostPort": 82, "protocol": "UDP", "hostIP": "10.0.0.1"}]
 
-    assert host_ports({"containers": [{"ports": ports}]}) == {("0.0.0.0", "TCP", 80), ("10.0.0.1", "UDP", 82)}
+    assert read_pod({"containers": [{"ports": ports}]}).host_ports == {("0.0.0.0", "TCP", 80), ("10.0.0.1", "UDP", 82)}
 
 
 def test_every_port_of_a_pod_on_the_host_network_is_the_hosts() -> None:
-    assert host_ports({"hostNetwork": True, "containers": [{"ports": [{"containerPort": 81}]}]}) == {
+    assert read_pod({"hostNetwork": True, "containers": [{"ports": [{"containerPort": 81}]}]}).host_ports == {
         ("0.0.0.0", "TCP", 81)
     }
 

@@ -7,14 +7,15 @@ from typing import Any
 import pytest
 
 from gpu_constructs.preflight.model.answer import Answer
-from gpu_constructs.preflight.model.cluster import Taint
 from gpu_constructs.preflight.model.taints import (
+    Taint,
     flag_taint,
     kubelet_taints,
     node_group_taints,
     object_taints,
     setting_taints,
     tolerates,
+    tolerations,
     untolerated,
 )
 from gpu_constructs.preflight.reading.unknown import Unknown
@@ -46,25 +47,25 @@ LATER = Unknown("${Later}")
     ],
 )
 def test_toleration(toleration: Any, answer: Answer) -> None:
-    assert tolerates([toleration], TAINT) is answer
+    assert tolerates(tolerations([toleration]), TAINT) is answer
 
 
 def test_a_number_may_be_compared_once_the_gate_is_known() -> None:
     toleration = {"key": "rank", "operator": "Gt", "value": "1"}
 
-    assert tolerates([toleration], Taint("rank", "5", "NoSchedule")) is UNKNOWN
+    assert tolerates(tolerations([toleration]), Taint("rank", "5", "NoSchedule")) is UNKNOWN
 
 
 @pytest.mark.parametrize(("effect", "kept_off"), [("NoSchedule", 1), ("NoExecute", 1), ("PreferNoSchedule", 0)])
 def test_an_effect_that_only_prefers_keeps_nobody_off(effect: str, kept_off: int) -> None:
-    assert len(untolerated({}, [Taint("a", "", effect)])) == kept_off
+    assert len(untolerated((), [Taint("a", "", effect)])) == kept_off
 
 
 def test_a_pod_of_a_daemon_set_tolerates_what_kubernetes_adds() -> None:
     taint = Taint("node.kubernetes.io/not-ready", "", "NoExecute")
 
-    assert untolerated({}, [taint], daemon=True) == []
-    assert untolerated({}, [taint]) == [(taint, NO)]
+    assert untolerated((), [taint], daemon=True) == []
+    assert untolerated((), [taint]) == [(taint, NO)]
 
 
 @pytest.mark.parametrize("part", ["Key", "Value", "Effect"])
@@ -72,8 +73,8 @@ def test_a_taint_with_a_part_that_is_not_known_may_keep_a_pod_off(part: str) -> 
     group = {"Taints": [{"Key": "a", "Value": "b", "Effect": "NO_SCHEDULE", part: LATER}]}
     taints = node_group_taints(group)
 
-    assert untolerated({"tolerations": [{"operator": "Exists"}]}, taints) == []
-    [(_, answer)] = untolerated({"tolerations": [{"key": "a", "value": "b", "effect": "NoSchedule"}]}, taints)
+    assert untolerated(tolerations([{"operator": "Exists"}]), taints) == []
+    [(_, answer)] = untolerated(tolerations([{"key": "a", "value": "b", "effect": "NoSchedule"}]), taints)
     assert answer is UNKNOWN
 
 

@@ -1,14 +1,16 @@
-"""How traffic leaves a subnet.
+"""How traffic leaves the subnets of a pool, and whether they are in one Availability Zone.
 
 Source: https://docs.aws.amazon.com/vpc/latest/userguide/VPC_Route_Tables.html (2026-08)
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, Literal
 
 from gpu_constructs.preflight.cluster.references import referred, refers
+from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Pool
 from gpu_constructs.preflight.reading.cloudformation import Resource
 from gpu_constructs.preflight.reading.unknown import Unknown
@@ -16,6 +18,8 @@ from gpu_constructs.preflight.reading.unknown import Unknown
 Way = Literal["internet gateway", "nat", "elsewhere", "nowhere", "unknown"]
 
 _EVERYWHERE = ("0.0.0.0/0", "::/0")
+# The zones of a Region differ, whatever their names are.
+_NTH_ZONE = re.compile(r"\$\{Fn::Select \[\"?(\d+)\"?,\"?\$\{Fn::GetAZs .*")
 _ASSOCIATION = "AWS::EC2::SubnetRouteTableAssociation"
 
 
@@ -72,3 +76,18 @@ def vpcs_of(pool: Pool, resources: Mapping[str, Resource]) -> list[Resource]:
     subnets = (referred(each, resources) for each in pool.subnets)
     found = (referred(each.properties.get("VpcId"), resources) for each in subnets if each)
     return list({each.key: each for each in found if each and each.type == "AWS::EC2::VPC"}.values())
+
+
+def spans_zones(pool: Pool) -> Answer:
+    """Say whether the subnets of a pool are in more than one zone."""
+    if not pool.zones:
+        return Answer.UNKNOWN
+    if len(set(pool.zones)) == 1:
+        return Answer.NO
+    named = {each for each in pool.zones if isinstance(each, str)}
+    numbered = {found.group(1) for each in pool.zones if (found := _nth(each))}
+    return Answer.YES if len(named) > 1 or len(numbered) > 1 else Answer.UNKNOWN
+
+
+def _nth(zone: str | Unknown) -> re.Match[str] | None:
+    return _NTH_ZONE.fullmatch(zone.expression) if isinstance(zone, Unknown) else None

@@ -1,0 +1,80 @@
+"""Kubernetes quantities in base units: CPU in thousandths, everything else in whole units."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from decimal import Decimal, InvalidOperation
+from functools import lru_cache
+from typing import Any
+
+from gpu_constructs.preflight.reading.unknown import mapping
+
+Resources = Mapping[str, int]
+
+# Source: https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/ (2026-08)
+_SUFFIXES = {
+    "n": Decimal("1e-9"),
+    "u": Decimal("1e-6"),
+    "m": Decimal("1e-3"),
+    "": Decimal(1),
+    **{unit: Decimal(1000) ** power for power, unit in enumerate(("k", "M", "G", "T", "P", "E"), 1)},
+    **{unit: Decimal(1024) ** power for power, unit in enumerate(("Ki", "Mi", "Gi", "Ti", "Pi", "Ei"), 1)},
+}
+_QUANTITY = re.compile(r"([+-]?(?:\d{1,30}(?:\.\d{0,30})?|\.\d{1,30}))(?:([eE][+-]?\d{1,2})|([numkMGTPE]|[KMGTPE]i)?)")
+GIB = 1024**3
+MIB = 1024**2
+
+
+@lru_cache(maxsize=4096)
+def _amount(text: str) -> Decimal | None:
+    found = _QUANTITY.fullmatch(text)
+    if not found:
+        return None
+    number, exponent, suffix = found.groups()
+    try:
+        return Decimal(number + exponent) if exponent else Decimal(number) * _SUFFIXES[suffix or ""]
+    except InvalidOperation:  # pragma: no cover
+        return None
+
+
+def quantity(name: str, value: Any) -> int | None:
+    """Return the amount of a resource in base units, rounded up; ``None`` when it is no quantity."""
+    if isinstance(value, bool) or not isinstance(value, (str, int, float)):
+        return None
+    amount = _amount(str(value).strip())
+    if amount is None:
+        return None
+    scaled = amount * 1000 if name == "cpu" else amount
+    return int(scaled.to_integral_value(rounding="ROUND_CEILING"))
+
+
+def resources(values: Any) -> dict[str, int]:
+    """Return the resources of a mapping that are quantities."""
+    found = {name: quantity(name, value) for name, value in mapping(values).items()}
+    return {name: amount for name, amount in found.items() if amount is not None}
+
+
+def add(*parts: Resources) -> dict[str, int]:
+    """Return the sum of resources."""
+    total: dict[str, int] = {}
+    for part in parts:
+        for name, amount in part.items():
+            total[name] = total.get(name, 0) + amount
+    return total
+
+
+def show(name: str, amount: int) -> str:
+    """Return an amount as people write it, e.g. ``3920m`` or ``14.2Gi``."""
+    if name == "cpu":
+        return f"{amount // 1000}" if amount % 1000 == 0 else f"{amount}m"
+    if name in ("memory", "ephemeral-storage") or name.startswith("hugepages-"):
+        unit, size = ("Gi", GIB) if abs(amount) >= GIB else ("Mi", MIB)
+        return f"{amount / size:.1f}".rstrip("0").rstrip(".") + unit
+    return str(amount)
+
+
+def distinct(name: str, left: int, right: int) -> tuple[str, str]:
+    """Return two amounts as people write them, exactly where rounding would make them look equal."""
+    shown = show(name, left), show(name, right)
+    return shown if shown[0] != shown[1] else (f"{left / MIB:.0f}Mi", f"{right / MIB:.0f}Mi")

@@ -1,0 +1,61 @@
+"""A finding stands until somebody accepts it, with a reason."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpu_constructs.preflight.judging.check import Report, check
+from gpu_constructs.preflight.reading.documents import UnusableInput
+from tests.preflight.inputs import given, template
+
+
+def reasons(report: Report) -> set[str | None]:
+    return {each.acknowledged for each in report.findings if each.rule.id == "GPU001"}
+
+
+def test_a_finding_stands_until_it_is_accepted(tmp_path: Path) -> None:
+    report = check(given(tmp_path, template()))
+
+    assert reasons(report) == {None}
+    assert report.fails
+
+
+def test_a_file_accepts_by_path(tmp_path: Path) -> None:
+    lines = [{"id": "GPU001", "reason": " known ", "path": "stack/N*"}]
+    (tmp_path / "accepted.json").write_text(json.dumps({"acknowledgements": lines}))
+
+    assert reasons(check(given(tmp_path, template()))) == {"known"}
+
+
+def test_a_file_accepts_nothing_of_another_path(tmp_path: Path) -> None:
+    lines = [{"id": "GPU001", "reason": "known", "path": "other/*"}]
+    (tmp_path / "accepted.json").write_text(json.dumps({"acknowledgements": lines}))
+
+    assert reasons(check(given(tmp_path, template()))) == {None}
+
+
+def test_a_template_accepts_in_its_metadata(tmp_path: Path) -> None:
+    metadata = {"gpu-constructs": {"acknowledge": {"GPU001": "known"}}}
+
+    assert reasons(check(given(tmp_path, template(Metadata=metadata)))) == {"known"}
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ({"id": "GPU0001", "reason": "x"}, "must be a rule's id, got 'GPU0001'; did you mean"),
+        ({"id": None, "reason": "x"}, "must be a rule's id"),
+        ({"id": "GPU001"}, "GPU001 must have a reason"),
+        ({"id": "GPU001", "reason": "  "}, "GPU001 must have a reason"),
+        ("GPU001", "must be a rule's id"),
+    ],
+)
+def test_refuses_a_line_that_accepts_nothing(tmp_path: Path, line: Any, message: str) -> None:
+    (tmp_path / "accepted.json").write_text(json.dumps({"acknowledgements": [line]}))
+
+    with pytest.raises(UnusableInput, match=message):
+        check(given(tmp_path, template()))

@@ -1,0 +1,1 @@
+"""What nodes of a pool will be."""

@@ -1,0 +1,234 @@
+"""Change the modules that decide, one small change at a time, and see whether their own tests notice.
+
+`python tools/mutants.py` goes on where the last run was stopped; `python tools/mutants.py packing` takes the modules
+with that in their path. pyproject.toml names the modules and the tests of each under ``tool.mutants``.
+
+Each module gets a copy of the package in .cache/mutants, which mutmut changes there. In the copy are the tests of that
+module and none of conftest.py, so that no test can ask for a stack. What is known of a module is forgotten once the
+module or its tests change.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import tomli
+import tomli_w
+import yaml
+
+ROOT = Path(__file__).parents[1]
+COPIES = ROOT / ".cache" / "mutants"
+SURVIVORS = ROOT / "tests" / "mutants" / "survivors.yaml"
+# A mutant that never ends is told from one that lives.
+KILLED = ("killed", "timeout")
+# Shrinking an example helps people only; what tries many examples comes last, because most mutants die before.
+CONFTEST = '''"""How tests run against mutants."""
+
+from hypothesis import Phase, settings
+
+settings.register_profile("mutants", phases=(Phase.explicit, Phase.generate), report_multiple_bugs=False)
+settings.load_profile("mutants")
+
+
+def pytest_collection_modifyitems(items):
+    items.sort(key=lambda item: hasattr(item.function, "hypothesis"))
+'''
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A module to change.
+
+    Attributes:
+        module: Its path.
+        tests: Paths of the tests that have to notice.
+        functions: The functions to change; empty for all.
+    """
+
+    module: str
+    tests: tuple[str, ...]
+    functions: tuple[str, ...]
+
+    @property
+    def copy(self) -> Path:
+        """The folder of its copy."""
+        return COPIES / self.module.removesuffix(".py").replace("/", ".")
+
+    def takes(self, mutant: str) -> bool:
+        """Whether a mutant is of one of its functions."""
+        return not self.functions or function_of(mutant) in self.functions
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of the mutants of a module.
+
+    Attributes:
+        module: Its path.
+        total: How many there are.
+        alive: Change and reason of each that lives; the reason is empty where none is written down.
+        outdated: Changes with a reason that no mutant makes, or that are killed.
+    """
+
+    module: str
+    total: int
+    alive: tuple[tuple[str, str], ...]
+    outdated: tuple[str, ...] = ()
+
+    @property
+    def killed(self) -> int:
+        """How many the tests notice."""
+        return self.total - len(self.alive)
+
+    def row(self) -> str:
+        """Return its line in the table."""
+        explained = sum(1 for _, why in self.alive if why)
+        share = 100 * self.killed / max(self.total, 1)
+        return f"{self.module:58} {self.killed:5} / {self.total:4} {share:6.1f} % {explained:4} {len(self.alive):6}"
+
+
+def main() -> None:
+    """Run what is not known yet, print what lives, and fail below the share that pyproject.toml asks for."""
+    arguments = parse()
+    os.nice(10)
+    settings = tomli.loads((ROOT / "pyproject.toml").read_text())["tool"]
+    chosen = [each for each in subjects(settings["mutants"]) if any(word in each.module for word in arguments.modules)]
+    known = yaml.safe_load(SURVIVORS.read_text()) or {}
+    print(f"{'module':58} {'killed':>12} {'share':>8} {'known':>4} {'alive':>6}")
+    outcomes = [judged(each, settings, known.get(each.module, ()), arguments) for each in chosen]
+    everything = tuple(each for outcome in outcomes for each in outcome.alive)
+    print(Outcome("all", sum(each.total for each in outcomes), everything).row())
+    for outcome in outcomes:
+        show(outcome)
+    least = settings["mutants"]["least_killed"]
+    low = [each.module for each in outcomes if each.killed * 100 < each.total * least]
+    if low:
+        sys.exit(f"mutants: at least {least} % must be killed in {', '.join(low)}; write the tests that notice")
+
+
+def parse() -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("modules", nargs="*", default=[""], help="parts of the paths of modules; default: all")
+    parser.add_argument("--anew", action="store_true", help="forget what is known")
+    parser.add_argument("--workers", type=int, default=1, help="mutants at a time")
+    return parser.parse_args()
+
+
+def subjects(settings: Mapping[str, Any]) -> list[Subject]:
+    """Return the modules that pyproject.toml names."""
+    only = settings.get("only", {})
+    return [Subject(module, tuple(tests), tuple(only.get(module, ()))) for module, tests in settings["tests"].items()]
+
+
+def judged(
+    subject: Subject, settings: Mapping[str, Any], known: Iterable[Mapping[str, str]], arguments: argparse.Namespace
+) -> Outcome:
+    """Return what became of the mutants of a module; those that were run already are not run again."""
+    copy(subject, settings, anew=arguments.anew)
+    mutmut(subject.copy, "run", "--max-children", str(arguments.workers))
+    results = {name: state for name, state in states(subject.copy).items() if subject.takes(name)}
+    changes = [change(subject.copy, name) for name, state in results.items() if state not in KILLED]
+    reasons = {each["change"].strip(): each["why"].strip() for each in known}
+    alive = tuple((each, reasons.get(each, "")) for each in changes)
+    outcome = Outcome(subject.module, len(results), alive, tuple(sorted(reasons.keys() - set(changes))))
+    print(outcome.row(), flush=True)
+    return outcome
+
+
+def copy(subject: Subject, settings: Mapping[str, Any], *, anew: bool) -> None:
+    """Make the copy of a module, unless there is one of this very module and these very tests."""
+    files = {path: (ROOT / path).read_text() for path in (subject.module, *subject.tests, *shared())}
+    files[subject.module] = with_plain_properties(files[subject.module])
+    files["pyproject.toml"] = tomli_w.dumps({"tool": configuration(subject, settings)})
+    files["conftest.py"] = CONFTEST
+    mark = hashlib.sha256(repr(sorted(files.items())).encode()).hexdigest()
+    marker = subject.copy / "made_of"
+    if not anew and marker.exists() and marker.read_text() == mark:
+        return
+    shutil.rmtree(subject.copy, ignore_errors=True)
+    ignored = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(ROOT / "gpu_constructs", subject.copy / "gpu_constructs", ignore=ignored)
+    for path, text in files.items():
+        (subject.copy / path).parent.mkdir(parents=True, exist_ok=True)
+        (subject.copy / path).write_text(text)
+    marker.write_text(mark)
+
+
+def shared() -> list[str]:
+    """Return the paths of what tests share, conftest.py apart."""
+    every = [path.relative_to(ROOT) for path in (ROOT / "tests").rglob("*.py")]
+    return sorted(str(path) for path in every if not path.name.startswith(("test_", "conftest")))
+
+
+def configuration(subject: Subject, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what mutmut and pytest are told in a copy."""
+    given = {
+        "source_paths": ["gpu_constructs"],
+        "only_mutate": [subject.module],
+        "pytest_add_cli_args_test_selection": list(subject.tests),
+        "also_copy": ["conftest.py"],
+    }
+    return {"mutmut": {**settings["mutmut"], **given}, "pytest": settings["pytest"]}
+
+
+def with_plain_properties(source: str) -> str:
+    """Return a module with ``name = property(name)`` for each ``@property``: mutmut changes no decorated function."""
+    lines = source.splitlines()
+    functions = [each for each in ast.walk(ast.parse(source)) if isinstance(each, ast.FunctionDef)]
+    for each in sorted(functions, key=lambda each: -each.lineno):
+        if [ast.unparse(decorator) for decorator in each.decorator_list] == ["property"]:
+            assert each.end_lineno is not None
+            lines.insert(each.end_lineno, f"{' ' * each.col_offset}{each.name} = property({each.name})")
+            del lines[each.decorator_list[0].lineno - 1]
+    return "\n".join(lines) + "\n"
+
+
+def mutmut(folder: Path, *arguments: str) -> str:
+    """Run mutmut in a copy and return what it says."""
+    command = [str(Path(sys.executable).with_name("mutmut")), *arguments]
+    done = subprocess.run(command, cwd=folder, check=False, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    if done.returncode:
+        sys.exit(f"mutants: mutmut {' '.join(arguments)} failed in {folder.name}\n{done.stdout[-4000:]}")
+    return done.stdout
+
+
+def states(folder: Path) -> dict[str, str]:
+    """Return what became of each mutant, by name."""
+    lines = [line.strip().partition(": ") for line in mutmut(folder, "results", "--all", "true").splitlines()]
+    return {name: state for name, colon, state in lines if colon}
+
+
+def function_of(mutant: str) -> str:
+    """Return the function, or the method of a class, that a mutant is of."""
+    name = mutant.rpartition(".")[2].rpartition("__mutmut_")[0]
+    return name.rpartition("ǁ")[2] if "ǁ" in name else name.removeprefix("x_")
+
+
+def change(folder: Path, mutant: str) -> str:
+    """Return what a mutant changes, as lines taken away and lines put in, under the name of the function."""
+    lines = [line for line in mutmut(folder, "show", mutant).splitlines() if line[:1] in ("+", "-")]
+    changed = [f"{line[0]} {line[1:].strip()}" for line in lines if line[:3] not in ("+++", "---")]
+    return "\n".join((function_of(mutant), *changed))
+
+
+def show(outcome: Outcome) -> None:
+    """Print what lives of a module, first what has no reason."""
+    for text, why in sorted(outcome.alive, key=lambda each: bool(each[1])):
+        print(f"\n{outcome.module}: {text}\n  {why or 'no reason is written down'}")
+    for text in outcome.outdated:
+        print(f"\n{outcome.module}: {text}\n  has a reason to live in {SURVIVORS.name} and does not")
+
+
+if __name__ == "__main__":
+    main()

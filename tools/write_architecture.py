@@ -1,0 +1,118 @@
+"""Write the picture and the lists of docs/architecture.md, from the folders and from the layers of import-linter."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from tools import architecture_picture
+from tools.architecture_picture import Part
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+ROOT = Path(__file__).parents[1]
+DOCUMENT = ROOT / "docs" / "architecture.md"
+PICTURE = ROOT / "docs" / "architecture.svg"
+FACTS, REFUSALS, ROOMS = "gpu_constructs.facts", "gpu_constructs.refusals", "gpu_constructs.preflight"
+# What the panels of the picture frame, for each contract of layers.
+SIDES = {"Constructs": "gpu_constructs", "Preflight": ROOMS}
+# Names that each part defines, and by which a reader knows it again.
+NOUNS = {
+    "gpu_constructs.facts": "InstanceType Chart",
+    "gpu_constructs.pools": "NodeShape Spot Mig",
+    "gpu_constructs.installing": "ClusterRef",
+    "gpu_constructs.nodes": "ManagedNodeGroup",
+    "gpu_constructs.devices": "DevicePlugin",
+    "gpu_constructs.workloads": "GpuPod GpuJob",
+    "gpu_constructs.autoscaling": "KarpenterNodePool",
+    "gpu_constructs.metrics": "DcgmExporter",
+    "gpu_constructs.queueing": "GpuQueues Kueue",
+    "gpu_constructs.pod_scaling": "GpuMemory Keda",
+    "gpu_constructs.cluster": "GpuCluster gpu_vpc",
+    "stacks": "GpuClusterStack",
+    "gpu_constructs.preflight.reading": "Input Resource",
+    "gpu_constructs.preflight.model": "Cluster Pool Pod",
+    "gpu_constructs.preflight.cluster": "clusters node_pool",
+    "gpu_constructs.preflight.node": "NodeToBe Belief",
+    "gpu_constructs.preflight.scheduling": "Scheduler Verdict",
+    "gpu_constructs.preflight.case": "Case",
+    "gpu_constructs.preflight.rules": "Rule Finding",
+    "gpu_constructs.preflight.judging": "Report Review",
+    "gpu_constructs.preflight.report": "check_view render",
+    "gpu_constructs.command_line": "check explain review",
+    "gpu_constructs.synth_check": "check_gpus",
+}
+
+Layers = list[tuple[str, ...]]
+
+
+def main() -> None:
+    """Write the picture and the lists of the page."""
+    PICTURE.write_text(picture())
+    DOCUMENT.write_text(document(DOCUMENT.read_text()))
+
+
+def picture() -> str:
+    """Return the picture as SVG."""
+    left, right = ([[_part(each, side) for each in layer] for layer in layers(side)] for side in SIDES)
+    return architecture_picture.picture(left, right, _part(FACTS, "Constructs"))
+
+
+def _part(module: str, side: str) -> Part:
+    return Part(place(module).name, tuple(NOUNS.get(module, "").split()), framed=module.startswith(SIDES[side]))
+
+
+def document(text: str) -> str:
+    """Return the page with its lists written anew; all else stays as it is."""
+    parts = {
+        "constructs": _rows([(FACTS,), *layers("Constructs")]),
+        "preflight": _rows(layers("Preflight")),
+        "contracts": [f"* {each['name']}." for each in contracts()],
+    }
+    for name, lines in parts.items():
+        head, rest = text.split(f"<!-- {name} -->\n")
+        text = "\n".join([f"{head}<!-- {name} -->", *lines, f"<!-- end -->{rest.partition('<!-- end -->')[2]}"])
+    return text
+
+
+def _rows(layers: Iterable[tuple[str, ...]]) -> list[str]:
+    rows = [f"| `{place(each).name}` | {_told(place(each))} |" for layer in layers for each in layer]
+    return ["| folder | what it is |", "|---|---|", *rows]
+
+
+def _told(part: Path) -> str:
+    """Return how a folder or a module begins to say what it is, and the folders in it."""
+    source = part / "__init__.py" if part.is_dir() else part
+    docstring = ast.get_docstring(ast.parse(source.read_text())) or ""
+    first = " ".join(docstring.partition("\n\n")[0].replace("``", "`").split())
+    folders = sorted(each.parent.name for each in part.glob("*/__init__.py"))
+    return first + (f" Folders: {', '.join(f'`{each}`' for each in folders)}." if folders else "")
+
+
+def layers(side: str) -> Layers:
+    """Return the layers of a side in the order of reading: each imports from those before it."""
+    [contract] = [each for each in contracts() if each["name"].startswith(f"{side}: ")]
+    found = [tuple(layer.split(" | ")) for layer in reversed(contract["layers"])]
+    return [layer for layer in found if not {FACTS, REFUSALS} & set(layer)]
+
+
+def contracts() -> list[dict[str, Any]]:
+    """Return the contracts that import-linter keeps."""
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    return list(settings["tool"]["importlinter"]["contracts"])
+
+
+def place(module: str) -> Path:
+    """Return the folder or the file of a module."""
+    folder = ROOT / module.replace(".", "/")
+    return folder if folder.is_dir() else folder.with_suffix(".py")
+
+
+if __name__ == "__main__":
+    main()
