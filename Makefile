@@ -24,7 +24,7 @@ diff: $(VENV)/.synth ## Show what the working tree changes against BASE=<git ref
 	python tools/diff_against.py $(BASE) --stack $(STACK) -- $(ARGS)
 
 test: $(VENV)/.dev ## Run the tests
-	pytest $(ARGS)
+	pytest -n auto $(ARGS)
 
 lint: $(VENV)/.dev ## Check format, style, types and import arrows
 	ruff format --check .
@@ -42,7 +42,7 @@ e2e-tools: ## Build that API server, scheduler and etcd with Go, once; some minu
 	$(PYTHON) tools/build_e2e_tools.py
 
 snapshots: $(VENV)/.dev ## Write the snapshots anew; read their diff before you commit
-	pytest --snapshot-update
+	pytest -n auto --snapshot-update --snapshot-file-lock
 
 bench: $(VENV)/.synth ## Time synth against a hand-written app and with preflight, and preflight at scale
 	python benchmarks/synth.py

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import json
 import sys
+from typing import cast
 
 import aws_cdk as cdk
 import cdk8s
@@ -149,6 +150,8 @@ def main(groups: int) -> None:
         bootstrap_cluster_creator_admin_permissions=False,
         kubectl_provider_options=eks.KubectlProviderOptions(kubectl_layer=KubectlV36Layer(stack, "Layer")),
     )
+    # What applies manifests; the class lacks one property of its interface.
+    applies = cast("eks.ICluster", cluster)
     cluster_name = cluster.cluster_name
     node_role = iam.CfnRole(
         stack,
@@ -178,8 +181,8 @@ def main(groups: int) -> None:
     addons(stack, cluster_name, system, node_role)
     for number in range(groups):
         gpu_group(stack, f"Gpu{number}", cluster_name, node_role_arn, subnets)
-    eks.KubernetesManifest(stack, "Plugin", cluster=cluster, manifest=device_plugin())
-    cluster_autoscaler(stack, cluster, cluster_name)
+    eks.KubernetesManifest(stack, "Plugin", cluster=applies, manifest=device_plugin())
+    cluster_autoscaler(stack, applies, cluster_name)
     app.synth()
 
 
@@ -298,7 +301,7 @@ def rule(groups: str, resources: str, verbs: str, names: str = "") -> k8s.Policy
     )
 
 
-def cluster_autoscaler(stack: cdk.Stack, cluster: eks.Cluster, cluster_name: str) -> None:
+def cluster_autoscaler(stack: cdk.Stack, cluster: eks.ICluster, cluster_name: str) -> None:
     me, read = "cluster-autoscaler", "watch list get"
     here = f"{stack.region}:{stack.account}"
     role = iam.CfnRole(

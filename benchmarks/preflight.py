@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.clusters import clusters
 from gpu_constructs.preflight.judging.explain import explain
 from gpu_constructs.preflight.reading.inputs import Input
@@ -79,7 +80,7 @@ def judging(pods: int, shapes: int, pools: int) -> Callable[[], object]:
         device_plugin(),
     ]
     given = Input({}, tuple(objects), ())
-    return lambda: [explain(cluster) for cluster in clusters(given)]
+    return lambda: [explain(Case(cluster)) for cluster in clusters(given)]
 
 
 def seconds(work: Callable[[], object], rounds: int = 3) -> float:

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from gpu_constructs.devices.efa_device_plugin import EfaDevicePlugin
     from gpu_constructs.devices.gpu_operator import GpuOperator
     from gpu_constructs.devices.shared_gpu_claim import SharedGpuClaim
+    from gpu_constructs.facts.hardware.capability import find_instance_types
     from gpu_constructs.facts.hardware.catalogue import InstanceType, catalogue, instance_type
-    from gpu_constructs.facts.hardware.search import find_instance_types
     from gpu_constructs.metrics.dcgm_exporter import DcgmExporter
     from gpu_constructs.metrics.managed_prometheus import ManagedPrometheus
     from gpu_constructs.metrics.prometheus_stack import PrometheusStack
@@ -219,7 +219,7 @@ _MODULES = {
     "ZonalNodeGroups": "nodes.zonal_node_groups",
     "catalogue": "facts.hardware.catalogue",
     "check_gpus": "synth_check",
-    "find_instance_types": "facts.hardware.search",
+    "find_instance_types": "facts.hardware.capability",
     "gpu_vpc": "cluster.network",
     "grant_volume_key": "cluster.volume_key",
     "instance_type": "facts.hardware.catalogue",

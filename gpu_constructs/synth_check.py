@@ -18,6 +18,7 @@ from gpu_constructs._version import __version__
 from gpu_constructs.preflight.judging.check import check
 from gpu_constructs.preflight.reading.documents import UnusableInput
 from gpu_constructs.preflight.reading.inputs import Stack, read_stacks
+from gpu_constructs.preflight.report.wording import MAY_BE
 from gpu_constructs.preflight.rules import rules
 from gpu_constructs.preflight.rules.rule import Finding
 
@@ -90,7 +91,7 @@ def _violation(finding: Finding) -> cdk.PolicyViolation:
 
 
 def _description(finding: Finding) -> str:
-    may_be = " (may be: something is known at deployment only)" if finding.problem.unknown else ""
+    may_be = f" ({MAY_BE})" if finding.problem.unknown else ""
     return f"{finding.rule.title}: {finding.problem.message}{may_be}"
 
 

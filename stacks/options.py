@@ -8,10 +8,10 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, get_args
 
 from gpu_constructs.cluster.system_nodes import SystemNodes
+from gpu_constructs.facts.kubernetes import refuse_unless_object_name
 from gpu_constructs.facts.versions import DEFAULT_KUBERNETES, KUBERNETES
 from gpu_constructs.pools.capacity import CAPACITIES, Capacity
 from gpu_constructs.pools.disk import Disk
-from gpu_constructs.pools.kubernetes_names import refuse_unless_object_name
 from gpu_constructs.pools.node_shape import NodeShape
 from gpu_constructs.pools.operating_system import OperatingSystem
 from gpu_constructs.refusals import did_you_mean, refuse_unless_one_of, refuse_unless_whole_number, words
@@ -74,7 +74,7 @@ class PoolOptions:
     @property
     def max_gpus(self) -> int:
         """Most GPUs of the pool."""
-        return self.max_nodes * max(each.gpus for each in self.shape.types)
+        return self.max_nodes * max(each.gpus for each in self.shape.rows)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

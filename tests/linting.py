@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
+import warnings
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
+
+from cfnlint.api import lint
+from cfnlint.config import ConfigMixIn, ManualArgs
+from cfnlint.rules import RulesCollection
+from cfnlint.runner import Runner
 
 # W3005: DependsOn beside a Ref to the same resource, which CDK emits.
 CDKS_OWN = ("W3005",)
@@ -14,11 +18,17 @@ CDKS_OWN = ("W3005",)
 
 def cfn_lint(templates: Iterable[Path], *, ignore: tuple[str, ...] = CDKS_OWN) -> list[str]:
     """Return rule and message of everything cfn-lint finds."""
-    command = [str(Path(sys.executable).parent / "cfn-lint"), "--format", "json", "--regions", "us-east-1"]
-    done = subprocess.run(
-        [*command, "--ignore-checks", *ignore, "--", *map(str, templates)], capture_output=True, text=True, check=False
-    )
-    # It leaves with bits for errors, warnings and informational findings, and with 1 when it could not run.
-    assert done.returncode != 1, done.stderr
-    assert (done.returncode == 0) == (not json.loads(done.stdout or "[]")), done.stderr
-    return [f"{each['Rule']['Id']} {each['Message']}" for each in json.loads(done.stdout or "[]")]
+    texts = [each.read_text() for each in templates]
+    assert texts
+    config = ManualArgs(ignore_checks=list(ignore), regions=["us-east-1"])
+    with warnings.catch_warnings():
+        # Those of cfn-lint itself are not ours.
+        warnings.simplefilter("ignore")
+        found = [each for text in texts for each in lint(text, rules=_rules(), config=config)]
+    return [f"{each.rule.id} {each.message}" for each in found]
+
+
+@cache
+def _rules() -> RulesCollection:
+    """Every rule, of which a process needs one set: loading them takes longer than judging a small template."""
+    return Runner(ConfigMixIn()).rules

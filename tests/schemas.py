@@ -1,13 +1,23 @@
-"""The schemas of custom resources, as strict as an API server."""
+"""The schemas of Kubernetes' own objects and of custom resources, as strict as an API server."""
 
 from __future__ import annotations
 
 import re
 import warnings
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+import kubernetes_validate
 import yaml
+
+# Each object asks for a file of a megabyte.
+kubernetes_validate.utils.schema_contents = cache(kubernetes_validate.utils.schema_contents)
+
+
+def validate(manifest: dict[str, Any], minor: str) -> None:
+    """Validate an object of Kubernetes itself against the schemas of a minor version."""
+    kubernetes_validate.validate(manifest, minor, strict=True)
 
 
 def strict_schema(crds: Path, manifest: dict[str, Any], *, file: str | None = None) -> dict[str, Any]:
@@ -16,11 +26,17 @@ def strict_schema(crds: Path, manifest: dict[str, Any], *, file: str | None = No
     [versions] = [
         document["spec"]["versions"]
         for each in crds.glob(file if file is not None else f"{group}_*.yaml")
-        for document in yaml.safe_load_all(each.read_text())
+        for document in _documents(each)
         if document and document["spec"]["names"]["kind"] == manifest["kind"]
     ]
     [schema] = [each["schema"]["openAPIV3Schema"] for each in versions if each["name"] == version]
-    return close(schema | {"properties": schema["properties"] | {"status": {}}})
+    return dict(close(schema | {"properties": schema["properties"] | {"status": {}}}))
+
+
+@cache
+def _documents(file: Path) -> list[Any]:
+    # As safe as SafeLoader, and ten times as fast.
+    return list(yaml.load_all(file.read_text(), Loader=yaml.CSafeLoader))
 
 
 def close(schema: Any) -> Any:

@@ -7,46 +7,70 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import jsonschema
-import kubernetes_validate
 import pytest
 
 from tests.conftest import ROOT
 from tests.linting import CDKS_OWN, cfn_lint
-from tests.schemas import strict_schema
+from tests.once import Once
+from tests.schemas import strict_schema, validate
 from tests.templates import Resources, manifests_of, of_type
 
-EXAMPLES = sorted((ROOT / "examples").glob("*/app.py"))
+EXAMPLES = sorted(each.parent.name for each in (ROOT / "examples").glob("*/app.py"))
+# The fleet is the same pools many times over, and the other stacks have tests of their own.
+LINTED = [each for each in EXAMPLES if each not in ("fleet", "reference_stacks")]
+
+Templates = Callable[[str], dict[str, dict[str, Any]]]
+Stacks = Callable[[str], dict[str, Resources]]
 
 
-def synthesize(example: Path) -> dict[str, Resources]:
-    """Run an example and return the resources of its stacks."""
-    return {stack: template["Resources"] for stack, template in templates_of(example).items()}
+@pytest.fixture(scope="session")
+def templates_of(once: Once, tmp_path_factory: pytest.TempPathFactory) -> Templates:
+    """The templates of an example's stacks; each example runs once in a run."""
+
+    @cache
+    def of(name: str) -> dict[str, dict[str, Any]]:
+        return dict(once.json(f"example-{name}", lambda: run(name, tmp_path_factory.mktemp(name))))
+
+    return of
 
 
-@cache
-def templates_of(example: Path) -> dict[str, dict[str, Any]]:
+def run(name: str, output: Path) -> dict[str, dict[str, Any]]:
     """Run an example and return the templates of its stacks."""
-    with TemporaryDirectory() as folder:
-        return _run(example, Path(folder))
-
-
-def _run(example: Path, output: Path) -> dict[str, dict[str, Any]]:
     environment = os.environ | {"PYTHONPATH": str(ROOT), "CDK_OUTDIR": str(output)}
-    command = [sys.executable, example.name]
-    done = subprocess.run(command, cwd=example.parent, env=environment, capture_output=True, text=True, check=False)
+    folder = ROOT / "examples" / name
+    command = [sys.executable, "app.py"]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return {path.name.split(".")[0]: json.loads(path.read_text()) for path in output.glob("**/*.template.json")}
 
 
+@pytest.fixture
+def synthesize(templates_of: Templates) -> Stacks:
+    """The resources of an example's stacks."""
+    return lambda name: {stack: template["Resources"] for stack, template in templates_of(name).items()}
+
+
+# A reservation is in one zone, and so are the subnets for it.
+ZONES_ARE_MEANT = "W3010"
+
+
+@pytest.mark.parametrize("name", LINTED)
+def test_every_story_lints_clean(name: str, templates_of: Templates, tmp_path: Path) -> None:
+    for stack, template in templates_of(name).items():
+        (tmp_path / f"{stack}.template.json").write_text(json.dumps(template))
+
+    assert cfn_lint(tmp_path.iterdir(), ignore=(*CDKS_OWN, ZONES_ARE_MEANT)) == []
+
+
 @pytest.mark.parametrize("name", ["quickstart", "existing_cluster"])
-def test_every_stack_of_an_example_has_gpu_nodes_and_their_plugin(name: str) -> None:
-    stacks = synthesize(ROOT / "examples" / name / "app.py")
+def test_every_stack_of_an_example_has_gpu_nodes_and_their_plugin(name: str, synthesize: Stacks) -> None:
+    stacks = synthesize(name)
 
     for resources in stacks.values():
         kinds = [each["kind"] for each in manifests_of(resources)]
@@ -56,7 +80,7 @@ def test_every_stack_of_an_example_has_gpu_nodes_and_their_plugin(name: str) -> 
 
 
 def test_every_example_is_tried() -> None:
-    assert {each.parent.name for each in EXAMPLES} == {
+    assert set(EXAMPLES) == {
         "dra_pool",
         "existing_cluster",
         "fleet",
@@ -81,16 +105,16 @@ def gpu_requests(resources: Resources) -> dict[str, dict[str, Any]]:
     return found
 
 
-def test_notebooks_share_their_gpus() -> None:
-    [resources] = synthesize(ROOT / "examples" / "shared_notebooks" / "app.py").values()
+def test_notebooks_share_their_gpus(synthesize: Stacks) -> None:
+    [resources] = synthesize("shared_notebooks").values()
 
     assert gpu_requests(resources) == {"Deployment": {"nvidia.com/gpu.shared": "1", "claims": []}}
     [overlay] = [each for each in manifests_of(resources) if each["kind"] == "NodeOverlay"]
     assert overlay["spec"]["capacity"] == {"nvidia.com/gpu": "0", "nvidia.com/gpu.shared": "4"}
 
 
-def test_a_language_model_sleeps_until_a_request_waits() -> None:
-    [resources] = synthesize(ROOT / "examples" / "llm_service" / "app.py").values()
+def test_a_language_model_sleeps_until_a_request_waits(synthesize: Stacks) -> None:
+    [resources] = synthesize("llm_service").values()
 
     made = {each["kind"]: each for each in manifests_of(resources)}
     scaled = made["ScaledObject"]["spec"]
@@ -99,8 +123,8 @@ def test_a_language_model_sleeps_until_a_request_waits() -> None:
     assert "replicas" not in made["Deployment"]["spec"]
 
 
-def test_small_models_take_an_instance_each() -> None:
-    [resources] = synthesize(ROOT / "examples" / "mig_on_p5" / "app.py").values()
+def test_small_models_take_an_instance_each(synthesize: Stacks) -> None:
+    [resources] = synthesize("mig_on_p5").values()
 
     assert gpu_requests(resources) == {"Deployment": {"nvidia.com/mig-1g.10gb": "1", "claims": []}}
     tags = [each["Properties"].get("Tags", {}) for each in of_type(resources, "AWS::EKS::Nodegroup").values()]
@@ -108,8 +132,8 @@ def test_small_models_take_an_instance_each() -> None:
     assert [each[counted] for each in tags if counted in each] == ["56"]
 
 
-def test_pods_claim_their_gpus() -> None:
-    [resources] = synthesize(ROOT / "examples" / "dra_pool" / "app.py").values()
+def test_pods_claim_their_gpus(synthesize: Stacks) -> None:
+    [resources] = synthesize("dra_pool").values()
 
     claims = {"claims": [{"name": "gpu"}]}
     assert gpu_requests(resources) == {"Deployment": claims, "Job": claims}
@@ -117,8 +141,8 @@ def test_pods_claim_their_gpus() -> None:
     assert (kinds.count("ResourceClaim"), kinds.count("ResourceClaimTemplate")) == (1, 1)
 
 
-def test_training_waits_in_a_queue_that_has_all_it_needs() -> None:
-    [resources] = synthesize(ROOT / "examples" / "multi_node_training" / "app.py").values()
+def test_training_waits_in_a_queue_that_has_all_it_needs(synthesize: Stacks) -> None:
+    [resources] = synthesize("multi_node_training").values()
 
     made = {each["kind"]: each for each in manifests_of(resources)}
     [group] = made["ClusterQueue"]["spec"]["resourceGroups"]
@@ -129,8 +153,8 @@ def test_training_waits_in_a_queue_that_has_all_it_needs() -> None:
     assert made["Job"]["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == made["LocalQueue"]["metadata"]["name"]
 
 
-def test_a_fleet_is_the_same_platform_in_every_place() -> None:
-    stacks = synthesize(ROOT / "examples" / "fleet" / "app.py")
+def test_a_fleet_is_the_same_platform_in_every_place(synthesize: Stacks) -> None:
+    stacks = synthesize("fleet")
 
     assert len(stacks) == 3 * 3
     pools: dict[str, set[str]] = {}
@@ -142,8 +166,8 @@ def test_a_fleet_is_the_same_platform_in_every_place() -> None:
     assert all(names == {"notebooks", "chat", "embeddings"} for names in pools.values())
 
 
-def test_the_reference_stacks_are_three_ways_to_gpus() -> None:
-    stacks = synthesize(ROOT / "examples" / "reference_stacks" / "app.py")
+def test_the_reference_stacks_are_three_ways_to_gpus(synthesize: Stacks) -> None:
+    stacks = synthesize("reference_stacks")
 
     assert set(stacks) == {"Training", "Inference", "AutoMode"}
     for resources in stacks.values():
@@ -151,33 +175,19 @@ def test_the_reference_stacks_are_three_ways_to_gpus() -> None:
         assert "NodePool" in kinds or len(of_type(resources, "AWS::EKS::Nodegroup")) == 2
 
 
-def test_pools_on_an_imported_cluster_make_no_cluster() -> None:
-    stacks = synthesize(ROOT / "examples" / "existing_cluster" / "app.py")
+def test_pools_on_an_imported_cluster_make_no_cluster(synthesize: Stacks) -> None:
+    stacks = synthesize("existing_cluster")
 
     groups = of_type(stacks["GpuPools"], "AWS::EKS::Nodegroup").values()
     assert of_type(stacks["GpuPools"], "AWS::EKS::Cluster") == {}
     assert {each["Properties"]["ClusterName"] for each in groups} == {"platform"}
 
 
-def test_a_new_cluster_in_an_existing_vpc_makes_no_network() -> None:
-    stacks = synthesize(ROOT / "examples" / "existing_cluster" / "app.py")
+def test_a_new_cluster_in_an_existing_vpc_makes_no_network(synthesize: Stacks) -> None:
+    stacks = synthesize("existing_cluster")
 
     assert of_type(stacks["GpuResearch"], "AWS::EC2::VPC") == {}
     assert len(of_type(stacks["GpuResearch"], "AWS::EKS::Cluster")) == 1
-
-
-# A reservation is in one zone, and so are the subnets for it.
-ZONES_ARE_MEANT = "W3010"
-
-
-def test_every_story_lints_clean(tmp_path: Path) -> None:
-    for example in EXAMPLES:
-        # The fleet is the same pools many times over, and the other stacks have tests of their own.
-        if example.parent.name not in ("fleet", "reference_stacks"):
-            for name, template in templates_of(example).items():
-                (tmp_path / f"{example.parent.name}-{name}.template.json").write_text(json.dumps(template))
-
-    assert cfn_lint(tmp_path.glob("*.json"), ignore=(*CDKS_OWN, ZONES_ARE_MEANT)) == []
 
 
 # Of Kubernetes itself.
@@ -207,26 +217,24 @@ def with_ids(manifest: dict[str, Any]) -> dict[str, Any]:
     return dict(json.loads(text))
 
 
-def objects(name: str) -> list[dict[str, Any]]:
-    stacks = synthesize(ROOT / "examples" / name / "app.py")
+def objects(stacks: dict[str, Resources]) -> list[dict[str, Any]]:
     return [each for resources in stacks.values() for each in manifests_of(resources)]
 
 
-@pytest.mark.parametrize("name", [each.parent.name for each in EXAMPLES])
-def test_every_object_is_valid_for_its_definition(name: str, crds: Path) -> None:
-    for each in objects(name):
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_every_object_is_valid_for_its_definition(name: str, synthesize: Stacks, crds: Path) -> None:
+    for each in objects(synthesize(name)):
         if each["apiVersion"] not in API_GROUPS and WITHOUT_DEFINITION not in each["apiVersion"]:
             schema = strict_schema(crds, each, file=FILES.get(each["kind"]))
             jsonschema.validate(with_ids(each) | {"metadata": {}}, schema)
 
 
 @pytest.mark.parametrize("minor", ["1.33", "1.34", "1.35", "1.36"])
-@pytest.mark.parametrize("name", [each.parent.name for each in EXAMPLES])
-def test_every_core_object_is_valid(name: str, minor: str) -> None:
-    tried = [
-        each for each in objects(name) if each["apiVersion"] in API_GROUPS and SINCE.get(each["kind"], "") <= minor
-    ]
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_every_core_object_is_valid(name: str, minor: str, synthesize: Stacks) -> None:
+    core = [each for each in objects(synthesize(name)) if each["apiVersion"] in API_GROUPS]
+    tried = [each for each in core if SINCE.get(each["kind"], "") <= minor]
 
     assert tried
     for each in tried:
-        kubernetes_validate.validate(each, minor, strict=True)
+        validate(each, minor)

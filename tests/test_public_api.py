@@ -45,6 +45,15 @@ def test_values_and_catalogue_load_no_cdk() -> None:
     subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True)
 
 
+def test_constructs_load_no_typed_kubernetes_classes_before_they_need_them() -> None:
+    program = (
+        f"import sys, gpu_constructs as g; [getattr(g, name) for name in {CONSTRUCTS}]; "
+        "assert not {'cdk8s', 'cdk8s_plus_28'} & sys.modules.keys(), sorted(sys.modules)"
+    )
+
+    subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True)
+
+
 def documented(text: str, section: str) -> list[str]:
     """The names that a Google-style section of a docstring explains."""
     body = re.split(rf"^{section}:\n", inspect.cleandoc(text), flags=re.MULTILINE)[1]

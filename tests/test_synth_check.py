@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import aws_cdk as cdk
 import pytest
@@ -45,7 +46,7 @@ def checked_app(outdir: Path, *, ami_type: str, reason: str = "") -> cdk.App:
     return app
 
 
-def findings(outdir: Path) -> dict[str, dict[str, object]]:
+def findings(outdir: Path) -> dict[str, dict[str, Any]]:
     report = json.loads((outdir / "validation-report.json").read_text())
     [ours] = [each for each in report["pluginReports"] if each["pluginName"] == "gpu-constructs"]
     return {each["ruleName"]: each for each in ours["violations"]}
@@ -64,8 +65,8 @@ def test_an_error_stops_the_synthesis_and_names_the_construct(tmp_path: Path) ->
 
     found = findings(tmp_path)["GPU001"]
     assert found["severity"] == "error"
-    assert "g6.xlarge gets AL2023_x86_64_STANDARD" in str(found["description"])
-    [where] = found["violatingConstructs"]  # type: ignore[misc]
+    assert "g6.xlarge gets AL2023_x86_64_STANDARD" in found["description"]
+    [where] = found["violatingConstructs"]
     assert where["constructPath"] == "Theirs/Nodes/Resource"
 
 

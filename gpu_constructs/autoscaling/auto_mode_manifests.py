@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gpu_constructs.autoscaling.node_pool_spec import Network, NodePoolSpec, node_taints
-from gpu_constructs.facts.labels import DEVICE_MANAGER, POOL
+from gpu_constructs.facts.labels import DEVICE_MANAGER, EKS_DOMAIN, KARPENTER_DOMAIN, POOL
 
 # Auto Mode replaces every node after 21 days, whatever the pool asks for.
 # Source: https://docs.aws.amazon.com/eks/latest/userguide/create-node-pool.html
@@ -33,7 +33,7 @@ def node_class(*, spec: NodePoolSpec, role_name: str, network: Network) -> dict[
     }
     if spec.reservations:
         found["capacityReservationSelectorTerms"] = spec.reservations
-    return {"apiVersion": "eks.amazonaws.com/v1", "kind": "NodeClass", "metadata": {"name": spec.name}, "spec": found}
+    return {"apiVersion": f"{EKS_DOMAIN}/v1", "kind": "NodeClass", "metadata": {"name": spec.name}, "spec": found}
 
 
 def node_pool(spec: NodePoolSpec) -> dict[str, Any]:
@@ -44,18 +44,18 @@ def node_pool(spec: NodePoolSpec) -> dict[str, Any]:
     # Auto Mode's nodes advertise their GPUs themselves: no label that would call a device plugin.
     labels = {POOL: spec.name, DEVICE_MANAGER: "auto-mode"} | dict(spec.shape.labels)
     nodes = {
-        "nodeClassRef": {"group": "eks.amazonaws.com", "kind": "NodeClass", "name": spec.name},
+        "nodeClassRef": {"group": EKS_DOMAIN, "kind": "NodeClass", "name": spec.name},
         "requirements": spec.requirements(),
         "taints": node_taints(spec.shape),
-        **spec.disruption.node_lifetime(longest_hours=MAX_AGE_HOURS),
+        **spec.profile.node_lifetime(longest_hours=MAX_AGE_HOURS),
     }
     return {
-        "apiVersion": "karpenter.sh/v1",
+        "apiVersion": f"{KARPENTER_DOMAIN}/v1",
         "kind": "NodePool",
         "metadata": {"name": spec.name},
         "spec": {
             "template": {"metadata": {"labels": labels}, "spec": nodes},
             **spec.size(),
-            "disruption": spec.disruption.to_manifest(),
+            "disruption": spec.profile.to_manifest(),
         },
     }

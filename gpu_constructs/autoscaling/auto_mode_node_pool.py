@@ -11,22 +11,14 @@ from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from gpu_constructs.autoscaling import auto_mode_manifests as manifests
-from gpu_constructs.autoscaling.karpenter_node_pool import default_disruption
-from gpu_constructs.autoscaling.node_pool_spec import (
-    Network,
-    NodePoolSpec,
-    capacities_of,
-    refuse_unless_launchable,
-    security_groups,
-)
+from gpu_constructs.autoscaling.node_pool_spec import NodePoolSpec, place
 from gpu_constructs.installing.cluster_ref import AnyCluster, ClusterRef, PathOf, cluster_ref, refuse_unless_role
 from gpu_constructs.installing.delivery import apply_manifests
-from gpu_constructs.nodes.addresses import check_addresses
 from gpu_constructs.nodes.node_role import make_auto_mode_role
-from gpu_constructs.nodes.zones import refuse_unless_one_zone
 from gpu_constructs.pools.capacity import Capacity, OnDemand
 from gpu_constructs.pools.disruption import Disruption
 from gpu_constructs.pools.node_shape import NodeShape
+from gpu_constructs.pools.pool import Autoscaler
 from gpu_constructs.pools.sharing import Exclusive
 
 _ACCESS_POLICY = "AmazonEKSAutoNodePolicy"
@@ -42,14 +34,12 @@ class AutoModeNodePool(Construct):
         cluster: Cluster in Auto Mode; needs a kubectl provider.
         name: Name of both objects, and value of the nodes' label ``gpu-constructs.io/pool``.
         shape: What every node looks like, with ``operating_system="bottlerocket"``, which Auto Mode's image is.
-        max_gpus: Most GPUs alive in the pool, in whole devices. Default: none, for a static pool.
-        replicas: Nodes of a static pool, which are there with or without pods. Default: the nodes follow the pods.
-        spare_nodes: Nodes that a static pool may have above ``replicas`` while one is replaced. Default: none of a
-            reservation, whose instances are counted, else one.
-        capacity: How the instances are bought; of several ways Auto Mode takes reserved instances first, then spot,
-            then on-demand.
-        weight: Preference among pools that fit a pod, 1 to 100, higher first. Default: none.
-        disruption: When nodes are removed or replaced. Default: by the shape's purpose; without one, as for training.
+        max_gpus: Most GPUs alive in the pool, as of a `KarpenterNodePool`.
+        replicas: Nodes of a static pool, likewise.
+        spare_nodes: Nodes above ``replicas``, likewise.
+        capacity: How the instances are bought, likewise.
+        weight: Preference among pools, likewise.
+        disruption: When nodes are removed or replaced, likewise.
         node_role: Role of the nodes, with an access entry of type EC2. Default: one role and entry shared by the Auto
             Mode pools of the cluster.
         subnets: Where nodes may start. Default: the private subnets of the cluster's VPC.
@@ -60,8 +50,7 @@ class AutoModeNodePool(Construct):
         ValueError: The cluster is not in Auto Mode, or Auto Mode cannot launch such nodes.
     """
 
-    # Karpenter knows no huge pages.
-    counts_huge_pages = False
+    autoscaler: Autoscaler = "karpenter"
 
     def __init__(
         self,
@@ -85,26 +74,19 @@ class AutoModeNodePool(Construct):
         who = PathOf(self)
         ref = cluster_ref(who, cluster, kubectl=True)
         spec = NodePoolSpec(
+            who=who,
             name=name,
             shape=shape,
-            capacities=capacities_of(who, capacity),
             max_gpus=max_gpus,
             replicas=replicas,
             spare_nodes=spare_nodes,
+            capacity=capacity,
             weight=weight,
-            disruption=disruption if disruption is not None else default_disruption(shape, static=replicas is not None),
+            disruption=disruption,
         )
-        refuse_unless_launchable(who, spec)
         _refuse_what_auto_mode_cannot(who, ref, name, shape)
         refuse_unless_role(who, "node_role", node_role)
-        chosen = spec.subnets(ref, subnets, who=who)
-        refuse_unless_one_zone(who, shape, chosen)
-        check_addresses(self, who=who, cluster=ref, shape=shape, subnets=chosen, max_nodes=spec.max_nodes)
-        network = Network(
-            subnet_ids=[each.subnet_id for each in chosen],
-            security_group_ids=security_groups(who, ref, security_group_ids),
-        )
-        ref.claim(who, f"NodePool named {name!r}", why="they are the same Kubernetes object")
+        network = place(self, cluster=ref, spec=spec, subnets=subnets, security_group_ids=security_group_ids)
 
         self.name = name
         self.shape = shape
@@ -134,7 +116,7 @@ def _refuse_what_auto_mode_cannot(who: object, cluster: ClusterRef, name: str, s
         raise ValueError(
             f"{who}: shape must be without placement_group, got {shape.placement_group!r}; Auto Mode has none"
         )
-    uncounted = [each.name for each in shape.types if each.ec2_gpus == 0]
+    uncounted = [each.name for each in shape.rows if each.ec2_gpus == 0]
     if uncounted:
         raise ValueError(
             f"{who}: shape must have instance types whose GPUs EC2 counts, got {', '.join(uncounted)}; Auto Mode takes "
@@ -146,7 +128,7 @@ def _refuse_what_auto_mode_cannot(who: object, cluster: ClusterRef, name: str, s
         "tags": dict(shape.tags),
     }
     own |= {"soci": shape.soci, "disk.snapshot_id": shape.disk.snapshot_id}
-    own["device_manager"] = shape.claims_gpus and shape.device_manager
+    own["device_manager"] = shape.managed_by.by_claim and shape.device_manager
     for argument, value in own.items():
         if value:
             raise ValueError(f"{who}: shape must be without {argument}, got {value!r}; Auto Mode's nodes take none")
@@ -159,9 +141,7 @@ def _refuse_what_auto_mode_cannot(who: object, cluster: ClusterRef, name: str, s
 def _shared_role(scope: Construct, cluster: ClusterRef) -> iam.Role:
     """Return the role of Auto Mode pools with its access entry, made once in each stack."""
     shared = cluster.shared(cdk.Stack.of(scope))
-    if shared.auto_mode_role is None:
-        shared.auto_mode_role = _make_role(shared, cluster)
-    return shared.auto_mode_role
+    return shared.auto_mode_role.get_or_make(lambda: _make_role(shared, cluster))
 
 
 def _make_role(scope: Construct, cluster: ClusterRef) -> iam.Role:

@@ -9,18 +9,18 @@ from typing import Any, Protocol
 import aws_cdk as cdk
 from constructs import Construct
 
-from gpu_constructs.autoscaling.cluster_autoscaler_manifests import (
+from gpu_constructs.autoscaling.cluster_autoscaler_settings import (
     EVERY_OTHER_GROUP,
     NAME,
     NAMESPACE,
-    cluster_autoscaler_chart,
     flags,
     priorities_text,
 )
+from gpu_constructs.facts.labels import AUTOSCALED_BY_TAG, AUTOSCALED_TAG
 from gpu_constructs.facts.versions import WITHOUT_CLAIMS, kubernetes_minor
-from gpu_constructs.installing.cluster_ref import AnyCluster, PathOf, cluster_ref, string_equals
+from gpu_constructs.installing.cluster_ref import AnyCluster, PathOf, cluster_ref
 from gpu_constructs.installing.delivery import apply_chart
-from gpu_constructs.installing.pod_identity import PodIdentity, policy_document
+from gpu_constructs.installing.pod_identity import PodIdentity, policy_document, string_equals
 from gpu_constructs.refusals import refuse_unless_image, refuse_unless_whole_number
 
 _DRA_BY_FLAG = ("1.34",)
@@ -100,6 +100,9 @@ class ClusterAutoscaler(Construct):
         )
         command = flags(name, priorities=ranks is not None, balance_similar=balance_similar, claims=claims)
         text = priorities_text(ranks) if ranks is not None else None
+        # Not above: it loads cdk8s, which takes a second.
+        from gpu_constructs.autoscaling.cluster_autoscaler_manifests import cluster_autoscaler_chart
+
         chart = cluster_autoscaler_chart(region=stack.region, image=chosen, command=command, priorities=text)
         self.resource = apply_chart(self, "Resource", cluster=ref, chart=chart)
         # A pod gets credentials only if the association exists when it starts; and it needs them until it is gone.
@@ -150,8 +153,8 @@ def discovery_tags(cluster_name: str) -> dict[str, str]:
     Source: https://docs.aws.amazon.com/eks/latest/userguide/managed-node-groups.html; observed values, not stated.
     """
     return {
-        "k8s.io/cluster-autoscaler/enabled": "true",
-        f"k8s.io/cluster-autoscaler/{cluster_name}": "owned",
+        AUTOSCALED_TAG: "true",
+        f"{AUTOSCALED_BY_TAG}{cluster_name}": "owned",
     }
 
 

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
-from gpu_constructs.facts.labels import POOL
+import cdk8s
+from cdk8s_plus_28 import k8s
 
-if TYPE_CHECKING:
-    import cdk8s
-    from cdk8s_plus_28 import k8s
+from gpu_constructs.autoscaling.cluster_autoscaler_settings import NAME, NAMESPACE, PRIORITIES
+from gpu_constructs.facts.kubernetes import CLUSTER_CRITICAL
+from gpu_constructs.facts.labels import APP_NAME, POOL, SAFE_TO_EVICT
 
-NAME = "cluster-autoscaler"
-NAMESPACE = "kube-system"
-PRIORITIES = "cluster-autoscaler-priority-expander"
-# Rank of the groups that nobody ranked; ranks are positive.
-EVERY_OTHER_GROUP = 1
 _PORT = 8085
-_LABELS = {"app.kubernetes.io/name": NAME}
+_LABELS = {APP_NAME: NAME}
 
 Rule = tuple[Sequence[str], Sequence[str], Sequence[str], Sequence[str]]
 
@@ -67,58 +62,10 @@ NAMESPACE_RULES: tuple[Rule, ...] = (
 )
 
 
-def flags(
-    cluster_name: str, *, priorities: bool = False, balance_similar: bool = False, claims: bool = False
-) -> tuple[str, ...]:
-    """Return the command line for a cluster with GPU groups.
-
-    Args:
-        cluster_name: Name of the cluster.
-        priorities: Whether groups are ranked.
-        balance_similar: Whether equal groups are kept equally large.
-        claims: Whether pods with ResourceClaims are to be scheduled and the image does not do so anyway.
-    """
-    return (
-        "--cloud-provider=aws",
-        f"--namespace={NAMESPACE}",
-        # One flag with both tags: with the first alone it takes over other clusters' groups, and repeating the
-        # flag finds none.
-        "--node-group-auto-discovery=asg:tag=k8s.io/cluster-autoscaler/enabled,"
-        f"k8s.io/cluster-autoscaler/{cluster_name}",
-        "--expander=priority,least-waste" if priorities else "--expander=least-waste",
-        # Otherwise a node with a pod that has an emptyDir, as most GPU pods do for /dev/shm, is never removed.
-        "--skip-nodes-with-local-storage=false",
-        f"--balance-similar-node-groups={str(balance_similar).lower()}",
-        # p5 and p6 need more than the 15 minutes that are the flag's default.
-        "--max-node-provision-time=30m",
-        "--scale-down-unneeded-time=10m",
-        "--scale-down-delay-after-add=10m",
-        "--scale-down-gpu-utilization-threshold=0.5",
-        *(["--enable-dynamic-resource-allocation=true"] if claims else []),
-        "--stderrthreshold=info",
-        "--v=4",
-    )
-
-
-def priorities_text(priorities: Mapping[int, Sequence[str]]) -> str:
-    """Return what the priority expander reads: patterns of group names by rank, the highest first to be taken.
-
-    A group that no pattern matches would never be taken while another one matches, so the lowest rank takes all.
-    Source: kubernetes/autoscaler cluster-autoscaler-1.36.1 cluster-autoscaler/expander/priority/readme.md
-    """
-    import yaml
-
-    ranked = {rank: list(priorities[rank]) for rank in sorted(priorities, reverse=True)}
-    return yaml.safe_dump(ranked | {EVERY_OTHER_GROUP: [".*"]}, sort_keys=False, width=float("inf"))
-
-
 def cluster_autoscaler_chart(
     *, region: str, image: str, command: Sequence[str], priorities: str | None = None
 ) -> cdk8s.Chart:
     """Return service account, RBAC, deployment and disruption budget; and the ranks of groups where there are any."""
-    import cdk8s
-    from cdk8s_plus_28 import k8s
-
     chart = cdk8s.Chart(cdk8s.App(), NAME)
     here = k8s.ObjectMeta(name=NAME, namespace=NAMESPACE, labels=_LABELS)
     everywhere = k8s.ObjectMeta(name=NAME, labels=_LABELS)
@@ -157,7 +104,7 @@ def cluster_autoscaler_chart(
                     labels=_LABELS,
                     annotations={
                         # It must not remove the node it runs on.
-                        "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
+                        SAFE_TO_EVICT: "false",
                         "prometheus.io/scrape": "true",
                         "prometheus.io/port": str(_PORT),
                     },
@@ -178,8 +125,6 @@ def cluster_autoscaler_chart(
 
 
 def _rules(rules: Sequence[Rule]) -> list[k8s.PolicyRule]:
-    from cdk8s_plus_28 import k8s
-
     return [
         k8s.PolicyRule(
             api_groups=list(groups), resources=list(resources), verbs=list(verbs), resource_names=list(names) or None
@@ -189,14 +134,12 @@ def _rules(rules: Sequence[Rule]) -> list[k8s.PolicyRule]:
 
 
 def _pod(*, command: Sequence[str], region: str, image: str) -> k8s.PodSpec:
-    from cdk8s_plus_28 import k8s
-
     memory = k8s.Quantity.from_string("600Mi")
     not_on_gpu_nodes = k8s.NodeSelectorRequirement(key=POOL, operator="DoesNotExist")
     term = k8s.NodeSelectorTerm(match_expressions=[not_on_gpu_nodes])
     return k8s.PodSpec(
         service_account_name=NAME,
-        priority_class_name="system-cluster-critical",
+        priority_class_name=CLUSTER_CRITICAL,
         security_context=k8s.PodSecurityContext(
             run_as_non_root=True,
             run_as_user=65534,

@@ -6,29 +6,22 @@ from collections.abc import Mapping
 from typing import Any, Literal, cast
 
 import aws_cdk as cdk
-import jsii
 from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from gpu_constructs.autoscaling.karpenter_policies import KarpenterScope, karpenter_policies
+from gpu_constructs.facts.kubernetes import KUBE_SYSTEM
 from gpu_constructs.facts.versions import KARPENTER, KARPENTER_CRDS
-from gpu_constructs.installing.cluster_ref import (
-    AnyCluster,
-    ClusterRef,
-    PathOf,
-    cluster_ref,
-    refuse_unless_role,
-    string_equals,
-)
-from gpu_constructs.installing.delivery import install_helm_chart
-from gpu_constructs.installing.pod_identity import PodIdentity, policy_document
+from gpu_constructs.installing.cluster_ref import AnyCluster, ClusterRef, PathOf, cluster_ref, refuse_unless_role
+from gpu_constructs.installing.delivery import install_helm_chart, late_values
+from gpu_constructs.installing.pod_identity import PodIdentity, policy_document, string_equals
 from gpu_constructs.nodes.interruption_queue import InterruptionQueue, event
 from gpu_constructs.nodes.node_role import make_node_role
 
 FeatureGate = Literal["nodeRepair", "nodeOverlay", "reservedCapacity", "staticCapacity"]
-NAMESPACE = "kube-system"
-SERVICE_ACCOUNT = "karpenter"
+NAMESPACE = KUBE_SYSTEM
+SERVICE_ACCOUNT = KARPENTER.name
 # Source: cloudformation.yaml of karpenter-provider-aws v1.14.1 (see karpenter_policies.py).
 INTERRUPTIONS = {
     "ScheduledChange": event("aws.health", "AWS Health Event"),
@@ -90,7 +83,7 @@ class Karpenter(Construct):
             )
         ref.claim(who, "Karpenter", why="both are the helm release 'karpenter'")
 
-        self._gates: dict[FeatureGate, bool] = {"nodeRepair": True} if node_repair else {}
+        self._gates: dict[str, bool] = {"nodeRepair": True} if node_repair else {}
         queue = InterruptionQueue(
             self, "Interruptions", rules=INTERRUPTIONS, target_id="KarpenterInterruptionQueueTarget"
         )
@@ -118,7 +111,7 @@ class Karpenter(Construct):
             values=controller_values(
                 cluster_name=ref.name_token,
                 queue_name=queue.name,
-                gates=cdk.Lazy.any(_Gates(self._gates)),
+                gates=late_values(self._gates),
                 isolated=isolated,
             ),
             user_values=values,
@@ -129,7 +122,7 @@ class Karpenter(Construct):
 
     def enable(self, *gates: FeatureGate) -> None:
         """Switch on feature gates of the controller, as pools do that need them."""
-        self._gates |= dict.fromkeys(gates, True)
+        self._gates.update(dict.fromkeys(gates, True))
 
     def _make_node_role(self, cluster: ClusterRef) -> iam.IRole:
         role = make_node_role(self, "NodeRole", cluster)
@@ -157,18 +150,6 @@ class Karpenter(Construct):
             iam.CfnManagedPolicy(self, name, policy_document=policy_document(statements)).ref
             for name, statements in karpenter_policies(scope).items()
         ]
-
-
-@jsii.implements(cdk.IStableAnyProducer)
-class _Gates:
-    """The feature gates of the controller, known when every pool has been defined."""
-
-    def __init__(self, gates: Mapping[FeatureGate, bool]) -> None:
-        self._gates = gates
-
-    def produce(self) -> Any:
-        """Return them; CDK asks once for each template."""
-        return dict(sorted(self._gates.items())) or None
 
 
 def controller_values(*, cluster_name: str, queue_name: str, gates: Any, isolated: bool = False) -> Mapping[str, Any]:

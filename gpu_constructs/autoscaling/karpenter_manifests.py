@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from gpu_constructs.autoscaling.node_pool_spec import Network, NodePoolSpec, is_in, node_taints
-from gpu_constructs.facts.labels import GPU_RESOURCE
+from gpu_constructs.facts.labels import INSTANCE_TYPE, KARPENTER_AWS_DOMAIN, KARPENTER_DOMAIN, NODE_POOL, OS
+from gpu_constructs.facts.resources import GPU
 from gpu_constructs.nodes.launch_template import block_device
 from gpu_constructs.nodes.user_data import node_class_user_data
+from gpu_constructs.pools.disk import Volume
 from gpu_constructs.pools.node_shape import NodeShape
-from gpu_constructs.pools.operating_system import Volume
 
 _AMI_FAMILY = {"al2023": "AL2023", "bottlerocket": "Bottlerocket"}
 
@@ -53,14 +54,14 @@ def ec2_node_class(
     if shape.efa:
         found["networkInterfaces"] = [
             {"networkCardIndex": each.card, "deviceIndex": each.device, "interfaceType": each.kind}
-            for each in shape.types[0].efa_interfaces
+            for each in shape.rows[0].efa_interfaces
         ]
     if shape.placement_group is not None:
         found["placementGroupSelector"] = {"name": shape.placement_group}
     if spec.reservations:
         found["capacityReservationSelectorTerms"] = spec.reservations
     return {
-        "apiVersion": "karpenter.k8s.aws/v1",
+        "apiVersion": f"{KARPENTER_AWS_DOMAIN}/v1",
         "kind": "EC2NodeClass",
         "metadata": {"name": spec.name},
         "spec": found,
@@ -73,19 +74,19 @@ def node_pool(spec: NodePoolSpec) -> dict[str, Any]:
     Source: https://karpenter.sh/docs/concepts/nodepools/
     """
     nodes = {
-        "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": spec.name},
-        "requirements": [*spec.requirements(), is_in("kubernetes.io/os", ("linux",))],
+        "nodeClassRef": {"group": KARPENTER_AWS_DOMAIN, "kind": "EC2NodeClass", "name": spec.name},
+        "requirements": [*spec.requirements(), is_in(OS, ("linux",))],
         "taints": node_taints(spec.shape),
-        **spec.disruption.node_lifetime(),
+        **spec.profile.node_lifetime(),
     }
     return {
-        "apiVersion": "karpenter.sh/v1",
+        "apiVersion": f"{KARPENTER_DOMAIN}/v1",
         "kind": "NodePool",
         "metadata": {"name": spec.name},
         "spec": {
             "template": {"metadata": {"labels": spec.shape.node_labels(spec.name)}, "spec": nodes},
             **spec.size(),
-            "disruption": spec.disruption.to_manifest(),
+            "disruption": spec.profile.to_manifest(),
         },
     }
 
@@ -97,22 +98,22 @@ def node_overlays(spec: NodePoolSpec) -> list[dict[str, Any]]:
     for a pod, or too many.
     Source: https://karpenter.sh/docs/concepts/nodeoverlays/
     """
-    if spec.shape.claims_gpus:
+    if spec.shape.managed_by.by_claim:
         return []
     by_capacity: dict[tuple[tuple[str, int], ...], list[str]] = {}
-    for each in spec.shape.types:
-        offered = {GPU_RESOURCE: 0} | spec.shape.gpu_resources(each.gpus)
-        if offered != {GPU_RESOURCE: each.ec2_gpus}:
+    for each in spec.shape.rows:
+        offered = {GPU: 0} | spec.shape.gpu_resources(each.gpus)
+        if offered != {GPU: each.ec2_gpus}:
             by_capacity.setdefault(tuple(offered.items()), []).append(each.name)
     return [
         {
-            "apiVersion": "karpenter.sh/v1alpha1",
+            "apiVersion": f"{KARPENTER_DOMAIN}/v1alpha1",
             "kind": "NodeOverlay",
             "metadata": {"name": spec.name if number == 0 else f"{spec.name}-{number + 1}"},
             "spec": {
                 "requirements": [
-                    is_in("karpenter.sh/nodepool", (spec.name,)),
-                    is_in("node.kubernetes.io/instance-type", names),
+                    is_in(NODE_POOL, (spec.name,)),
+                    is_in(INSTANCE_TYPE, names),
                 ],
                 "capacity": {resource: str(amount) for resource, amount in capacity},
             },

@@ -12,23 +12,15 @@ from constructs import Construct
 
 from gpu_constructs.autoscaling.karpenter import FeatureGate, Karpenter
 from gpu_constructs.autoscaling.karpenter_manifests import ec2_node_class, node_overlays, node_pool
-from gpu_constructs.autoscaling.node_pool_spec import (
-    Network,
-    NodePoolSpec,
-    capacities_of,
-    refuse_unless_launchable,
-    security_groups,
-)
+from gpu_constructs.autoscaling.node_pool_spec import NodePoolSpec, place
 from gpu_constructs.facts.versions import AMI_RELEASES, KARPENTER
 from gpu_constructs.installing.cluster_ref import AnyCluster, PathOf, cluster_ref, refuse_unless_role
 from gpu_constructs.installing.delivery import apply_manifests
-from gpu_constructs.nodes.addresses import check_addresses
-from gpu_constructs.nodes.device_manager import serve_gpus
-from gpu_constructs.nodes.zones import refuse_unless_one_zone
 from gpu_constructs.pools.capacity import Capacity, OnDemand
 from gpu_constructs.pools.disruption import Disruption
 from gpu_constructs.pools.node_shape import NodeShape
 from gpu_constructs.pools.operating_system import OperatingSystem
+from gpu_constructs.pools.pool import Autoscaler
 
 # What follows the "@" in `alias: <family>@<release>` of an EC2NodeClass.
 _RELEASES: dict[OperatingSystem, re.Pattern[str]] = {
@@ -71,8 +63,7 @@ class KarpenterNodePool(Construct):
         ValueError: Karpenter or the API server would refuse the pool, or it could never launch a node.
     """
 
-    # Karpenter knows no huge pages.
-    counts_huge_pages = False
+    autoscaler: Autoscaler = "karpenter"
 
     def __init__(
         self,
@@ -100,32 +91,25 @@ class KarpenterNodePool(Construct):
         who = PathOf(self)
         ref = cluster_ref(who, cluster, kubectl=True)
         spec = NodePoolSpec(
+            who=who,
             name=name,
             shape=shape,
-            capacities=capacities_of(who, capacity),
             max_gpus=max_gpus,
             replicas=replicas,
             spare_nodes=spare_nodes,
+            capacity=capacity,
             weight=weight,
             max_vcpus=max_vcpus,
             max_memory_gib=max_memory_gib,
-            disruption=disruption if disruption is not None else default_disruption(shape, static=replicas is not None),
+            disruption=disruption,
         )
-        refuse_unless_launchable(who, spec)
         _refuse_lost_settings(who, shape)
         _refuse_unseen_claims(who, spec)
         role = _role(who, karpenter, node_role)
         release = _ami_release(who, shape, ami_release)
-        chosen = spec.subnets(ref, subnets, who=who)
-        refuse_unless_one_zone(who, shape, chosen)
-        check_addresses(self, who=who, cluster=ref, shape=shape, subnets=chosen, max_nodes=spec.max_nodes)
-        network = Network(
-            subnet_ids=[each.subnet_id for each in chosen],
-            security_group_ids=security_groups(who, ref, security_group_ids),
-        )
-        ref.claim(who, f"NodePool named {name!r}", why="they are the same Kubernetes object")
+        network = place(self, cluster=ref, spec=spec, subnets=subnets, security_group_ids=security_group_ids)
 
-        serve_gpus(ref, shape)
+        ref.serve_gpus(shape)
         self.name = name
         self.shape = shape
         self.max_nodes = spec.max_nodes
@@ -171,14 +155,6 @@ class KarpenterNodePool(Construct):
             )
 
 
-def default_disruption(shape: object, *, static: bool) -> Disruption:
-    """Return the profile for what runs on the nodes; without a word on that, the one that never moves a pod."""
-    if static:
-        return Disruption.static()
-    inference = isinstance(shape, NodeShape) and shape.purpose == "inference"
-    return Disruption.inference() if inference else Disruption.training()
-
-
 def _refuse_lost_settings(who: object, shape: NodeShape) -> None:
     # Source: karpenter-provider-aws v1.14.1 pkg/providers/amifamily/bootstrap/bottlerocketsettings.go
     if shape.operating_system == "bottlerocket" and shape.kubelet.parallel_image_pulls is not None:
@@ -190,7 +166,7 @@ def _refuse_lost_settings(who: object, shape: NodeShape) -> None:
 
 def _refuse_unseen_claims(who: object, spec: NodePoolSpec) -> None:
     # Source: karpenter-provider-aws v1.14.1 pkg/operator/options: IGNORE_DRA_REQUESTS is true
-    if spec.shape.claims_gpus and spec.replicas is None:
+    if spec.shape.managed_by.by_claim and spec.replicas is None:
         raise ValueError(
             f"{who}: replicas must be given with device_manager='dra', got None; Karpenter {KARPENTER.version} "
             "looks at no pod that claims a device"

@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from gpu_constructs.facts.labels import CLUSTER_TAG, KARPENTER_AWS_DOMAIN, KARPENTER_DOMAIN, NODE_POOL, REGION
+
 Statements = list[dict[str, Any]]
 # Turns tag conditions into a StringEquals block; the keys contain the cluster's name, which may be a token.
 StringEquals = Callable[[str, Mapping[str, object]], object]
@@ -40,7 +42,7 @@ class KarpenterScope:
     @property
     def owned(self) -> str:
         """Key of the tag on everything that belongs to the cluster."""
-        return f"kubernetes.io/cluster/{self.cluster_name}"
+        return f"{CLUSTER_TAG}{self.cluster_name}"
 
     @property
     def cluster_arn(self) -> str:
@@ -83,11 +85,11 @@ def node_lifecycle(scope: KarpenterScope) -> Statements:
         f"aws:RequestTag/{scope.owned}": "owned",
         "aws:RequestTag/eks:eks-cluster-name": scope.cluster_name,
     }
-    any_requested_pool = {"aws:RequestTag/karpenter.sh/nodepool": "*"}
+    any_requested_pool = {f"aws:RequestTag/{NODE_POOL}": "*"}
     of_cluster = scope.string_equals("OfCluster", {f"aws:ResourceTag/{scope.owned}": "owned"})
-    of_any_pool = {"aws:ResourceTag/karpenter.sh/nodepool": "*"}
+    of_any_pool = {f"aws:ResourceTag/{NODE_POOL}": "*"}
     creating = {"ec2:CreateAction": ["RunInstances", "CreateFleet", "CreateLaunchTemplate"]}
-    tag_keys = {"aws:TagKeys": ["eks:eks-cluster-name", "karpenter.sh/nodeclaim", "Name"]}
+    tag_keys = {"aws:TagKeys": ["eks:eks-cluster-name", f"{KARPENTER_DOMAIN}/nodeclaim", "Name"]}
     return [
         allow(
             "AllowScopedEC2InstanceAccessActions",
@@ -138,15 +140,14 @@ def node_lifecycle(scope: KarpenterScope) -> Statements:
 
 def iam_integration(scope: KarpenterScope) -> Statements:
     """Pass the node role, and keep the instance profiles that carry it."""
-    region = "topology.kubernetes.io/region"
-    resource = {f"aws:ResourceTag/{scope.owned}": "owned", f"aws:ResourceTag/{region}": scope.region}
+    resource = {f"aws:ResourceTag/{scope.owned}": "owned", f"aws:ResourceTag/{REGION}": scope.region}
     request = {
         f"aws:RequestTag/{scope.owned}": "owned",
         "aws:RequestTag/eks:eks-cluster-name": scope.cluster_name,
-        f"aws:RequestTag/{region}": scope.region,
+        f"aws:RequestTag/{REGION}": scope.region,
     }
-    of_any_class = {"aws:ResourceTag/karpenter.k8s.aws/ec2nodeclass": "*"}
-    any_requested_class = {"aws:RequestTag/karpenter.k8s.aws/ec2nodeclass": "*"}
+    of_any_class = {f"aws:ResourceTag/{KARPENTER_AWS_DOMAIN}/ec2nodeclass": "*"}
+    any_requested_class = {f"aws:RequestTag/{KARPENTER_AWS_DOMAIN}/ec2nodeclass": "*"}
     return [
         allow(
             "AllowPassingInstanceRole",

@@ -12,6 +12,7 @@ from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
+from gpu_constructs.facts import charts
 from gpu_constructs.installing.cluster_ref import AnyCluster, ClusterRef, PathOf, cluster_ref
 from gpu_constructs.installing.pod_identity import TRUST, policy_document
 from gpu_constructs.refusals import refuse_unless_one_of
@@ -39,15 +40,15 @@ class Addon:
 
 
 # Source: https://docs.aws.amazon.com/eks/latest/userguide/workloads-add-ons-available-eks.html (2026-08)
-VPC_CNI = Addon(name="vpc-cni", id="VpcCni", service_account="aws-node", policy="AmazonEKS_CNI_Policy")
-POD_IDENTITY_AGENT = Addon(name="eks-pod-identity-agent", id="PodIdentityAgent")
+VPC_CNI = Addon(name=charts.VPC_CNI, id="VpcCni", service_account=charts.AWS_NODE, policy="AmazonEKS_CNI_Policy")
+POD_IDENTITY_AGENT = Addon(name=charts.POD_IDENTITY_AGENT, id="PodIdentityAgent")
 ADDONS = (
     VPC_CNI,
     POD_IDENTITY_AGENT,
-    Addon(name="kube-proxy", id="KubeProxy"),
+    Addon(name=charts.KUBE_PROXY, id="KubeProxy"),
     Addon(name="coredns", id="CoreDns", needs_nodes=True),
     Addon(
-        name="aws-ebs-csi-driver",
+        name=charts.EBS_CSI_DRIVER,
         id="EbsCsiDriver",
         needs_nodes=True,
         service_account="ebs-csi-controller-sa",
@@ -56,7 +57,7 @@ ADDONS = (
     # Its dcgm-server tolerates nothing by default, so no XID error of a tainted GPU node would be seen.
     # Source: aws/eks-node-monitoring-agent chart 1.7.0 values.yaml, templates/dcgm-daemonset.yaml
     Addon(
-        name="eks-node-monitoring-agent",
+        name=charts.NODE_MONITORING_AGENT,
         id="NodeMonitoringAgent",
         needs_nodes=True,
         values={"dcgmAgent": {"tolerations": [{"operator": "Exists"}]}},
@@ -85,8 +86,7 @@ class Addons(Construct):
         ref, chosen = cluster_ref(who, cluster), versions or {}
         refuse_unless_addon_versions(who, "versions", versions)
         self._resources = {addon.name: self._add(addon, ref, chosen.get(addon.name)) for addon in ADDONS}
-        self.vpc_cni = self._resources[VPC_CNI.name]
-        ref.shared(cdk.Stack.of(self)).vpc_cni = self.vpc_cni
+        self.vpc_cni = ref.shared(cdk.Stack.of(self)).vpc_cni.get_or_make(lambda: self._resources[VPC_CNI.name])
         self.pod_identity_agent = self._resources[POD_IDENTITY_AGENT.name]
         for addon in ADDONS:
             if addon.policy is not None:

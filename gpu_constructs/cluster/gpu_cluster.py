@@ -19,6 +19,7 @@ from gpu_constructs.cluster.addons import Addons, refuse_unless_addon_versions
 from gpu_constructs.cluster.auto_mode import AutoMode, compute
 from gpu_constructs.cluster.network import gpu_vpc
 from gpu_constructs.cluster.system_nodes import SystemNodeGroup, SystemNodes
+from gpu_constructs.facts.resources import GPU
 from gpu_constructs.facts.versions import DEFAULT_KUBERNETES, kubernetes_minor
 from gpu_constructs.installing.cluster_ref import PathOf, cluster_ref, refuse_unless_role
 from gpu_constructs.installing.gitops import delivery_of
@@ -42,7 +43,7 @@ PACK_GPUS: dict[str, Any] = {
         "ScoringStrategy": {
             "Type": "MostAllocated",
             "Resources": [
-                {"Name": "nvidia.com/gpu", "Weight": 100},
+                {"Name": GPU, "Weight": 100},
                 {"Name": "cpu", "Weight": 1},
                 {"Name": "memory", "Weight": 1},
             ],
@@ -148,10 +149,11 @@ class GpuCluster(Construct):
         self.system_nodes: SystemNodeGroup | None = None
         if auto_mode is None:
             nodes = system_nodes if system_nodes is not None else SystemNodes()
-            self.addons = Addons(self, "Addons", cluster=self.cluster, versions=addon_versions)
+            addons = Addons(self, "Addons", cluster=self.cluster, versions=addon_versions)
             self.system_nodes = SystemNodeGroup(self, "SystemNodes", cluster=self.cluster, nodes=nodes, subnets=subnets)
-            self.addons.wait_for(self.system_nodes.resource)
-            ref.shared(ref.stack).foundation = self.addons
+            addons.wait_for(self.system_nodes.resource)
+            ref.foundation.get_or_make(lambda: addons)
+            self.addons = addons
 
 
 def _refuse_parts(who: object, *, vpc: ec2.IVpc | None, system_nodes: object, secrets_key: object) -> None:

@@ -17,8 +17,7 @@ from gpu_constructs.nodes.group_arguments import refuse_unless_initial_nodes
 from gpu_constructs.nodes.launch_template import launch_template_data
 from gpu_constructs.nodes.managed_node_group import scaling_config
 from gpu_constructs.nodes.node_role import shared_node_role
-from gpu_constructs.pools.disk import Disk
-from gpu_constructs.pools.operating_system import volumes_of
+from gpu_constructs.pools.disk import Disk, volumes_of
 from gpu_constructs.refusals import refuse_unless_whole_number, words
 
 _INSTANCE_TYPE = re.compile(r"[a-z]+\d+[a-z0-9-]*\.[a-z0-9-]+")

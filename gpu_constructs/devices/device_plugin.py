@@ -8,7 +8,6 @@ from typing import get_args
 from constructs import Construct
 
 from gpu_constructs.devices.coexistence import PLUGIN, warn_of_both
-from gpu_constructs.devices.device_plugin_manifests import device_plugin_chart, sharing_chart
 from gpu_constructs.facts.versions import DEVICE_PLUGIN
 from gpu_constructs.installing.cluster_ref import AnyCluster, PathOf, cluster_ref
 from gpu_constructs.installing.delivery import apply_chart
@@ -58,18 +57,19 @@ class DevicePlugin(Construct):
         ref.claim(who, PLUGIN, why="two advertise every GPU twice")
         warn_of_both(self, ref)
 
-        self._cluster, self._image = ref, image
-        self.resource = apply_chart(self, "Resource", cluster=ref, chart=device_plugin_chart(image))
-        for each in sharing:
-            ref.use_sharing(each)
-        ref.serve_sharing(self._serve)
+        # Not above: it loads cdk8s, which takes a second.
+        from gpu_constructs.devices import device_plugin_manifests as manifests
 
-    def _serve(self, sharing: Sharing) -> None:
-        """Add the DaemonSet for one more way of sharing."""
-        if not isinstance(sharing, Exclusive):
-            apply_chart(
-                self, f"Sharing-{sharing.profile}", cluster=self._cluster, chart=sharing_chart(self._image, sharing)
-            )
+        def serve(sharing: Sharing) -> None:
+            """Add the DaemonSet for one more way of sharing."""
+            if not isinstance(sharing, Exclusive):
+                chart = manifests.sharing_chart(image, sharing)
+                apply_chart(self, f"Sharing-{sharing.profile}", cluster=ref, chart=chart)
+
+        self.resource = apply_chart(self, "Resource", cluster=ref, chart=manifests.device_plugin_chart(image))
+        for each in sharing:
+            ref.sharing.ask(each)
+        ref.sharing.serve(serve)
 
 
 def _refuse_efa_thief(who: object, image: str) -> None:

@@ -7,17 +7,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
 
-from gpu_constructs.facts.labels import AUTO_MODE_COMPUTE_TYPE, DEVICE_MANAGER, GPU_RESOURCE, SHARING
-from gpu_constructs.pools.sharing import Mig, Mps, Sharing, TimeSlicing
+import cdk8s
+from cdk8s_plus_28 import k8s
 
-if TYPE_CHECKING:
-    import cdk8s
-    from cdk8s_plus_28 import k8s
+from gpu_constructs.devices.device_plugin_config import plugin_config
+from gpu_constructs.facts.charts import DEVICE_PLUGIN
+from gpu_constructs.facts.kubernetes import KUBE_SYSTEM, NODE_CRITICAL
+from gpu_constructs.facts.labels import APP_NAME, COMPUTE_TYPE, DEVICE_MANAGER, SHARING
+from gpu_constructs.pools.sharing import Mig, Mps, Sharing
 
-NAME = "nvidia-device-plugin"
-NAMESPACE = "kube-system"
+NAME = DEVICE_PLUGIN
+NAMESPACE = KUBE_SYSTEM
 _SOCKETS = "/var/lib/kubelet/device-plugins"
 _MPS_ROOT = "/run/nvidia/mps"
 _CONFIG = "/config/config.yaml"
@@ -25,8 +26,6 @@ _CONFIG = "/config/config.yaml"
 
 def device_plugin_chart(image: str) -> cdk8s.Chart:
     """Return the DaemonSet for nodes whose GPUs nobody shares."""
-    import cdk8s
-
     chart = cdk8s.Chart(cdk8s.App(), NAME)
     _daemon_set(chart, "DaemonSet", name=NAME, pod=_plugin(image, None))
     return chart
@@ -34,9 +33,6 @@ def device_plugin_chart(image: str) -> cdk8s.Chart:
 
 def sharing_chart(image: str, sharing: Sharing) -> cdk8s.Chart:
     """Return the DaemonSet for nodes with one way of sharing, its configuration, and with MPS the control daemon."""
-    import cdk8s
-    from cdk8s_plus_28 import k8s
-
     name = f"{NAME}-{sharing.profile}"
     chart = cdk8s.Chart(cdk8s.App(), name)
     # JSON is YAML, which is what the plugin reads.
@@ -48,32 +44,8 @@ def sharing_chart(image: str, sharing: Sharing) -> cdk8s.Chart:
     return chart
 
 
-def plugin_config(sharing: Sharing) -> dict[str, Any]:
-    """Return the plugin's configuration file.
-
-    Source: NVIDIA/k8s-device-plugin v0.20.0 api/config/v1/
-    """
-    found: dict[str, Any] = {"version": "v1", "flags": {"migStrategy": "none", "mofedEnabled": False}}
-    match sharing:
-        case Mig():
-            found["flags"]["migStrategy"] = "mixed"
-        case TimeSlicing(replicas=replicas):
-            # Two shares are neither twice the time nor twice the memory: a pod that asks for two is told so.
-            slicing = {"renameByDefault": True, "failRequestsGreaterThanOne": True, "resources": _replicas(replicas)}
-            found["sharing"] = {"timeSlicing": slicing}
-        case Mps(replicas=replicas):
-            found["sharing"] = {"mps": {"renameByDefault": True, "resources": _replicas(replicas)}}
-    return found
-
-
-def _replicas(replicas: int) -> list[dict[str, Any]]:
-    return [{"name": GPU_RESOURCE, "replicas": replicas}]
-
-
 def _daemon_set(chart: cdk8s.Chart, id: str, *, name: str, pod: k8s.PodSpec) -> None:
-    from cdk8s_plus_28 import k8s
-
-    labels = {"app.kubernetes.io/name": name}
+    labels = {APP_NAME: name}
     k8s.KubeDaemonSet(
         chart,
         id,
@@ -87,12 +59,10 @@ def _daemon_set(chart: cdk8s.Chart, id: str, *, name: str, pod: k8s.PodSpec) -> 
 
 
 def _plugin(image: str, sharing: Sharing | None) -> k8s.PodSpec:
-    from cdk8s_plus_28 import k8s
-
     mount = k8s.VolumeMount(name="device-plugins", mount_path=_SOCKETS)
     sockets = k8s.Volume(name=mount.name, host_path=k8s.HostPathVolumeSource(path=_SOCKETS, type="Directory"))
     return k8s.PodSpec(
-        priority_class_name="system-node-critical",
+        priority_class_name=NODE_CRITICAL,
         automount_service_account_token=False,
         tolerations=[k8s.Toleration(operator="Exists")],
         affinity=k8s.Affinity(node_affinity=_served_nodes(sharing)),
@@ -111,12 +81,10 @@ def _plugin(image: str, sharing: Sharing | None) -> k8s.PodSpec:
 
 
 def _control_daemon(image: str, sharing: Mps) -> k8s.PodSpec:
-    from cdk8s_plus_28 import k8s
-
     root = k8s.VolumeMount(name="mps", mount_path="/mps", mount_propagation="Bidirectional")
     privileged = k8s.SecurityContext(privileged=True)
     return k8s.PodSpec(
-        priority_class_name="system-node-critical",
+        priority_class_name=NODE_CRITICAL,
         automount_service_account_token=False,
         tolerations=[k8s.Toleration(operator="Exists")],
         affinity=k8s.Affinity(node_affinity=_served_nodes(sharing)),
@@ -159,8 +127,6 @@ def _environment(sharing: Sharing | None) -> list[k8s.EnvVar]:
 
 
 def _mounts(sharing: Sharing | None) -> list[k8s.VolumeMount]:
-    from cdk8s_plus_28 import k8s
-
     found = []
     if sharing is not None:
         found.append(k8s.VolumeMount(name="config", mount_path="/config", read_only=True))
@@ -171,8 +137,6 @@ def _mounts(sharing: Sharing | None) -> list[k8s.VolumeMount]:
 
 
 def _volumes(sharing: Sharing | None) -> list[k8s.Volume]:
-    from cdk8s_plus_28 import k8s
-
     found = []
     if sharing is not None:
         name = f"{NAME}-{sharing.profile}"
@@ -185,8 +149,6 @@ def _volumes(sharing: Sharing | None) -> list[k8s.Volume]:
 
 
 def _security(sharing: Sharing | None) -> k8s.SecurityContext:
-    from cdk8s_plus_28 import k8s
-
     if isinstance(sharing, Mig):
         # What reading MIG devices takes.
         return k8s.SecurityContext(capabilities=k8s.Capabilities(add=["SYS_ADMIN"]))
@@ -194,29 +156,23 @@ def _security(sharing: Sharing | None) -> k8s.SecurityContext:
 
 
 def _requests() -> k8s.ResourceRequirements:
-    from cdk8s_plus_28 import k8s
-
     return k8s.ResourceRequirements(
         requests={"cpu": k8s.Quantity.from_string("10m"), "memory": k8s.Quantity.from_string("64Mi")}
     )
 
 
 def _variable(name: str, value: str) -> k8s.EnvVar:
-    from cdk8s_plus_28 import k8s
-
     return k8s.EnvVar(name=name, value=value)
 
 
 def _served_nodes(sharing: Sharing | None) -> k8s.NodeAffinity:
-    from cdk8s_plus_28 import k8s
-
     if sharing is None:
         shared = _expression(SHARING, "DoesNotExist", None)
     else:
         shared = _expression(SHARING, "In", [sharing.profile])
     served = [
         _expression(DEVICE_MANAGER, "In", ["device-plugin"]),
-        _expression(AUTO_MODE_COMPUTE_TYPE, "NotIn", ["auto"]),
+        _expression(COMPUTE_TYPE, "NotIn", ["auto"]),
         shared,
     ]
     term = k8s.NodeSelectorTerm(match_expressions=served)
@@ -226,6 +182,4 @@ def _served_nodes(sharing: Sharing | None) -> k8s.NodeAffinity:
 
 
 def _expression(key: str, operator: str, values: Sequence[str] | None) -> k8s.NodeSelectorRequirement:
-    from cdk8s_plus_28 import k8s
-
     return k8s.NodeSelectorRequirement(key=key, operator=operator, values=list(values) if values else None)

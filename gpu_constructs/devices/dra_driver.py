@@ -13,7 +13,7 @@ from gpu_constructs.facts.versions import DRA_DRIVER, WITHOUT_CLAIMS
 from gpu_constructs.installing.cluster_ref import AnyCluster, PathOf, cluster_ref
 from gpu_constructs.installing.delivery import install_helm_chart
 
-NAMESPACE = "dra-driver-nvidia-gpu"
+NAMESPACE = DRA_DRIVER.name
 
 
 class DraDriver(Construct):
@@ -71,7 +71,8 @@ class DraDriver(Construct):
             values=dra_driver_values(),
             user_values=values,
         )
-        ref.serve_claims(self.chart)
+        # Without it no pod that has a claim ends.
+        ref.claimants.serve(lambda workload: workload.node.add_dependency(self.chart))
 
 
 def dra_driver_values() -> Mapping[str, Any]:

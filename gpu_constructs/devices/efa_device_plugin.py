@@ -7,12 +7,13 @@ from typing import Any
 
 from constructs import Construct
 
-from gpu_constructs.facts.labels import EFA
+from gpu_constructs.facts.kubernetes import KUBE_SYSTEM
+from gpu_constructs.facts.labels import WITH_EFA
 from gpu_constructs.facts.versions import EFA_DEVICE_PLUGIN
 from gpu_constructs.installing.cluster_ref import AnyCluster, PathOf, cluster_ref
 from gpu_constructs.installing.delivery import install_helm_chart
 
-NAMESPACE = "kube-system"
+NAMESPACE = KUBE_SYSTEM
 
 
 class EfaDevicePlugin(Construct):
@@ -58,6 +59,6 @@ def efa_plugin_values(image_repository: str | None = None) -> Mapping[str, Any]:
     """
     image = {"image": {"repository": image_repository}} if image_repository is not None else {}
     return image | {
-        "supportedInstanceLabels": {"keys": [EFA], "values": ["true"]},
+        "supportedInstanceLabels": {"keys": [WITH_EFA], "values": ["true"]},
         "tolerations": [{"operator": "Exists"}],
     }

@@ -6,21 +6,19 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-import aws_cdk as cdk
-import jsii
 from constructs import Construct
 
 from gpu_constructs.devices.coexistence import PLUGIN, warn_of_both
-from gpu_constructs.devices.device_plugin_manifests import plugin_config
+from gpu_constructs.devices.device_plugin_config import plugin_config
 from gpu_constructs.devices.gpu_operator_values import refuse_unknown_values
 from gpu_constructs.facts.labels import DEVICE_MANAGER
 from gpu_constructs.facts.versions import GPU_OPERATOR
 from gpu_constructs.installing.cluster_ref import AnyCluster, PathOf, cluster_ref
-from gpu_constructs.installing.delivery import install_helm_chart
-from gpu_constructs.pools.operating_system import DeviceManager
+from gpu_constructs.installing.delivery import install_helm_chart, late_values
+from gpu_constructs.pools.device_manager import DeviceManagerName
 from gpu_constructs.pools.sharing import Exclusive, Sharing
 
-NAMESPACE = "gpu-operator"
+NAMESPACE = GPU_OPERATOR.name
 _CONFIG_MAP = "gpu-constructs-device-plugin"
 
 
@@ -75,7 +73,7 @@ class GpuOperator(Construct):
             warn_of_both(self, ref)
 
         self._configs: dict[str, str] = {}
-        configs = cdk.Lazy.any(_Configs(self._configs))
+        configs = late_values(self._configs)
         ours = bottlerocket_values() if acknowledge_bottlerocket else gpu_operator_values(configs)
         self.chart = install_helm_chart(
             self,
@@ -90,24 +88,12 @@ class GpuOperator(Construct):
 
         if not acknowledge_bottlerocket:
             self._serve(Exclusive())
-            ref.serve_sharing(self._serve)
+            ref.sharing.serve(self._serve)
 
     def _serve(self, sharing: Sharing) -> None:
         """Add the configuration for one more way of sharing."""
         # JSON is YAML, which is what the plugin reads.
         self._configs[sharing.profile] = json.dumps(plugin_config(sharing), indent=2)
-
-
-@jsii.implements(cdk.IStableAnyProducer)
-class _Configs:
-    """The configurations of the device plugin, known when every pool has been defined."""
-
-    def __init__(self, configs: Mapping[str, str]) -> None:
-        self._configs = configs
-
-    def produce(self) -> Any:
-        """Return them; CDK asks once for each template."""
-        return dict(sorted(self._configs.items()))
 
 
 def gpu_operator_values(configs: Any) -> Mapping[str, Any]:
@@ -132,7 +118,7 @@ def bottlerocket_values() -> Mapping[str, Any]:
     return _values("bottlerocket") | {"devicePlugin": {"enabled": False}}
 
 
-def _values(device_manager: DeviceManager) -> dict[str, Any]:
+def _values(device_manager: DeviceManagerName) -> dict[str, Any]:
     anywhere = [{"operator": "Exists"}]
     return {
         "driver": {"enabled": False},

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from constructs import Construct
 
+from gpu_constructs.facts.kubernetes import refuse_unless_object_name
 from gpu_constructs.installing.cluster_ref import AnyCluster, PathOf, cluster_ref
 from gpu_constructs.installing.delivery import apply_manifests
 from gpu_constructs.pools.gpu_claim import GpuClaim
-from gpu_constructs.pools.kubernetes_names import refuse_unless_object_name
 
 
 class SharedGpuClaim(Construct):
@@ -51,4 +51,4 @@ class SharedGpuClaim(Construct):
         self.resource = apply_manifests(
             self, "Resource", cluster=ref, manifests=[gpu.claim(name=name, namespace=namespace)]
         )
-        ref.use_claims(self.resource)
+        ref.claimants.ask(self.resource)

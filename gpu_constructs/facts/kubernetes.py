@@ -1,14 +1,46 @@
-"""What Kubernetes itself fixes: how labels are written, which conditions the nodes of EKS report."""
+"""What Kubernetes itself fixes: how labels are written, which a node may give itself, which conditions nodes report."""
 
 from __future__ import annotations
 
 import re
-from typing import Literal
+from collections.abc import Iterable
+from typing import Final, Literal
+
+from gpu_constructs.facts import labels
 
 # Optional DNS prefix, then at most 63 characters.
 # Source: https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/ (2026-08)
 QUALIFIED_NAME = re.compile(r"([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 LABEL_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
+
+# A node gives itself no label of these domains, but those of kubelet's own and a few by name.
+# Source: kubernetes/kubernetes v1.36.1 staging/src/k8s.io/kubelet/pkg/apis/well_known_labels.go
+RESTRICTED_DOMAINS: Final = ("kubernetes.io", "k8s.io")
+KUBELET_DOMAINS: Final = ("kubelet.kubernetes.io", "node.kubernetes.io")
+KUBELET_LABELS: Final = (
+    labels.HOSTNAME,
+    labels.ARCH,
+    labels.OS,
+    labels.OLD_ARCH,
+    labels.OLD_OS,
+    labels.OLD_INSTANCE_TYPE,
+    labels.ZONE,
+    labels.REGION,
+    labels.OLD_ZONE,
+    labels.OLD_REGION,
+)
+
+# EC2's names of CPU architectures, and those in labels of nodes.
+ARCHITECTURES: Final = {"x86_64": "amd64", "arm64": "arm64"}
+
+# Source: https://kubernetes.io/docs/tasks/administer-cluster/guaranteed-scheduling-critical-addon-pods/ (2026-08)
+CLUSTER_CRITICAL: Final = "system-cluster-critical"
+NODE_CRITICAL: Final = "system-node-critical"
+KUBE_SYSTEM: Final = "kube-system"
+
+# Kinds of the training operator's jobs.
+# Source: kubeflow/training-operator v1.9 pkg/apis/kubeflow.org/v1/
+TRAINING_JOBS: Final = ("MPIJob", "PyTorchJob", "TFJob", "XGBoostJob", "PaddleJob", "JAXJob")
 
 # Conditions of the node monitoring agent, and those of kubelet that it passes on.
 # Source: aws/eks-node-monitoring-agent v1.7.0 pkg/conditions/conditions.go
@@ -22,3 +54,29 @@ NodeCondition = Literal[
     "Ready",
     "StorageReady",
 ]
+
+
+def is_under(key: str, domains: Iterable[str]) -> bool:
+    """Whether the key of a label is of one of some domains, or of a part of one."""
+    domain = key.rpartition("/")[0]
+    return any(domain == each or domain.endswith(f".{each}") for each in domains)
+
+
+# Source: https://kubernetes.io/docs/concepts/overview/working-with-objects/names/
+_DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+
+
+def refuse_unless_object_name(who: object, argument: str, name: object) -> None:
+    """Refuse what cannot be both the name of an object and a label value.
+
+    Raises:
+        TypeError: ``name`` is no string.
+        ValueError: ``name`` is no DNS label.
+    """
+    if not isinstance(name, str):
+        raise TypeError(f"{who}: {argument} must be a string, got {name!r}")
+    if not _DNS_LABEL.fullmatch(name):
+        raise ValueError(
+            f"{who}: {argument} must be 1 to 63 lower-case letters, digits and '-', beginning and ending with a "
+            f"letter or digit, got {name!r}"
+        )

@@ -1,14 +1,12 @@
-"""Kubernetes quantities in base units: CPU in thousandths, everything else in whole units."""
+"""Kubernetes quantities, as they are written and in base units: CPU in thousandths, everything else in whole units."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from decimal import Decimal, InvalidOperation
 from functools import lru_cache
-from typing import Any
-
-from gpu_constructs.preflight.reading.unknown import mapping
+from typing import Any, Final
 
 Resources = Mapping[str, int]
 
@@ -22,8 +20,8 @@ _SUFFIXES = {
     **{unit: Decimal(1024) ** power for power, unit in enumerate(("Ki", "Mi", "Gi", "Ti", "Pi", "Ei"), 1)},
 }
 _QUANTITY = re.compile(r"([+-]?(?:\d{1,30}(?:\.\d{0,30})?|\.\d{1,30}))(?:([eE][+-]?\d{1,2})|([numkMGTPE]|[KMGTPE]i)?)")
-GIB = 1024**3
-MIB = 1024**2
+GIB: Final = 1024**3
+MIB: Final = 1024**2
 
 
 @lru_cache(maxsize=4096)
@@ -51,7 +49,7 @@ def quantity(name: str, value: Any) -> int | None:
 
 def resources(values: Any) -> dict[str, int]:
     """Return the resources of a mapping that are quantities."""
-    found = {name: quantity(name, value) for name, value in mapping(values).items()}
+    found = {name: quantity(name, value) for name, value in values.items()} if isinstance(values, Mapping) else {}
     return {name: amount for name, amount in found.items() if amount is not None}
 
 
@@ -62,6 +60,23 @@ def add(*parts: Resources) -> dict[str, int]:
         for name, amount in part.items():
             total[name] = total.get(name, 0) + amount
     return total
+
+
+def total(parts: Iterable[Mapping[str, str]]) -> dict[str, str]:
+    """Return the sum of resources as they are written; what one part alone has keeps its spelling."""
+    amounts: dict[str, list[str]] = {}
+    for part in parts:
+        for name, amount in part.items():
+            amounts.setdefault(name, []).append(amount)
+    return {name: each[0] if len(each) == 1 else _written(name, each) for name, each in amounts.items()}
+
+
+def _written(name: str, amounts: Iterable[str]) -> str:
+    base = sum(quantity(name, each) or 0 for each in amounts)
+    if name == "cpu":
+        return f"{base}m"
+    mebibytes, rest = divmod(base, MIB)
+    return str(base) if rest else f"{mebibytes}Mi"
 
 
 def show(name: str, amount: int) -> str:

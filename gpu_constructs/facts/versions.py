@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from gpu_constructs.facts import charts
 from gpu_constructs.refusals import refuse_unless_one_of
 
 
@@ -150,14 +151,14 @@ NCCL_TESTS = Image(
 _KARPENTER_SOURCE = "https://github.com/aws/karpenter-provider-aws/releases/tag/v1.14.1"
 KARPENTER_CRDS = Chart(
     version="1.14.1",
-    name="karpenter-crd",
+    name=charts.KARPENTER_CRDS,
     repository="oci://public.ecr.aws/karpenter/karpenter-crd",
     source=_KARPENTER_SOURCE,
     as_of="2026-08-20",
 )
 KARPENTER = Chart(
     version="1.14.1",
-    name="karpenter",
+    name=charts.KARPENTER,
     repository="oci://public.ecr.aws/karpenter/karpenter",
     source=_KARPENTER_SOURCE,
     as_of="2026-08-20",
@@ -165,7 +166,7 @@ KARPENTER = Chart(
 
 EFA_DEVICE_PLUGIN = Chart(
     version="v0.5.30",
-    name="aws-efa-k8s-device-plugin",
+    name=charts.EFA_DEVICE_PLUGIN,
     repository="https://aws.github.io/eks-charts",
     source="https://github.com/aws/eks-charts/tree/master/stable/aws-efa-k8s-device-plugin",
     as_of="2026-08-03",
@@ -173,14 +174,14 @@ EFA_DEVICE_PLUGIN = Chart(
 
 GPU_OPERATOR = Chart(
     version="v26.7.0",
-    name="gpu-operator",
+    name=charts.GPU_OPERATOR,
     repository="https://helm.ngc.nvidia.com/nvidia",
     source="https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/release-notes.html",
     as_of="2026-08-20",
 )
 DRA_DRIVER = Chart(
     version="0.4.1",
-    name="dra-driver-nvidia-gpu",
+    name=charts.DRA_DRIVER,
     repository="oci://registry.k8s.io/dra-driver-nvidia/charts/dra-driver-nvidia-gpu",
     source="https://github.com/kubernetes-sigs/dra-driver-nvidia-gpu/releases/tag/v0.4.1",
     as_of="2026-06-30",
@@ -194,28 +195,28 @@ DCGM_EXPORTER = Image(
 )
 KUBE_PROMETHEUS_STACK = Chart(
     version="88.5.3",
-    name="kube-prometheus-stack",
+    name=charts.KUBE_PROMETHEUS_STACK,
     repository="oci://ghcr.io/prometheus-community/charts/kube-prometheus-stack",
     source="https://github.com/prometheus-community/helm-charts",
     as_of="2026-08-20",
 )
 PROMETHEUS_ADAPTER = Chart(
     version="5.3.0",
-    name="prometheus-adapter",
+    name=charts.PROMETHEUS_ADAPTER,
     repository="oci://ghcr.io/prometheus-community/charts/prometheus-adapter",
     source="https://github.com/prometheus-community/helm-charts",
     as_of="2026-08-20",
 )
 KEDA = Chart(
     version="2.20.2",
-    name="keda",
+    name=charts.KEDA,
     repository="https://kedacore.github.io/charts",
     source="https://github.com/kedacore/charts",
     as_of="2026-07-31",
 )
 VERTICAL_POD_AUTOSCALER = Chart(
     version="0.11.0",
-    name="vertical-pod-autoscaler",
+    name=charts.VERTICAL_POD_AUTOSCALER,
     repository="https://kubernetes.github.io/autoscaler",
     source="https://github.com/kubernetes/autoscaler/tree/master/vertical-pod-autoscaler/charts",
     as_of="2026-07-25",
@@ -223,28 +224,28 @@ VERTICAL_POD_AUTOSCALER = Chart(
 
 KUEUE = Chart(
     version="0.19.2",
-    name="kueue",
+    name=charts.KUEUE,
     repository="oci://registry.k8s.io/kueue/charts/kueue",
     source="https://github.com/kubernetes-sigs/kueue/releases/tag/v0.19.2",
     as_of="2026-08-20",
 )
 JOBSET = Chart(
     version="0.12.0",
-    name="jobset",
+    name=charts.JOBSET,
     repository="oci://registry.k8s.io/jobset/charts/jobset",
     source="https://github.com/kubernetes-sigs/jobset/releases/tag/v0.12.0",
     as_of="2026-08-20",
 )
 LEADER_WORKER_SET = Chart(
     version="0.10.0",
-    name="lws",
+    name=charts.LEADER_WORKER_SET,
     repository="oci://registry.k8s.io/lws/charts/lws",
     source="https://github.com/kubernetes-sigs/lws/releases/tag/v0.10.0",
     as_of="2026-08-20",
 )
 KUBERAY = Chart(
     version="1.7.0",
-    name="kuberay-operator",
+    name=charts.KUBERAY,
     repository="https://ray-project.github.io/kuberay-helm",
     source="https://github.com/ray-project/kuberay/releases/tag/v1.7.0",
     as_of="2026-08-20",
@@ -252,14 +253,14 @@ KUBERAY = Chart(
 
 KAI_SCHEDULER = Chart(
     version="v0.17.0",
-    name="kai-scheduler",
+    name=charts.KAI_SCHEDULER,
     repository="oci://ghcr.io/kai-scheduler/kai-scheduler/kai-scheduler",
     source="https://github.com/kai-scheduler/KAI-Scheduler/releases/tag/v0.17.0",
     as_of="2026-08-03",
 )
 DYNAMO = Chart(
     version="1.5.0",
-    name="dynamo-platform",
+    name=charts.DYNAMO,
     repository="https://helm.ngc.nvidia.com/nvidia/ai-dynamo",
     source="https://helm.ngc.nvidia.com/nvidia/ai-dynamo/charts/dynamo-platform-1.5.0.tgz",
     as_of="2026-10-10",
@@ -267,7 +268,7 @@ DYNAMO = Chart(
 
 NODE_TERMINATION_HANDLER = Chart(
     version="0.27.6",
-    name="aws-node-termination-handler",
+    name=charts.NODE_TERMINATION_HANDLER,
     repository="oci://public.ecr.aws/aws-ec2/helm/aws-node-termination-handler",
     source="https://github.com/aws/aws-node-termination-handler/releases/tag/v1.25.6",
     as_of="2026-04-02",

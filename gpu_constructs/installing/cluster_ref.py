@@ -5,10 +5,10 @@ Every question to the CDK crosses a process boundary, so each is asked once for 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property
-from typing import cast
-from weakref import WeakKeyDictionary
+from typing import TYPE_CHECKING, cast
+from weakref import ReferenceType, WeakKeyDictionary
 
 import aws_cdk as cdk
 import jsii
@@ -19,8 +19,12 @@ from constructs import Construct
 
 from gpu_constructs.facts.versions import KUBERNETES, kubernetes_minor
 from gpu_constructs.installing.gitops import delivery_of
+from gpu_constructs.installing.once import Claims, Meeting, Once
 from gpu_constructs.installing.subnets import given_subnets, in_zone, node_subnets
 from gpu_constructs.pools.sharing import Sharing
+
+if TYPE_CHECKING:
+    from gpu_constructs.pools.node_shape import NodeShape
 
 # Type checkers do not see that eks.Cluster is an eks.ICluster (aws-cdk#19789).
 AnyCluster = eks.ICluster | eks.Cluster
@@ -42,39 +46,41 @@ class Shared(Construct):
     Attributes:
         node_role: Role of the managed nodes.
         auto_mode_role: Role of the nodes of Auto Mode pools.
-        self_managed: Instance profile of self-managed nodes.
+        self_managed_profile: Instance profile of self-managed nodes.
         vpc_cni: The VPC CNI as an add-on with a role of its own.
-        claims: Paths of the constructs that a cluster can have one of, by what they are.
-        foundation: What must run before controllers do: nodes, network, DNS, credentials.
-        sharing: Ways in which pools with a device plugin share their GPUs, by profile.
-        serve_sharing: What makes the device plugin serve one more.
-        claimants: Workloads that claim GPUs.
-        dra_driver: What they claim them from.
+        foundation: What must run before controllers do: nodes, network, DNS, credentials. It and what follows is
+            asked for in the cluster's own stack.
+        claims: What the cluster has one of.
+        sharing: Ways in which pools share their GPUs, and the device plugin that serves them.
+        claimants: Workloads that claim GPUs, and the DRA driver that they claim them from.
     """
 
     def __init__(self, scope: Construct, id: str) -> None:
         super().__init__(scope, id)
-        self.node_role: iam.Role | None = None
-        self.auto_mode_role: iam.Role | None = None
-        self.self_managed: iam.CfnInstanceProfile | None = None
-        self.vpc_cni: eks.CfnAddon | None = None
-        self.claims: dict[str, str] = {}
-        self.foundation: Construct | None = None
-        self.sharing: dict[str, Sharing] = {}
-        self.serve_sharing: Callable[[Sharing], None] | None = None
-        self.claimants: list[Construct] = []
-        self.dra_driver: Construct | None = None
+        self.node_role: Once[iam.Role] = Once()
+        self.auto_mode_role: Once[iam.Role] = Once()
+        self.self_managed_profile: Once[iam.CfnInstanceProfile] = Once()
+        self.vpc_cni: Once[eks.CfnAddon] = Once()
+        self.foundation: Once[Construct] = Once()
+        self.claims = Claims()
+        self.sharing: Meeting[Sharing] = Meeting()
+        self.claimants: Meeting[Construct] = Meeting()
 
 
-class ClusterRef:
-    """One cluster, created here or imported.
+class ClusterRef(Construct):
+    """What is known of one cluster, created here or imported; a construct without resources in the cluster's stack.
 
     Attributes:
         cluster: The cluster as the interface that L2 constructs ask for.
+        stack: Stack the cluster is in, or was imported into.
+        path: Path of the cluster.
     """
 
-    def __init__(self, cluster: eks.ICluster) -> None:
+    def __init__(self, scope: cdk.Stack, id: str, *, cluster: eks.ICluster, path: str) -> None:
+        super().__init__(cast("Construct", scope), id)
         self.cluster = cluster
+        self.stack = scope
+        self.path = path
         self._shared: dict[cdk.Stack, Shared] = {}
 
     @cached_property
@@ -92,11 +98,6 @@ class ClusterRef:
         """Name, a literal where the template states one, else a token."""
         stated = self._resource.name if self._resource else None
         return stated if stated and not cdk.Token.is_unresolved(stated) else self.name_token
-
-    @cached_property
-    def stack(self) -> cdk.Stack:
-        """Stack the cluster is in, or was imported into."""
-        return cdk.Stack.of(cast("Construct", self.cluster))
 
     @cached_property
     def private_subnets(self) -> list[ec2.ISubnet] | None:
@@ -153,19 +154,32 @@ class ClusterRef:
         except (jsii.errors.JSIIError, RuntimeError):
             return None
 
-    @property
-    def foundation(self) -> list[Construct]:
-        """What a controller is created after and deleted before; empty for a cluster made elsewhere."""
-        found = self.shared(self.stack).foundation
-        return [found] if found is not None else []
-
     def shared(self, stack: cdk.Stack) -> Shared:
         """Return what exists once for the cluster in a stack."""
         if stack not in self._shared:
-            id = f"{self.cluster.node.path.removeprefix(stack.node.path).strip('/').replace('/', '-')}-shared"
+            id = f"{self.path.removeprefix(stack.node.path).strip('/').replace('/', '-')}-shared"
             found = stack.node.try_find_child(id)
-            self._shared[stack] = cast("Shared", found) if found is not None else Shared(cast("Construct", stack), id)
+            self._shared[stack] = found if isinstance(found, Shared) else Shared(cast("Construct", stack), id)
         return self._shared[stack]
+
+    @property
+    def _own(self) -> Shared:
+        return self.shared(self.stack)
+
+    @property
+    def sharing(self) -> Meeting[Sharing]:
+        """Where pools that share their GPUs meet the device plugin."""
+        return self._own.sharing
+
+    @property
+    def claimants(self) -> Meeting[Construct]:
+        """Where workloads that claim GPUs meet the DRA driver."""
+        return self._own.claimants
+
+    @property
+    def foundation(self) -> Once[Construct]:
+        """What must run before controllers do; nothing is made for a cluster made elsewhere."""
+        return self._own.foundation
 
     def claim(self, who: object, what: str, *, why: str) -> None:
         """Make the construct at the path ``who`` the only one of its kind in the cluster.
@@ -173,45 +187,22 @@ class ClusterRef:
         Raises:
             ValueError: The cluster has one.
         """
-        claims = self.shared(self.stack).claims
-        if what in claims:
-            raise ValueError(
-                f"{who}: cluster must have one {what}, got a second one beside {claims[what]!r}; {why}, remove one"
-            )
-        claims[what] = str(who)
+        self._own.claims.claim(who, what, why=why)
 
     def has_claimed(self, what: str) -> bool:
         """Whether a construct is the only one of its kind in the cluster."""
-        return what in self.shared(self.stack).claims
+        return what in self._own.claims
 
-    def use_sharing(self, sharing: Sharing) -> None:
-        """Have the cluster's device plugin serve nodes that share their GPUs so, now or when it is defined."""
-        shared = self.shared(self.stack)
-        if sharing.profile not in shared.sharing:
-            shared.sharing[sharing.profile] = sharing
-            if shared.serve_sharing is not None:
-                shared.serve_sharing(sharing)
+    def serve_gpus(self, shape: NodeShape) -> None:
+        """Have the cluster's device plugin serve nodes of a shape, where it is what serves them."""
+        if shape.managed_by.cluster_plugin:
+            self.sharing.ask(shape.sharing)
 
-    def serve_sharing(self, serve: Callable[[Sharing], None]) -> None:
-        """Have ``serve`` called for every way of sharing that pools use, those defined before and after."""
-        shared = self.shared(self.stack)
-        shared.serve_sharing = serve
-        for sharing in shared.sharing.values():
-            serve(sharing)
-
-    def use_claims(self, workload: Construct) -> None:
-        """Have the cluster's DRA driver outlive a workload: without it no pod that has a claim ends."""
-        shared = self.shared(self.stack)
-        shared.claimants.append(workload)
-        if shared.dra_driver is not None:
-            workload.node.add_dependency(shared.dra_driver)
-
-    def serve_claims(self, driver: Construct) -> None:
-        """Have ``driver`` outlive every workload that claims GPUs, those defined before and after."""
-        shared = self.shared(self.stack)
-        shared.dra_driver = driver
-        for workload in shared.claimants:
-            workload.node.add_dependency(driver)
+    def wait_for_foundation(self, controller: Construct) -> None:
+        """Create a controller after, and delete it before, what it cannot run without."""
+        foundation = self.foundation.made
+        if foundation is not None:
+            controller.node.add_dependency(foundation)
 
     @cached_property
     def stated_version(self) -> str | None:
@@ -268,7 +259,8 @@ class ClusterRef:
         return self.private_subnets
 
 
-_REFS: WeakKeyDictionary[object, ClusterRef] = WeakKeyDictionary()
+# What was found in the tree, which alone keeps it; to look there takes eight questions to the CDK.
+_FOUND: WeakKeyDictionary[object, ReferenceType[ClusterRef]] = WeakKeyDictionary()
 
 
 def cluster_ref(who: object, cluster: AnyCluster, *, kubectl: bool = False) -> ClusterRef:
@@ -278,16 +270,26 @@ def cluster_ref(who: object, cluster: AnyCluster, *, kubectl: bool = False) -> C
         TypeError: ``cluster`` is no cluster of ``aws_eks_v2``.
         ValueError: Nothing can be applied to it, and something will be.
     """
-    found = _REFS.get(cluster) if hasattr(cluster, "__weakref__") else None
+    known = _FOUND.get(cluster) if hasattr(cluster, "__weakref__") else None
+    found = known() if known is not None else None
     if found is None:
         _refuse_unless_cluster(who, cluster)
-        found = _REFS[cluster] = ClusterRef(cast("eks.ICluster", cluster))
+        found = _in_tree(cast("eks.ICluster", cluster))
+        _FOUND[cluster] = ReferenceType(found)
     if kubectl and not found.has_kubectl and delivery_of(cast("eks.ICluster", cluster)) == "kubectl":
         raise ValueError(
             f"{who}: cluster must have a kubectl provider, got {cluster.node.path!r} without one; give it "
             "kubectl_provider_options, or kubectl_provider when importing it"
         )
     return found
+
+
+def _in_tree(cluster: eks.ICluster) -> ClusterRef:
+    stack, path = cdk.Stack.of(cast("Construct", cluster)), cluster.node.path
+    # In no template, unlike the id of `Shared`, so that it can tell 'A/B' from 'A-B'.
+    id = f"{path.replace('/', '|')}-ref"
+    found = stack.node.try_find_child(id)
+    return found if isinstance(found, ClusterRef) else ClusterRef(stack, id, cluster=cluster, path=path)
 
 
 def refuse_unless_role(who: object, argument: str, role: object) -> None:
@@ -298,16 +300,6 @@ def refuse_unless_role(who: object, argument: str, role: object) -> None:
     """
     if role is not None and not hasattr(role, "role_arn"):
         raise TypeError(f"{who}: {argument} must be an iam.IRole, got {role!r}; import one with iam.Role.from_role_arn")
-
-
-def string_equals(scope: Construct, id: str, tags: Mapping[str, object]) -> object:
-    """Return a ``StringEquals`` block whose keys may contain the cluster's name.
-
-    CloudFormation takes no token as a key, so one that is known only at deployment goes through a `CfnJson`.
-    """
-    if any(cdk.Token.is_unresolved(key) for key in tags):
-        return cdk.CfnJson(scope, id, value=dict(tags))
-    return dict(tags)
 
 
 def _refuse_unless_cluster(who: object, cluster: object) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import aws_cdk as cdk
+import jsii
 from aws_cdk import aws_eks_v2 as eks
 from constructs import Construct
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 # The kubectl handler's Lambda stops after 15 minutes. A helm that waits as long leaves its release locked in
 # "pending-upgrade" (aws/aws-cdk#22257).
 HELM_TIMEOUT_MINUTES = 12
+# A registry of your own with copies of the charts, for networks without a way to the internet.
+CHART_MIRROR = "gpu-constructs:chartMirror"
 
 
 def apply_manifests(
@@ -38,8 +41,21 @@ def apply_chart(scope: Construct, id: str, *, cluster: ClusterRef, chart: cdk8s.
     return apply_manifests(scope, id, cluster=cluster, manifests=chart.to_json())
 
 
-# A registry of your own with copies of the charts, for networks without a way to the internet.
-CHART_MIRROR = "gpu-constructs:chartMirror"
+def late_values(values: Mapping[str, Any]) -> Any:
+    """Return part of a chart's values that is known when every construct has been defined; nothing if it is empty."""
+    return cdk.Lazy.any(_LateValues(values))
+
+
+@jsii.implements(cdk.IStableAnyProducer)
+class _LateValues:
+    """What CDK asks for once for each template."""
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        self._values = values
+
+    def produce(self) -> Any:
+        """Return the values."""
+        return dict(sorted(self._values.items())) or None
 
 
 def _merged(values: Mapping[str, Any], more: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -116,6 +132,5 @@ def install_helm_chart(
             wait=True,
             timeout=cdk.Duration.minutes(HELM_TIMEOUT_MINUTES),
         )
-    for needed in cluster.foundation:
-        release.node.add_dependency(needed)
+    cluster.wait_for_foundation(release)
     return release

@@ -10,7 +10,6 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, cast, get_args
-from weakref import WeakKeyDictionary
 
 import aws_cdk as cdk
 import constructs
@@ -26,6 +25,8 @@ DELIVERY = "gpu-constructs:delivery"
 FOLDER = "gpu-constructs:manifests"
 Delivery = Literal["kubectl", "argocd", "flux"]
 
+# Id of what holds the files of a stack.
+FILES = "gpu-constructs-files"
 _TTL = "ttlSecondsAfterFinished"
 # Charts bring the definitions of what the others are, and go first.
 _CHARTS, _OBJECTS = "charts", "objects"
@@ -63,7 +64,7 @@ class ManifestFile(Construct):
         path = self.node.path.removeprefix(stack.node.path).strip("/")
         told = [_with_outputs(self, _kept(each), path) for each in manifests]
         file = _root(self) / stack.artifact_id / folder / f"{re.sub(r'[^A-Za-z0-9.]+', '-', path)}.yaml"
-        _files_of(stack)[file] = told
+        _files_of(stack).manifests[file] = told
 
 
 class ChartFile(ManifestFile):
@@ -208,15 +209,17 @@ def _with_outputs(scope: Construct, value: Any, path: str) -> Any:
 
 
 @jsii.implements(constructs.IValidation)
-class _Files:
+class _Files(Construct):
     """The files of a stack, written in the last step before CDK writes templates: when nothing can change any more."""
 
-    def __init__(self, stack: cdk.Stack) -> None:
-        self._stack = stack
+    def __init__(self, scope: Construct, id: str) -> None:
+        super().__init__(scope, id)
         self.manifests: dict[Path, Sequence[Any]] = {}
+        self.node.add_validation(self)
 
     def validate(self) -> list[str]:
         """Write them, and find no fault."""
+        stack = cdk.Stack.of(self)
         for folder in {file.parent for file in self.manifests}:
             folder.mkdir(parents=True, exist_ok=True)
         for folder in {file.parents[1] / name for file in self.manifests for name in (_CHARTS, _OBJECTS)}:
@@ -224,15 +227,10 @@ class _Files:
             for old in folder.glob("*.yaml"):
                 old.unlink()
         for file, manifests in self.manifests.items():
-            file.write_text(yaml.safe_dump_all(self._stack.resolve(manifests), sort_keys=False, width=120))
+            file.write_text(yaml.safe_dump_all(stack.resolve(manifests), sort_keys=False, width=120))
         return []
 
 
-_FILES: WeakKeyDictionary[cdk.Stack, _Files] = WeakKeyDictionary()
-
-
-def _files_of(stack: cdk.Stack) -> dict[Path, Sequence[Any]]:
-    if stack not in _FILES:
-        _FILES[stack] = _Files(stack)
-        stack.node.add_validation(_FILES[stack])
-    return _FILES[stack].manifests
+def _files_of(stack: cdk.Stack) -> _Files:
+    found = stack.node.try_find_child(FILES)
+    return found if isinstance(found, _Files) else _Files(cast("Construct", stack), FILES)

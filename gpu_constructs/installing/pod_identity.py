@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import aws_cdk as cdk
 from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
 from constructs import Construct
@@ -25,6 +26,16 @@ TRUST = {
 def policy_document(statements: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Return statements as an IAM policy document."""
     return {"Version": "2012-10-17", "Statement": list(statements)}
+
+
+def string_equals(scope: Construct, id: str, tags: Mapping[str, object]) -> object:
+    """Return a ``StringEquals`` block whose keys may contain the cluster's name.
+
+    CloudFormation takes no token as a key, so one that is known only at deployment goes through a `CfnJson`.
+    """
+    if any(cdk.Token.is_unresolved(key) for key in tags):
+        return cdk.CfnJson(scope, id, value=dict(tags))
+    return dict(tags)
 
 
 class PodIdentity(Construct):

@@ -1,1 +1,1 @@
-"""What GPUs do, measured: exporter, Prometheus, and what scales pods by it."""
+"""What GPUs do, measured: exporter, Prometheus, alarms, dashboards."""

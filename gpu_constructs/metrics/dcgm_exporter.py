@@ -9,7 +9,6 @@ from constructs import Construct
 from gpu_constructs.facts.versions import DCGM_EXPORTER
 from gpu_constructs.installing.cluster_ref import AnyCluster, PathOf, cluster_ref
 from gpu_constructs.installing.delivery import apply_chart, apply_manifests
-from gpu_constructs.metrics import dcgm_manifests as manifests
 from gpu_constructs.metrics.dcgm_fields import DEFAULT_FIELDS, counters_csv
 from gpu_constructs.metrics.prometheus_stack import PrometheusStack
 from gpu_constructs.metrics.rules import prometheus_rule
@@ -53,6 +52,9 @@ class DcgmExporter(Construct):
         if prometheus is not None and not isinstance(prometheus, PrometheusStack):
             raise TypeError(f"{who}: prometheus must be a PrometheusStack, got {prometheus!r}")
         ref.claim(who, "DCGM exporter", why="both would report every GPU")
+
+        # Not above: it loads cdk8s, which takes a second.
+        from gpu_constructs.metrics import dcgm_manifests as manifests
 
         chart = manifests.exporter_chart(image=image, counters=counters, shared=shared_gpus)
         self.resource = apply_chart(self, "Resource", cluster=ref, chart=chart)

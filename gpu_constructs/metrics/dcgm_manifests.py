@@ -6,19 +6,20 @@ Source: NVIDIA/dcgm-exporter 4.5.3-4.8.2 deployment/templates/
 from __future__ import annotations
 
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from gpu_constructs.facts.labels import DEVICE_MANAGER
+import cdk8s
+from cdk8s_plus_28 import k8s
 
-if TYPE_CHECKING:
-    import cdk8s
-    from cdk8s_plus_28 import k8s
+from gpu_constructs.facts.charts import DCGM_EXPORTER
+from gpu_constructs.facts.kubernetes import KUBE_SYSTEM, NODE_CRITICAL
+from gpu_constructs.facts.labels import APP_NAME, DEVICE_MANAGER
 
-NAME = "dcgm-exporter"
-NAMESPACE = "kube-system"
+NAME = DCGM_EXPORTER
+NAMESPACE = KUBE_SYSTEM
 _PORT = 9400
 _PORT_NAME = "metrics"
-_LABELS = {"app.kubernetes.io/name": NAME}
+_LABELS = {APP_NAME: NAME}
 _POD_RESOURCES = "/var/lib/kubelet/pod-resources"
 # As often as Prometheus asks; by itself the exporter measures every 30 seconds.
 SCRAPE_SECONDS = 15
@@ -32,9 +33,6 @@ def exporter_chart(*, image: str, counters: str, shared: bool) -> cdk8s.Chart:
         counters: The list of fields.
         shared: Whether pods share GPUs, so that use and memory are counted by process.
     """
-    import cdk8s
-    from cdk8s_plus_28 import k8s
-
     chart = cdk8s.Chart(cdk8s.App(), NAME)
     here = k8s.ObjectMeta(name=NAME, namespace=NAMESPACE, labels=_LABELS)
     k8s.KubeServiceAccount(chart, "ServiceAccount", metadata=here, automount_service_account_token=False)
@@ -83,8 +81,6 @@ def dashboard() -> dict[str, Any]:
 
 
 def _pod(*, image: str, shared: bool) -> k8s.PodSpec:
-    from cdk8s_plus_28 import k8s
-
     gpu_nodes = k8s.NodeSelectorRequirement(key=DEVICE_MANAGER, operator="Exists")
     term = k8s.NodeSelectorTerm(match_expressions=[gpu_nodes])
     health = k8s.HttpGetAction(path="/health", port=k8s.IntOrString.from_number(_PORT))
@@ -92,7 +88,7 @@ def _pod(*, image: str, shared: bool) -> k8s.PodSpec:
     return k8s.PodSpec(
         service_account_name=NAME,
         automount_service_account_token=False,
-        priority_class_name="system-node-critical",
+        priority_class_name=NODE_CRITICAL,
         host_pid=True if shared else None,
         tolerations=[k8s.Toleration(operator="Exists")],
         affinity=k8s.Affinity(
@@ -135,8 +131,6 @@ def _pod(*, image: str, shared: bool) -> k8s.PodSpec:
 
 
 def _environment(shared: bool) -> list[k8s.EnvVar]:
-    from cdk8s_plus_28 import k8s
-
     node = k8s.EnvVarSource(field_ref=k8s.ObjectFieldSelector(field_path="spec.nodeName"))
     told = {
         "DCGM_EXPORTER_KUBERNETES": "true",

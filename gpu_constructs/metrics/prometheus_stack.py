@@ -10,11 +10,12 @@ from typing import Any
 import aws_cdk as cdk
 from constructs import Construct
 
+from gpu_constructs.facts.kubernetes import refuse_unless_object_name
+from gpu_constructs.facts.labels import APP_NAME
 from gpu_constructs.facts.versions import KUBE_PROMETHEUS_STACK
 from gpu_constructs.installing.cluster_ref import AnyCluster, PathOf, cluster_ref
 from gpu_constructs.installing.delivery import apply_manifests, install_helm_chart
 from gpu_constructs.installing.pod_identity import PodIdentity, policy_document
-from gpu_constructs.pools.kubernetes_names import refuse_unless_object_name
 from gpu_constructs.refusals import is_token, refuse_unless_whole_number
 from gpu_constructs.workloads.gpu_deployment import GpuDeployment
 
@@ -116,7 +117,7 @@ class PrometheusStack(Construct):
             "kind": "ServiceMonitor",
             "metadata": {"name": deployment.name, "namespace": deployment.namespace},
             "spec": {
-                "selector": {"matchLabels": {"app.kubernetes.io/name": deployment.name}},
+                "selector": {"matchLabels": {APP_NAME: deployment.name}},
                 "endpoints": [{"port": "http", "path": path}],
             },
         }

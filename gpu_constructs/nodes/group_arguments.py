@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from datetime import datetime, timezone
 
 import aws_cdk as cdk
+from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
+from gpu_constructs.facts.kubernetes import refuse_unless_object_name
+from gpu_constructs.installing.cluster_ref import ClusterRef
 from gpu_constructs.nodes.bootstrap import Bootstrap
+from gpu_constructs.nodes.suitable_subnets import check_subnets
 from gpu_constructs.pools.capacity import (
     Capacity,
     CapacityBlock,
@@ -16,7 +21,6 @@ from gpu_constructs.pools.capacity import (
     refuse_unless_capacity,
     refuse_unless_sold,
 )
-from gpu_constructs.pools.kubernetes_names import refuse_unless_object_name
 from gpu_constructs.pools.node_repair import NodeRepair
 from gpu_constructs.pools.node_shape import NodeShape
 from gpu_constructs.pools.scaling_options import ScalingOptions
@@ -28,7 +32,38 @@ MAX_INSTANCE_TYPES = 20
 CLOSED_MAX = 1
 
 
-def refuse_unless_group(who: object, *, name: object, shape: object, capacity: Capacity) -> None:
+def check_group(
+    group: Construct,
+    *,
+    who: object,
+    cluster: ClusterRef,
+    name: str,
+    shape: NodeShape,
+    capacity: Capacity,
+    min_nodes: int,
+    max_nodes: int,
+    initial_nodes: int | None = None,
+    subnets: Sequence[ec2.ISubnet] | None,
+) -> list[ec2.ISubnet]:
+    """Refuse a group that cannot exist, warn of one that would disappoint, and return where its nodes may start.
+
+    Raises:
+        TypeError: An argument is something else.
+        ValueError: EC2 or EKS would refuse the group, or cluster autoscaler would misjudge its nodes.
+    """
+    _refuse_unless_group(who, name=name, shape=shape, capacity=capacity)
+    _refuse_unless_sizes(who, min_nodes, max_nodes)
+    refuse_unless_initial_nodes(who, initial_nodes, min_nodes, max_nodes)
+    _refuse_empty_with_claims(who, shape, min_nodes)
+    _refuse_unless_block_sizes(who, capacity, min_nodes, max_nodes)
+    chosen = cluster.subnets(subnets, who=who, zone=capacity.availability_zone)
+    check_subnets(group, who=who, cluster=cluster, shape=shape, subnets=chosen, max_nodes=max_nodes)
+    _warn_of_types(group, shape)
+    _warn_of_block(group, capacity)
+    return chosen
+
+
+def _refuse_unless_group(who: object, *, name: object, shape: object, capacity: Capacity) -> None:
     """Refuse a group that EC2 does not sell, or whose nodes cluster autoscaler would misjudge.
 
     Raises:
@@ -39,11 +74,11 @@ def refuse_unless_group(who: object, *, name: object, shape: object, capacity: C
     if not isinstance(shape, NodeShape):
         raise TypeError(f"{who}: shape must be a NodeShape, got {shape!r}")
     refuse_unless_capacity(who, capacity)
-    refuse_unless_sold(who, shape.types, (capacity,))
+    refuse_unless_sold(who, shape.rows, (capacity,))
     refuse_spot_for_training(who, shape.purpose, capacity)
-    if len(shape.types) > MAX_INSTANCE_TYPES:
-        raise ValueError(f"{who}: shape must have at most {MAX_INSTANCE_TYPES} instance types, got {len(shape.types)}")
-    counts = {each.name: each.gpus for each in shape.types}
+    if len(shape.rows) > MAX_INSTANCE_TYPES:
+        raise ValueError(f"{who}: shape must have at most {MAX_INSTANCE_TYPES} instance types, got {len(shape.rows)}")
+    counts = {each.name: each.gpus for each in shape.rows}
     if len(set(counts.values())) > 1:
         raise ValueError(
             f"{who}: shape must have instance types with one number of GPUs, got {counts}; cluster autoscaler takes "
@@ -51,7 +86,7 @@ def refuse_unless_group(who: object, *, name: object, shape: object, capacity: C
         )
 
 
-def refuse_unless_sizes(who: object, min_nodes: object, max_nodes: object) -> None:
+def _refuse_unless_sizes(who: object, min_nodes: object, max_nodes: object) -> None:
     """Refuse sizes no group can have.
 
     Raises:
@@ -67,7 +102,7 @@ def refuse_unless_sizes(who: object, min_nodes: object, max_nodes: object) -> No
         raise ValueError(f"{who}: max_nodes must be at least min_nodes, got {max_nodes} and {min_nodes}")
 
 
-def refuse_empty_with_claims(who: object, shape: NodeShape, min_nodes: object) -> None:
+def _refuse_empty_with_claims(who: object, shape: NodeShape, min_nodes: object) -> None:
     """Refuse a group that may be empty while pods claim its GPUs.
 
     Source: kubernetes/autoscaler cluster-autoscaler-1.36.1 cloudprovider/aws has no template with ResourceSlices
@@ -75,7 +110,7 @@ def refuse_empty_with_claims(who: object, shape: NodeShape, min_nodes: object) -
     Raises:
         ValueError: It may have no node.
     """
-    if shape.claims_gpus and min_nodes == 0:
+    if shape.managed_by.by_claim and min_nodes == 0:
         raise ValueError(
             f"{who}: min_nodes must be at least 1 with device_manager='dra', got 0; cluster autoscaler knows the "
             "devices of a node it can look at only, and never launches the first"
@@ -97,7 +132,7 @@ def refuse_unless_initial_nodes(who: object, initial_nodes: object, min_nodes: o
         raise ValueError(f"{who}: initial_nodes must be at most max_nodes, got {initial_nodes} and {max_nodes}")
 
 
-def refuse_unless_block_sizes(who: object, capacity: Capacity, min_nodes: object, max_nodes: object) -> None:
+def _refuse_unless_block_sizes(who: object, capacity: Capacity, min_nodes: object, max_nodes: object) -> None:
     """Refuse other sizes than those of the Capacity Block that the group spends.
 
     Raises:
@@ -137,7 +172,7 @@ def _is_token(number: object) -> bool:
     return isinstance(number, float) and math.isfinite(number) and cdk.Token.is_unresolved(number)
 
 
-def warn_of_block(group: Construct, capacity: Capacity) -> None:
+def _warn_of_block(group: Construct, capacity: Capacity) -> None:
     """Warn of a Capacity Block whose time has come or gone, where the group does not know of it."""
     if not isinstance(capacity, CapacityBlock):
         return
@@ -151,14 +186,14 @@ def warn_of_block(group: Construct, capacity: Capacity) -> None:
     cdk.Annotations.of(group).add_warning_v2("gpu-constructs:capacityBlock", text)
 
 
-def warn_of_types(group: Construct, shape: NodeShape) -> None:
+def _warn_of_types(group: Construct, shape: NodeShape) -> None:
     """Warn of types that tomorrow's image may drop, and of sizes that cluster autoscaler takes for one."""
     if shape.ageing:
         cdk.Annotations.of(group).add_warning_v2(
             "gpu-constructs:lastDriverBranch",
             f"{', '.join(shape.ageing)}: the NVIDIA driver branch of today's EKS images is the last one for this GPU",
         )
-    sizes = {(each.vcpus, each.memory_mib) for each in shape.types}
+    sizes = {(each.vcpus, each.memory_mib) for each in shape.rows}
     if len(sizes) > 1:
         cdk.Annotations.of(group).add_warning_v2(
             "gpu-constructs:mixedSizes",

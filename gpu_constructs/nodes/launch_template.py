@@ -8,8 +8,8 @@ from types import MappingProxyType
 from typing import Any
 
 from gpu_constructs.pools.capacity import Capacity, CapacityBlock, Reservation
+from gpu_constructs.pools.disk import Volume
 from gpu_constructs.pools.node_shape import NodeShape
-from gpu_constructs.pools.operating_system import Volume
 
 # IMDSv2 only, and unreachable from pods, which get credentials by Pod Identity instead.
 METADATA_OPTIONS = {"httpEndpoint": "enabled", "httpTokens": "required", "httpPutResponseHopLimit": 1}
@@ -84,7 +84,7 @@ def network(who: object, shape: NodeShape, security_group_id: str | None) -> dic
                 "groups": [security_group_id],
                 "deleteOnTermination": True,
             }
-            for each in shape.types[0].efa_interfaces
+            for each in shape.rows[0].efa_interfaces
         ]
     return data
 

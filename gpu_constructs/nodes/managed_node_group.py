@@ -11,30 +11,18 @@ from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from gpu_constructs.facts.labels import TEMPLATE_RESOURCE_TAG
+from gpu_constructs.facts.labels import RESOURCE_TAG
 from gpu_constructs.installing.cluster_ref import AnyCluster, ClusterRef, PathOf, cluster_ref, refuse_unless_role
-from gpu_constructs.nodes.addresses import check_addresses
 from gpu_constructs.nodes.ami_type import Release, nvidia_ami_type, pinned_release
 from gpu_constructs.nodes.bootstrap import Bootstrap, membership
-from gpu_constructs.nodes.device_manager import serve_gpus
-from gpu_constructs.nodes.group_arguments import (
-    CLOSED_MAX,
-    refuse_empty_with_claims,
-    refuse_unless_block_sizes,
-    refuse_unless_group,
-    refuse_unless_initial_nodes,
-    refuse_unless_sizes,
-    refuse_unless_values,
-    warn_of_block,
-    warn_of_types,
-)
+from gpu_constructs.nodes.group_arguments import CLOSED_MAX, check_group, refuse_unless_values
 from gpu_constructs.nodes.launch_template import launch_template_data, network, reserved_capacity
 from gpu_constructs.nodes.node_role import shared_node_role
 from gpu_constructs.nodes.user_data import joining_user_data, user_data
-from gpu_constructs.nodes.zones import refuse_unless_one_zone
 from gpu_constructs.pools.capacity import Capacity, CapacityBlock, OnDemand
 from gpu_constructs.pools.node_repair import NodeRepair
 from gpu_constructs.pools.node_shape import NodeShape
+from gpu_constructs.pools.pool import Autoscaler
 from gpu_constructs.pools.scaling_options import ScalingOptions
 from gpu_constructs.pools.taint import Taint
 
@@ -76,7 +64,7 @@ class ManagedNodeGroup(Construct):
         ValueError: EKS would refuse the group, or the autoscaler would misjudge its nodes.
     """
 
-    counts_huge_pages = True
+    autoscaler: Autoscaler = "cluster-autoscaler"
 
     def __init__(
         self,
@@ -100,19 +88,23 @@ class ManagedNodeGroup(Construct):
         super().__init__(scope, id)
         who = PathOf(self)
         ref = cluster_ref(who, cluster)
-        refuse_unless_group(who, name=name, shape=shape, capacity=capacity)
         refuse_unless_role(who, "role", role)
-        refuse_unless_sizes(who, min_nodes, max_nodes)
-        refuse_empty_with_claims(who, shape, min_nodes)
-        refuse_unless_initial_nodes(who, initial_nodes, min_nodes, max_nodes)
-        refuse_unless_block_sizes(who, capacity, min_nodes, max_nodes)
         refuse_unless_values(who, bootstrap=bootstrap, repair=repair, scaling_options=scaling_options)
-        chosen = ref.subnets(subnets, who=who, zone=capacity.availability_zone)
-        refuse_unless_one_zone(who, shape, chosen)
-        check_addresses(self, who=who, cluster=ref, shape=shape, subnets=chosen, max_nodes=max_nodes)
+        chosen = check_group(
+            self,
+            who=who,
+            cluster=ref,
+            name=name,
+            shape=shape,
+            capacity=capacity,
+            min_nodes=min_nodes,
+            max_nodes=max_nodes,
+            initial_nodes=initial_nodes,
+            subnets=subnets,
+        )
         boots = _image(who, ref, shape, name, ami_release, bootstrap)
 
-        serve_gpus(ref, shape)
+        ref.serve_gpus(shape)
         self.name = name
         self.shape = shape
         self.max_nodes = max_nodes
@@ -157,8 +149,6 @@ class ManagedNodeGroup(Construct):
             self._tag(ref.name_token, scaling_options)
         if isinstance(capacity, CapacityBlock):
             self._schedule(ref.name_token, capacity)
-        warn_of_types(self, shape)
-        warn_of_block(self, capacity)
 
     # Both load parts of the CDK that few groups need, 15 ms of every synth.
     def _tag(self, cluster_name: str, options: ScalingOptions) -> None:
@@ -238,4 +228,4 @@ def scale_from_zero_tags(shape: NodeShape) -> dict[str, str]:
     pages, nor GPUs that EC2 counts as 0 (g6f, gr6f).
     Source: kubernetes/autoscaler cluster-autoscaler-1.36.1 cloudprovider/aws/aws_manager.go, aws_wrapper.go
     """
-    return {f"{TEMPLATE_RESOURCE_TAG}{resource}": amount for resource, amount in shape.resources().items()}
+    return {f"{RESOURCE_TAG}{resource}": amount for resource, amount in shape.resources().items()}

@@ -21,14 +21,12 @@ _AUTO_MODE_POLICIES = ("AmazonEKSWorkerNodeMinimalPolicy", "AmazonEC2ContainerRe
 def shared_node_role(scope: Construct, cluster: ClusterRef) -> iam.Role:
     """Return the node role of a cluster, made once in each stack that adds node groups to it."""
     shared = cluster.shared(cdk.Stack.of(scope))
-    if shared.node_role is None:
-        shared.node_role = make_node_role(shared, "NodeRole", cluster)
-    return shared.node_role
+    return shared.node_role.get_or_make(lambda: make_node_role(shared, "NodeRole", cluster))
 
 
 def make_node_role(scope: Construct, id: str, cluster: ClusterRef) -> iam.Role:
     """Make a role that the nodes of a cluster take."""
-    vpc_cni = cluster.shared(cluster.stack).vpc_cni
+    vpc_cni = cluster.shared(cluster.stack).vpc_cni.made
     # The CNI of a cluster we did not make may take its permissions from the nodes.
     policies = _POLICIES if vpc_cni is not None else (*_POLICIES, _CNI_POLICY)
     role = _role(scope, id, policies)

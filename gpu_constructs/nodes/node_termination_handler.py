@@ -8,18 +8,19 @@ from typing import Any
 import aws_cdk as cdk
 from constructs import Construct
 
-from gpu_constructs.facts.labels import POOL
+from gpu_constructs.facts.kubernetes import KUBE_SYSTEM
+from gpu_constructs.facts.labels import CLUSTER_TAG, POOL
 from gpu_constructs.facts.versions import NODE_TERMINATION_HANDLER
-from gpu_constructs.installing.cluster_ref import AnyCluster, PathOf, cluster_ref, string_equals
+from gpu_constructs.installing.cluster_ref import AnyCluster, PathOf, cluster_ref
 from gpu_constructs.installing.delivery import install_helm_chart
-from gpu_constructs.installing.pod_identity import PodIdentity, policy_document
+from gpu_constructs.installing.pod_identity import PodIdentity, policy_document, string_equals
 from gpu_constructs.nodes.interruption_queue import InterruptionQueue, event
 from gpu_constructs.refusals import refuse_unless_whole_number
 
-NAMESPACE = "kube-system"
-SERVICE_ACCOUNT = "aws-node-termination-handler"
+NAMESPACE = KUBE_SYSTEM
+SERVICE_ACCOUNT = NODE_TERMINATION_HANDLER.name
 # On every instance that it may drain.
-MANAGED_TAG = "aws-node-termination-handler/managed"
+MANAGED_TAG = f"{NODE_TERMINATION_HANDLER.name}/managed"
 # How long Auto Scaling holds an instance for a handler that is not of this app.
 DRAIN_SECONDS = 300
 _RESERVE_SECONDS = 30
@@ -72,7 +73,7 @@ class NodeTerminationHandler(Construct):
         ref.claim(who, "node termination handler", why="both are the helm release 'aws-node-termination-handler'")
         queue = InterruptionQueue(self, "Events", rules=_RULES, target_id="NodeTerminationHandlerQueue")
         stack = cdk.Stack.of(self)
-        owned = string_equals(self, "OwnedGroups", {f"aws:ResourceTag/kubernetes.io/cluster/{ref.name}": "owned"})
+        owned = string_equals(self, "OwnedGroups", {f"aws:ResourceTag/{CLUSTER_TAG}{ref.name}": "owned"})
         identity = PodIdentity(
             self,
             "Identity",

@@ -13,29 +13,25 @@ from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from gpu_constructs.installing.cluster_ref import AnyCluster, ClusterRef, PathOf, cluster_ref, refuse_unless_role
-from gpu_constructs.nodes.addresses import check_addresses
-from gpu_constructs.nodes.bootstrap import Bootstrap, membership
-from gpu_constructs.nodes.device_manager import serve_gpus
-from gpu_constructs.nodes.group_arguments import (
-    refuse_empty_with_claims,
-    refuse_unless_block_sizes,
-    refuse_unless_group,
-    refuse_unless_sizes,
-    refuse_unless_values,
-    warn_of_block,
-    warn_of_types,
+from gpu_constructs.facts.labels import (
+    AUTOSCALED_BY_TAG,
+    AUTOSCALED_TAG,
+    CLUSTER_TAG,
+    LABEL_TAG,
+    RESOURCE_TAG,
+    TAINT_TAG,
 )
+from gpu_constructs.installing.cluster_ref import AnyCluster, ClusterRef, PathOf, cluster_ref, refuse_unless_role
+from gpu_constructs.nodes.bootstrap import Bootstrap, membership
+from gpu_constructs.nodes.group_arguments import check_group, refuse_unless_values
 from gpu_constructs.nodes.launch_template import launch_template_data, network, reserved_capacity
 from gpu_constructs.nodes.node_role import make_node_role
 from gpu_constructs.nodes.node_termination_handler import DRAIN_SECONDS, MANAGED_TAG, NodeTerminationHandler
 from gpu_constructs.nodes.user_data import joining_user_data
-from gpu_constructs.nodes.zones import refuse_unless_one_zone
 from gpu_constructs.pools.capacity import Capacity, CapacityBlock, OnDemand, Reservation, Spot
 from gpu_constructs.pools.node_shape import NodeShape
+from gpu_constructs.pools.pool import Autoscaler
 from gpu_constructs.pools.scaling_options import ScalingOptions
-
-_TEMPLATE_TAG = "k8s.io/cluster-autoscaler/node-template"
 
 
 class SelfManagedNodeGroup(Construct):
@@ -70,7 +66,7 @@ class SelfManagedNodeGroup(Construct):
         ValueError: The nodes could not join, or the autoscaler would misjudge them.
     """
 
-    counts_huge_pages = True
+    autoscaler: Autoscaler = "cluster-autoscaler"
 
     def __init__(
         self,
@@ -92,22 +88,26 @@ class SelfManagedNodeGroup(Construct):
         super().__init__(scope, id)
         who = PathOf(self)
         ref = cluster_ref(who, cluster)
-        refuse_unless_group(who, name=name, shape=shape, capacity=capacity)
-        refuse_unless_sizes(who, min_nodes, max_nodes)
-        refuse_empty_with_claims(who, shape, min_nodes)
-        refuse_unless_block_sizes(who, capacity, min_nodes, max_nodes)
-        refuse_unless_values(who, bootstrap=bootstrap, scaling_options=scaling_options)
-        refuse_unless_handled(who, capacity, termination_handler)
         refuse_unless_role(who, "role", role)
+        refuse_unless_values(who, bootstrap=bootstrap, scaling_options=scaling_options)
+        chosen = check_group(
+            self,
+            who=who,
+            cluster=ref,
+            name=name,
+            shape=shape,
+            capacity=capacity,
+            min_nodes=min_nodes,
+            max_nodes=max_nodes,
+            subnets=subnets,
+        )
+        refuse_unless_handled(who, capacity, termination_handler)
         joins = membership(
             ref, bootstrap, operating_system=shape.operating_system, architecture=shape.architecture, who=who
         )
-        chosen = ref.subnets(subnets, who=who, zone=capacity.availability_zone)
-        refuse_unless_one_zone(who, shape, chosen)
-        check_addresses(self, who=who, cluster=ref, shape=shape, subnets=chosen, max_nodes=max_nodes)
         groups = _security_groups(who, ref)
 
-        serve_gpus(ref, shape)
+        ref.serve_gpus(shape)
         self.name = name
         self.shape = shape
         self.max_nodes = max_nodes
@@ -150,8 +150,6 @@ class SelfManagedNodeGroup(Construct):
             self.resource.node.add_dependency(termination_handler.chart)
         if isinstance(capacity, CapacityBlock):
             self._schedule(capacity)
-        warn_of_types(self, shape)
-        warn_of_block(self, capacity)
 
     @property
     def auto_scaling_group_pattern(self) -> str:
@@ -174,7 +172,7 @@ class SelfManagedNodeGroup(Construct):
 
 def instances(shape: NodeShape, capacity: Capacity, version: dict[str, Any]) -> dict[str, Any]:
     """Return how the group picks instances: one type from the template, or several in the order of the shape."""
-    if isinstance(capacity, (Reservation, CapacityBlock)) or (len(shape.types) == 1 and not isinstance(capacity, Spot)):
+    if isinstance(capacity, (Reservation, CapacityBlock)) or (len(shape.rows) == 1 and not isinstance(capacity, Spot)):
         return {"launch_template": version}
     spot = isinstance(capacity, Spot)
     return {
@@ -240,15 +238,15 @@ def group_tags(
     Source: kubernetes/autoscaler cluster-autoscaler-1.36.1 cluster-autoscaler/cloudprovider/aws/README.md
     """
     told = {
-        "k8s.io/cluster-autoscaler/enabled": "true",
-        f"k8s.io/cluster-autoscaler/{cluster_name}": "owned",
-        **{f"{_TEMPLATE_TAG}/label/{key}": value for key, value in shape.node_labels(pool).items()},
+        AUTOSCALED_TAG: "true",
+        f"{AUTOSCALED_BY_TAG}{cluster_name}": "owned",
+        **{f"{LABEL_TAG}{key}": value for key, value in shape.node_labels(pool).items()},
         # Without the effect cluster autoscaler ignores the tag.
-        **{f"{_TEMPLATE_TAG}/taint/{taint.key}": f"{taint.value}:{taint.effect}" for taint in shape.taints},
-        **{f"{_TEMPLATE_TAG}/resources/{key}": value for key, value in shape.resources().items()},
+        **{f"{TAINT_TAG}{taint.key}": f"{taint.value}:{taint.effect}" for taint in shape.taints},
+        **{f"{RESOURCE_TAG}{key}": value for key, value in shape.resources().items()},
         **(options.tags() if options is not None else {}),
     }
-    on_nodes = {f"kubernetes.io/cluster/{cluster_name}": "owned"} | ({MANAGED_TAG: "true"} if drained else {})
+    on_nodes = {f"{CLUSTER_TAG}{cluster_name}": "owned"} | ({MANAGED_TAG: "true"} if drained else {})
     launched = [{"key": key, "value": value, "propagateAtLaunch": True} for key, value in on_nodes.items()]
     return [*launched, *({"key": key, "value": value, "propagateAtLaunch": False} for key, value in told.items())]
 
@@ -268,13 +266,16 @@ def _shared_profile(scope: Construct, cluster: ClusterRef) -> iam.CfnInstancePro
     A role of their own: EKS makes the access entry of a role that a managed group uses, and then a second one fails.
     """
     shared = cluster.shared(cdk.Stack.of(scope))
-    if shared.self_managed is None:
-        role = make_node_role(shared, "SelfManagedNodeRole", cluster)
-        arn = role.role_arn
-        entry = eks.CfnAccessEntry(
-            shared, "SelfManagedAccess", cluster_name=cluster.name_token, principal_arn=arn, type="EC2_LINUX"
-        )
-        shared.self_managed = iam.CfnInstanceProfile(shared, "SelfManagedProfile", roles=[role.role_name])
-        # Nodes start after they are let in, and are gone before they are locked out.
-        shared.self_managed.node.add_dependency(entry)
-    return shared.self_managed
+    return shared.self_managed_profile.get_or_make(lambda: _make_profile(shared, cluster))
+
+
+def _make_profile(scope: Construct, cluster: ClusterRef) -> iam.CfnInstanceProfile:
+    role = make_node_role(scope, "SelfManagedNodeRole", cluster)
+    arn = role.role_arn
+    entry = eks.CfnAccessEntry(
+        scope, "SelfManagedAccess", cluster_name=cluster.name_token, principal_arn=arn, type="EC2_LINUX"
+    )
+    profile = iam.CfnInstanceProfile(scope, "SelfManagedProfile", roles=[role.role_name])
+    # Nodes start after they are let in, and are gone before they are locked out.
+    profile.node.add_dependency(entry)
+    return profile

@@ -15,9 +15,10 @@ import tomli_w
 import yaml
 
 from gpu_constructs.facts.hardware.mig import BOTTLEROCKET_NAMES
+from gpu_constructs.facts.resources import EFA_HUGE_PAGES
 from gpu_constructs.nodes.bootstrap import Membership
 from gpu_constructs.nodes.mig_script import mig_script
-from gpu_constructs.pools.node_shape import EFA_HUGEPAGES, NodeShape
+from gpu_constructs.pools.node_shape import NodeShape
 from gpu_constructs.pools.sharing import Mig, Mps, TimeSlicing
 
 # Fixed, because a random boundary would roll every node at each synth.
@@ -96,7 +97,7 @@ def _bottlerocket_sharing(shape: NodeShape) -> dict[str, Any]:
 
 
 def _plugin_settings(shape: NodeShape) -> dict[str, Any]:
-    if shape.claims_gpus:
+    if shape.managed_by.by_claim:
         # Bottlerocket 1.63 and newer.
         # Source: https://docs.aws.amazon.com/eks/latest/userguide/device-management-nvidia-dra-device-plugin.html
         return {"enabled": False}
@@ -108,7 +109,7 @@ def _plugin_settings(shape: NodeShape) -> dict[str, Any]:
             return {"device-sharing-strategy": "mps", "mps": {"replicas": replicas, "rename-by-default": True}}
         case Mig(geometry=geometry):
             [profile] = geometry
-            names = {BOTTLEROCKET_NAMES[each.family]: profile for each in shape.types}
+            names = {BOTTLEROCKET_NAMES[each.family]: profile for each in shape.rows}
             return {"device-partitioning-strategy": "mig", "mig": {"profile": names}}
     return {}
 
@@ -118,7 +119,24 @@ def _bottlerocket_disks(shape: NodeShape) -> dict[str, Any]:
 
 
 def _bottlerocket_huge_pages(shape: NodeShape) -> dict[str, Any]:
-    return {"kernel": {"sysctl": {"vm.nr_hugepages": str(EFA_HUGEPAGES)}}} if shape.efa else {}
+    return {"kernel": {"sysctl": {"vm.nr_hugepages": str(EFA_HUGE_PAGES)}}} if shape.efa else {}
+
+
+# The streams are what nodeadm gives an image on AL2023; Bottlerocket's own default is 3 downloads and 1 unpack.
+# Source: awslabs/amazon-eks-ami v20260724 nodeadm/internal/containerd/
+_SOCI_PLUGIN: dict[str, Any] = {
+    "container-runtime-plugins": {
+        "soci-snapshotter": {
+            "pull-mode": "parallel-pull-unpack",
+            "parallel-pull-unpack": {
+                "max-concurrent-downloads-per-image": 20,
+                "concurrent-download-chunk-size": "16mb",
+                "max-concurrent-unpacks-per-image": 12,
+                "discard-unpacked-layers": True,
+            },
+        }
+    },
+}
 
 
 def _bottlerocket_pulls(shape: NodeShape) -> dict[str, Any]:
@@ -140,23 +158,6 @@ def _bottlerocket_kubelet(shape: NodeShape) -> dict[str, Any]:
         # Bottlerocket 1.51 and newer.
         found["max-parallel-image-pulls"] = kubelet.parallel_image_pulls
     return found
-
-
-# The streams are what nodeadm gives an image on AL2023; Bottlerocket's own default is 3 downloads and 1 unpack.
-# Source: awslabs/amazon-eks-ami v20260724 nodeadm/internal/containerd/
-_SOCI_PLUGIN: dict[str, Any] = {
-    "container-runtime-plugins": {
-        "soci-snapshotter": {
-            "pull-mode": "parallel-pull-unpack",
-            "parallel-pull-unpack": {
-                "max-concurrent-downloads-per-image": 20,
-                "concurrent-download-chunk-size": "16mb",
-                "max-concurrent-unpacks-per-image": 12,
-                "discard-unpacked-layers": True,
-            },
-        }
-    },
-}
 
 
 def _bottlerocket_raid0(shape: NodeShape) -> dict[str, Any]:

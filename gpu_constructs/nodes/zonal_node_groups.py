@@ -12,6 +12,7 @@ from gpu_constructs.installing.cluster_ref import AnyCluster, PathOf, cluster_re
 from gpu_constructs.installing.subnets import zone_of
 from gpu_constructs.nodes.managed_node_group import ManagedNodeGroup
 from gpu_constructs.pools.node_shape import NodeShape
+from gpu_constructs.pools.pool import Autoscaler
 
 
 class ZonalNodeGroups(Construct):
@@ -36,7 +37,7 @@ class ZonalNodeGroups(Construct):
         groups: The groups, in the order of the subnets.
     """
 
-    counts_huge_pages = True
+    autoscaler: Autoscaler = "cluster-autoscaler"
 
     def __init__(
         self,

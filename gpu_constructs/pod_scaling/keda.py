@@ -7,15 +7,14 @@ from typing import Any
 
 from constructs import Construct
 
+from gpu_constructs.facts.charts import KEDA_OPERATOR
 from gpu_constructs.facts.versions import KEDA
 from gpu_constructs.installing.cluster_ref import AnyCluster, PathOf, cluster_ref
 from gpu_constructs.installing.delivery import install_helm_chart
 from gpu_constructs.installing.pod_identity import PodIdentity, policy_document
 from gpu_constructs.refusals import words
 
-NAMESPACE = "keda"
-# Of the chart.
-_SERVICE_ACCOUNT = "keda-operator"
+NAMESPACE = KEDA.name
 
 
 class Keda(Construct):
@@ -73,7 +72,7 @@ class Keda(Construct):
                 "Identity",
                 cluster_name=ref.name_token,
                 namespace=NAMESPACE,
-                service_account=_SERVICE_ACCOUNT,
+                service_account=KEDA_OPERATOR,
                 policies={"ReadSignals": policy_document(statements)},
             )
             self.chart.node.add_dependency(identity)
@@ -84,7 +83,7 @@ def keda_values() -> Mapping[str, Any]:
 
     Source: kedacore/charts keda 2.20.2 values.yaml
     """
-    return {"serviceAccount": {"operator": {"name": _SERVICE_ACCOUNT}}}
+    return {"serviceAccount": {"operator": {"name": KEDA_OPERATOR}}}
 
 
 def _statements(queues: Sequence[str], workspaces: Sequence[str]) -> list[dict[str, Any]]:

@@ -35,7 +35,7 @@ class PrometheusAdapter(Construct):
         ref = cluster_ref(who, cluster, kubectl=True)
         if not isinstance(prometheus, PrometheusStack):
             raise TypeError(f"{who}: prometheus must be a PrometheusStack, got {prometheus!r}")
-        ref.claim(who, "prometheus-adapter", why="both provide the API of custom metrics")
+        ref.claim(who, PROMETHEUS_ADAPTER.name, why="both provide the API of custom metrics")
         self.chart = install_helm_chart(
             self,
             "Resource",

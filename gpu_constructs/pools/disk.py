@@ -13,6 +13,7 @@ from gpu_constructs.facts.hardware.gp3 import (
     MAX_THROUGHPUT,
     MIB_PER_SECOND_PER_IOPS,
 )
+from gpu_constructs.pools.operating_system import OperatingSystem
 from gpu_constructs.refusals import is_token, refuse_unless_whole_number
 
 MAX_GIB = 65_536
@@ -22,6 +23,9 @@ _KEY_ARN = re.compile(r"arn:[\w-]+:kms:[\w-]+:\d{12}:key/.+")
 _SNAPSHOT = re.compile(r"snap-[0-9a-f]{8,17}")
 # The EKS images' own size; EC2 refuses a volume smaller than its snapshot.
 MIN_GIB = 20
+# Bottlerocket's first volume holds the OS only; Karpenter's default size for it.
+# Source: karpenter-provider-aws v1.14.1 pkg/providers/amifamily/bottlerocket.go
+BOTTLEROCKET_OS_GIB = 4
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -86,3 +90,29 @@ class Disk:
     def _refuse_above(argument: str, value: int, most: int, why: str) -> None:
         if value > most:
             raise ValueError(f"disk: {argument} must be at most {most}, got {value}; {most} {why}")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Volume:
+    """One EBS volume of a node.
+
+    Attributes:
+        device: Device name the image expects.
+        disk: What it is.
+        size_gib: Size, in GiB; differs from the disk's on Bottlerocket's OS volume.
+    """
+
+    device: str
+    disk: Disk
+    size_gib: int
+
+
+def volumes_of(operating_system: OperatingSystem, disk: Disk) -> tuple[Volume, ...]:
+    """Return the volumes of a node: one on AL2023; OS, and data with the disk's snapshot, on Bottlerocket."""
+    if operating_system == "al2023":
+        return (Volume(device="/dev/xvda", disk=disk, size_gib=disk.size_gib),)
+    system = Disk(kms_key_arn=disk.kms_key_arn)
+    return (
+        Volume(device="/dev/xvda", disk=system, size_gib=BOTTLEROCKET_OS_GIB),
+        Volume(device="/dev/xvdb", disk=disk, size_gib=disk.size_gib),
+    )

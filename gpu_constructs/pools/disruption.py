@@ -102,6 +102,13 @@ class Disruption:
                 refuse_unless_whole_number(who, argument, getattr(self, argument), least=least)
 
     @classmethod
+    def suited_to(cls, purpose: str | None, *, static: bool) -> Disruption:
+        """Return the profile for what runs on the nodes; without a word on that, the one that never moves a pod."""
+        if static:
+            return cls.static()
+        return cls.inference() if purpose == "inference" else cls.training()
+
+    @classmethod
     def training(cls) -> Disruption:
         """Return the profile for runs that must not be interrupted: a node goes when it has been empty for a while."""
         stays = Budget(nodes="0", reasons=("Drifted", "Underutilized"))

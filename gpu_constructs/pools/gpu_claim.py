@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from gpu_constructs.facts.resources import DEVICE_CLASS
 from gpu_constructs.pools.sharing import MIG_PROFILE
 from gpu_constructs.refusals import refuse_unless_whole_number
 
@@ -12,7 +13,6 @@ _API = "resource.k8s.io/v1"
 # What a pod calls the claim, and the claim its only request.
 REQUEST = "gpu"
 # Source: kubernetes-sigs/dra-driver-nvidia-gpu v0.4.1 deployments/helm/dra-driver-nvidia-gpu/templates/
-_DRIVER = "gpu.nvidia.com"
 _MIG_CLASS = "mig.nvidia.com"
 
 
@@ -57,7 +57,7 @@ class GpuClaim:
     def _spec(self) -> dict[str, Any]:
         selectors = [{"cel": {"expression": expression}} for expression in self._expressions()]
         exactly = {
-            "deviceClassName": _MIG_CLASS if self.mig_profile else _DRIVER,
+            "deviceClassName": _MIG_CLASS if self.mig_profile else DEVICE_CLASS,
             **({"selectors": selectors} if selectors else {}),
             "allocationMode": "ExactCount",
             "count": self.count,
@@ -67,8 +67,8 @@ class GpuClaim:
     def _expressions(self) -> list[str]:
         found = []
         if self.mig_profile is not None:
-            found.append(f'device.attributes["{_DRIVER}"].profile == "{self.mig_profile}"')
+            found.append(f'device.attributes["{DEVICE_CLASS}"].profile == "{self.mig_profile}"')
         if self.memory_gib is not None:
             least = f'quantity("{self.memory_gib}Gi")'
-            found.append(f'device.capacity["{_DRIVER}"].memory.compareTo({least}) >= 0')
+            found.append(f'device.capacity["{DEVICE_CLASS}"].memory.compareTo({least}) >= 0')
         return found

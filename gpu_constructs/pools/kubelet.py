@@ -31,8 +31,8 @@ class Kubelet:
     """
 
     max_pods: int | None = None
-    kube_reserved: Mapping[str, str] = field(default_factory=dict)
-    system_reserved: Mapping[str, str] = field(default_factory=dict)
+    kube_reserved: Mapping[str, str] = field(default_factory=dict, hash=False)
+    system_reserved: Mapping[str, str] = field(default_factory=dict, hash=False)
     parallel_image_pulls: int | None = None
 
     def __post_init__(self) -> None:

@@ -5,33 +5,26 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Literal, get_args
+from typing import Literal, cast, get_args
 
 from gpu_constructs.facts.hardware.catalogue import Architecture, InstanceType, instance_type
 from gpu_constructs.facts.labels import (
     ACCELERATOR,
     DEVICE_MANAGER,
-    EFA,
-    EFA_RESOURCE,
     GPU_PRESENT,
-    GPU_RESOURCE,
     MIXED_ACCELERATORS,
     OPERATOR_CONFIG,
     POOL,
     SHARING,
+    WITH_EFA,
 )
+from gpu_constructs.facts.resources import EFA, EFA_HUGE_PAGES, GPU, HUGE_PAGE_MIB, HUGE_PAGES
 from gpu_constructs.facts.versions import DRIVER_BRANCH
 from gpu_constructs.pools.custom_image import CustomImage
-from gpu_constructs.pools.disk import Disk
+from gpu_constructs.pools.device_manager import DeviceManager, DeviceManagerName, device_manager_on
+from gpu_constructs.pools.disk import Disk, Volume, volumes_of
 from gpu_constructs.pools.kubelet import Kubelet
-from gpu_constructs.pools.operating_system import (
-    DeviceManager,
-    OperatingSystem,
-    Volume,
-    device_manager_for,
-    refuse_unless_operating_system,
-    volumes_of,
-)
+from gpu_constructs.pools.operating_system import OperatingSystem, refuse_unless_operating_system
 from gpu_constructs.pools.sharing import Exclusive, Mig, Sharing, refuse_unless_shareable
 from gpu_constructs.pools.taint import GPU_TAINT, Taint
 from gpu_constructs.pools.user_labels import checked_labels, checked_tags
@@ -42,7 +35,6 @@ from gpu_constructs.refusals import refuse_unless_one_of, words
 _KUBE_RESERVED_GIB = 1
 _EVICTION_FRACTION = 0.1
 _GIB_PER_GB = 1e9 / 2**30
-_MIB_PER_GIB = 1024
 
 # What soci's parallel unpacking writes, and the least it runs on.
 # Source: awslabs/amazon-eks-ami v20260724 nodeadm/doc/examples.md, nodeadm/internal/containerd/config.go
@@ -51,9 +43,16 @@ SOCI_VCPUS = 4
 
 Purpose = Literal["training", "inference"]
 
-# 2-MiB pages that AL2023's EFA driver sets aside; Bottlerocket is told to.
-# Source: https://docs.aws.amazon.com/eks/latest/userguide/node-efa.html
-EFA_HUGEPAGES = 5_128
+# What arguments take, whether they may be left out, and what to write instead of something else.
+_TAKEN: tuple[tuple[str, type, bool, str], ...] = (
+    ("disk", Disk, False, "Disk(size_gib=200)"),
+    ("raid0", bool, False, "True"),
+    ("efa", bool, False, "True"),
+    ("placement_group", str, True, "the group's name"),
+    ("kubelet", Kubelet, False, "Kubelet(max_pods=50)"),
+    ("soci", bool, False, "True"),
+    ("image", CustomImage, True, "CustomImage(id='ami-...', driver_branch=595)"),
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -62,7 +61,7 @@ class NodeShape:
 
     Attributes:
         instance_types: EC2 names, first choice first; or rows of your own where EC2 sells a type that this
-            version of the catalogue does not know.
+            version of the catalogue does not know. The shape keeps the rows.
         operating_system: ``al2023`` or ``bottlerocket``, in the image with NVIDIA's driver.
         disk: Volume for images and pods.
         raid0: Join the local NVMe disks into one array and keep images, logs and emptyDirs on it. Types without
@@ -97,42 +96,40 @@ class NodeShape:
     efa: bool = False
     placement_group: str | None = None
     sharing: Sharing = field(default_factory=Exclusive)
-    device_manager: DeviceManager | None = None
+    device_manager: DeviceManagerName | None = None
     kubelet: Kubelet = field(default_factory=Kubelet)
     soci: bool = False
     image: CustomImage | None = None
     purpose: Purpose | None = None
-    labels: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict, hash=False)
     taints: Sequence[Taint] = (GPU_TAINT,)
-    tags: Mapping[str, str] = field(default_factory=dict)
-    types: tuple[InstanceType, ...] = field(init=False, repr=False)
+    tags: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
         refuse_unless_operating_system("node shape", self.operating_system)
-        object.__setattr__(self, "types", _types(self.instance_types))
-        object.__setattr__(self, "instance_types", tuple(each.name for each in self.types))
+        object.__setattr__(self, "instance_types", _rows(self.instance_types))
         object.__setattr__(self, "labels", MappingProxyType(checked_labels(self.labels)))
         object.__setattr__(self, "tags", MappingProxyType(checked_tags(self.tags)))
         object.__setattr__(self, "taints", _taints(self.taints))
-        _refuse_wrong_type("disk", self.disk, Disk, "Disk(size_gib=200)")
+        for argument, taken, optional, example in _TAKEN:
+            _refuse_wrong_type(argument, getattr(self, argument), taken, example, optional=optional)
         if not isinstance(self.sharing, get_args(Sharing)):
             raise TypeError(
                 "node shape: sharing must be Exclusive(), TimeSlicing(4), Mps(4) or Mig(geometry={...}), got "
                 f"{self.sharing!r}"
             )
-        device_manager_for("node shape", self.operating_system, self.device_manager)
-        _refuse_wrong_type("kubelet", self.kubelet, Kubelet, "Kubelet(max_pods=50)")
-        _refuse_wrong_type("soci", self.soci, bool, "True")
-        _refuse_wrong_type("raid0", self.raid0, bool, "True")
-        _refuse_wrong_type("efa", self.efa, bool, "True")
-        if self.placement_group is not None:
-            _refuse_wrong_type("placement_group", self.placement_group, str, "the group's name")
-        if self.image is not None:
-            _refuse_wrong_type("image", self.image, CustomImage, "CustomImage(id='ami-...', driver_branch=595)")
         if self.purpose is not None:
             refuse_unless_one_of("node shape", "purpose", self.purpose, get_args(Purpose))
-        _refuse_mixed_architectures(self.types)
-        for each in self.types:
+        self._refuse_unbootable()
+        refuse_unless_shareable("node shape", self.sharing, self.rows, self.operating_system)
+        if self.managed_by.by_claim:
+            _refuse_shares_of_claims(self.sharing, self.operating_system)
+        self._refuse_slow_soci()
+        self._refuse_lost_snapshot()
+
+    def _refuse_unbootable(self) -> None:
+        _refuse_mixed_architectures(self.rows)
+        for each in self.rows:
             _refuse_without_driver(each, self.image)
             if each.ultraserver_only and self.operating_system != "al2023":
                 raise ValueError(
@@ -140,15 +137,10 @@ class NodeShape:
                     "Bottlerocket image boots it"
                 )
         if self.efa:
-            _refuse_without_efa(self.types)
-        refuse_unless_shareable("node shape", self.sharing, self.types, self.operating_system)
-        if self.claims_gpus:
-            _refuse_shares_of_claims(self.sharing, self.operating_system)
-        self._refuse_slow_soci()
-        self._refuse_lost_snapshot()
+            _refuse_without_efa(self.rows)
 
     def _refuse_slow_soci(self) -> None:
-        small = [each.name for each in self.types if (each.vcpus or SOCI_VCPUS) < SOCI_VCPUS]
+        small = [each.name for each in self.rows if (each.vcpus or SOCI_VCPUS) < SOCI_VCPUS]
         if self.soci and small:
             raise ValueError(
                 f"node shape: soci must be False for {', '.join(small)}, got True; with less than {SOCI_VCPUS} vCPUs "
@@ -175,39 +167,39 @@ class NodeShape:
             )
 
     @property
+    def rows(self) -> tuple[InstanceType, ...]:
+        """The instance types, for type checkers, who cannot see that a shape keeps no names."""
+        return cast("tuple[InstanceType, ...]", self.instance_types)
+
+    @property
     def names(self) -> tuple[str, ...]:
         """Names of the instance types."""
-        return tuple(each.name for each in self.types)
+        return tuple(each.name for each in self.rows)
 
     @property
     def gpus(self) -> int:
         """GPUs of the smallest node."""
-        return min(each.gpus for each in self.types)
+        return min(each.gpus for each in self.rows)
 
     @property
     def vcpus(self) -> int:
         """Virtual CPUs of the smallest node; 0 where the catalogue does not state them."""
-        return min(each.vcpus or 0 for each in self.types)
+        return min(each.vcpus or 0 for each in self.rows)
 
     @property
     def memory_gib(self) -> int:
         """Memory of the smallest node, in GiB, rounded down; 0 where the catalogue does not state it."""
-        return min(each.memory_mib or 0 for each in self.types) // _MIB_PER_GIB
+        return int(min(each.memory_gib or 0 for each in self.rows))
 
     @property
     def architecture(self) -> Architecture:
         """CPU architecture, one for all types."""
-        return self.types[0].architecture
-
-    @property
-    def claims_gpus(self) -> bool:
-        """Whether pods claim the GPUs (Dynamic Resource Allocation) instead of asking for a resource."""
-        return self.managed_by == "dra"
+        return self.rows[0].architecture
 
     @property
     def managed_by(self) -> DeviceManager:
-        """Who tells Kubernetes of the GPUs."""
-        return device_manager_for("node shape", self.operating_system, self.device_manager)
+        """Who tells Kubernetes of the GPUs: ``device_manager``, or the default of the operating system."""
+        return device_manager_on("node shape", self.operating_system, self.device_manager)
 
     @property
     def volumes(self) -> tuple[Volume, ...]:
@@ -217,64 +209,63 @@ class NodeShape:
     @property
     def uses_raid0(self) -> bool:
         """Whether every type has local NVMe to join."""
-        return self.raid0 and all(each.nvme_disks for each in self.types)
+        return self.raid0 and all(each.nvme_disks for each in self.rows)
 
     @property
     def ephemeral_storage_gib(self) -> int:
         """What pods can use of the smallest node's disk, in GiB, rounded down."""
-        size = min(each.nvme_gb for each in self.types) * _GIB_PER_GB if self.uses_raid0 else self.disk.size_gib
+        size = min(each.nvme_gb for each in self.rows) * _GIB_PER_GB if self.uses_raid0 else self.disk.size_gib
         return int((size - _KUBE_RESERVED_GIB) * (1 - _EVICTION_FRACTION))
 
     @property
     def accelerator_label(self) -> str:
         """Value of ``k8s.amazonaws.com/accelerator``."""
-        models = {each.accelerator_label for each in self.types}
+        models = {each.accelerator_label for each in self.rows}
         return models.pop() if len(models) == 1 else MIXED_ACCELERATORS
 
     @property
     def ageing(self) -> tuple[str, ...]:
         """Types whose last driver branch is the one the images carry now: the next image may drop them."""
-        return tuple(each.name for each in self.types if each.driver_max == DRIVER_BRANCH)
+        return tuple(each.name for each in self.rows if each.driver_max == DRIVER_BRANCH)
 
     def node_labels(self, pool: str) -> dict[str, str]:
         """Return every label of a node of the pool that is called ``pool``."""
-        ours = {POOL: pool, DEVICE_MANAGER: self.managed_by}
+        ours = {POOL: pool, DEVICE_MANAGER: self.managed_by.name}
         # Cluster autoscaler waits for nvidia.com/gpu on a node with this label: for ever where it has another name.
         # Source: kubernetes/autoscaler cluster-autoscaler-1.36.1 processors/customresources/gpu_processor.go
-        if GPU_RESOURCE in self.gpu_resources(1) and not self.claims_gpus:
+        if GPU in self.gpu_resources(1) and not self.managed_by.by_claim:
             ours[ACCELERATOR] = self.accelerator_label
         if not isinstance(self.sharing, Exclusive):
             ours[SHARING] = self.sharing.profile
-        if self.managed_by == "gpu-operator":
+        if self.managed_by.name == "gpu-operator":
             ours[OPERATOR_CONFIG] = self.sharing.profile
         # Never on Bottlerocket or with claims: NVIDIA's charts would start a second device manager there.
-        by_daemon_set = self.managed_by in ("device-plugin", "gpu-operator")
-        present = {GPU_PRESENT: "true"} if by_daemon_set else {}
-        efa = {EFA: "true"} if self.efa else {}
+        present = {GPU_PRESENT: "true"} if self.managed_by.cluster_plugin else {}
+        efa = {WITH_EFA: "true"} if self.efa else {}
         return ours | present | efa | dict(self.labels)
 
     def gpu_resources(self, gpus: int) -> dict[str, int]:
         """Return what a node with ``gpus`` GPUs advertises of them, by resource name."""
         shared = self.sharing.resources(gpus)
         if isinstance(self.sharing, Mig) and self.operating_system == "bottlerocket":
-            return {GPU_RESOURCE: sum(shared.values())}
+            return {GPU: sum(shared.values())}
         return shared
 
     def resources(self) -> dict[str, str]:
         """Return what a node offers that EC2 does not report, by resource name: the least of all types."""
-        gpus = {} if self.claims_gpus else self.gpu_resources(self.gpus)
+        gpus = {} if self.managed_by.by_claim else self.gpu_resources(self.gpus)
         # What EC2 reports is no longer there where shares have another name, or GPUs are claimed.
-        found = {resource: str(amount) for resource, amount in ({GPU_RESOURCE: 0} | gpus).items()}
+        found = {resource: str(amount) for resource, amount in ({GPU: 0} | gpus).items()}
         found["ephemeral-storage"] = f"{self.ephemeral_storage_gib}Gi"
         if self.kubelet.max_pods is not None:
             found["pods"] = str(self.kubelet.max_pods)
         if self.efa:
-            found[EFA_RESOURCE] = str(self.types[0].max_efa)
-            found["hugepages-2Mi"] = f"{EFA_HUGEPAGES * 2}Mi"
+            found[EFA] = str(self.rows[0].max_efa)
+            found[HUGE_PAGES] = f"{EFA_HUGE_PAGES * HUGE_PAGE_MIB}Mi"
         return found
 
 
-def _type(named: object) -> InstanceType:
+def _row(named: object) -> InstanceType:
     if isinstance(named, InstanceType):
         return named
     if not isinstance(named, str):
@@ -282,9 +273,9 @@ def _type(named: object) -> InstanceType:
     return instance_type(named)
 
 
-def _types(names: object) -> tuple[InstanceType, ...]:
+def _rows(names: object) -> tuple[InstanceType, ...]:
     if isinstance(names, (list, tuple)):
-        found = tuple(_type(each) for each in names)
+        found = tuple(_row(each) for each in names)
     else:
         found = tuple(instance_type(name) for name in words("node shape", "instance_types", names))
     if not found:
@@ -303,8 +294,8 @@ def _taints(taints: object) -> tuple[Taint, ...]:
     return found
 
 
-def _refuse_wrong_type(argument: str, value: object, expected: type, example: str) -> None:
-    if not isinstance(value, expected):
+def _refuse_wrong_type(argument: str, value: object, expected: type, example: str, *, optional: bool) -> None:
+    if not isinstance(value, expected) and not (optional and value is None):
         raise TypeError(f"node shape: {argument} must be a {expected.__name__}, got {value!r}; write {example}")
 
 

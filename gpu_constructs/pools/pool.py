@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Literal, Protocol, get_args
 
 from gpu_constructs.pools.node_shape import NodeShape
+
+# Who launches nodes for pods that wait. EKS Auto Mode contains a Karpenter.
+Autoscaler = Literal["cluster-autoscaler", "karpenter"]
+# The other one takes a node to have no huge pages, and launches none for a pod that asks for them.
+# Source: karpenter-provider-aws v1.14.1 pkg/providers/instancetype/types.go computeCapacity
+_COUNT_HUGE_PAGES: tuple[Autoscaler, ...] = ("cluster-autoscaler",)
 
 
 class Pool(Protocol):
@@ -14,13 +20,18 @@ class Pool(Protocol):
         name: Value of its nodes' label ``gpu-constructs.io/pool``.
         shape: What every node looks like.
         max_nodes: Most nodes; a token where only deployment tells.
-        counts_huge_pages: Whether its autoscaler launches a node for a pod that asks for huge pages.
+        autoscaler: Who launches its nodes.
     """
 
     name: str
     shape: NodeShape
     max_nodes: int
-    counts_huge_pages: bool
+    autoscaler: Autoscaler
+
+
+def counts_huge_pages(pool: Pool) -> bool:
+    """Whether the autoscaler of a pool launches a node for a pod that asks for huge pages."""
+    return pool.autoscaler in _COUNT_HUGE_PAGES
 
 
 def refuse_unless_pool(who: object, pool: object) -> None:
@@ -29,5 +40,6 @@ def refuse_unless_pool(who: object, pool: object) -> None:
     Raises:
         TypeError: ``pool`` is something else.
     """
-    if not hasattr(pool, "counts_huge_pages") or not isinstance(getattr(pool, "shape", None), NodeShape):
+    shape, autoscaler = getattr(pool, "shape", None), getattr(pool, "autoscaler", None)
+    if not isinstance(shape, NodeShape) or autoscaler not in get_args(Autoscaler):
         raise TypeError(f"{who}: pool must be a pool such as a ManagedNodeGroup or KarpenterNodePool, got {pool!r}")

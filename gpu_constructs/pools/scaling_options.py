@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from gpu_constructs.facts.labels import OPTION_TAG
 from gpu_constructs.refusals import refuse_unless_whole_number
-
-_PREFIX = "k8s.io/cluster-autoscaler/node-template/autoscaling-options/"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -60,7 +59,7 @@ class ScalingOptions:
             if self.ignore_daemonsets is None
             else str(self.ignore_daemonsets).lower(),
         }
-        return {f"{_PREFIX}{key}": value for key, value in told.items() if value is not None}
+        return {f"{OPTION_TAG}{key}": value for key, value in told.items() if value is not None}
 
 
 def _minutes(number: int | None) -> str | None:

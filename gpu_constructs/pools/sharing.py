@@ -10,11 +10,9 @@ from typing import ClassVar
 
 from gpu_constructs.facts.hardware.catalogue import InstanceType
 from gpu_constructs.facts.hardware.mig import BOTTLEROCKET_NAMES, PROFILES, SLICES, USUAL_SLICES, compute_slices
-from gpu_constructs.facts.labels import GPU_RESOURCE
+from gpu_constructs.facts.resources import GPU, MIG, SHARED_GPU
 from gpu_constructs.refusals import did_you_mean, refuse_unless_whole_number
 
-# What a share is called, so that no pod that asks for a whole GPU lands on one.
-SHARED_RESOURCE = f"{GPU_RESOURCE}.shared"
 MIG_PROFILE = re.compile(r"\dg\.\d+gb(\+me)?")
 # MPS clients of one GPU, by whether its compute capability is 7.5 (T4) or newer; of EC2's only V100 is older.
 # Source: NVIDIA/k8s-device-plugin v0.20.0 cmd/mps-control-daemon/mps/
@@ -29,7 +27,7 @@ class Exclusive:
 
     def resources(self, gpus: int) -> dict[str, int]:
         """Return what a node with ``gpus`` GPUs advertises, by resource name."""
-        return {GPU_RESOURCE: gpus}
+        return {GPU: gpus}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +56,7 @@ class TimeSlicing:
 
     def resources(self, gpus: int) -> dict[str, int]:
         """Return what a node with ``gpus`` GPUs advertises, by resource name."""
-        return {SHARED_RESOURCE: gpus * self.replicas}
+        return {SHARED_GPU: gpus * self.replicas}
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +87,7 @@ class Mps:
 
     def resources(self, gpus: int) -> dict[str, int]:
         """Return what a node with ``gpus`` GPUs advertises, by resource name."""
-        return {SHARED_RESOURCE: gpus * self.replicas}
+        return {SHARED_GPU: gpus * self.replicas}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -136,7 +134,7 @@ Sharing = Exclusive | TimeSlicing | Mps | Mig
 
 def mig_resource(profile: str) -> str:
     """Return the resource by which pods ask for a MIG instance under the strategy ``mixed``."""
-    return f"nvidia.com/mig-{profile.replace('+', '.')}"
+    return f"{MIG}{profile.replace('+', '.')}"
 
 
 def refuse_unless_shareable(who: str, sharing: Sharing, types: Sequence[InstanceType], operating_system: str) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+from gpu_constructs.facts import labels
 from gpu_constructs.facts.kubernetes import LABEL_VALUE, QUALIFIED_NAME
-from gpu_constructs.facts.labels import GPU_RESOURCE
 from gpu_constructs.refusals import refuse_unless_one_of
 
 Effect = Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
@@ -43,4 +43,4 @@ class Taint:
 
 
 # Keeps pods that ask for no GPU off the nodes that cost the most.
-GPU_TAINT = Taint(key=GPU_RESOURCE, value="true")
+GPU_TAINT = Taint(key=labels.GPU_TAINT, value="true")

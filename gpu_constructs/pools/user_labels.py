@@ -4,18 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gpu_constructs.facts.kubernetes import LABEL_VALUE, QUALIFIED_NAME
-from gpu_constructs.facts.labels import ACCELERATOR, GPU_PRESENT
+from gpu_constructs.facts.kubernetes import KUBELET_DOMAINS, LABEL_VALUE, QUALIFIED_NAME, RESTRICTED_DOMAINS, is_under
+from gpu_constructs.facts.labels import (
+    ACCELERATOR,
+    CLUSTER_TAG,
+    EKS_DOMAIN,
+    GPU_PRESENT,
+    KARPENTER_AWS_DOMAIN,
+    KARPENTER_DOMAIN,
+    OUR_DOMAIN,
+)
 
 # Label prefixes that kubelet may not set on its own node, that EKS or Karpenter own, or that are ours.
 # Source: https://kubernetes.io/docs/reference/access-authn-authz/admission-controllers/#noderestriction
-_FOREIGN_DOMAINS = ("kubernetes.io", "k8s.io", "eks.amazonaws.com", "karpenter.sh", "karpenter.k8s.aws")
-_KUBELET_MAY = ("kubelet.kubernetes.io/", "node.kubernetes.io/")
-_OUR_DOMAIN = "gpu-constructs.io"
+_FOREIGN_DOMAINS = (*RESTRICTED_DOMAINS, EKS_DOMAIN, KARPENTER_DOMAIN, KARPENTER_AWS_DOMAIN)
 
 # Source: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/Using_Tags.html, EC2NodeClass CRD of Karpenter v1.14.1
 _MAX_TAGS, _MAX_KEY, _MAX_VALUE = 40, 128, 256
-_FOREIGN_TAGS = ("aws:", "eks:", "kubernetes.io/cluster", "karpenter.sh/", "karpenter.k8s.aws/")
+_FOREIGN_TAGS = ("aws:", "eks:", CLUSTER_TAG.rstrip("/"), f"{KARPENTER_DOMAIN}/", f"{KARPENTER_AWS_DOMAIN}/")
 
 
 def checked_labels(labels: object) -> dict[str, str]:
@@ -39,11 +45,10 @@ def checked_labels(labels: object) -> dict[str, str]:
 
 
 def _refuse_foreign_label(key: str) -> None:
-    if key in (GPU_PRESENT, ACCELERATOR) or key.startswith(f"{_OUR_DOMAIN}/"):
+    if key in (GPU_PRESENT, ACCELERATOR) or key.startswith(f"{OUR_DOMAIN}/"):
         raise ValueError(f"node shape: labels must not set {key!r}; every GPU node gets it by itself")
     domain = key.rpartition("/")[0]
-    foreign = any(domain == each or domain.endswith(f".{each}") for each in _FOREIGN_DOMAINS)
-    if foreign and not key.startswith(_KUBELET_MAY):
+    if is_under(key, _FOREIGN_DOMAINS) and domain not in KUBELET_DOMAINS:
         raise ValueError(
             f"node shape: labels must not set {key!r}, because a node may not label itself under {domain!r}; "
             "use a domain of your own"

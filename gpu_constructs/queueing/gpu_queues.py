@@ -7,9 +7,9 @@ from typing import Any
 
 from constructs import Construct
 
+from gpu_constructs.facts.kubernetes import refuse_unless_object_name
 from gpu_constructs.installing.cluster_ref import AnyCluster, PathOf, cluster_ref
 from gpu_constructs.installing.delivery import apply_manifests
-from gpu_constructs.pools.kubernetes_names import refuse_unless_object_name
 from gpu_constructs.pools.pool import Pool
 from gpu_constructs.queueing import kueue_manifests as manifests
 from gpu_constructs.queueing.kueue import Kueue

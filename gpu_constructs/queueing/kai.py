@@ -7,11 +7,11 @@ from typing import Any
 
 from constructs import Construct
 
-from gpu_constructs.facts.labels import GPU_RESOURCE
+from gpu_constructs.facts.kubernetes import refuse_unless_object_name
+from gpu_constructs.facts.resources import GPU
 from gpu_constructs.facts.versions import KAI_SCHEDULER
 from gpu_constructs.installing.cluster_ref import AnyCluster, PathOf, cluster_ref
 from gpu_constructs.installing.delivery import apply_manifests, install_helm_chart
-from gpu_constructs.pools.kubernetes_names import refuse_unless_object_name
 from gpu_constructs.pools.pool import Pool
 from gpu_constructs.queueing.team_queue import (
     TeamQueue,
@@ -21,7 +21,7 @@ from gpu_constructs.queueing.team_queue import (
 )
 from gpu_constructs.workloads.kai_queue import KaiQueue
 
-NAMESPACE = "kai-scheduler"
+NAMESPACE = KAI_SCHEDULER.name
 _UNLIMITED = -1
 
 
@@ -141,7 +141,7 @@ def queue(name: str, gpus: int, weight: int, *, parent: str | None = None) -> di
 
 def _refuse_parts_of_gpus(who: object, pools: Sequence[Pool]) -> None:
     for pool in pools:
-        if set(pool.shape.gpu_resources(1)) != {GPU_RESOURCE}:
+        if set(pool.shape.gpu_resources(1)) != {GPU}:
             raise ValueError(
                 f"{who}: pools must have whole GPUs, which a queue counts, got {pool.name!r} with "
                 f"{pool.shape.sharing!r}"

@@ -14,6 +14,14 @@ from gpu_constructs.installing.delivery import install_helm_chart
 from gpu_constructs.refusals import refuse_unless_whole_number
 
 NAMESPACE = "kueue-system"
+_FRAMEWORKS = (
+    "batch/job",
+    "jobset.x-k8s.io/jobset",
+    "kubeflow.org/mpijob",
+    "leaderworkerset.x-k8s.io/leaderworkerset",
+    "ray.io/raycluster",
+    "ray.io/rayjob",
+)
 
 
 class Kueue(Construct):
@@ -81,13 +89,3 @@ def kueue_values(*, ready_minutes: int, fair_sharing: bool) -> Mapping[str, Any]
     if fair_sharing:
         config["fairSharing"] = {"preemptionStrategies": ["LessThanOrEqualToFinalShare", "LessThanInitialShare"]}
     return {"managerConfig": {"controllerManagerConfigYaml": yaml.safe_dump(config, sort_keys=False)}}
-
-
-_FRAMEWORKS = (
-    "batch/job",
-    "jobset.x-k8s.io/jobset",
-    "kubeflow.org/mpijob",
-    "leaderworkerset.x-k8s.io/leaderworkerset",
-    "ray.io/raycluster",
-    "ray.io/rayjob",
-)

@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from gpu_constructs.facts.labels import EFA_RESOURCE, POOL
-from gpu_constructs.pools.pool import Pool
+from gpu_constructs.facts.labels import KUEUE_DOMAIN, NAMESPACE_NAME, POOL
+from gpu_constructs.facts.resources import EFA, HUGE_PAGES
+from gpu_constructs.pools.pool import Pool, counts_huge_pages
 
-_API = "kueue.x-k8s.io/v1beta2"
+_API = f"{KUEUE_DOMAIN}/v1beta2"
 
 
 def flavor(pool: Pool, topology_name: str | None) -> dict[str, Any]:
@@ -56,7 +57,7 @@ def cluster_queue(
         "metadata": {"name": name},
         "spec": {
             "cohortName": cohort,
-            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
+            "namespaceSelector": {"matchLabels": {NAMESPACE_NAME: namespace}},
             "queueingStrategy": "BestEffortFIFO",
             "resourceGroups": [{"coveredResources": covered, "flavors": flavors}],
             # What was lent comes back when its owner wants it; nobody's own is taken.
@@ -83,8 +84,8 @@ def quota(pool: Pool, nodes: int) -> dict[str, str]:
     for resource, amount in shape.gpu_resources(shape.gpus).items():
         found[resource] = str(amount * nodes)
     if shape.efa:
-        found[EFA_RESOURCE] = str((shape.types[0].max_efa or 0) * nodes)
-        if pool.counts_huge_pages:
-            pages = shape.resources()["hugepages-2Mi"].removesuffix("Mi")
-            found["hugepages-2Mi"] = f"{int(pages) * nodes}Mi"
+        found[EFA] = str((shape.rows[0].max_efa or 0) * nodes)
+        if counts_huge_pages(pool):
+            pages = shape.resources()[HUGE_PAGES].removesuffix("Mi")
+            found[HUGE_PAGES] = f"{int(pages) * nodes}Mi"
     return found

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from gpu_constructs.pools.kubernetes_names import refuse_unless_object_name
+from gpu_constructs.facts.kubernetes import refuse_unless_object_name
 from gpu_constructs.pools.pool import Pool, refuse_unless_pool
 from gpu_constructs.refusals import did_you_mean, refuse_unless_whole_number
 
@@ -54,7 +54,7 @@ def refuse_unless_pools(who: object, pools: object) -> None:
         raise TypeError(f"{who}: pools must be a list of pools, got {pools!r}")
     for pool in pools:
         refuse_unless_pool(who, pool)
-        if pool.shape.claims_gpus:
+        if pool.shape.managed_by.by_claim:
             raise ValueError(
                 f"{who}: pools must offer GPUs as a resource, which a quota counts, got {pool.name!r} with "
                 "device_manager='dra'"

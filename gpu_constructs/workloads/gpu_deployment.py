@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from constructs import Construct
 
+from gpu_constructs.facts.kubernetes import refuse_unless_object_name
 from gpu_constructs.facts.versions import DEFAULT_KUBERNETES
 from gpu_constructs.installing.cluster_ref import AnyCluster, PathOf, cluster_ref
 from gpu_constructs.installing.delivery import apply_manifests
-from gpu_constructs.pools.kubernetes_names import refuse_unless_object_name
 from gpu_constructs.pools.pool import Pool, refuse_unless_pool
 from gpu_constructs.refusals import refuse_unless_whole_number
 from gpu_constructs.workloads.gpu_pod import GpuPod
-from gpu_constructs.workloads.pod_claim import PodClaim, pod_claim
-from gpu_constructs.workloads.pod_spec import Probes, pod_spec
+from gpu_constructs.workloads.pod_claim import pod_claim
 
-_PROBE_SECONDS = 10
-# A server that is busy with a long batch answers late; a restart loads the model anew.
-_FAILURES_TO_RESTART = 6
 # Its older spelling, for API servers that do not know the newer one.
 # Source: https://github.com/kubernetes/enhancements/tree/master/keps/sig-network/3015-prefer-same-node
 _PREFER_CLOSE = ("1.33",)
@@ -87,6 +81,9 @@ class GpuDeployment(Construct):
         self.name, self.namespace, self.pool, self.pod = name, namespace, pool, pod
         self.replicas = replicas
         claim = pod_claim(who, pod, pool, name=name, namespace=namespace)
+        # Not above: it loads cdk8s, which takes a second.
+        from gpu_constructs.workloads.deployment_manifests import deployment_manifests, probes_of
+
         manifests = deployment_manifests(
             who,
             claim=claim,
@@ -96,7 +93,7 @@ class GpuDeployment(Construct):
             port=port,
             namespace=namespace,
             replicas=replicas,
-            probes=_probes(health_path, port, startup_minutes),
+            probes=probes_of(health_path, port, startup_minutes),
             traffic=traffic_distribution(version) if same_zone else None,
         )
         self.resource = apply_manifests(self, "Resource", cluster=ref, manifests=manifests)
@@ -108,90 +105,3 @@ class GpuDeployment(Construct):
 def traffic_distribution(kubernetes_version: str) -> str:
     """Return how a Service is told to prefer pods in the client's zone."""
     return "PreferClose" if kubernetes_version in _PREFER_CLOSE else "PreferSameZone"
-
-
-def deployment_manifests(
-    who: object,
-    *,
-    pool: Pool,
-    name: str,
-    pod: GpuPod,
-    port: int,
-    namespace: str,
-    replicas: int | None,
-    probes: Probes,
-    traffic: str | None,
-    claim: PodClaim | None,
-) -> list[dict[str, Any]]:
-    """Return Deployment, Service and disruption budget."""
-    import cdk8s
-    from cdk8s_plus_28 import k8s
-
-    chart = cdk8s.Chart(cdk8s.App(), name)
-    labels = {"app.kubernetes.io/name": name}
-    selector = k8s.LabelSelector(match_labels=labels)
-    metadata = k8s.ObjectMeta(name=name, namespace=namespace, labels=labels)
-    one, none = k8s.IntOrString.from_number(1), k8s.IntOrString.from_number(0)
-    over_zones = k8s.TopologySpreadConstraint(
-        max_skew=1,
-        topology_key="topology.kubernetes.io/zone",
-        when_unsatisfiable="ScheduleAnyway",
-        label_selector=selector,
-    )
-    spec = pod_spec(
-        who,
-        pod,
-        pool,
-        name=name,
-        ports=[k8s.ContainerPort(name="http", container_port=port)],
-        probes=probes,
-        spread=[over_zones],
-    )
-    k8s.KubeDeployment(
-        chart,
-        "Deployment",
-        metadata=metadata,
-        spec=k8s.DeploymentSpec(
-            replicas=replicas,
-            selector=selector,
-            strategy=k8s.DeploymentStrategy(
-                type="RollingUpdate",
-                rolling_update=k8s.RollingUpdateDeployment(max_surge=none, max_unavailable=one),
-            ),
-            template=k8s.PodTemplateSpec(metadata=k8s.ObjectMeta(labels=labels), spec=spec),
-        ),
-    )
-    k8s.KubeService(
-        chart,
-        "Service",
-        metadata=metadata,
-        spec=k8s.ServiceSpec(
-            selector=labels,
-            ports=[k8s.ServicePort(name="http", port=port, target_port=k8s.IntOrString.from_string("http"))],
-        ),
-    )
-    k8s.KubePodDisruptionBudget(
-        chart,
-        "PodDisruptionBudget",
-        metadata=metadata,
-        spec=k8s.PodDisruptionBudgetSpec(max_unavailable=one, selector=selector),
-    )
-    # What is newer than the typed classes, which drop even what a patch adds.
-    made: dict[str, dict[str, Any]] = {each["kind"]: each for each in chart.to_json()}
-    if traffic is not None:
-        made["Service"]["spec"]["trafficDistribution"] = traffic
-    if claim is not None:
-        claim.put_on(made["Deployment"])
-    return list(made.values())
-
-
-def _probes(path: str, port: int, startup_minutes: int) -> Probes:
-    from cdk8s_plus_28 import k8s
-
-    ask = k8s.HttpGetAction(path=path, port=k8s.IntOrString.from_number(port))
-    loading = startup_minutes * 60 // _PROBE_SECONDS
-    return Probes(
-        startup=k8s.Probe(http_get=ask, period_seconds=_PROBE_SECONDS, failure_threshold=loading),
-        readiness=k8s.Probe(http_get=ask, period_seconds=_PROBE_SECONDS),
-        liveness=k8s.Probe(http_get=ask, period_seconds=_PROBE_SECONDS, failure_threshold=_FAILURES_TO_RESTART),
-    )

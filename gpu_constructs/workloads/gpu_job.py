@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Mapping
-from typing import Any
-
 from constructs import Construct
 
+from gpu_constructs.facts.kubernetes import refuse_unless_object_name
 from gpu_constructs.installing.cluster_ref import AnyCluster, PathOf, cluster_ref
 from gpu_constructs.installing.delivery import apply_manifests
-from gpu_constructs.pools.kubernetes_names import refuse_unless_object_name
 from gpu_constructs.pools.pool import Pool, refuse_unless_pool
 from gpu_constructs.refusals import refuse_unless_whole_number
 from gpu_constructs.workloads.gang import make_gang, refuse_unless_gang
 from gpu_constructs.workloads.gpu_pod import GpuPod
 from gpu_constructs.workloads.kai_queue import KaiQueue
-from gpu_constructs.workloads.pod_claim import PodClaim, pod_claim
-from gpu_constructs.workloads.pod_spec import DO_NOT_DISRUPT, pod_spec
+from gpu_constructs.workloads.pod_claim import pod_claim
 
 # Kueue suspends a job with it until the queue has room.
-QUEUE = "kueue.x-k8s.io/queue-name"
 # A job's name and the hash of its pod.
 _MAX_NAME = 54
 
@@ -94,6 +87,9 @@ class GpuJob(Construct):
         if not isinstance(gang, bool):
             raise TypeError(f"{who}: gang must be True or False, got {gang!r}")
         claim = pod_claim(who, pod, pool, name=name, namespace=namespace)
+        # Not above: it loads cdk8s, which takes a second.
+        from gpu_constructs.workloads.job_manifest import job_manifest
+
         manifest = job_manifest(
             who,
             claim=claim,
@@ -120,43 +116,6 @@ class GpuJob(Construct):
         self.resource.node.add_dependency(pool)
         if claim is not None:
             claim.apply(self, ref, self.resource)
-
-
-def job_manifest(
-    who: object,
-    *,
-    pool: Pool,
-    name: str,
-    pod: GpuPod,
-    namespace: str,
-    queue: str | KaiQueue | None,
-    limits: Mapping[str, int | None],
-    claim: PodClaim | None,
-    gang: bool,
-) -> dict[str, Any]:
-    """Return the Job, with the hash of what Kubernetes never changes in its name."""
-    import cdk8s
-    from cdk8s_plus_28 import k8s
-
-    chart = cdk8s.Chart(cdk8s.App(), name)
-    named = {"app.kubernetes.io/name": name}
-    spec = pod_spec(who, pod, pool, name=name, restart_policy="Never")
-    template = k8s.PodTemplateSpec(metadata=k8s.ObjectMeta(labels=named, annotations=DO_NOT_DISRUPT), spec=spec)
-    job = k8s.JobSpec(template=template, **limits)  # type: ignore[arg-type]
-    queued = {QUEUE: queue} if isinstance(queue, str) else {}
-    metadata = k8s.ObjectMeta(name=name, namespace=namespace, labels=named | queued)
-    k8s.KubeJob(chart, "Job", metadata=metadata, spec=job)
-    made: dict[str, Any]
-    [made] = chart.to_json()
-    if claim is not None:
-        claim.put_on(made)
-    if isinstance(queue, KaiQueue):
-        queue.put_on(made)
-    if gang:
-        made["spec"]["completionMode"] = "Indexed"
-    says = json.dumps(made["spec"], sort_keys=True)
-    made["metadata"]["name"] = f"{name}-{hashlib.sha256(says.encode()).hexdigest()[:8]}"
-    return made
 
 
 def _refuse_unless_job(who: object, *, name: object, namespace: object, pod: object, queue: object) -> None:

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from gpu_constructs.facts.labels import EFA_RESOURCE
+from gpu_constructs.facts.kubernetes import refuse_unless_object_name
+from gpu_constructs.facts.resources import EFA, EFA_HUGE_PAGES, HUGE_PAGE_MIB, HUGE_PAGES
 from gpu_constructs.pools.gpu_claim import GpuClaim
-from gpu_constructs.pools.kubernetes_names import refuse_unless_object_name
-from gpu_constructs.pools.node_shape import EFA_HUGEPAGES, NodeShape
+from gpu_constructs.pools.node_shape import NodeShape
 from gpu_constructs.pools.sharing import Exclusive, Mig, mig_resource
 from gpu_constructs.refusals import refuse_unless_image, refuse_unless_one_of, refuse_unless_whole_number, words
 
@@ -47,7 +47,7 @@ class GpuPod:
     gpus: int = 1
     command: Sequence[str] = ()
     args: Sequence[str] = ()
-    env: Mapping[str, str] = field(default_factory=dict)
+    env: Mapping[str, str] = field(default_factory=dict, hash=False)
     cpus: float | None = None
     memory_gib: int | None = None
     shm_gib: int = 1
@@ -105,18 +105,18 @@ class GpuPod:
             ValueError: No node of the pool has so much.
         """
         gpus = {self._gpu_resource(who, shape): str(self.gpus)}
-        found = ({} if shape.claims_gpus else gpus) | {"memory": f"{self._memory_gib(who, shape)}Gi"}
+        found = ({} if shape.managed_by.by_claim else gpus) | {"memory": f"{self._memory_gib(who, shape)}Gi"}
         if self.efa:
-            most = shape.types[0].max_efa if shape.efa else 0
+            most = shape.rows[0].max_efa if shape.efa else 0
             if self.efa > (most or 0):
                 raise ValueError(
                     f"{who}: pod must have at most the {most} EFA interfaces of the pool's nodes, got {self.efa}; "
                     "write NodeShape(efa=True) for a type that has them"
                 )
-            found[EFA_RESOURCE] = str(self.efa)
+            found[EFA] = str(self.efa)
             if huge_pages:
                 # Its part of the pages that the node sets aside for all interfaces.
-                found["hugepages-2Mi"] = f"{EFA_HUGEPAGES * self.efa // (most or 1) * 2}Mi"
+                found[HUGE_PAGES] = f"{EFA_HUGE_PAGES * self.efa // (most or 1) * HUGE_PAGE_MIB}Mi"
         return found
 
     def gpu_claim(self, who: object, shape: NodeShape) -> GpuClaim | None:
@@ -125,11 +125,11 @@ class GpuPod:
         Raises:
             ValueError: Nobody claims GPUs of the pool.
         """
-        if not shape.claims_gpus:
+        if not shape.managed_by.by_claim:
             if self.claim is not None:
                 raise ValueError(
-                    f"{who}: pod must be without claim on a pool that has device_manager={shape.managed_by!r}, got "
-                    f"{self.claim!r}"
+                    f"{who}: pod must be without claim on a pool that has device_manager={shape.managed_by.name!r}, "
+                    f"got {self.claim!r}"
                 )
             return None
         self._gpu_resource(who, shape)

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from gpu_constructs.pools.kubernetes_names import refuse_unless_object_name
-
-_LABEL = "kai.scheduler/queue"
-_SCHEDULER = "kai-scheduler"
+from gpu_constructs.facts.charts import KAI_SCHEDULER
+from gpu_constructs.facts.kubernetes import refuse_unless_object_name
+from gpu_constructs.facts.labels import KAI_QUEUE
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,5 +30,5 @@ class KaiQueue:
         """Put a Job and its pods into it."""
         template = job["spec"]["template"]
         for each in (job, template):
-            each["metadata"]["labels"][_LABEL] = self.name
-        template["spec"]["schedulerName"] = _SCHEDULER
+            each["metadata"]["labels"][KAI_QUEUE] = self.name
+        template["spec"]["schedulerName"] = KAI_SCHEDULER

@@ -35,7 +35,7 @@ class PodClaim:
 
     def apply(self, scope: Construct, cluster: ClusterRef, workload: Construct) -> None:
         """Apply the template before the workload, and have the driver outlive both."""
-        cluster.use_claims(workload)
+        cluster.claimants.ask(workload)
         if self.template is not None:
             # Nobody can change a template: another one is another resource, and the old one is deleted after it.
             made = apply_manifests(scope, f"Claim-{self.name}", cluster=cluster, manifests=[self.template])

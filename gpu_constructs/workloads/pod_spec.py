@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from gpu_constructs.facts.labels import POOL
+from cdk8s_plus_28 import k8s
+
+from gpu_constructs.facts import labels
 from gpu_constructs.pools.gpu_claim import REQUEST
-from gpu_constructs.pools.pool import Pool
+from gpu_constructs.pools.pool import Pool, counts_huge_pages
 from gpu_constructs.workloads.gpu_pod import GpuPod
 
-if TYPE_CHECKING:
-    from cdk8s_plus_28 import k8s
-
 # A node with such a pod is neither replaced by Karpenter nor removed by cluster autoscaler.
-DO_NOT_DISRUPT = {"karpenter.sh/do-not-disrupt": "true", "cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}
+DO_NOT_DISRUPT = {labels.DO_NOT_DISRUPT: "true", labels.SAFE_TO_EVICT: "false"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -49,15 +47,13 @@ def pod_spec(
     Raises:
         ValueError: No node of the pool has what it asks for.
     """
-    from cdk8s_plus_28 import k8s
-
     shm = k8s.VolumeMount(name="shm", mount_path="/dev/shm")
     return k8s.PodSpec(
         restart_policy=restart_policy,
         service_account_name=pod.service_account,
         automount_service_account_token=None if pod.service_account else False,
         priority_class_name=pod.priority_class,
-        node_selector={POOL: pool.name},
+        node_selector={labels.POOL: pool.name},
         tolerations=tolerations(pool),
         topology_spread_constraints=list(spread) or None,
         security_context=k8s.PodSecurityContext(
@@ -91,8 +87,6 @@ def pod_spec(
 
 def tolerations(pool: Pool) -> list[k8s.Toleration]:
     """Return what lets a pod onto the nodes of a pool."""
-    from cdk8s_plus_28 import k8s
-
     return [
         k8s.Toleration(key=taint.key, operator="Equal", value=taint.value, effect=taint.effect)
         for taint in pool.shape.taints
@@ -100,21 +94,17 @@ def tolerations(pool: Pool) -> list[k8s.Toleration]:
 
 
 def _resources(who: object, pod: GpuPod, pool: Pool) -> k8s.ResourceRequirements:
-    from cdk8s_plus_28 import k8s
-
-    limits = pod.limits(who, pool.shape, huge_pages=pool.counts_huge_pages)
+    limits = pod.limits(who, pool.shape, huge_pages=counts_huge_pages(pool))
     # Of memory and devices the scheduler counts what the pod may take; CPU may go beyond what it asks for.
     requests = limits | {"cpu": pod.cpu_request(who, pool.shape)}
     quantity = k8s.Quantity.from_string
     return k8s.ResourceRequirements(
-        claims=[k8s.ResourceClaim(name=REQUEST)] if pool.shape.claims_gpus else None,
+        claims=[k8s.ResourceClaim(name=REQUEST)] if pool.shape.managed_by.by_claim else None,
         requests={key: quantity(value) for key, value in requests.items()},
         limits={key: quantity(value) for key, value in limits.items()},
     )
 
 
 def _shm(pod: GpuPod) -> k8s.Volume:
-    from cdk8s_plus_28 import k8s
-
     size = k8s.Quantity.from_string(f"{pod.shm_gib}Gi")
     return k8s.Volume(name="shm", empty_dir=k8s.EmptyDirVolumeSource(medium="Memory", size_limit=size))

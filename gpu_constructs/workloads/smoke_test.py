@@ -2,29 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-from typing import TYPE_CHECKING
-
 from constructs import Construct
 
-from gpu_constructs.facts.labels import POOL
+from gpu_constructs.facts.kubernetes import refuse_unless_object_name
 from gpu_constructs.facts.versions import CUDA_SAMPLE, SMOKE_TEST
 from gpu_constructs.installing.cluster_ref import AnyCluster, PathOf, cluster_ref
 from gpu_constructs.installing.delivery import apply_chart
-from gpu_constructs.pools.kubernetes_names import refuse_unless_object_name
 from gpu_constructs.pools.pool import Pool, refuse_unless_pool
 from gpu_constructs.refusals import refuse_unless_image
-from gpu_constructs.workloads.pod_spec import tolerations
-
-if TYPE_CHECKING:
-    import cdk8s
-    from cdk8s_plus_28 import k8s
-
-NAME = "gpu-smoke-test"
-# A node from zero needs about 5 minutes, a p5 or p6 up to 30.
-_DEADLINE_SECONDS = 2_700
-_KEEP_SECONDS = 86_400
 
 
 class GpuSmokeTest(Construct):
@@ -65,72 +50,16 @@ class GpuSmokeTest(Construct):
             refuse_unless_image(who, "cuda_image", cuda_image)
         refuse_unless_object_name(who, "namespace", namespace)
         refuse_unless_pool(who, pool)
-        if pool.shape.claims_gpus:
+        if pool.shape.managed_by.by_claim:
             raise ValueError(
                 f"{who}: pool must offer GPUs as a resource, got {pool.name!r} with device_manager='dra'; run a GpuJob"
             )
 
         if cuda_image is None and pool.shape.architecture == "x86_64":
             cuda_image = CUDA_SAMPLE.reference
+        # Not above: it loads cdk8s, which takes a second.
+        from gpu_constructs.workloads.smoke_test_manifest import smoke_test_chart
+
         chart = smoke_test_chart(pool=pool, image=image, cuda_image=cuda_image, namespace=namespace)
         self.resource = apply_chart(self, "Resource", cluster=ref, chart=chart)
         self.resource.node.add_dependency(pool)
-
-
-def smoke_test_chart(*, pool: Pool, image: str, cuda_image: str | None, namespace: str) -> cdk8s.Chart:
-    """Return the job. Its name contains a hash of its pod, because Kubernetes never changes a job's pod."""
-    import cdk8s
-    from cdk8s_plus_28 import k8s
-
-    says = json.dumps([pool.name, [repr(taint) for taint in pool.shape.taints], image, cuda_image])
-    name = f"{NAME}-{hashlib.sha256(says.encode()).hexdigest()[:8]}"
-    labels = {"app.kubernetes.io/name": NAME}
-    chart = cdk8s.Chart(cdk8s.App(), NAME)
-    k8s.KubeJob(
-        chart,
-        "Job",
-        metadata=k8s.ObjectMeta(name=name, namespace=namespace, labels=labels),
-        spec=k8s.JobSpec(
-            backoff_limit=0,
-            active_deadline_seconds=_DEADLINE_SECONDS,
-            ttl_seconds_after_finished=_KEEP_SECONDS,
-            template=k8s.PodTemplateSpec(metadata=k8s.ObjectMeta(labels=labels), spec=_pod(pool, image, cuda_image)),
-        ),
-    )
-    return chart
-
-
-def _pod(pool: Pool, image: str, cuda_image: str | None) -> k8s.PodSpec:
-    from cdk8s_plus_28 import k8s
-
-    # Of a GPU in partitions, the first kind.
-    resource = next(iter(pool.shape.gpu_resources(1)))
-    lists = _container("nvidia-smi", image, resource, command=["nvidia-smi"])
-    # It gets the GPU that the one before it had.
-    computes = _container("vector-add", cuda_image, resource) if cuda_image is not None else None
-    return k8s.PodSpec(
-        restart_policy="Never",
-        automount_service_account_token=False,
-        node_selector={POOL: pool.name},
-        tolerations=tolerations(pool),
-        init_containers=[lists] if computes is not None else None,
-        containers=[computes if computes is not None else lists],
-    )
-
-
-def _container(name: str, image: str, resource: str, *, command: list[str] | None = None) -> k8s.Container:
-    from cdk8s_plus_28 import k8s
-
-    memory = "128Mi" if command else "1Gi"
-    return k8s.Container(
-        name=name,
-        image=image,
-        command=command,
-        resources=k8s.ResourceRequirements(
-            requests={"cpu": k8s.Quantity.from_string("100m"), "memory": k8s.Quantity.from_string(memory)},
-            limits={resource: k8s.Quantity.from_number(1)},
-        ),
-        security_context=k8s.SecurityContext(
-            allow_privilege_escalation=False, capabilities=k8s.Capabilities(drop=["ALL"])
-        ),
-    )

@@ -12,7 +12,7 @@ from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
 from syrupy.assertion import SnapshotAssertion
 
-from gpu_constructs import AutoModeNodePool, CapacityBlock, Disruption, NodeShape, Reservation, Spot, TimeSlicing
+from gpu_constructs import AutoModeNodePool, CapacityBlock, NodeShape, Reservation, Spot, TimeSlicing
 from gpu_constructs.autoscaling.auto_mode_manifests import node_class, node_pool
 from gpu_constructs.autoscaling.node_pool_spec import Network, NodePoolSpec
 from gpu_constructs.pools.capacity import OnDemand
@@ -25,8 +25,8 @@ L4 = NodeShape(instance_types=("g6.xlarge",), operating_system="bottlerocket")
 
 def spec(*capacities: Any, **changes: Any) -> NodePoolSpec:
     """A valid pool, with ``changes`` applied."""
-    says = {"name": "l4", "shape": L4, "max_gpus": 8, "disruption": Disruption.training()}
-    return NodePoolSpec(capacities=capacities or (OnDemand(),), **says | changes)
+    says: dict[str, Any] = {"who": "who", "name": "l4", "shape": L4, "max_gpus": 8}
+    return NodePoolSpec(capacity=capacities or OnDemand(), **says | changes)
 
 
 def pool(stack: cdk.Stack, cluster: eks.ICluster, /, **changes: Any) -> AutoModeNodePool:
@@ -140,9 +140,13 @@ def test_accepts_a_cluster_in_auto_mode(stack: cdk.Stack, cluster: eks.ICluster)
 
     with pytest.raises(ValueError, match="must have a kubectl provider"):
         AutoModeNodePool(stack, "Without", cluster=auto, name="l4", shape=L4, max_gpus=1)
-    attributes = {"cluster_name": auto.cluster_name, "vpc": cluster.vpc, "kubectl_provider": cluster.kubectl_provider}
     imported = eks.Cluster.from_cluster_attributes(
-        stack, "AutoImported", **attributes, cluster_security_group_id=auto.cluster_security_group_id
+        stack,
+        "AutoImported",
+        cluster_name=auto.cluster_name,
+        vpc=cluster.vpc,
+        kubectl_provider=cluster.kubectl_provider,
+        cluster_security_group_id=auto.cluster_security_group_id,
     )
     AutoModeNodePool(stack, "Pool", cluster=imported, name="l4", shape=L4, max_gpus=1)
 

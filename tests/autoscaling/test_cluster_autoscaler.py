@@ -12,7 +12,8 @@ from aws_cdk import aws_eks_v2 as eks
 from syrupy.assertion import SnapshotAssertion
 
 from gpu_constructs import ClusterAutoscaler, ManagedNodeGroup, NodeShape, Spot, ZonalNodeGroups
-from gpu_constructs.autoscaling.cluster_autoscaler_manifests import CLUSTER_RULES, cluster_autoscaler_chart, flags
+from gpu_constructs.autoscaling.cluster_autoscaler_manifests import CLUSTER_RULES, cluster_autoscaler_chart
+from gpu_constructs.autoscaling.cluster_autoscaler_settings import flags
 from tests.templates import MANIFEST, depends_on, manifest, manifests_of, of_type, only, resources_of, slice_of
 
 

@@ -12,7 +12,7 @@ from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
 from syrupy.assertion import SnapshotAssertion
 
-from gpu_constructs import Disk, Disruption, Karpenter, KarpenterNodePool, NodeShape, Reservation, Spot, catalogue
+from gpu_constructs import Disk, Karpenter, KarpenterNodePool, NodeShape, Reservation, Spot, catalogue
 from gpu_constructs.autoscaling.karpenter_manifests import ec2_node_class, node_pool
 from gpu_constructs.autoscaling.node_pool_spec import Network, NodePoolSpec
 from gpu_constructs.pools.capacity import OnDemand
@@ -32,8 +32,8 @@ def pool(stack: cdk.Stack, cluster: eks.ICluster, /, **changes: Any) -> Karpente
 
 def spec(shape: NodeShape = L4, *capacities: Any, **changes: Any) -> NodePoolSpec:
     """A valid pool, with ``changes`` applied."""
-    says = {"name": "l4", "max_gpus": 8, "disruption": Disruption.training()}
-    return NodePoolSpec(shape=shape, capacities=capacities or (OnDemand(),), **says | changes)
+    says: dict[str, Any] = {"who": "who", "name": "l4", "max_gpus": 8}
+    return NodePoolSpec(shape=shape, capacity=capacities or OnDemand(), **says | changes)
 
 
 def node_class(shape: NodeShape = L4, release: str = "v20260714", *capacities: Any) -> dict[str, Any]:

@@ -105,7 +105,7 @@ def test_refuses_before_a_child_is_created(
 def test_auto_mode_knows_two_pools() -> None:
     assert AutoMode().node_pools == ("system", "general-purpose")
     with pytest.raises(ValueError, match="node_pools must be one of system, general-purpose, got 'gpu'"):
-        AutoMode(node_pools=("gpu",))
+        AutoMode(node_pools=("gpu",))  # type: ignore[arg-type]
 
 
 def test_gpus_of_a_node_are_filled_first(stack: cdk.Stack, vpc: ec2.IVpc) -> None:
@@ -244,7 +244,8 @@ def test_a_permissions_boundary_reaches_every_role(stack: cdk.Stack, vpc: ec2.IV
 
 def test_cfn_lint_finds_nothing_in_the_kinds(tmp_path: Any) -> None:
     app = cdk.App(outdir=str(tmp_path), analytics_reporting=False)
-    for number, says in enumerate(({"auto_mode": AutoMode()}, {"ip_family": "ipv6", "pack_gpus": True})):
+    kinds: list[dict[str, Any]] = [{"auto_mode": AutoMode()}, {"ip_family": "ipv6", "pack_gpus": True}]
+    for number, says in enumerate(kinds):
         stack = cdk.Stack(app, f"Kind{number}")
         GpuCluster(stack, "Gpu", **says)
     stack = cdk.Stack(app, "Isolated")

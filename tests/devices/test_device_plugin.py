@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import aws_cdk as cdk
-import kubernetes_validate
 import pytest
 from aws_cdk import aws_eks_v2 as eks
 from syrupy.assertion import SnapshotAssertion
 
 from gpu_constructs import DevicePlugin, ManagedNodeGroup, Mig, Mps, NodeShape, Sharing, Taint, TimeSlicing
-from gpu_constructs.devices.device_plugin_manifests import device_plugin_chart, plugin_config, sharing_chart
+from gpu_constructs.devices.device_plugin_config import plugin_config
+from gpu_constructs.devices.device_plugin_manifests import device_plugin_chart, sharing_chart
+from tests.schemas import validate
 from tests.templates import manifests_of, resources_of
 
 SLICED, MPS, MIG = TimeSlicing(4), Mps(8), Mig(geometry={"3g.40gb": 1, "1g.10gb": 4})
@@ -32,7 +34,7 @@ def selects(node_labels: dict[str, str], sharing: Sharing | None = None) -> bool
     daemon_set = next(each for each in chart.to_json() if each["kind"] == "DaemonSet")
     affinity = daemon_set["spec"]["template"]["spec"]["affinity"]["nodeAffinity"]
     [term] = affinity["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
-    matches = {
+    matches: dict[str, Callable[[str, Any], bool]] = {
         "In": lambda key, values: node_labels.get(key) in values,
         "NotIn": lambda key, values: node_labels.get(key) not in values,
         "DoesNotExist": lambda key, _: key not in node_labels,
@@ -202,4 +204,4 @@ def test_nodes_with_a_plugin_of_their_own_are_none_of_its_business(stack: cdk.St
 def test_manifests_of_sharing_are_valid(minor: str) -> None:
     for sharing in (TimeSlicing(4), Mps(4), Mig(geometry={"1g.10gb": 7})):
         for each in sharing_chart(IMAGE, sharing).to_json():
-            kubernetes_validate.validate(each, minor, strict=True)
+            validate(each, minor)

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import aws_cdk as cdk
-import kubernetes_validate
 import pytest
 from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
@@ -31,6 +30,7 @@ from gpu_constructs import (
 )
 from gpu_constructs.devices.dra_driver import dra_driver_values
 from tests.chart_values import unknown_values
+from tests.schemas import validate
 from tests.templates import CHART, MANIFEST, depends_on, manifest, manifests_of, of_type, only, resources_of
 
 L4 = NodeShape(instance_types=("g6.12xlarge",), device_manager="dra")
@@ -91,7 +91,7 @@ def test_objects_are_valid(stack: cdk.Stack, cluster: eks.ICluster, minor: str) 
     made = manifests_of(resources_of(stack))
     assert {"ResourceClaim", "ResourceClaimTemplate", "Job", "Deployment"} <= {each["kind"] for each in made}
     for each in made:
-        kubernetes_validate.validate(each, minor, strict=True)
+        validate(each, minor)
 
 
 def test_mig_instances_are_claimed_by_their_profile(stack: cdk.Stack, cluster: eks.ICluster) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -117,7 +118,7 @@ def test_bottlerockets_own_device_plugin_stays_the_only_one(stack: cdk.Stack, cl
 
 @pytest.mark.parametrize("first", [True, False])
 def test_warns_of_gpus_both_counted_and_claimed(stack: cdk.Stack, cluster: eks.ICluster, first: bool) -> None:
-    makers = [
+    makers: list[Callable[[], object]] = [
         lambda: GpuOperator(stack, "Operator", cluster=cluster),
         lambda: DraDriver(stack, "Dra", cluster=cluster, kubernetes_version="1.36"),
     ]

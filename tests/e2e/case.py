@@ -81,7 +81,8 @@ class Pair:
 
     def __init__(self, case: Case, *, slot: int, number: int) -> None:
         self.slot, name = slot, f"node-{number}"
-        self.node = {"apiVersion": "v1", "kind": "Node"} | copy.deepcopy(case.node)
+        made: Object = {"apiVersion": "v1", "kind": "Node"}
+        self.node = made | copy.deepcopy(case.node)
         metadata = self.node.setdefault("metadata", {})
         old, metadata["name"] = metadata.get("name", name), name
         self.pod = self._named(case.pod, ASKED)

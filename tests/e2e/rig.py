@@ -26,7 +26,8 @@ THREADS = 8
 DECIDE_SECONDS = 60.0
 POLL_SECONDS = 0.05
 
-Given, Made = TypeVar("Given"), TypeVar("Made")
+Given = TypeVar("Given")
+Made = TypeVar("Made")
 
 
 class Rig:

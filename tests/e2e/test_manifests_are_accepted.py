@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from tests.e2e.control_plane import wait_until
 from tests.stacks.test_gpu_cluster_stack import MODES, options, template_text
 from tests.stacks.test_reference_stacks import Made
 from tests.templates import Resources, manifests_of
-from tests.test_examples import EXAMPLES, synthesize, with_ids
+from tests.test_examples import EXAMPLES, run, with_ids
 
 # Why there is no definition to hold an object against.
 WITHOUT_DEFINITION = {("eks.amazonaws.com/v1", "NodeClass"): "EKS keeps the definitions of Auto Mode to itself"}
@@ -28,7 +29,7 @@ def cluster(client: Client, crds: Path) -> Client:
     for each in definitions:
         client.apply(each)
     for each in definitions:
-        wait_until(lambda definition=each: is_served(client, definition), f"{each['metadata']['name']} to be served")
+        wait_until(partial(is_served, client, each), f"{each['metadata']['name']} to be served")
     return client
 
 
@@ -84,12 +85,10 @@ def emitted(resources: Resources) -> list[Object]:
     return [with_ids(each) for each in manifests_of(resources)]
 
 
-@pytest.mark.parametrize("name", [each.parent.name for each in EXAMPLES])
-def test_every_object_of_an_example_is_accepted(name: str, cluster: Client) -> None:
-    [example] = [each for each in EXAMPLES if each.parent.name == name]
-
-    for stack, resources in synthesize(example).items():
-        assert refusals(cluster, emitted(resources)) == {}, stack
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_every_object_of_an_example_is_accepted(name: str, cluster: Client, tmp_path: Path) -> None:
+    for stack, template in run(name, tmp_path).items():
+        assert refusals(cluster, emitted(template["Resources"])) == {}, stack
 
 
 @pytest.mark.parametrize("name", [*REFERENCE, *MODES])

@@ -6,20 +6,20 @@ from collections import Counter
 from pathlib import Path
 from random import Random
 
+from gpu_constructs.facts.quantities import add
 from gpu_constructs.preflight.cluster.clusters import clusters
 from gpu_constructs.preflight.cluster.workloads import workloads
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Cluster, DaemonSet, Pool
 from gpu_constructs.preflight.model.label_values import LabelValues
-from gpu_constructs.preflight.model.pod_size import pod_requests
 from gpu_constructs.preflight.model.taints import DAEMON_SET_TOLERATIONS
 from gpu_constructs.preflight.node.nodes import NodeToBe, nodes_to_be, reaches
 from gpu_constructs.preflight.reading.inputs import Input
 from gpu_constructs.preflight.reading.objects import Object, Origin
-from gpu_constructs.preflight.reading.quantity import add
-from gpu_constructs.preflight.reading.unknown import Unknown
+from gpu_constructs.preflight.reading.unknown import Unknown, dig, mapping
 from gpu_constructs.preflight.scheduling.demand import demand
 from gpu_constructs.preflight.scheduling.fitting import fits
+from gpu_constructs.preflight.scheduling.memory import Memory
 from tests.e2e.case import Case, Decision
 from tests.e2e.rig import Rig
 from tests.preflight import generated
@@ -33,7 +33,7 @@ SEED = 20_261_121
 
 def node_manifest(node: NodeToBe, daemons: list[DaemonSet], random: Random) -> Json:
     """A node that is as preflight says, somewhere between the least and the most it may have."""
-    taken = add(*(pod_requests(each.pod) for each in daemons))
+    taken = add(*(each.pod.requests for each in daemons))
     allocatable = {
         name: str(random.randint(node.least.get(name, 0), most) + taken.get(name, 0)) + ("m" if name == "cpu" else "")
         for name, most in node.most.items()
@@ -53,10 +53,12 @@ def value_of(value: LabelValues | Unknown, random: Random) -> str:
     return random.choice(sorted(value.values))
 
 
-def daemon_pod(daemon: DaemonSet) -> Json:
+def daemon_pod(daemon: DaemonSet, cluster: Cluster) -> Json:
     """The pod that the DaemonSet controller makes for a node."""
-    tolerations = [*daemon.pod.get("tolerations", ()), *DAEMON_SET_TOLERATIONS]
-    spec = {**daemon.pod, "tolerations": tolerations}
+    [owner] = [each for each in cluster.of_kind("DaemonSet") if each.origin == daemon.origin]
+    written = mapping(dig(owner.content, "spec", "template", "spec"))
+    added = [{"key": each.key, "operator": each.operator, "effect": each.effect} for each in DAEMON_SET_TOLERATIONS]
+    spec = {**written, "tolerations": [*written.get("tolerations", ()), *added]}
     return {"metadata": {"name": daemon.name, "namespace": "kube-system"}, "spec": without_volumes(spec)}
 
 
@@ -69,9 +71,10 @@ def running(cluster: Cluster, pool: Pool) -> list[DaemonSet]:
     return [each for each in cluster.daemon_sets if reaches(each, pool, cluster) is Answer.YES]
 
 
-def answer(cluster: Cluster, pool: Pool, node: NodeToBe, pod: Json) -> Answer:
+def answer(cluster: Cluster, pool: Pool, node: NodeToBe, pod: Json, memory: Memory) -> Answer:
+    """What production answers: from memory where it has judged the like before."""
     [workload] = workloads([Object(pod, Origin("generated", "pod"))])
-    return fits(demand(workload, cluster), node, pool).answer
+    return fits(demand(workload, cluster), node, pool, memory.ask).answer
 
 
 def cases(folder: Path) -> list[tuple[Case, Answer]]:
@@ -80,12 +83,13 @@ def cases(folder: Path) -> list[tuple[Case, Answer]]:
         random = Random(SEED + number)
         cluster = generated.cluster(random, folder)
         nodes = [(pool, node) for pool in cluster.pools for node in nodes_to_be(pool, cluster)]
+        memory = Memory()
         for _ in range(PODS):
             pool, node = random.choice(nodes)
             pod, daemons = generated.pod(random), running(cluster, pool)
-            bound = [daemon_pod(each) for each in daemons]
+            bound = [daemon_pod(each, cluster) for each in daemons]
             case = Case(node=node_manifest(node, daemons, random), pod=pod, bound=bound)
-            found.append((case, answer(cluster, pool, node, pod)))
+            found.append((case, answer(cluster, pool, node, pod, memory)))
     return found
 
 
@@ -117,13 +121,16 @@ def outcome(said: Answer, decision: Decision) -> str:
 
 
 def test_daemon_sets_reach_the_nodes_that_the_scheduler_lets_them_reach(rig: Rig, tmp_path: Path) -> None:
-    asked, random = [], Random(SEED)
+    random = Random(SEED)
+    asked: list[tuple[Case, Answer]] = []
     while len(asked) < DAEMONS:
         cluster = generated.cluster(random, tmp_path)
         for pool in cluster.pools:
             [node] = nodes_to_be(pool, cluster)
             for daemon in cluster.daemon_sets:
-                case = Case(node=node_manifest(node, list(cluster.daemon_sets), random), pod=daemon_pod(daemon))
+                case = Case(
+                    node=node_manifest(node, list(cluster.daemon_sets), random), pod=daemon_pod(daemon, cluster)
+                )
                 asked.append((case, reaches(daemon, pool, cluster)))
 
     decisions = rig.decide([case for case, _ in asked])

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gpu_constructs.preflight.reading.quantity import GIB, MIB, add, quantity, resources, show
+from gpu_constructs.facts.quantities import GIB, MIB, add, quantity, resources, show, total
 
 
 @pytest.mark.parametrize(
@@ -63,3 +63,22 @@ def test_adds_what_one_part_lacks() -> None:
 )
 def test_shows_as_people_write(name: str, amount: int, text: str) -> None:
     assert show(name, amount) == text
+
+
+@pytest.mark.parametrize(
+    ("amounts", "sum_of_all"),
+    [
+        (["100m"], "100m"),
+        (["0.5", "250m"], "750m"),
+        (["1", "1"], "2000m"),
+    ],
+)
+def test_cpu_is_summed_in_thousandths(amounts: list[str], sum_of_all: str) -> None:
+    assert total([{"cpu": each} for each in amounts]) == {"cpu": sum_of_all}
+
+
+@pytest.mark.parametrize(
+    ("amounts", "sum_of_all"), [(["1Gi", "1Mi"], "1025Mi"), (["1M", "1M"], "2000000"), (["64Mi"], "64Mi")]
+)
+def test_memory_is_summed_in_mebibytes_where_it_is_whole(amounts: list[str], sum_of_all: str) -> None:
+    assert total([{"memory": each} for each in amounts]) == {"memory": sum_of_all}

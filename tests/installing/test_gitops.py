@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,14 +25,16 @@ from tests.templates import CHART, MANIFEST, manifests_of, of_type
 PLACEHOLDER = re.compile(r"\$\{(\w+)\}")
 
 
-def synthesize(folder: Path, delivery: str | None, stack: type[cdk.Stack] = InferenceClusterStack) -> dict[str, Any]:
+def synthesize(
+    folder: Path, delivery: str | None, stack: Callable[..., cdk.Stack] = InferenceClusterStack
+) -> dict[str, Any]:
     """The template of a reference stack, whose files go to ``folder``."""
     told = {"gpu-constructs:delivery": delivery, "gpu-constructs:manifests": str(folder)}
     app = cdk.App(context=FLAGS | {key: value for key, value in told.items() if value}, analytics_reporting=False)
     if stack is TrainingClusterStack:
-        stack(app, "Gpu", availability_zones=("us-east-1a", "us-east-1b"), capacity=OnDemand(), max_nodes=2)  # type: ignore[call-arg]
+        stack(app, "Gpu", availability_zones=("us-east-1a", "us-east-1b"), capacity=OnDemand(), max_nodes=2)
     else:
-        stack(app, "Gpu", max_gpus=8)  # type: ignore[call-arg]
+        stack(app, "Gpu", max_gpus=8)
     return dict(app.synth().get_stack_by_name("Gpu").template)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from datetime import datetime, timedelta, timezone
-from email import message_from_string
 from typing import Any
 
 import aws_cdk as cdk
@@ -28,6 +27,7 @@ from gpu_constructs import (
 from gpu_constructs.facts.versions import KUBERNETES
 from tests.clusters import CERTIFICATE, ENDPOINT, imported_cluster
 from tests.templates import of_type, only, resources_of, slice_of, text_of
+from tests.user_data import parts_of
 
 GROUP, TEMPLATE = "AWS::EKS::Nodegroup", "AWS::EC2::LaunchTemplate"
 IMAGE = CustomImage(id="ami-0123456789abcdef0", driver_branch=595)
@@ -125,9 +125,8 @@ def test_an_image_of_ones_own(stack: cdk.Stack, vpc: Any, snapshot_yaml: Snapsho
     # EKS refuses these beside an image of ours.
     assert made.keys().isdisjoint({"AmiType", "Version", "ReleaseVersion"})
     assert data["ImageId"] == IMAGE.id
-    text = text_of(data["UserData"]["Fn::Base64"])
-    [part] = message_from_string(text).get_payload()
-    assert yaml.safe_load(part.get_payload())["spec"] == snapshot_yaml
+    [(_, text)] = parts_of(text_of(data["UserData"]["Fn::Base64"]))
+    assert yaml.safe_load(text)["spec"] == snapshot_yaml
 
 
 def test_an_image_needs_what_a_node_joins_by(stack: cdk.Stack, cluster: eks.ICluster) -> None:

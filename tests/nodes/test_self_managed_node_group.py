@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from datetime import datetime, timedelta, timezone
-from email import message_from_string
 from typing import Any
 
 import aws_cdk as cdk
@@ -31,6 +30,7 @@ from gpu_constructs.nodes.bootstrap import Membership, image_parameter
 from gpu_constructs.nodes.user_data import joining_user_data
 from tests.clusters import CERTIFICATE, ENDPOINT, imported_cluster
 from tests.templates import depends_on, of_type, only, resources_of, slice_of, text_of
+from tests.user_data import parts_of
 
 ASG, TEMPLATE = "AWS::AutoScaling::AutoScalingGroup", "AWS::EC2::LaunchTemplate"
 MEMBERSHIP = Membership(
@@ -78,9 +78,9 @@ def test_spot_group_of_two_types_on_bottlerocket(
 def test_nodeadm_reads_how_to_join(name: str) -> None:
     shape = NodeShape(instance_types=(name,))
 
-    [part] = message_from_string(joining_user_data(shape, "all", MEMBERSHIP)).get_payload()
-    assert part.get_content_type() == "application/node.eks.aws"
-    config = yaml.safe_load(part.get_payload())
+    [(kind, text)] = parts_of(joining_user_data(shape, "all", MEMBERSHIP))
+    assert kind == "application/node.eks.aws"
+    config = yaml.safe_load(text)
     assert config["spec"]["cluster"] == {
         "name": "demo",
         "apiServerEndpoint": MEMBERSHIP.endpoint,
@@ -239,7 +239,7 @@ def test_refuses_before_a_child_is_created(
     "missing", ["cluster_endpoint", "cluster_certificate_authority_data", "cluster_security_group_id"]
 )
 def test_refuses_a_cluster_imported_without_what_a_node_joins_by(stack: cdk.Stack, vpc: ec2.IVpc, missing: str) -> None:
-    attributes = {
+    attributes: dict[str, Any] = {
         "cluster_endpoint": MEMBERSHIP.endpoint,
         "cluster_certificate_authority_data": MEMBERSHIP.certificate_authority,
         "cluster_security_group_id": "sg-0123456789abcdef0",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import email
 from typing import Any
 
 import pytest
@@ -13,6 +12,7 @@ from syrupy.assertion import SnapshotAssertion
 from gpu_constructs import Disk, Kubelet, NodeShape
 from gpu_constructs.nodes.bootstrap import Membership
 from gpu_constructs.nodes.user_data import joining_user_data, node_class_user_data, user_data
+from tests.user_data import parts_of
 
 MEMBERSHIP = Membership(
     name="demo",
@@ -57,9 +57,9 @@ def test_a_node_of_karpenter(system: str, snapshot_text: SnapshotAssertion) -> N
 
 
 def test_karpenter_is_told_only_what_its_node_class_cannot_say() -> None:
-    [part] = email.message_from_string(node_class_user_data(everything("al2023")) or "").get_payload()
+    [(_, text)] = parts_of(node_class_user_data(everything("al2023")))
 
-    assert yaml.safe_load(part.get_payload())["spec"] == {
+    assert yaml.safe_load(text)["spec"] == {
         "featureGates": {"FastImagePull": True},
         "kubelet": {"config": {"maxParallelImagePulls": 8}},
     }

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import aws_cdk as cdk
 import pytest
 from aws_cdk import aws_kms as kms
+from constructs import Construct
 
 from gpu_constructs import Disk, ManagedNodeGroup, NodeShape, grant_volume_key
 from tests.clusters import imported_cluster, imported_vpc
@@ -34,7 +35,9 @@ def test_whatever_starts_nodes_may_encrypt_volumes(stack: cdk.Stack) -> None:
 
 
 def test_a_key_may_have_a_stack_of_its_own(stack: cdk.Stack) -> None:
-    keys = cdk.Stack(stack.node.root, "Keys", env=cdk.Environment(account="111122223333", region="us-east-1"))
+    keys = cdk.Stack(
+        cast("Construct", stack.node.root), "Keys", env=cdk.Environment(account="111122223333", region="us-east-1")
+    )
     key = kms.Key(keys, "Key")
     grant_volume_key(key)
     disk = Disk(kms_key_arn=key.key_arn)

@@ -9,7 +9,6 @@ from typing import Any
 
 import aws_cdk as cdk
 import jsonschema
-import kubernetes_validate
 import pytest
 from aws_cdk import aws_eks_v2 as eks
 from syrupy.assertion import SnapshotAssertion
@@ -43,7 +42,7 @@ from gpu_constructs.pod_scaling.scaling_manifests import (
     trigger_authentication,
 )
 from tests.chart_values import unknown_values
-from tests.schemas import strict_schema
+from tests.schemas import strict_schema, validate
 from tests.templates import CHART, depends_on, manifest, of_type, only, resources_of, slice_of
 
 QUEUE = SqsQueue(url="https://sqs.us-east-1.amazonaws.com/111122223333/jobs", region="us-east-1", per_pod=2)
@@ -65,7 +64,7 @@ def test_scaled_object(snapshot_yaml: SnapshotAssertion) -> None:
 
 @pytest.mark.parametrize("minor", ["1.33", "1.34", "1.35", "1.36"])
 def test_horizontal_pod_autoscaler_is_valid(minor: str) -> None:
-    kubernetes_validate.validate(horizontal_pod_autoscaler(scale(GpuUtilization(), GpuMemory())), minor, strict=True)
+    validate(horizontal_pod_autoscaler(scale(GpuUtilization(), GpuMemory())), minor)
 
 
 def test_a_workspace_of_aws_is_read_with_kedas_own_permissions(

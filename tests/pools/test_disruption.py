@@ -51,7 +51,7 @@ def test_a_budget_may_hold_in_a_window() -> None:
         ({"termination_grace_minutes": 30}, None, {"expireAfter": "Never", "terminationGracePeriod": "30m"}),
     ],
 )
-def test_nodes_live_as_long_as_is_said(says: dict[str, int], longest: int | None, lifetime: dict[str, str]) -> None:
+def test_nodes_live_as_long_as_is_said(says: dict[str, Any], longest: int | None, lifetime: dict[str, str]) -> None:
     assert Disruption(consolidation="WhenEmpty", **says).node_lifetime(longest_hours=longest) == lifetime
 
 
@@ -106,6 +106,20 @@ def test_refuses_a_budget(says: dict[str, Any], error: type[Exception], message:
 def test_refuses_a_disruption(says: dict[str, Any], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         Disruption(**{"consolidation": "WhenEmpty"} | says)
+
+
+@pytest.mark.parametrize(
+    ("purpose", "static", "profile"),
+    [
+        (None, False, Disruption.training()),
+        ("training", False, Disruption.training()),
+        ("inference", False, Disruption.inference()),
+        (None, True, Disruption.static()),
+        ("inference", True, Disruption.static()),
+    ],
+)
+def test_what_runs_on_the_nodes_says_how_they_may_go(purpose: str | None, static: bool, profile: Disruption) -> None:
+    assert Disruption.suited_to(purpose, static=static) == profile
 
 
 def test_accepts_the_most_budgets() -> None:

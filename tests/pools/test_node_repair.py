@@ -48,7 +48,7 @@ def test_all_four_values_of_an_override_are_told() -> None:
     ],
 )
 def test_refuses_an_override(changes: dict[str, Any], error: type[Exception], message: str) -> None:
-    says = {"condition": "Ready", "reason": "Any", "wait_minutes": 1, "action": "NoAction"}
+    says: dict[str, Any] = {"condition": "Ready", "reason": "Any", "wait_minutes": 1, "action": "NoAction"}
     assert RepairOverride(**says).wait_minutes == 1
 
     with pytest.raises(error, match=f"repair override: {message}"):

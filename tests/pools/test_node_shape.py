@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gpu_constructs import GPU_TAINT, Disk, NodeShape, Taint, instance_type
+from gpu_constructs import GPU_TAINT, Disk, Kubelet, NodeShape, Taint, instance_type
 
 
 def shape(**changes: Any) -> NodeShape:
@@ -73,6 +73,11 @@ def shape(**changes: Any) -> NodeShape:
         ({"disk": 100}, TypeError, r"disk must be a Disk, got 100; write Disk\(size_gib=200\)"),
         ({"sharing": "none"}, TypeError, r"sharing must be Exclusive"),
         ({"raid0": "yes"}, TypeError, r"raid0 must be a bool"),
+        ({"raid0": None}, TypeError, r"raid0 must be a bool, got None; write True"),
+        ({"soci": 1}, TypeError, r"soci must be a bool"),
+        ({"kubelet": {}}, TypeError, r"kubelet must be a Kubelet, got {}; write Kubelet\(max_pods=50\)"),
+        ({"image": "ami-1"}, TypeError, r"image must be a CustomImage, got 'ami-1'; write CustomImage\(id="),
+        ({"instance_types": (7,)}, TypeError, r"instance_types must hold EC2 names such as 'g6.xlarge', got 7"),
     ],
 )
 def test_refuses(changes: dict[str, Any], error: type[Exception], message: str) -> None:
@@ -91,10 +96,33 @@ def test_a_type_that_needs_an_older_driver_is_refused() -> None:
         shape(instance_types=(old,))
 
 
-def test_a_type_of_the_users_own_row_is_accepted() -> None:
+def test_a_type_of_the_users_own_row_is_accepted_beside_names() -> None:
     new = replace(instance_type("g6.xlarge"), name="g9.xlarge")
 
-    assert shape(instance_types=[new]).names == ("g9.xlarge",)
+    assert shape(instance_types=[new, "g6.xlarge"]).names == ("g9.xlarge", "g6.xlarge")
+
+
+def test_a_row_of_ones_own_survives_a_change_of_the_shape() -> None:
+    new = replace(instance_type("g6.xlarge"), name="g9.xlarge")
+
+    changed = replace(shape(instance_types=(new,)), raid0=False)
+
+    assert changed.instance_types == changed.rows == (new,)
+    assert changed == shape(instance_types=(new,), raid0=False)
+
+
+def test_names_become_rows_of_the_catalogue() -> None:
+    assert shape().instance_types == (instance_type("g6.xlarge"),)
+
+
+def test_equal_shapes_are_one_key() -> None:
+    says: dict[str, Any] = {"labels": {"team": "a"}, "tags": {"cost": "b"}, "kubelet": Kubelet(max_pods=20)}
+
+    assert len({shape(**says), shape(**says), shape()}) == 2
+
+
+def test_what_is_optional_may_be_none() -> None:
+    assert shape(placement_group=None, image=None, purpose=None) == shape()
 
 
 def test_labels_on_al2023_let_the_plugin_and_nvidias_charts_find_the_node() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import email
 from typing import Any
 
 import pytest
@@ -12,6 +11,7 @@ from gpu_constructs import CustomImage, Exclusive, Mig, Mps, NodeShape, TimeSlic
 from gpu_constructs.facts.hardware.mig import PROFILES, SLICES, compute_slices
 from gpu_constructs.nodes.user_data import joining_user_data, node_class_user_data, user_data
 from tests.nodes.test_user_data import MEMBERSHIP
+from tests.user_data import parts_of
 
 
 def shape(name: str, sharing: Any, **says: Any) -> NodeShape:
@@ -85,8 +85,7 @@ def test_bottlerocket_calls_every_instance_a_gpu() -> None:
 def test_al2023_partitions_before_kubelet_starts(render: Any) -> None:
     text = render(shape("p5.48xlarge", Mig(geometry={"1g.10gb": 4, "3g.40gb": 1})))
 
-    parts = {part.get_content_type(): part.get_payload() for part in email.message_from_string(text).get_payload()}
-    script = parts["text/x-shellscript"]
+    script = dict(parts_of(text))["text/x-shellscript"]
     assert "nvidia-smi mig -cgi 3g.40gb,1g.10gb,1g.10gb,1g.10gb,1g.10gb -C" in script
     assert "Before=nodeadm-run.service" in script
 

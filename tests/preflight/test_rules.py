@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -14,26 +15,31 @@ from gpu_constructs.preflight.rules import rules
 FIXTURES = Path(__file__).parent / "rules"
 
 
+# What a fixture is called: what becomes of its case, then the case.
+NAME = re.compile(r"(fails|passes)(_[a-z0-9]+)+")
+LONGEST_NAME = 50
+
+
 def fixtures(pattern: str) -> list[Path]:
-    return sorted(FIXTURES.glob(f"GPU*/{pattern}"))
+    return sorted(FIXTURES.glob(f"*/{pattern}"))
 
 
 def judged(fixture: Path) -> Report:
-    return check(read_input([str(fixture)]))
+    return check(read_input([str(fixture)], stack="app"))
 
 
 def name_of(fixture: Path) -> str:
-    return f"{fixture.parent.name}-{fixture.name}"
+    return f"{fixture.parent.name}/{fixture.stem}"
 
 
-@pytest.mark.parametrize("fixture", fixtures("fails*"), ids=name_of)
+@pytest.mark.parametrize("fixture", fixtures("fails_*"), ids=name_of)
 def test_rule_finds_its_failing_fixture(fixture: Path) -> None:
     found = [each for each in judged(fixture).findings if each.rule.id == fixture.parent.name]
 
-    assert found, f"{fixture.parent.name} finds nothing in {fixture.name}"
+    assert found, f"{name_of(fixture)}: its rule finds nothing"
 
 
-@pytest.mark.parametrize("fixture", fixtures("passes*"), ids=name_of)
+@pytest.mark.parametrize("fixture", fixtures("passes_*"), ids=name_of)
 def test_rule_leaves_its_passing_fixture_alone(fixture: Path) -> None:
     found = [each.problem.message for each in judged(fixture).findings if each.rule.id == fixture.parent.name]
 
@@ -42,12 +48,31 @@ def test_rule_leaves_its_passing_fixture_alone(fixture: Path) -> None:
 
 @pytest.mark.parametrize("rule", sorted(rules()))
 def test_rule_has_both_fixtures(rule: str) -> None:
-    assert list((FIXTURES / rule).glob("fails*")), f"write tests/preflight/rules/{rule}/fails.yaml"
-    assert list((FIXTURES / rule).glob("passes*")), f"write tests/preflight/rules/{rule}/passes.yaml"
+    for kind in ("fails", "passes"):
+        assert list((FIXTURES / rule).glob(f"{kind}_*.yaml")), f"write tests/preflight/rules/{rule}/{kind}_<case>.yaml"
 
 
 def test_no_fixture_without_rule() -> None:
-    assert {each.name for each in FIXTURES.iterdir() if each.is_dir()} == set(rules())
+    assert {each.name for each in FIXTURES.iterdir()} == set(rules())
+
+
+@pytest.mark.parametrize("fixture", fixtures("*"), ids=name_of)
+def test_a_fixture_is_named_for_its_case(fixture: Path) -> None:
+    unnumbered = re.sub(r"_\d+$", "", fixture.stem)
+
+    assert fixture.suffix == ".yaml"
+    assert NAME.fullmatch(fixture.stem), "a name must be fails_<case> or passes_<case>, in small letters"
+    assert len(fixture.stem) <= LONGEST_NAME
+    assert re.search("[a-z]", unnumbered.partition("_")[2]), "a number is no case"
+    assert unnumbered == fixture.stem or not fixture.with_stem(unnumbered).exists(), "a number tells no case apart"
+
+
+@pytest.mark.parametrize("rule", sorted(rules()))
+def test_a_fixture_says_its_case_in_its_first_line(rule: str) -> None:
+    said = [each.read_text().partition("\n")[0] for each in (FIXTURES / rule).iterdir()]
+
+    assert len(set(said)) == len(said), "two fixtures say the same"
+    assert [each for each in said if not re.fullmatch(r"# [A-Z0-9a-z].*\.", each)] == []
 
 
 @pytest.mark.parametrize("rule", rules().values(), ids=lambda each: each.id)
@@ -63,7 +88,7 @@ def test_messages(snapshot_text: SnapshotAssertion) -> None:
     """What each failing fixture is told, for a reviewer to read."""
     lines = [
         f"{name_of(fixture)}: {each.rule.severity}{' (may be)' if each.problem.unknown else ''}: {each.problem.message}"
-        for fixture in fixtures("fails*")
+        for fixture in fixtures("fails_*")
         for each in judged(fixture).findings
         if each.rule.id == fixture.parent.name
     ]

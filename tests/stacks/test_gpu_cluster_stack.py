@@ -21,7 +21,7 @@ from stacks.gpu_cluster_stack import GpuClusterStack
 from stacks.options import GpuClusterOptions, PoolOptions
 from tests.conftest import FLAGS
 from tests.linting import cfn_lint
-from tests.schemas import strict_schema
+from tests.schemas import strict_schema, validate
 from tests.templates import CHART, MANIFEST, depends_on, manifests_of, of_type, only
 
 MODES = ("cluster-autoscaler", "karpenter")
@@ -146,7 +146,7 @@ def test_core_objects_are_valid_kubernetes(resources: dict[str, Any], minor: str
 
     assert len(core) >= 2
     for each in core:
-        kubernetes_validate.validate(each, minor, strict=True)
+        validate(each, minor)
 
 
 def test_a_typo_in_a_core_object_would_be_found(resources: dict[str, Any]) -> None:
@@ -154,7 +154,7 @@ def test_a_typo_in_a_core_object_would_be_found(resources: dict[str, Any]) -> No
     daemon_set["spec"]["template"]["spec"]["priorityClas"] = "system-node-critical"
 
     with pytest.raises(kubernetes_validate.ValidationError, match="priorityClas"):
-        kubernetes_validate.validate(daemon_set, "1.36", strict=True)
+        validate(daemon_set, "1.36")
 
 
 def test_custom_resources_are_valid_for_their_definitions(templates: dict[str, dict[str, Any]], crds: Path) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import aws_cdk as cdk
-import kubernetes_validate
 import pytest
 from aws_cdk import aws_eks_v2 as eks
 
 from gpu_constructs import GpuJob, GpuPod, ManagedNodeGroup, NodeShape
+from tests.schemas import validate
 from tests.templates import manifests_of, resources_of
 
 IMAGE = "registry.example.com/train@sha256:" + "a" * 64
@@ -52,7 +52,7 @@ def test_torchrun_is_told_who_it_is(stack: cdk.Stack, cluster: eks.ICluster) -> 
 @pytest.mark.parametrize("minor", ["1.33", "1.34", "1.35", "1.36"])
 def test_objects_are_valid(stack: cdk.Stack, cluster: eks.ICluster, minor: str) -> None:
     for each in gang(stack, cluster).values():
-        kubernetes_validate.validate(each, minor, strict=True)
+        validate(each, minor)
 
 
 @pytest.mark.parametrize(

@@ -8,15 +8,14 @@ from typing import Any
 
 import aws_cdk as cdk
 import jsonschema
-import kubernetes_validate
 import pytest
 import yaml
 from aws_cdk import aws_eks_v2 as eks
 from syrupy.assertion import SnapshotAssertion
 
 from gpu_constructs import ManagedNodeGroup, MpiOperator, NcclTest, NodeShape, TimeSlicing
-from gpu_constructs.workloads.mpi_operator import mpi_job_definition
-from tests.schemas import strict_schema
+from gpu_constructs.workloads.mpi_operator_manifests import mpi_job_definition
+from tests.schemas import strict_schema, validate
 from tests.templates import MANIFEST, depends_on, manifest, manifests_of, of_type, resources_of
 
 P5 = NodeShape(instance_types=("p5.48xlarge",), efa=True)
@@ -94,7 +93,7 @@ def test_operator_is_valid(stack: cdk.Stack, cluster: eks.ICluster, minor: str) 
     made = list(manifests_of(resources_of(stack)))
     assert {"CustomResourceDefinition", "Deployment", "ClusterRole", "Role"} <= {each["kind"] for each in made}
     for each in made:
-        kubernetes_validate.validate(each, minor, strict=True)
+        validate(each, minor)
 
 
 def test_operator_comes_before_the_job_and_after_its_definition(stack: cdk.Stack, cluster: eks.ICluster) -> None:

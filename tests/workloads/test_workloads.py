@@ -245,7 +245,7 @@ def test_refuses_a_pod(says: dict[str, Any], error: type[Exception], message: st
 def test_refuses_a_job(
     stack: cdk.Stack, cluster: eks.ICluster, changes: dict[str, Any], error: type[Exception], message: str
 ) -> None:
-    says = {"pool": pool(stack, cluster), "name": "train", "pod": GpuPod(image=IMAGE)}
+    says: dict[str, Any] = {"pool": pool(stack, cluster), "name": "train", "pod": GpuPod(image=IMAGE)}
     with pytest.raises(error, match=f"Test/Job: {message}"):
         GpuJob(stack, "Job", cluster=cluster, **says | changes)
 
@@ -263,6 +263,6 @@ def test_refuses_a_job(
 def test_refuses_a_deployment(
     stack: cdk.Stack, cluster: eks.ICluster, changes: dict[str, Any], error: type[Exception], message: str
 ) -> None:
-    says = {"pool": pool(stack, cluster), "name": "chat", "pod": GpuPod(image=IMAGE), "port": 8000}
+    says: dict[str, Any] = {"pool": pool(stack, cluster), "name": "chat", "pod": GpuPod(image=IMAGE), "port": 8000}
     with pytest.raises(error, match=f"Test/Serve: {message}"):
         GpuDeployment(stack, "Serve", cluster=cluster, **says | changes)

@@ -10,6 +10,7 @@ from importlib.resources import files
 from types import MappingProxyType
 from typing import Any, Literal
 
+from gpu_constructs.facts.versions import DRIVER_BRANCH
 from gpu_constructs.refusals import did_you_mean
 
 Architecture = Literal["x86_64", "arm64"]
@@ -121,6 +122,25 @@ class InstanceType:
     def nvme_gb(self) -> int:
         """Local NVMe of all disks together, in GB (10^9)."""
         return self.nvme_disks * self.nvme_disk_gb
+
+    @property
+    def gpu_memory_gib(self) -> float | None:
+        """Memory of one GPU, in GiB."""
+        return _gib(self.gpu_memory_mib)
+
+    @property
+    def memory_gib(self) -> float | None:
+        """Memory, in GiB."""
+        return _gib(self.memory_mib)
+
+    @property
+    def is_driven(self) -> bool:
+        """Whether the current EKS images have a driver for it."""
+        return (self.driver_min or 0) <= DRIVER_BRANCH <= (self.driver_max or DRIVER_BRANCH)
+
+
+def _gib(mib: int | None) -> float | None:
+    return None if mib is None else mib / 1024
 
 
 @cache

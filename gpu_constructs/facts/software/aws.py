@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from gpu_constructs.facts import charts, labels, resources
 from gpu_constructs.facts.software.instance_lists import (
     DCGM_SERVER,
     DCGM_SERVER_1_6_1,
@@ -15,8 +16,16 @@ from gpu_constructs.facts.software.instance_lists import (
     DRANET,
     EFA_DEVICE_PLUGIN,
 )
-from gpu_constructs.facts.software.model import Container, KnownDaemonSet, KnownSoftware, Switch
-from gpu_constructs.facts.software.terms import (
+from gpu_constructs.facts.software.model import (
+    Container,
+    KnownDaemonSet,
+    KnownSoftware,
+    Nodes,
+    Switch,
+    Toleration,
+    Tolerations,
+)
+from gpu_constructs.facts.software.placement import (
     CRITICAL_ADDONS,
     EVERYTHING,
     FOR_FIVE_MINUTES,
@@ -27,9 +36,9 @@ from gpu_constructs.facts.software.terms import (
     tolerates,
 )
 
-_INSTANCE_TYPE = "node.kubernetes.io/instance-type"
-_ANY_ARCHITECTURE = expression("kubernetes.io/arch", "In", ["amd64", "arm64"])
-_ON_LINUX = expression("kubernetes.io/os", "In", ["linux"])
+_ANY_ARCHITECTURE = expression(labels.ARCH, "In", ["amd64", "arm64"])
+_ON_LINUX = expression(labels.OS, "In", ["linux"])
+_CLOUD_NODES = term(_ON_LINUX, _ANY_ARCHITECTURE, not_on("fargate", "hybrid", "auto"))
 _NAMES = ("nameOverride", "fullnameOverride")
 
 
@@ -46,34 +55,39 @@ def _chart(daemon_set: KnownDaemonSet, *versions: str, name: str = "") -> KnownS
 _EKS_CHARTS = "https://github.com/aws/eks-charts/tree/master/stable"
 _EKS_CHARTS_AS_OF = "2026-08-03"
 
+
+def _of_types(types: tuple[str, ...]) -> Nodes:
+    """Return the nodes of the types with EFA, unless they are those of Auto Mode or have labels of one's own."""
+    return Nodes(
+        affinity=(term(expression(labels.INSTANCE_TYPE, "In", types), not_on("auto")),),
+        selector_path="nodeSelector",
+        labels_path="supportedInstanceLabels",
+    )
+
+
 EFA = KnownDaemonSet(
-    name="aws-efa-k8s-device-plugin",
-    tolerations=(CRITICAL_ADDONS,),
-    node_affinity=(term(expression(_INSTANCE_TYPE, "In", EFA_DEVICE_PLUGIN), not_on("auto")),),
+    name=charts.EFA_DEVICE_PLUGIN,
+    tolerations=Tolerations(default=(CRITICAL_ADDONS,), path="tolerations", added=True),
+    nodes=_of_types(EFA_DEVICE_PLUGIN),
     containers=(Container(requests={"cpu": "10m", "memory": "20Mi"}, path="resources"),),
-    advertises=("vpc.amazonaws.com/efa",),
-    tolerations_path="tolerations",
-    tolerations_added=True,
-    selector_path="nodeSelector",
-    labels_path="supportedInstanceLabels",
+    advertises=(resources.EFA,),
     inexact_paths=_NAMES,
-    source=f"{_EKS_CHARTS}/aws-efa-k8s-device-plugin",
+    source=f"{_EKS_CHARTS}/{charts.EFA_DEVICE_PLUGIN}",
     as_of=_EKS_CHARTS_AS_OF,
 )
 _DRANET = replace(
     EFA,
-    name="aws-dranet",
-    node_affinity=(term(expression(_INSTANCE_TYPE, "In", DRANET), not_on("auto")),),
+    name=charts.DRANET,
+    nodes=_of_types(DRANET),
     containers=(Container(requests={"cpu": "100m", "memory": "50Mi"}, path="resources"),),
     advertises=(),
-    source=f"{_EKS_CHARTS}/aws-dranet",
+    source=f"{_EKS_CHARTS}/{charts.DRANET}",
 )
 _FLUENT_BIT = KnownDaemonSet(
     name="aws-for-fluent-bit",
+    tolerations=Tolerations.at(""),
+    nodes=Nodes.at(""),
     containers=(Container(requests={"cpu": "50m", "memory": "50Mi"}, path="resources"),),
-    tolerations_path="tolerations",
-    selector_path="nodeSelector",
-    affinity_path="affinity",
     inexact_paths=_NAMES,
     source=f"{_EKS_CHARTS}/aws-for-fluent-bit",
     as_of=_EKS_CHARTS_AS_OF,
@@ -86,16 +100,13 @@ _CLOUDWATCH_METRICS = replace(
 )
 
 _VPC_CNI = KnownDaemonSet(
-    name="aws-node",
-    tolerations=(EVERYTHING,),
-    node_affinity=(term(_ON_LINUX, _ANY_ARCHITECTURE, not_on("fargate", "hybrid", "auto")),),
+    name=charts.AWS_NODE,
+    tolerations=Tolerations.at("", EVERYTHING),
+    nodes=Nodes.at("", _CLOUD_NODES),
     containers=(
         Container(requests={"cpu": "25m"}, path="resources"),
         Container(requests={"cpu": "25m"}, path="resources", replacing_path="nodeAgent.resources"),
     ),
-    tolerations_path="tolerations",
-    selector_path="nodeSelector",
-    affinity_path="affinity",
     inexact_paths=(*_NAMES, "nodeAgent.enabled"),
     source="https://github.com/aws/amazon-vpc-cni-k8s/tree/v1.23.0/charts/aws-vpc-cni",
     as_of="2026-08-20",
@@ -105,23 +116,20 @@ _VPC_CNI_VERSIONS = ("1.23.0", "1.22.4", "1.22.3", "1.22.2", "1.22.1", "1.21.2",
 # What the plain DaemonSet of a cluster looks like. The architectures that newer ones name were not read; every
 # node of EKS has an image of it.
 _KUBE_PROXY = KnownDaemonSet(
-    name="kube-proxy",
-    tolerations=(EVERYTHING,),
-    node_affinity=(term(_ON_LINUX, not_on("fargate")),),
+    name=charts.KUBE_PROXY,
+    tolerations=Tolerations(default=(EVERYTHING,)),
+    nodes=Nodes(affinity=(term(_ON_LINUX, not_on("fargate")),)),
     containers=(Container(requests={"cpu": "100m"}, path="resources"),),
     source="https://github.com/eksctl-io/eksctl/blob/main/pkg/addons/default/testdata/sample-1.23.json",
     as_of="2026-08-21",
 )
 
 _POD_IDENTITY = KnownDaemonSet(
-    name="eks-pod-identity-agent",
-    tolerations=(EVERYTHING,),
-    node_affinity=(term(_ON_LINUX, _ANY_ARCHITECTURE, not_on("fargate", "hybrid", "auto")),),
+    name=charts.POD_IDENTITY_AGENT,
+    tolerations=Tolerations.at("", EVERYTHING),
+    nodes=Nodes.at("", _CLOUD_NODES),
     containers=(Container(path="resources"),),
     switches=(Switch(path="daemonsets.cloud.create"),),
-    tolerations_path="tolerations",
-    selector_path="nodeSelector",
-    affinity_path="affinity",
     inexact_paths=(*_NAMES, "daemonsets.cloud.affinity", "daemonsets.cloud.nameSuffix"),
     source="https://github.com/aws/eks-pod-identity-agent/tree/v0.1.37/charts/eks-pod-identity-agent",
     as_of="2026-03-17",
@@ -132,19 +140,18 @@ _SIDECAR_REQUESTS = {"cpu": "10m", "memory": "32Mi"}
 _SIDECARS = ("nodeDriverRegistrar", "livenessProbe")
 
 
-def _storage_driver(name: str, *compute_types: str, source: str, as_of: str) -> KnownDaemonSet:
+def _storage_driver(
+    name: str, *compute_types: str, unless_all: tuple[Toleration, ...], source: str, as_of: str
+) -> KnownDaemonSet:
     """Return the DaemonSet of a storage driver of a chart that tolerates everything unless told otherwise."""
     sidecars = (Container(requests=_SIDECAR_REQUESTS, path=f"sidecars.{each}.resources") for each in _SIDECARS)
     return KnownDaemonSet(
         name=name,
-        tolerations=(EVERYTHING,),
-        node_selector=LINUX,
-        node_affinity=(term(not_on(*compute_types)),),
+        tolerations=replace(
+            Tolerations.at("node", EVERYTHING), all_path="node.tolerateAllTaints", unless_all=unless_all
+        ),
+        nodes=Nodes.at("node", term(not_on(*compute_types)), selector=LINUX),
         containers=(Container(requests=_DRIVER_REQUESTS, path="node.resources"), *sidecars),
-        tolerations_path="node.tolerations",
-        tolerate_all_path="node.tolerateAllTaints",
-        selector_path="node.nodeSelector",
-        affinity_path="node.affinity",
         source=source,
         as_of=as_of,
     )
@@ -153,10 +160,19 @@ def _storage_driver(name: str, *compute_types: str, source: str, as_of: str) -> 
 # With `node.tolerateAllTaints` off, what `node.tolerations` holds by default is left out here: it is NoExecute only.
 _EBS = replace(
     _storage_driver(
-        "ebs-csi-node",
+        charts.EBS_NODE,
         "fargate",
         "auto",
         "hybrid",
+        unless_all=tuple(
+            tolerates(key)
+            for key in (
+                labels.EBS_NOT_READY,
+                "ToBeDeletedByClusterAutoscaler",
+                f"{labels.KARPENTER_DOMAIN}/disrupted",
+                f"{labels.KARPENTER_DOMAIN}/disruption",
+            )
+        ),
         source="https://github.com/kubernetes-sigs/aws-ebs-csi-driver/tree/v1.64.0/charts/aws-ebs-csi-driver",
         as_of="2026-08-19",
     ),
@@ -164,34 +180,24 @@ _EBS = replace(
         Container(requests=_DRIVER_REQUESTS, path="node.resources"),
         *(Container(requests=_SIDECAR_REQUESTS, replacing_path=f"sidecars.{each}.resources") for each in _SIDECARS),
     ),
-    tolerations_unless_all=tuple(
-        tolerates(key)
-        for key in (
-            "ebs.csi.aws.com/agent-not-ready",
-            "ToBeDeletedByClusterAutoscaler",
-            "karpenter.sh/disrupted",
-            "karpenter.sh/disruption",
-        )
-    ),
     switches=(Switch(path="node.enableLinux"),),
 )
 _EBS_VERSIONS = ("64.0", "63.1", "63.0", "62.0", "61.1", "60.1", "60.0", "59.0", "58.0", "57.1")
 
-_FSX = replace(
-    _storage_driver(
-        "fsx-csi-node",
-        "fargate",
-        source="https://github.com/kubernetes-sigs/aws-fsx-csi-driver/tree/v1.9.0/charts/aws-fsx-csi-driver",
-        as_of="2026-04-21",
-    ),
-    tolerations_unless_all=(tolerates("fsx.csi.aws.com/agent-not-ready"),),
+_FSX = _storage_driver(
+    charts.FSX_NODE,
+    "fargate",
+    unless_all=(tolerates(labels.FSX_NOT_READY),),
+    source="https://github.com/kubernetes-sigs/aws-fsx-csi-driver/tree/v1.9.0/charts/aws-fsx-csi-driver",
+    as_of="2026-04-21",
 )
 
 _MOUNTPOINT = replace(
     _storage_driver(
-        "s3-csi-node",
+        charts.S3_NODE,
         "fargate",
         "hybrid",
+        unless_all=(CRITICAL_ADDONS, tolerates(labels.S3_NOT_READY), FOR_FIVE_MINUTES),
         source="https://github.com/awslabs/mountpoint-s3-csi-driver/tree/v2.7.0/charts/aws-mountpoint-s3-csi-driver",
         as_of="2026-08-08",
     ),
@@ -202,33 +208,25 @@ _MOUNTPOINT = replace(
             for each in _SIDECARS
         ),
     ),
-    tolerations_unless_all=(CRITICAL_ADDONS, tolerates("s3.csi.aws.com/agent-not-ready"), FOR_FIVE_MINUTES),
     inexact_paths=("node.defaultTolerations",),
 )
 _MOUNTPOINT_VERSIONS = ("2.7.0", "2.6.0", "2.5.0", "2.4.1", "2.4.0", "2.3.0", "2.2.2", "2.2.1")
 # Before 2.0 it did not tolerate the taints of GPU nodes.
 _MOUNTPOINT_1 = replace(
     _MOUNTPOINT,
-    tolerations=(CRITICAL_ADDONS, FOR_FIVE_MINUTES),
-    tolerations_path="",
-    tolerate_all_path="",
-    tolerations_unless_all=(),
+    tolerations=Tolerations(default=(CRITICAL_ADDONS, FOR_FIVE_MINUTES)),
     inexact_paths=("node.tolerateAllTaints", "node.defaultTolerations", "node.tolerations"),
     source="https://github.com/awslabs/mountpoint-s3-csi-driver/tree/v1.15.0/charts/aws-mountpoint-s3-csi-driver",
 )
 
 _EFS = KnownDaemonSet(
-    name="efs-csi-node",
-    tolerations=(EVERYTHING,),
-    node_selector=LINUX,
-    node_affinity=(term(not_on("fargate", "hybrid")),),
+    name=charts.EFS_NODE,
+    tolerations=Tolerations.at("node", EVERYTHING),
+    nodes=Nodes.at("node", term(not_on("fargate", "hybrid")), selector=LINUX),
     containers=(
         Container(path="node.resources"),
         *(Container(path=f"sidecars.{each}.resources") for each in _SIDECARS),
     ),
-    tolerations_path="node.tolerations",
-    selector_path="node.nodeSelector",
-    affinity_path="node.affinity",
     source="https://github.com/kubernetes-sigs/aws-efs-csi-driver/tree/v3.4.1/charts/aws-efs-csi-driver",
     as_of="2026-07-24",
 )
@@ -239,30 +237,23 @@ _MONITORED = (
     expression("sagemaker.amazonaws.com/compute-type", "NotIn", ["hyperpod"]),
 )
 _MONITORING_AGENT = KnownDaemonSet(
-    name="eks-node-monitoring-agent",
-    tolerations=(EVERYTHING,),
-    node_selector=LINUX,
-    node_affinity=(term(*_MONITORED, _ANY_ARCHITECTURE),),
+    name=charts.NODE_MONITORING_AGENT,
+    tolerations=Tolerations.at("nodeAgent", EVERYTHING),
+    nodes=Nodes.at("nodeAgent", term(*_MONITORED, _ANY_ARCHITECTURE), selector=LINUX),
     containers=(Container(requests={"cpu": "10m", "memory": "30Mi"}, path="nodeAgent.resources"),),
-    tolerations_path="nodeAgent.tolerations",
-    selector_path="nodeAgent.nodeSelector",
-    affinity_path="nodeAgent.affinity",
     source=_MONITORING_SOURCE,
     as_of="2026-08-04",
 )
 
 
 def _node_monitoring(dcgm_types: tuple[str, ...], *versions: str) -> KnownSoftware:
-    types = expression(_INSTANCE_TYPE, "In", dcgm_types)
+    types = expression(labels.INSTANCE_TYPE, "In", dcgm_types)
     dcgm = replace(
         _MONITORING_AGENT,
-        name="dcgm-server",
-        tolerations=(),
-        node_affinity=(term(types, *_MONITORED, expression("kubernetes.io/arch", "In", ["amd64"])),),
+        name=charts.DCGM_SERVER,
+        tolerations=Tolerations.at("dcgmAgent"),
+        nodes=Nodes.at("dcgmAgent", term(types, *_MONITORED, expression(labels.ARCH, "In", ["amd64"])), selector=LINUX),
         containers=(Container(path="dcgmAgent.resources"),),
-        tolerations_path="dcgmAgent.tolerations",
-        selector_path="dcgmAgent.nodeSelector",
-        affinity_path="dcgmAgent.affinity",
     )
     both = (_MONITORING_AGENT, dcgm)
     return replace(_chart(_MONITORING_AGENT, *versions), daemon_sets=both)
@@ -276,15 +267,16 @@ _NODE_MONITORING = (
 
 # In queue mode a Deployment reads the events of a queue, and no DaemonSet those of its own node.
 _TERMINATION_HANDLER = KnownDaemonSet(
-    name="aws-node-termination-handler",
-    tolerations=(EVERYTHING,),
-    node_selector=LINUX,
-    node_affinity=(term(not_on("fargate")),),
+    name=charts.NODE_TERMINATION_HANDLER,
+    tolerations=Tolerations(default=(EVERYTHING,), path=("daemonsetTolerations", "tolerations")),
+    nodes=Nodes(
+        selector=LINUX,
+        selector_path=("daemonsetNodeSelector", "nodeSelector", "linuxNodeSelector"),
+        affinity=(term(not_on("fargate")),),
+        affinity_path="daemonsetAffinity",
+    ),
     containers=(Container(path="resources"),),
     switches=(Switch(path="enableSqsTerminationDraining", on=False, default=False),),
-    tolerations_path="daemonsetTolerations,tolerations",
-    selector_path="daemonsetNodeSelector,nodeSelector,linuxNodeSelector",
-    affinity_path="daemonsetAffinity",
     inexact_paths=(*_NAMES, "targetNodeOs"),
     source="https://github.com/aws/aws-node-termination-handler/tree/v1.25.6/config/helm/aws-node-termination-handler",
     as_of="2026-04-02",
@@ -295,25 +287,25 @@ CHARTS = (
     _chart(_DRANET, "1.0.0"),
     _chart(_FLUENT_BIT, "0.2.0"),
     _chart(_CLOUDWATCH_METRICS, "0.0.11"),
-    _chart(_VPC_CNI, *_VPC_CNI_VERSIONS, name="aws-vpc-cni"),
+    _chart(_VPC_CNI, *_VPC_CNI_VERSIONS, name=charts.VPC_CNI_CHART),
     _chart(_POD_IDENTITY, "1.2.0"),
-    _chart(_EBS, *(f"2.{each}" for each in _EBS_VERSIONS), name="aws-ebs-csi-driver"),
-    _chart(_FSX, "1.17.0", "1.16.0", "1.15.0", "1.14.0", name="aws-fsx-csi-driver"),
-    _chart(_MOUNTPOINT, *_MOUNTPOINT_VERSIONS, name="aws-mountpoint-s3-csi-driver"),
-    _chart(_MOUNTPOINT_1, "1.15.0", name="aws-mountpoint-s3-csi-driver"),
-    _chart(_EFS, "4.4.1", "4.4.0", "4.3.0", "4.2.0", "4.1.0", "4.0.1", "4.0.0", name="aws-efs-csi-driver"),
+    _chart(_EBS, *(f"2.{each}" for each in _EBS_VERSIONS), name=charts.EBS_CSI_DRIVER),
+    _chart(_FSX, "1.17.0", "1.16.0", "1.15.0", "1.14.0", name=charts.FSX_CSI_DRIVER),
+    _chart(_MOUNTPOINT, *_MOUNTPOINT_VERSIONS, name=charts.S3_CSI_DRIVER),
+    _chart(_MOUNTPOINT_1, "1.15.0", name=charts.S3_CSI_DRIVER),
+    _chart(_EFS, "4.4.1", "4.4.0", "4.3.0", "4.2.0", "4.1.0", "4.0.1", "4.0.0", name=charts.EFS_CSI_DRIVER),
     *_NODE_MONITORING,
     _chart(_TERMINATION_HANDLER, "0.27.6", "0.27.5", "0.27.4", "0.27.3", "0.27.2", "0.27.1", "0.27.0", "0.26.0"),
 )
 ADDONS = (
-    _chart(_VPC_CNI, *_VPC_CNI_VERSIONS, name="vpc-cni"),
+    _chart(_VPC_CNI, *_VPC_CNI_VERSIONS, name=charts.VPC_CNI),
     _chart(_KUBE_PROXY, "1.23.1"),
     # The add-on's versions are not the chart's, which has not changed since the first of these.
-    _chart(_POD_IDENTITY, name="eks-pod-identity-agent"),
-    _chart(_EBS, *(f"1.{each}" for each in _EBS_VERSIONS), name="aws-ebs-csi-driver"),
-    _chart(_FSX, "1.9.0", "1.8.0", "1.7.0", name="aws-fsx-csi-driver"),
-    _chart(_MOUNTPOINT, *_MOUNTPOINT_VERSIONS, name="aws-mountpoint-s3-csi-driver"),
-    _chart(_MOUNTPOINT_1, "1.15.0", name="aws-mountpoint-s3-csi-driver"),
-    _chart(_EFS, "3.4.1", "3.4.0", "3.3.0", "3.2.0", "3.1.0", "3.0.1", "3.0.0", name="aws-efs-csi-driver"),
+    _chart(_POD_IDENTITY, name=charts.POD_IDENTITY_AGENT),
+    _chart(_EBS, *(f"1.{each}" for each in _EBS_VERSIONS), name=charts.EBS_CSI_DRIVER),
+    _chart(_FSX, "1.9.0", "1.8.0", "1.7.0", name=charts.FSX_CSI_DRIVER),
+    _chart(_MOUNTPOINT, *_MOUNTPOINT_VERSIONS, name=charts.S3_CSI_DRIVER),
+    _chart(_MOUNTPOINT_1, "1.15.0", name=charts.S3_CSI_DRIVER),
+    _chart(_EFS, "3.4.1", "3.4.0", "3.3.0", "3.2.0", "3.1.0", "3.0.1", "3.0.0", name=charts.EFS_CSI_DRIVER),
     *_NODE_MONITORING,
 )

@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from gpu_constructs.facts.software.quantities import total
+from gpu_constructs.facts.quantities import total
 
 Toleration = Mapping[str, str]
 NodeSelectorTerm = Mapping[str, Any]
+# Dotted path into the values. Of several the first that is set counts; without one nothing changes the default.
+ValuePath = str | tuple[str, ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -17,12 +19,12 @@ class Switch:
     """A value on which a DaemonSet depends.
 
     Attributes:
-        path: Dotted path into the values. Several, separated by commas: the first that is set counts.
+        path: Where it stands.
         on: The value with which the DaemonSet is there.
         default: The value where none is set.
     """
 
-    path: str
+    path: ValuePath
     on: bool | str = True
     default: bool | str = True
 
@@ -33,59 +35,97 @@ class Container:
 
     Attributes:
         requests: CPU, memory and ephemeral storage, as the pod says them.
-        path: Dotted path of its ``resources``, which Helm merges with the default; empty when fixed.
+        path: Path of its ``resources``, which Helm merges with the default.
         replacing_path: Path of ``resources`` that take the place of those and of the default, unless empty.
     """
 
     requests: Mapping[str, str] = field(default_factory=dict)
-    path: str = ""
-    replacing_path: str = ""
+    path: ValuePath = ()
+    replacing_path: ValuePath = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Tolerations:
+    """What a DaemonSet tolerates. Helm replaces lists, so tolerations from the values replace the default.
+
+    Attributes:
+        default: Its tolerations where the values say nothing.
+        path: Path of the tolerations.
+        added: Whether those from the values come on top of the default.
+        kept_when_empty: Whether an empty list leaves the default.
+        all_path: Path of a boolean, true by default, with which it has the default, whatever `path` says.
+        unless_all: Its tolerations where that is false, to which `path` adds.
+    """
+
+    default: tuple[Toleration, ...] = ()
+    path: ValuePath = ()
+    added: bool = False
+    kept_when_empty: bool = False
+    all_path: ValuePath = ()
+    unless_all: tuple[Toleration, ...] = ()
+
+    @classmethod
+    def at(cls, part: str, *default: Toleration) -> Tolerations:
+        """Return tolerations that stand where charts have them: below the part of the values, or at their top."""
+        return cls(default=default, path=_below(part, "tolerations"))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Nodes:
+    """Which nodes a DaemonSet selects. Helm merges mappings, so a selector from the values adds to the default.
+
+    Attributes:
+        selector: Default node selector.
+        selector_path: Path of the node selector.
+        affinity: Default ``nodeSelectorTerms`` of the required node affinity.
+        affinity_path: Path of the affinity.
+        labels_path: Path of ``keys`` and ``values``: labels of which a node must have one, in place of the first
+            expression of the default affinity.
+    """
+
+    selector: Mapping[str, str] = field(default_factory=dict)
+    selector_path: ValuePath = ()
+    affinity: tuple[NodeSelectorTerm, ...] = ()
+    affinity_path: ValuePath = ()
+    labels_path: ValuePath = ()
+
+    @classmethod
+    def at(cls, part: str, *affinity: NodeSelectorTerm, selector: Mapping[str, str] | None = None) -> Nodes:
+        """Return nodes that are selected where charts do it: below the part of the values, or at their top."""
+        return cls(
+            selector=selector or {},
+            selector_path=_below(part, "nodeSelector"),
+            affinity=affinity,
+            affinity_path=_below(part, "affinity"),
+        )
+
+
+def _below(part: str, name: str) -> str:
+    return f"{part}.{name}" if part else name
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class KnownDaemonSet:
     """A DaemonSet of a chart or add-on, with its defaults and what changes them.
 
-    Helm merges mappings and replaces lists, so a selector adds to the default and tolerations replace it.
-    An empty path means that nothing changes the default. Several paths, separated by commas: the first set counts.
-
     Attributes:
         name: Its name when the release has the name of the chart.
-        tolerations: Default tolerations.
-        node_selector: Default node selector.
-        node_affinity: Default ``nodeSelectorTerms`` of the required node affinity.
+        tolerations: What it tolerates.
+        nodes: Which nodes it selects.
         containers: What its containers ask for.
         advertises: Extended resources it registers, before sharing or MIG rename them.
         switches: Values it depends on; it is there when all are on.
-        tolerations_path: Path of the tolerations.
-        tolerations_added: Whether tolerations from the values come on top of the default.
-        tolerations_kept_when_empty: Whether an empty list leaves the default.
-        tolerate_all_path: Path of a boolean, true by default, with which it tolerates everything.
-        tolerations_unless_all: Its tolerations where that is false, to which `tolerations_path` adds.
-        selector_path: Path of the node selector.
-        affinity_path: Path of the affinity.
-        labels_path: Path of ``keys`` and ``values``: labels of which a node must have one, in place of the first
-            expression of the default affinity.
         inexact_paths: Values that change it in a way that is not modelled.
         source: Where it was read.
         as_of: Day of what was read, ISO 8601.
     """
 
     name: str
-    tolerations: tuple[Toleration, ...] = ()
-    node_selector: Mapping[str, str] = field(default_factory=dict)
-    node_affinity: tuple[NodeSelectorTerm, ...] = ()
+    tolerations: Tolerations = Tolerations()
+    nodes: Nodes = Nodes()
     containers: tuple[Container, ...] = ()
     advertises: tuple[str, ...] = ()
     switches: tuple[Switch, ...] = ()
-    tolerations_path: str = ""
-    tolerations_added: bool = False
-    tolerations_kept_when_empty: bool = False
-    tolerate_all_path: str = ""
-    tolerations_unless_all: tuple[Toleration, ...] = ()
-    selector_path: str = ""
-    affinity_path: str = ""
-    labels_path: str = ""
     inexact_paths: tuple[str, ...] = ()
     source: str
     as_of: str

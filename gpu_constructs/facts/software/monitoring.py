@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from gpu_constructs.facts import charts, labels
 from gpu_constructs.facts.software.instance_lists import CLOUDWATCH_DCGM, CLOUDWATCH_NEURON
-from gpu_constructs.facts.software.model import Container, KnownDaemonSet, KnownSoftware, Switch
-from gpu_constructs.facts.software.terms import EVERYTHING, LINUX, expression, not_on, term
+from gpu_constructs.facts.software.model import Container, KnownDaemonSet, KnownSoftware, Nodes, Switch, Tolerations
+from gpu_constructs.facts.software.placement import EVERYTHING, LINUX, expression, not_on, term
 
+_NODE_EXPORTER_CHART = "prometheus-node-exporter"
+_NO_SCHEDULE = {"operator": "Exists", "effect": "NoSchedule"}
+_NO_VIRTUAL_KUBELET = term(not_on("fargate"), expression("type", "NotIn", ["virtual-kubelet"]))
 _NODE_EXPORTER = KnownDaemonSet(
-    name="prometheus-node-exporter",
-    tolerations=({"operator": "Exists", "effect": "NoSchedule"},),
-    node_selector=LINUX,
-    node_affinity=(term(not_on("fargate"), expression("type", "NotIn", ["virtual-kubelet"])),),
+    name=_NODE_EXPORTER_CHART,
+    tolerations=Tolerations.at("", _NO_SCHEDULE),
+    nodes=Nodes.at("", _NO_VIRTUAL_KUBELET, selector=LINUX),
     containers=(Container(path="resources"),),
-    tolerations_path="tolerations",
-    selector_path="nodeSelector",
-    affinity_path="affinity",
     inexact_paths=("nameOverride", "fullnameOverride", "kubeRBACProxy.enabled"),
     source="https://github.com/prometheus-community/helm-charts/tree/prometheus-node-exporter-4.56.1",
     as_of="2026-08-22",
@@ -25,28 +25,26 @@ _NODE_EXPORTER_VERSIONS = ("4.56.1", "4.56.0", "4.55.1", "4.55.0", "4.54.0", "4.
 
 
 def _of_stack(path: str) -> str:
-    return f"prometheus-node-exporter.{path}"
+    return f"{_NODE_EXPORTER_CHART}.{path}"
 
 
 _NODE_EXPORTER_OF_STACK = replace(
     _NODE_EXPORTER,
-    name="kube-prometheus-stack-prometheus-node-exporter",
+    name=f"{charts.KUBE_PROMETHEUS_STACK}-{_NODE_EXPORTER_CHART}",
+    tolerations=Tolerations.at(_NODE_EXPORTER_CHART, _NO_SCHEDULE),
+    nodes=Nodes.at(_NODE_EXPORTER_CHART, _NO_VIRTUAL_KUBELET, selector=LINUX),
     containers=(Container(path=_of_stack("resources")),),
     switches=(Switch(path="nodeExporter.enabled"),),
-    tolerations_path=_of_stack("tolerations"),
-    selector_path=_of_stack("nodeSelector"),
-    affinity_path=_of_stack("affinity"),
     inexact_paths=tuple(_of_stack(each) for each in _NODE_EXPORTER.inexact_paths),
     source="https://github.com/prometheus-community/helm-charts/tree/kube-prometheus-stack-88.5.3",
 )
 
 _FLUENT_BIT = KnownDaemonSet(
     name="fluent-bit",
+    tolerations=Tolerations.at(""),
+    nodes=Nodes.at(""),
     containers=(Container(path="resources"),),
     switches=(Switch(path="kind", on="DaemonSet", default="DaemonSet"),),
-    tolerations_path="tolerations",
-    selector_path="nodeSelector",
-    affinity_path="affinity",
     inexact_paths=("nameOverride", "fullnameOverride", "hotReload.enabled"),
     source="https://github.com/fluent/helm-charts/tree/fluent-bit-0.58.1/charts/fluent-bit",
     as_of="2026-08-18",
@@ -59,17 +57,13 @@ _CLOUDWATCH_SOURCE = (
 )
 _AGENT = KnownDaemonSet(
     name="cloudwatch-agent",
-    tolerations=(EVERYTHING,),
-    node_selector=LINUX,
-    node_affinity=(term(not_on("fargate")),),
+    tolerations=Tolerations(default=(EVERYTHING,), path=("agent.tolerations", "tolerations")),
+    nodes=Nodes.at("agent", term(not_on("fargate")), selector=LINUX),
     containers=(Container(requests={"cpu": "250m", "memory": "128Mi"}, path="agent.resources"),),
     switches=(
         Switch(path="agent.enabled"),
         Switch(path="agent.mode", on="daemonset", default="daemonset"),
     ),
-    tolerations_path="agent.tolerations,tolerations",
-    selector_path="agent.nodeSelector",
-    affinity_path="agent.affinity",
     # A list of agents of one's own replaces the one that is described here.
     inexact_paths=("agents",),
     source=_CLOUDWATCH_SOURCE,
@@ -80,16 +74,14 @@ _AGENT = KnownDaemonSet(
 def _exporter(
     name: str, key: str, requests: dict[str, str], *types: str, more: tuple[Switch, ...] = ()
 ) -> KnownDaemonSet:
-    named = [expression("node.kubernetes.io/instance-type", "In", types)] if types else []
+    named = [expression(labels.INSTANCE_TYPE, "In", types)] if types else []
     return replace(
         _AGENT,
         name=name,
-        node_affinity=(term(*named, not_on("fargate")),),
+        tolerations=Tolerations(default=(EVERYTHING,), path=(f"{key}.tolerations", "tolerations")),
+        nodes=Nodes.at(key, term(*named, not_on("fargate")), selector=LINUX),
         containers=(Container(requests=requests, path=f"{key}.resources"),),
         switches=(Switch(path=f"{key}.enabled"), *more),
-        tolerations_path=f"{key}.tolerations,tolerations",
-        selector_path=f"{key}.nodeSelector",
-        affinity_path=f"{key}.affinity",
         inexact_paths=(f"{key}.name",),
     )
 
@@ -103,7 +95,7 @@ _CLOUDWATCH = KnownSoftware(
             _exporter("fluent-bit", "containerLogs.fluentBit", {"cpu": "50m", "memory": "25Mi"}),
             switches=(Switch(path="containerLogs.enabled"),),
         ),
-        _exporter("dcgm-exporter", "dcgmExporter", {"cpu": "250m", "memory": "128Mi"}, *CLOUDWATCH_DCGM),
+        _exporter(charts.DCGM_EXPORTER, "dcgmExporter", {"cpu": "250m", "memory": "128Mi"}, *CLOUDWATCH_DCGM),
         _exporter("neuron-monitor", "neuronMonitor", {"cpu": "256m", "memory": "128Mi"}, *CLOUDWATCH_NEURON),
         _exporter(
             "node-exporter",
@@ -126,8 +118,8 @@ def _chart(daemon_set: KnownDaemonSet, name: str, *versions: str) -> KnownSoftwa
 
 
 CHARTS = (
-    _chart(_NODE_EXPORTER, "prometheus-node-exporter", *_NODE_EXPORTER_VERSIONS),
-    _chart(_NODE_EXPORTER_OF_STACK, "kube-prometheus-stack", "88.5.3"),
+    _chart(_NODE_EXPORTER, _NODE_EXPORTER_CHART, *_NODE_EXPORTER_VERSIONS),
+    _chart(_NODE_EXPORTER_OF_STACK, charts.KUBE_PROMETHEUS_STACK, "88.5.3"),
     _chart(_FLUENT_BIT, "fluent-bit", *(f"0.{each}" for each in _FLUENT_BIT_VERSIONS)),
     _CLOUDWATCH,
 )

@@ -2,37 +2,36 @@
 
 from __future__ import annotations
 
-from gpu_constructs.facts.software.model import Container, KnownDaemonSet, KnownSoftware, Switch
-from gpu_constructs.facts.software.terms import CRITICAL_ADDONS, GPU, any_label, tolerates
+from gpu_constructs.facts import charts, labels, resources
+from gpu_constructs.facts.software.model import Container, KnownDaemonSet, KnownSoftware, Nodes, Switch, Tolerations
+from gpu_constructs.facts.software.placement import CRITICAL_ADDONS, GPU, any_label, tolerates
 
-_NODES_WITH_GPUS = any_label(
-    "feature.node.kubernetes.io/pci-10de.present=true",
-    "feature.node.kubernetes.io/cpu-model.vendor_id=NVIDIA",
-    "nvidia.com/gpu.present=true",
-)
+_NVIDIA_DEVICE = f"{labels.NODE_FEATURE}pci-10de.present=true"
+_NVIDIA_CPU = f"{labels.NODE_FEATURE}cpu-model.vendor_id=NVIDIA"
+_GPU_PRESENT = f"{labels.GPU_PRESENT}=true"
+_NODES_WITH_GPUS = any_label(_NVIDIA_DEVICE, _NVIDIA_CPU, _GPU_PRESENT)
+_NVIDIA_DISPLAYS = tuple(f"{labels.NODE_FEATURE}pci-{code}_10de.present=true" for code in ("0302", "0300"))
 
 _PLUGIN_SOURCE = "https://github.com/NVIDIA/k8s-device-plugin/tree/v0.20.0/deployments/helm/nvidia-device-plugin"
 _OLDER_PLUGIN_SOURCE = "https://github.com/NVIDIA/k8s-device-plugin/tree/v0.17.4/deployments/helm/nvidia-device-plugin"
 # Helm takes the first of a dependency's conditions that is set.
 _FEATURE_DISCOVERY = Switch(path="gfd.enabled", default=False)
-_NODE_FEATURE_DISCOVERY = Switch(path="nfd.enabled,gfd.enabled", default=False)
+_NODE_FEATURE_DISCOVERY = Switch(path=("nfd.enabled", "gfd.enabled"), default=False)
 _NAMES = ("nameOverride", "fullnameOverride")
+_MPS = "-mps-control-daemon"
+_MPS_CAPABLE = {labels.MPS_CAPABLE: "true"}
 
 
 def _plugin_part(
     suffix: str, switch: Switch, source: str, as_of: str, *, advertises: tuple[str, ...] = ()
 ) -> KnownDaemonSet:
     return KnownDaemonSet(
-        name=f"nvidia-device-plugin{suffix}",
-        tolerations=(CRITICAL_ADDONS, GPU),
-        node_selector={"nvidia.com/mps.capable": "true"} if suffix == "-mps-control-daemon" else {},
-        node_affinity=_NODES_WITH_GPUS,
+        name=f"{charts.DEVICE_PLUGIN}{suffix}",
+        tolerations=Tolerations.at("", CRITICAL_ADDONS, GPU),
+        nodes=Nodes.at("", *_NODES_WITH_GPUS, selector=_MPS_CAPABLE if suffix == _MPS else {}),
         containers=(Container(path="resources"),),
         advertises=advertises,
         switches=(switch,),
-        tolerations_path="tolerations",
-        selector_path="nodeSelector",
-        affinity_path="affinity",
         inexact_paths=_NAMES,
         source=source,
         as_of=as_of,
@@ -42,27 +41,26 @@ def _plugin_part(
 def _plugin(versions: tuple[str, ...], worker_requests: dict[str, str], *, source: str, as_of: str) -> KnownSoftware:
     plugin = Switch(path="devicePlugin.enabled")
     worker = KnownDaemonSet(
-        name="nvidia-device-plugin-node-feature-discovery-worker",
-        tolerations=(
+        name=f"{charts.DEVICE_PLUGIN}-node-feature-discovery-worker",
+        tolerations=Tolerations.at(
+            "nfd.worker",
             {"key": "node-role.kubernetes.io/master", "operator": "Equal", "value": "", "effect": "NoSchedule"},
-            {"key": "nvidia.com/gpu", "operator": "Equal", "value": "present", "effect": "NoSchedule"},
+            {"key": labels.GPU_TAINT, "operator": "Equal", "value": "present", "effect": "NoSchedule"},
         ),
+        nodes=Nodes.at("nfd.worker"),
         containers=(Container(requests=worker_requests, path="nfd.worker.resources"),),
         switches=(_NODE_FEATURE_DISCOVERY,),
-        tolerations_path="nfd.worker.tolerations",
-        selector_path="nfd.worker.nodeSelector",
-        affinity_path="nfd.worker.affinity",
         source=source,
         as_of=as_of,
     )
     daemon_sets = (
-        _plugin_part("", plugin, source, as_of, advertises=("nvidia.com/gpu",)),
-        _plugin_part("-mps-control-daemon", plugin, source, as_of),
+        _plugin_part("", plugin, source, as_of, advertises=(resources.GPU,)),
+        _plugin_part(_MPS, plugin, source, as_of),
         _plugin_part("-gpu-feature-discovery", _FEATURE_DISCOVERY, source, as_of),
         worker,
     )
     return KnownSoftware(
-        name="nvidia-device-plugin", versions=versions, daemon_sets=daemon_sets, source=source, as_of=as_of
+        name=charts.DEVICE_PLUGIN, versions=versions, daemon_sets=daemon_sets, source=source, as_of=as_of
     )
 
 
@@ -97,13 +95,11 @@ def _operand(
     """Return a DaemonSet that the operator makes; it labels the nodes it selects itself, at run time."""
     return KnownDaemonSet(
         name=name,
-        tolerations=(GPU,),
-        node_selector={f"nvidia.com/gpu.deploy.{label}": "true", **(selector or {})},
+        tolerations=Tolerations(default=(GPU,), path="daemonsets.tolerations", kept_when_empty=True),
+        nodes=Nodes(selector={f"{labels.OPERAND}{label}": "true", **(selector or {})}),
         containers=(Container(requests=requests or {}, path=f"{key}.resources"),),
         advertises=advertises,
         switches=(Switch(path="clusterPolicy.deployCR"), *switches),
-        tolerations_path="daemonsets.tolerations",
-        tolerations_kept_when_empty=True,
         inexact_paths=inexact,
         source=_OPERATOR_SOURCE,
         as_of=_OPERATOR_AS_OF,
@@ -128,21 +124,21 @@ _OPERANDS = (
     ),
     _operand("nvidia-container-toolkit-daemonset", "container-toolkit", "toolkit", _enabled("toolkit")),
     _operand(
-        "nvidia-device-plugin-daemonset",
+        f"{charts.DEVICE_PLUGIN}-daemonset",
         "device-plugin",
         "devicePlugin",
         _enabled("devicePlugin"),
-        advertises=("nvidia.com/gpu",),
+        advertises=(resources.GPU,),
     ),
     _operand(
-        "nvidia-device-plugin-mps-control-daemon",
+        f"{charts.DEVICE_PLUGIN}{_MPS}",
         "device-plugin",
         "devicePlugin",
         _enabled("devicePlugin"),
-        selector={"nvidia.com/mps.capable": "true"},
+        selector=_MPS_CAPABLE,
     ),
     _operand("gpu-feature-discovery", "gpu-feature-discovery", "gfd", _enabled("gfd")),
-    _operand("nvidia-dcgm-exporter", "dcgm-exporter", "dcgmExporter", _enabled("dcgmExporter")),
+    _operand(charts.OPERATOR_DCGM_EXPORTER, charts.DCGM_EXPORTER, "dcgmExporter", _enabled("dcgmExporter")),
     _operand("nvidia-dcgm", "dcgm", "dcgm", _enabled("dcgm", default=False)),
     _operand("nvidia-mig-manager", "mig-manager", "migManager", _enabled("migManager")),
     _operand("nvidia-operator-validator", "operator-validator", "validator"),
@@ -197,28 +193,27 @@ _OPERANDS = (
 )
 
 GPU_OPERATOR = KnownSoftware(
-    name="gpu-operator",
+    name=charts.GPU_OPERATOR,
     versions=("26.7.0",),
     daemon_sets=(
         *_OPERANDS,
         KnownDaemonSet(
-            name="gpu-operator-node-feature-discovery-worker",
-            tolerations=(
+            name=f"{charts.GPU_OPERATOR}-node-feature-discovery-worker",
+            tolerations=Tolerations.at(
+                "node-feature-discovery.worker",
                 {
-                    "key": "node-role.kubernetes.io/control-plane",
+                    "key": labels.CONTROL_PLANE,
                     "operator": "Equal",
                     "value": "",
                     "effect": "NoSchedule",
                 },
                 GPU,
             ),
+            nodes=Nodes.at("node-feature-discovery.worker"),
             containers=(
                 Container(requests={"cpu": "5m", "memory": "64Mi"}, path="node-feature-discovery.worker.resources"),
             ),
             switches=(_enabled("nfd"),),
-            tolerations_path="node-feature-discovery.worker.tolerations",
-            selector_path="node-feature-discovery.worker.nodeSelector",
-            affinity_path="node-feature-discovery.worker.affinity",
             source="https://github.com/NVIDIA/gpu-operator/tree/v26.7.0/deployments/gpu-operator",
             as_of=_OPERATOR_AS_OF,
         ),
@@ -233,26 +228,17 @@ _DRA_SOURCE = (
     "https://github.com/kubernetes-sigs/dra-driver-nvidia-gpu/tree/v0.4.1/deployments/helm/dra-driver-nvidia-gpu"
 )
 DRA_DRIVER = KnownSoftware(
-    name="dra-driver-nvidia-gpu",
+    name=charts.DRA_DRIVER,
     versions=("0.4.1",),
     daemon_sets=(
         KnownDaemonSet(
-            name="dra-driver-nvidia-gpu-kubelet-plugin",
-            tolerations=(GPU,),
-            node_affinity=any_label(
-                "feature.node.kubernetes.io/pci-10de.present=true",
-                "feature.node.kubernetes.io/pci-0302_10de.present=true",
-                "feature.node.kubernetes.io/pci-0300_10de.present=true",
-                "feature.node.kubernetes.io/cpu-model.vendor_id=NVIDIA",
-                "nvidia.com/gpu.present=true",
-            ),
+            name=f"{charts.DRA_DRIVER}-kubelet-plugin",
+            tolerations=Tolerations.at("kubeletPlugin", GPU),
+            nodes=Nodes.at("kubeletPlugin", *any_label(_NVIDIA_DEVICE, *_NVIDIA_DISPLAYS, _NVIDIA_CPU, _GPU_PRESENT)),
             containers=(
                 Container(path="kubeletPlugin.containers.computeDomains.resources"),
                 Container(path="kubeletPlugin.containers.gpus.resources"),
             ),
-            tolerations_path="kubeletPlugin.tolerations",
-            selector_path="kubeletPlugin.nodeSelector",
-            affinity_path="kubeletPlugin.affinity",
             inexact_paths=_NAMES,
             source=_DRA_SOURCE,
             as_of="2026-06-30",
@@ -264,16 +250,14 @@ DRA_DRIVER = KnownSoftware(
 
 _EXPORTER_SOURCE = "https://github.com/NVIDIA/dcgm-exporter/tree/4.5.3-4.8.2/deployment"
 DCGM_EXPORTER = KnownSoftware(
-    name="dcgm-exporter",
+    name=charts.DCGM_EXPORTER,
     versions=("4.8.2", "4.8.1", "4.8.0", "4.7.1", "4.7.0"),
     daemon_sets=(
         KnownDaemonSet(
-            name="dcgm-exporter",
-            tolerations=(tolerates("node-role.kubernetes.io/control-plane", effect="NoSchedule"),),
+            name=charts.DCGM_EXPORTER,
+            tolerations=Tolerations.at("", tolerates(labels.CONTROL_PLANE, effect="NoSchedule")),
+            nodes=Nodes.at(""),
             containers=(Container(requests={"cpu": "100m", "memory": "128Mi"}, path="resources"),),
-            tolerations_path="tolerations",
-            selector_path="nodeSelector",
-            affinity_path="affinity",
             inexact_paths=_NAMES,
             source=_EXPORTER_SOURCE,
             as_of="2026-05-12",
@@ -287,17 +271,18 @@ _KAI_SOURCE = (
     "https://github.com/kai-scheduler/KAI-Scheduler/tree/v0.17.0/pkg/operator/operands/numa_placement_exporter"
 )
 KAI_SCHEDULER = KnownSoftware(
-    name="kai-scheduler",
+    name=charts.KAI_SCHEDULER,
     versions=("0.17.0",),
     daemon_sets=(
         KnownDaemonSet(
             name="numa-placement-exporter",
-            node_selector={"feature.node.kubernetes.io/memory-numa": "true"},
+            tolerations=Tolerations.at("numaPlacementExporter"),
+            nodes=Nodes(
+                selector={f"{labels.NODE_FEATURE}memory-numa": "true"}, affinity_path="numaPlacementExporter.affinity"
+            ),
             containers=(Container(requests={"cpu": "50m", "memory": "64Mi"}, path="numaPlacementExporter.resources"),),
             # Unless told, it is there when the scheduler has its NUMA plugin on, which is off by default.
-            switches=(Switch(path="numaPlacementExporter.enabled,scheduler.plugins.numa.enabled", default=False),),
-            tolerations_path="numaPlacementExporter.tolerations",
-            affinity_path="numaPlacementExporter.affinity",
+            switches=(Switch(path=("numaPlacementExporter.enabled", "scheduler.plugins.numa.enabled"), default=False),),
             # A selector from the values replaces the operator's own instead of adding to it.
             inexact_paths=("numaPlacementExporter.nodeSelector",),
             source=_KAI_SOURCE,

@@ -1,18 +1,19 @@
-"""Tolerations and node selector terms that several DaemonSets share."""
+"""Where DaemonSets run: tolerations and node selector terms that several share."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
+from gpu_constructs.facts import labels
 from gpu_constructs.facts.software.model import NodeSelectorTerm, Toleration
 
-COMPUTE_TYPE = "eks.amazonaws.com/compute-type"
-LINUX = {"kubernetes.io/os": "linux"}
+LINUX: Final = {labels.OS: "linux"}
 
-EVERYTHING: Toleration = {"operator": "Exists"}
-GPU: Toleration = {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
-CRITICAL_ADDONS: Toleration = {"key": "CriticalAddonsOnly", "operator": "Exists"}
-FOR_FIVE_MINUTES: Toleration = {"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": "300"}
+EVERYTHING: Final[Toleration] = {"operator": "Exists"}
+GPU: Final[Toleration] = {"key": labels.GPU_TAINT, "operator": "Exists", "effect": "NoSchedule"}
+CRITICAL_ADDONS: Final[Toleration] = {"key": "CriticalAddonsOnly", "operator": "Exists"}
+FOR_FIVE_MINUTES: Final[Toleration] = {"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": "300"}
 
 
 def expression(key: str, operator: str, values: Iterable[str]) -> dict[str, object]:
@@ -27,13 +28,13 @@ def term(*expressions: dict[str, object]) -> NodeSelectorTerm:
 
 def not_on(*compute_types: str) -> dict[str, object]:
     """Return the requirement that a node is none of some compute types of EKS."""
-    return expression(COMPUTE_TYPE, "NotIn", compute_types)
+    return expression(labels.COMPUTE_TYPE, "NotIn", compute_types)
 
 
-def any_label(*labels: str) -> tuple[NodeSelectorTerm, ...]:
+def any_label(*pairs: str) -> tuple[NodeSelectorTerm, ...]:
     """Return terms of which one holds where a node has one of some ``key=value`` labels."""
-    pairs = (each.split("=") for each in labels)
-    return tuple(term(expression(key, "In", [value])) for key, value in pairs)
+    split = (each.split("=") for each in pairs)
+    return tuple(term(expression(key, "In", [value])) for key, value in split)
 
 
 def tolerates(key: str, **more: str) -> Toleration:

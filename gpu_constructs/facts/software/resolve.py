@@ -3,25 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
 
+from gpu_constructs.facts.quantities import quantity, total
 from gpu_constructs.facts.software.model import (
     Container,
     DaemonSetSpec,
     KnownDaemonSet,
     KnownSoftware,
+    Nodes,
     NodeSelectorTerm,
     Switch,
     Toleration,
+    Tolerations,
+    ValuePath,
 )
-from gpu_constructs.facts.software.quantities import REQUESTS, is_quantity, total
 
-_ABSENT = object()
+T = TypeVar("T")
+_ABSENT, _MISREAD = object(), object()
+_REQUESTS = ("cpu", "memory", "ephemeral-storage")
 _TOLERATION_KEYS = {"key", "operator", "value", "effect", "tolerationSeconds"}
+_TO_TERMS = ("nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms")
 
 
-class _Misread(Exception):
-    """A value is not of the type it must have."""
+@dataclass(frozen=True, slots=True)
+class _Read(Generic[T]):
+    """What something comes to, and whether every value that bears on it was understood."""
+
+    value: T
+    exact: bool = True
 
 
 def resolve(software: KnownSoftware, values: object, *, version_was_read: bool) -> tuple[DaemonSetSpec, ...] | None:
@@ -32,126 +43,138 @@ def resolve(software: KnownSoftware, values: object, *, version_was_read: bool) 
     if any(_is_set(values, path) for path in software.opaque_paths):
         return None
     exact = version_was_read and isinstance(values, Mapping)
-    found = (_Resolution(each, values, exact).spec() for each in software.daemon_sets)
+    found = (_spec(each, values, exact=exact) for each in software.daemon_sets)
     return tuple(each for each in found if each is not None)
 
 
-class _Resolution:
-    """One DaemonSet being resolved; remembers whether a value could not be read."""
-
-    def __init__(self, known: KnownDaemonSet, values: object, exact: bool) -> None:
-        self.known, self.values = known, values
-        self.exact = exact and all(_find(values, path) is _ABSENT for path in known.inexact_paths)
-
-    def spec(self) -> DaemonSetSpec | None:
-        known = self.known
-        if not all([self._is_on(each) for each in known.switches]):
-            return None
-        return DaemonSetSpec(
-            name=known.name,
-            tolerations=self._tolerations(),
-            node_selector=self._node_selector(),
-            node_affinity=self._node_affinity(),
-            requests=total([self._requests(each) for each in known.containers]),
-            advertises=known.advertises,
-            source=known.source,
-            exact=self.exact,  # last: what stands above may clear it
-        )
-
-    def _is_on(self, switch: Switch) -> bool:
-        value = _find(self.values, switch.path)
-        if value is _ABSENT:
-            value = switch.default
-        elif not isinstance(value, type(switch.on)):
-            value, self.exact = switch.default, False
-        return value == switch.on
-
-    def _tolerations(self) -> tuple[Toleration, ...]:
-        known = self.known
-        if known.tolerate_all_path and not self._is_on(Switch(path=known.tolerate_all_path)):
-            return known.tolerations_unless_all + (self._listed_tolerations() or ())
-        if known.tolerate_all_path:
-            return known.tolerations
-        listed = self._listed_tolerations()
-        if listed is None or (known.tolerations_kept_when_empty and not listed):
-            return known.tolerations
-        return known.tolerations + listed if known.tolerations_added else listed
-
-    def _listed_tolerations(self) -> tuple[Toleration, ...] | None:
-        value = _find(self.values, self.known.tolerations_path)
-        if value is _ABSENT:
-            return None
-        try:
-            return tuple(_toleration(each) for each in _list(value))
-        except _Misread:
-            self.exact = False
-            return None
-
-    def _node_selector(self) -> Mapping[str, str]:
-        value = _find(self.values, self.known.selector_path)
-        if value is _ABSENT:
-            return self.known.node_selector
-        if not isinstance(value, Mapping) or not all(_is_label(key, each) for key, each in value.items()):
-            self.exact = False
-            return self.known.node_selector
-        return {key: each for key, each in {**self.known.node_selector, **value}.items() if each is not None}
-
-    def _labelled(self) -> tuple[NodeSelectorTerm, ...] | None:
-        """Return the terms of labels that the values name, ``None`` without them."""
-        labels = _find(self.values, self.known.labels_path)
-        if labels is _ABSENT:
-            return None
-        keys, values = _find(labels, "keys"), _find(labels, "values")
-        if not _is_texts(keys) or not _is_texts(values) or not keys:
-            self.exact = False
-            return None
-        terms = [[{"key": key, "operator": "In", "values": sorted(values)}] for key in keys]
-        # What the chart's template writes behind its loop belongs to the last of the terms.
-        terms[-1] += self.known.node_affinity[-1]["matchExpressions"][1:]
-        return tuple({"matchExpressions": each} for each in terms)
-
-    def _node_affinity(self) -> tuple[NodeSelectorTerm, ...]:
-        if (labelled := self._labelled()) is not None:
-            return labelled
-        default, affinity = self.known.node_affinity, _find(self.values, self.known.affinity_path)
-        keys = ("nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms")
-        for key in keys:
-            if affinity is _ABSENT:
-                return default
-            if affinity is None:
-                return ()
-            if not isinstance(affinity, Mapping):
-                self.exact = False
-                return default
-            affinity = affinity.get(key, _ABSENT)
-        if affinity is _ABSENT:
-            return default
-        if not isinstance(affinity, (list, tuple)) or not all(_is_term(each) for each in affinity):
-            self.exact = False
-            return default
-        return tuple(affinity)
-
-    def _requests(self, container: Container) -> Mapping[str, str]:
-        value, default = _find(self.values, container.replacing_path, empty=({}, None)), {}
-        if value is _ABSENT:
-            value, default = _find(self.values, container.path, empty=({}, None)), dict(container.requests)
-        if value is _ABSENT:
-            return default
-        try:
-            requests, limits = (_amounts(_mapping(value).get(part)) for part in ("requests", "limits"))
-        except _Misread:
-            self.exact = False
-            return container.requests
-        # A container that only limits a resource asks for as much.
-        merged = {**limits, **default, **requests}
-        return {name: amount for name, amount in merged.items() if amount is not None}
+def _spec(known: KnownDaemonSet, values: object, *, exact: bool) -> DaemonSetSpec | None:
+    switches = [_is_on(each, values) for each in known.switches]
+    if not all(each.value for each in switches):
+        return None
+    tolerations, selector = _tolerations(known.tolerations, values), _selector(known.nodes, values)
+    affinity, requests = _affinity(known.nodes, values), [_requests(each, values) for each in known.containers]
+    modelled = all(_find(values, path) is _ABSENT for path in known.inexact_paths)
+    read: list[_Read[Any]] = [*switches, tolerations, selector, affinity, *requests]
+    return DaemonSetSpec(
+        name=known.name,
+        tolerations=tolerations.value,
+        node_selector=selector.value,
+        node_affinity=affinity.value,
+        requests=total(each.value for each in requests),
+        advertises=known.advertises,
+        exact=exact and modelled and all(each.exact for each in read),
+        source=known.source,
+    )
 
 
-def _find(values: object, paths: str, *, empty: tuple[object, ...] = ()) -> Any:
+def _is_on(switch: Switch, values: object) -> _Read[bool]:
+    value = _find(values, switch.path)
+    exact = value is _ABSENT or isinstance(value, type(switch.on))
+    return _Read((switch.default if value is _ABSENT or not exact else value) == switch.on, exact)
+
+
+def _tolerations(known: Tolerations, values: object) -> _Read[tuple[Toleration, ...]]:
+    whatever = _is_on(Switch(path=known.all_path), values) if known.all_path else _Read(False)
+    if whatever.value:
+        return _Read(known.default, whatever.exact)
+    listed = _listed(_find(values, known.path))
+    if known.all_path:
+        return _Read(known.unless_all + (listed.value or ()), listed.exact)
+    if listed.value is None or (known.kept_when_empty and not listed.value):
+        return _Read(known.default, listed.exact)
+    return _Read(known.default + listed.value if known.added else listed.value, listed.exact)
+
+
+def _listed(value: Any) -> _Read[tuple[Toleration, ...] | None]:
+    if value is _ABSENT:
+        return _Read(None)
+    read = [_toleration(each) for each in value] if isinstance(value, (list, tuple)) else []
+    known = tuple(each for each in read if each is not None)
+    understood = len(known) == len(read) and (value is None or isinstance(value, (list, tuple)))
+    return _Read(known) if understood else _Read(None, exact=False)
+
+
+def _toleration(value: object) -> Toleration | None:
+    if not isinstance(value, Mapping):
+        return None
+    said = {key: str(each) if key == "tolerationSeconds" else each for key, each in value.items() if each is not None}
+    understood = said.keys() <= _TOLERATION_KEYS and all(isinstance(each, str) for each in said.values())
+    return said if understood else None
+
+
+def _selector(known: Nodes, values: object) -> _Read[Mapping[str, str]]:
+    value = _find(values, known.selector_path)
+    if value is _ABSENT:
+        return _Read(known.selector)
+    if not isinstance(value, Mapping) or not all(_is_label(key, each) for key, each in value.items()):
+        return _Read(known.selector, exact=False)
+    return _Read({key: each for key, each in {**known.selector, **value}.items() if each is not None})
+
+
+def _affinity(known: Nodes, values: object) -> _Read[tuple[NodeSelectorTerm, ...]]:
+    labels = _find(values, known.labels_path)
+    if labels is not _ABSENT:
+        return _labelled(known.affinity, labels)
+    found = _find(values, known.affinity_path)
+    for key in _TO_TERMS:
+        if found is None:
+            return _Read(())
+        found = found.get(key, _ABSENT) if isinstance(found, Mapping) else found if found is _ABSENT else _MISREAD
+    if isinstance(found, (list, tuple)) and all(_is_term(each) for each in found):
+        return _Read(tuple(found))
+    return _Read(known.affinity, exact=found is _ABSENT)
+
+
+def _labelled(default: tuple[NodeSelectorTerm, ...], labels: object) -> _Read[tuple[NodeSelectorTerm, ...]]:
+    """Return the terms of labels that the values name."""
+    keys, values = _find(labels, "keys"), _find(labels, "values")
+    if not _is_texts(keys) or not _is_texts(values) or not keys:
+        return _Read(default, exact=False)
+    terms = [[{"key": key, "operator": "In", "values": sorted(values)}] for key in keys]
+    # What the chart's template writes behind its loop belongs to the last of the terms.
+    terms[-1] += default[-1]["matchExpressions"][1:]
+    return _Read(tuple({"matchExpressions": each} for each in terms))
+
+
+def _requests(container: Container, values: object) -> _Read[Mapping[str, str]]:
+    value, default = _find(values, container.replacing_path, empty=({}, None)), dict[str, str]()
+    if value is _ABSENT:
+        value, default = _find(values, container.path, empty=({}, None)), dict(container.requests)
+    if value is _ABSENT:
+        return _Read(default)
+    requests, limits = (_amounts(value, part) for part in ("requests", "limits"))
+    if requests is None or limits is None:
+        return _Read(container.requests, exact=False)
+    # A container that only limits a resource asks for as much.
+    merged = {**limits, **default, **requests}
+    return _Read({name: amount for name, amount in merged.items() if amount is not None})
+
+
+def _amounts(resources: object, part: str) -> Mapping[str, str | None] | None:
+    """Return what a container asks for, or is kept to; an amount that is taken away is ``None``."""
+    written = resources.get(part) if isinstance(resources, Mapping) else _MISREAD
+    if written is None:
+        return {}
+    if not isinstance(written, Mapping):
+        return None
+    said = {name: _text(written[name]) for name in _REQUESTS if name in written}
+    return said if all(each is None or _is_amount(name, each) for name, each in said.items()) else None
+
+
+def _text(value: Any) -> Any:
+    return str(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else value
+
+
+def _is_amount(name: str, value: object) -> bool:
+    amount = quantity(name, value)
+    return amount is not None and amount >= 0
+
+
+def _find(values: object, path: ValuePath, *, empty: tuple[object, ...] = ()) -> Any:
     """Return what stands at the first of some paths that is set, and is none of ``empty``."""
-    for path in filter(None, paths.split(",")):
+    for each in (path,) if isinstance(path, str) else path:
         found = values
-        for key in path.split("."):
+        for key in each.split("."):
             found = found.get(key, _ABSENT) if isinstance(found, Mapping) else _ABSENT
         if found is not _ABSENT and found not in empty:
             return found
@@ -165,47 +188,6 @@ def _is_set(values: object, path: str) -> bool:
 
 def _is_texts(value: object) -> bool:
     return isinstance(value, (list, tuple)) and all(isinstance(each, str) for each in value)
-
-
-def _list(value: object) -> list[object]:
-    if value is None:
-        return []
-    if not isinstance(value, (list, tuple)):
-        raise _Misread
-    return list(value)
-
-
-def _mapping(value: object) -> Mapping[Any, Any]:
-    if not isinstance(value, Mapping):
-        raise _Misread
-    return value
-
-
-def _toleration(value: object) -> Toleration:
-    fields = {key: each for key, each in _mapping(value).items() if each is not None}
-    if not fields.keys() <= _TOLERATION_KEYS:
-        raise _Misread
-    return {key: str(each) if key == "tolerationSeconds" else _text(each) for key, each in fields.items()}
-
-
-def _text(value: object) -> str:
-    if not isinstance(value, str):
-        raise _Misread
-    return value
-
-
-def _amounts(value: object) -> dict[str, str | None]:
-    found = {} if value is None else _mapping(value)
-    return {name: _amount(found[name]) for name in REQUESTS if name in found}
-
-
-def _amount(value: object) -> str | None:
-    if value is None:
-        return None
-    text = str(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else _text(value)
-    if not is_quantity(text):
-        raise _Misread
-    return text
 
 
 def _is_label(key: object, value: object) -> bool:

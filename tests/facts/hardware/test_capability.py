@@ -1,4 +1,4 @@
-"""Instance types by demands in the words of a command line."""
+"""Instance types are found by what they can do: by a capability, and by keyword arguments that come to several."""
 
 from __future__ import annotations
 
@@ -6,35 +6,10 @@ from typing import Any
 
 import pytest
 
-from gpu_constructs.facts.hardware.capability import Bound, Capability, matching
+from gpu_constructs import NodeShape, find_instance_types
+from gpu_constructs.facts.hardware.bound import Bound
+from gpu_constructs.facts.hardware.capability import Capability, matching
 from gpu_constructs.facts.hardware.catalogue import catalogue
-
-
-@pytest.mark.parametrize(
-    ("text", "below", "at", "above"),
-    [
-        (">=80", False, True, True),
-        (">80", False, False, True),
-        ("=80", False, True, False),
-        ("80", False, True, False),
-        ("<= 80", True, True, False),
-        ("<80", True, False, False),
-    ],
-)
-def test_bounds(text: str, below: bool, at: bool, above: bool) -> None:
-    bound = Bound.parse(text)
-
-    assert [bound.holds(amount) for amount in (79.9, 80, 80.1)] == [below, at, above]
-
-
-@pytest.mark.parametrize("text", ["", "lots", ">=", "=>80", "80GiB", "-1", ">=1e9", "nan"])
-def test_refuses_what_is_no_bound(text: str) -> None:
-    with pytest.raises(ValueError, match="must be a number, with >=, >, =, <= or < before it, got"):
-        Bound.parse(text)
-
-
-def test_a_figure_that_nobody_states_keeps_no_bound() -> None:
-    assert not Bound.parse(">=0").holds(None)
 
 
 @pytest.mark.parametrize(
@@ -54,9 +29,9 @@ def test_demands(demands: dict[str, Any], names: set[str]) -> None:
     assert {each.name for each in matching(Capability(**demands))} == names
 
 
-@pytest.mark.parametrize("switch", ["efa", "mig", "local_nvme"])
-def test_switches_leave_some_types_and_take_others(switch: str) -> None:
-    found = matching(Capability(**{switch: True}))
+@pytest.mark.parametrize("switch", [{"efa": True}, {"mig": True}, {"local_nvme": True}])
+def test_switches_leave_some_types_and_take_others(switch: dict[str, Any]) -> None:
+    found = matching(Capability(**switch))
 
     assert 0 < len(found) < len(catalogue())
 
@@ -92,3 +67,84 @@ def test_orders() -> None:
 def test_refuses_unknown_names(demands: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Capability(**demands)
+
+
+def found_names(**demands: Any) -> list[str]:
+    return [each.name for each in find_instance_types(**demands)]
+
+
+def test_big_gpus_with_efa_on_x86() -> None:
+    found = found_names(min_gpu_memory_gib=80, efa=True, min_gpus=8)
+
+    assert found[:3] == ["p4de.24xlarge", "p5.48xlarge", "p5en.48xlarge"]
+    assert "p6-b200.48xlarge" in found
+    assert not {"p4d.24xlarge", "g6e.48xlarge", "p6e-gb200.36xlarge"} & set(found)
+
+
+def test_the_cheapest_comes_first_and_the_unpriced_last() -> None:
+    prices = [each.usd_per_hour for each in find_instance_types()]
+
+    priced = [price for price in prices if price is not None]
+    assert priced == sorted(priced)
+    assert prices[: len(priced)] == priced
+
+
+def test_only_what_an_image_drives() -> None:
+    assert {each.family for each in find_instance_types()} == {
+        each.family for each in catalogue().values() if each.architecture == "x86_64" and each.family != "g7"
+    }
+
+
+@pytest.mark.parametrize(
+    ("demands", "found"),
+    [
+        ({"gpu_models": ["L4"], "max_gpus": 1, "max_usd_per_hour": 0.9, "min_gpu_memory_gib": 20}, ["g6.xlarge"]),
+        ({"families": ["g5g"], "architecture": "arm64", "max_usd_per_hour": 0.5}, ["g5g.xlarge"]),
+        ({"mig": True, "max_usd_per_hour": 7}, ["p5.4xlarge"]),
+        ({"min_vcpus": 192, "min_memory_gib": 4096}, ["p6-b300.48xlarge"]),
+        (
+            {"families": ["p6e-gb200"], "architecture": "arm64", "purchase_option": "capacity-block"},
+            ["p6e-gb200.36xlarge"],
+        ),
+    ],
+)
+def test_arguments(demands: dict[str, Any], found: list[str]) -> None:
+    assert found_names(**demands) == found
+
+
+def test_it_finds_what_a_capability_finds() -> None:
+    wanted = Capability(gpu_memory_gib=(Bound(">=", 80),), efa=True, architecture="x86_64", purchase_option="on-demand")
+
+    assert found_names(min_gpu_memory_gib=80, efa=True) == [each.name for each in matching(wanted) if each.is_driven]
+
+
+def test_a_shape_takes_what_was_found() -> None:
+    found = find_instance_types(gpu_models=["L4", "A10G"], max_gpus=1, local_nvme=True, max_usd_per_hour=1.1)
+
+    assert NodeShape(instance_types=found).rows == found
+
+
+@pytest.mark.parametrize(
+    ("demands", "error", "message"),
+    [
+        ({"families": []}, ValueError, r"families must name at least one, got \[\]; leave it out for any"),
+        ({"gpu_models": ["l4"]}, ValueError, r"gpu_models must be one of .*got 'l4'"),
+        ({"families": "g6"}, TypeError, r"families must be a list of names, got 'g6'"),
+        ({"architecture": "arm"}, ValueError, r"architecture must be one of x86_64, arm64, got 'arm'; did you mean"),
+        ({"purchase_option": "free"}, ValueError, r"purchase_option must be one of capacity-block, on-demand, spot"),
+        ({"min_gpus": 16}, ValueError, r"min_gpus must leave at least one instance type, got none of g4dn.xlarge"),
+        (
+            {"families": ["g6"], "mig": True},
+            ValueError,
+            r"mig must leave at least one instance type, got none of g6.xlarge, g6.2xlarge",
+        ),
+        ({"families": ["g7"]}, ValueError, r"the demands must leave a type that the EKS images drive, got g7.2xlarge"),
+        ({"min_vcpus": "8"}, TypeError, r"min_vcpus must be a number, got '8'"),
+        ({"min_gpus": None}, TypeError, r"min_gpus must be a number, got None"),
+        ({"min_gpus": -1}, ValueError, r"min_gpus must be at least 0, got -1"),
+        ({"efa": "true"}, TypeError, r"efa must be True or False, got 'true'"),
+    ],
+)
+def test_refuses_arguments(demands: dict[str, Any], error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=f"find_instance_types: {message}"):
+        find_instance_types(**demands)

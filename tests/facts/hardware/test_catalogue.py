@@ -6,10 +6,10 @@ import re
 from datetime import date
 
 import boto3
-import build_catalogue
 import pytest
 
 from gpu_constructs.facts.hardware.catalogue import catalogue, columns, instance_type, retired
+from tools import build_catalogue
 
 # g4ad has AMD GPUs.
 NVIDIA_FAMILY = re.compile(r"(g(?!4ad\.)\d|gr\d|p\d)[a-z]*(-[a-z0-9]+)?\.")

@@ -17,7 +17,7 @@ from gpu_constructs.preflight.reading.inputs import Input, read_input
 from gpu_constructs.preflight.scheduling.ceiling import ceiling
 from tests.preflight import generated
 
-FIXTURES = Path(__file__).parent / "rules"
+FIXTURES = Path(__file__).parents[1] / "rules"
 _ODD: tuple[Any, ...] = (
     None,
     True,
@@ -147,9 +147,9 @@ def judged(file: Path, before: Input | None = None) -> Input | None:
     try:
         given = read_input([str(file)])
         report = check(given)
-        for each in report.clusters:
-            explain(each)
-        ceiling(report.clusters)
+        for case in report.cases:
+            explain(case)
+            ceiling((pool, case.nodes(pool)) for pool in case.gpu_pools)
         if before is not None:
             review(before, given)
             review(given, before)

@@ -5,10 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.taints import (
     Taint,
+    Toleration,
     flag_taint,
     kubelet_taints,
     node_group_taints,
@@ -117,3 +120,179 @@ def test_bottlerocket_is_told_by_key() -> None:
         Taint("a", "b", "NoSchedule"),
         Taint("c", "d", "NoExecute"),
     )
+
+
+@pytest.mark.parametrize(
+    ("taint", "text"),
+    [
+        (Taint("a", "b", "NoSchedule"), "a=b:NoSchedule"),
+        (Taint("a", "", "NoExecute"), "a:NoExecute"),
+        (Taint("a", None, ""), "a:"),
+    ],
+)
+def test_a_taint_reads_as_people_write_it(taint: Taint, text: str) -> None:
+    assert str(taint) == text
+
+
+HALF_KNOWN = Taint("${Key}", "b", "NoSchedule")
+NO_EFFECT = Taint("a", "b", "")
+
+
+@pytest.mark.parametrize(
+    ("toleration", "taint", "answer"),
+    [
+        ({"operator": "Exists"}, HALF_KNOWN, YES),
+        ({"key": "a", "operator": "Exists"}, HALF_KNOWN, UNKNOWN),
+        ({"operator": "Exists", "effect": "NoSchedule"}, HALF_KNOWN, YES),
+        ({"operator": "Exists", "effect": "NoExecute"}, HALF_KNOWN, NO),
+        ({"key": "a", "operator": "Exists"}, NO_EFFECT, YES),
+        ({"key": "a", "operator": "Exists", "effect": "NoSchedule"}, NO_EFFECT, UNKNOWN),
+        ({"key": "c", "operator": "Exists"}, NO_EFFECT, NO),
+        # The operator is read before the value, and a value is compared with a key only.
+        ({"key": "a", "operator": "exists", "value": "b"}, NO_EFFECT, NO),
+        ({"key": "a", "operator": "Exists", "value": "c"}, NO_EFFECT, YES),
+        ({"operator": "Equal", "value": "b"}, NO_EFFECT, NO),
+        ({"key": "a", "operator": "", "value": "b"}, NO_EFFECT, YES),
+        ({"key": "a", "value": None}, Taint("a", "", "NoSchedule"), YES),
+        ({"key": "a"}, Taint("a", "", "NoSchedule"), YES),
+        ({"key": "a", "value": "b"}, Taint("a", None, "NoSchedule"), UNKNOWN),
+        ({"key": "a", "operator": "Exists"}, Taint("a", None, "NoSchedule"), YES),
+        # Lt and Gt are for whole numbers.
+        ({"key": "a", "operator": "Lt", "value": "1"}, Taint("a", "0", "NoSchedule"), UNKNOWN),
+        ({"key": "a", "operator": "Lt", "value": "1"}, Taint("a", "-5", "NoSchedule"), UNKNOWN),
+        ({"key": "a", "operator": "Lt", "value": "1"}, Taint("a", "05", "NoSchedule"), NO),
+        ({"key": "a", "operator": "Gt", "value": "1"}, Taint("a", "1", "NoSchedule"), UNKNOWN),
+        ({"key": "a", "operator": "Gt", "value": "b"}, Taint("a", "b", "NoSchedule"), NO),
+        # What is known of a toleration may be of another taint already.
+        ({"key": LATER, "operator": "Exists", "effect": "NoExecute"}, TAINT, NO),
+        ({"key": LATER, "operator": "Exists", "effect": "NoSchedule"}, TAINT, UNKNOWN),
+        ({"key": LATER, "operator": "Exists", "effect": "NoExecute"}, NO_EFFECT, UNKNOWN),
+        ({"key": "c", "operator": LATER}, HALF_KNOWN, UNKNOWN),
+        ({"key": "c", "operator": "Exists", "effect": LATER}, NO_EFFECT, NO),
+        ({"key": "a", "operator": "Exists", "effect": LATER}, NO_EFFECT, UNKNOWN),
+        ({"operator": LATER}, TAINT, UNKNOWN),
+        ({"operator": LATER, "effect": "NoExecute"}, TAINT, NO),
+    ],
+)
+def test_which_taint_a_toleration_matches(toleration: Any, taint: Taint, answer: Answer) -> None:
+    assert tolerates(tolerations([toleration]), taint) is answer
+
+
+def test_what_a_toleration_leaves_out_is_every_key_every_effect_and_no_value() -> None:
+    assert tolerations([{}, "nothing"]) == (Toleration(None, "Equal", "", None),)
+    assert Toleration() == Toleration(None, "Equal", "", None)
+
+
+TEXTS = st.sampled_from(("a", "b", "${Later}"))
+EFFECTS = st.sampled_from(("NoSchedule", "NoExecute", "PreferNoSchedule", ""))
+TAINTS = st.lists(st.builds(Taint, TEXTS, st.sampled_from(("1", "", None)), EFFECTS), max_size=3)
+PARTS = st.one_of(st.none(), st.just(LATER), TEXTS)
+TOLERATIONS = st.lists(
+    st.builds(
+        Toleration,
+        PARTS,
+        st.sampled_from(("Exists", "Equal", "Lt", LATER)),
+        st.sampled_from(("1", "", LATER)),
+        st.one_of(st.none(), st.just(LATER), EFFECTS),
+    ),
+    max_size=3,
+)
+EXAMPLES = settings(max_examples=100, deadline=None, derandomize=True, database=None)
+
+
+@EXAMPLES
+@given(TOLERATIONS, TOLERATIONS, TAINTS)
+def test_one_toleration_more_never_keeps_a_pod_off(
+    told: list[Toleration], more: list[Toleration], taints: list[Taint]
+) -> None:
+    rank = {YES: 0, UNKNOWN: 1, NO: 2}
+    before, after = dict(untolerated(told, taints)), dict(untolerated([*told, *more], taints))
+
+    assert all(rank[answer] <= rank[before.get(taint, YES)] for taint, answer in after.items())
+
+
+@EXAMPLES
+@given(TOLERATIONS, TAINTS)
+def test_a_taint_alone_is_as_a_taint_among_others(told: list[Toleration], taints: list[Taint]) -> None:
+    alone = [found for taint in taints for found in untolerated(told, [taint])]
+
+    assert untolerated(told, taints) == alone
+
+
+@EXAMPLES
+@given(TAINTS)
+def test_who_tolerates_everything_is_kept_off_by_nothing(taints: list[Taint]) -> None:
+    assert untolerated([Toleration(operator="Exists")], taints) == []
+
+
+def test_a_taint_whose_effect_is_not_known_may_be_one_that_only_prefers() -> None:
+    assert untolerated((), [NO_EFFECT, TAINT]) == [(NO_EFFECT, UNKNOWN), (TAINT, NO)]
+
+
+def test_a_taint_that_only_prefers_hides_no_other() -> None:
+    assert untolerated((), [Taint("a", "", "PreferNoSchedule"), TAINT]) == [(TAINT, NO)]
+
+
+@pytest.mark.parametrize(
+    ("name", "effect"),
+    [
+        ("not-ready", "NoExecute"),
+        ("unreachable", "NoExecute"),
+        ("disk-pressure", "NoSchedule"),
+        ("memory-pressure", "NoSchedule"),
+        ("pid-pressure", "NoSchedule"),
+        ("unschedulable", "NoSchedule"),
+    ],
+)
+def test_what_kubernetes_adds_is_for_one_effect(name: str, effect: str) -> None:
+    other = {"NoExecute": "NoSchedule", "NoSchedule": "NoExecute"}[effect]
+    taints = [Taint(f"node.kubernetes.io/{name}", "x", each) for each in (effect, other)]
+
+    assert untolerated((), taints, daemon=True) == [(taints[1], NO)]
+
+
+@pytest.mark.parametrize(
+    ("written", "taint"),
+    [
+        (
+            {"Key": "a", "Value": "b", "Effect": "PREFER_NO_SCHEDULE"},
+            Taint("a", "b", "PreferNoSchedule"),
+        ),
+        ({"Key": "a", "Value": "", "Effect": "NoSchedule"}, Taint("a", "", "NoSchedule")),
+        ({"Key": "a", "Effect": "Never"}, Taint("a", "", "Never", written_without_value=True)),
+        ({"Key": "a", "Value": "${Later}", "Effect": "NO_SCHEDULE"}, Taint("a", None, "NoSchedule")),
+        ({"Key": "a", "Value": LATER, "Effect": "NO_SCHEDULE"}, Taint("a", None, "NoSchedule")),
+        ({"Key": LATER, "Value": "b", "Effect": LATER}, Taint("${Later}", "b", "")),
+        ({"Key": "a", "Value": 7, "Effect": "NO_SCHEDULE"}, Taint("a", None, "NoSchedule")),
+    ],
+)
+def test_a_taint_of_a_group(written: Any, taint: Taint) -> None:
+    lower = [{name.lower(): value for name, value in written.items()}]
+
+    assert node_group_taints({"Taints": [written]}) == object_taints(lower) == (taint,)
+    assert node_group_taints({"taints": [written]}) == node_group_taints({}) == ()
+
+
+def test_kubelet_is_told_by_one_flag_only() -> None:
+    flags = ["--register-with-taints", "--node-labels=a=b:NoSchedule", '--register-with-taints="a=b:NoSchedule,b=c"']
+
+    assert kubelet_taints(flags) == (Taint("a", "b", "NoSchedule"),)
+    assert kubelet_taints(["--register-with-taints='a:NoExecute, b=x:NoSchedule'"]) == (
+        Taint("a", "", "NoExecute"),
+        Taint("b", "x", "NoSchedule"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("written", "taints"),
+    [
+        (None, ()),
+        (["a"], ()),
+        ({"a": ["x:y:NoSchedule"]}, (Taint("a", "x:y", "NoSchedule"),)),
+        ({"a": ["${Later}:NoSchedule"]}, (Taint("a", None, "NoSchedule"),)),
+        ({"a": [":NoSchedule"]}, (Taint("a", "", "NoSchedule"),)),
+        ({"a": [LATER, "b:NoExecute"]}, (Taint("a", "b", "NoExecute"),)),
+    ],
+)
+def test_settings_of_bottlerocket(written: Any, taints: tuple[Taint, ...]) -> None:
+    assert setting_taints(written) == taints

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from gpu_constructs.preflight.model.label_values import Requirement
 from gpu_constructs.preflight.reading.embedded import parse_embedded
 from gpu_constructs.preflight.reading.unknown import Unknown
 from tests.preflight.readers import cluster_of
@@ -68,7 +69,7 @@ def test_a_manifest_belongs_to_its_cluster(tmp_path: Path, cluster: Any) -> None
     )
 
     assert (found.name, found.version, found.whole) == ("demo", "1.35", True)
-    assert found.workloads[0].pod["nodeSelector"] == {"a": Unknown("${stack/Topic}")}
+    assert found.workloads[0].pod.selection.selector == (Requirement("a", "In", None),)
 
 
 def test_a_cluster_without_a_name_is_called_by_its_path(tmp_path: Path) -> None:

@@ -48,8 +48,8 @@ def test_a_nested_stack_is_read(tmp_path: Path, nested: dict[str, Any]) -> None:
 
     report = check(read_input([written(tmp_path, {"Type": "AWS::CloudFormation::Stack", **nested})]))
 
-    assert len(report.clusters) == 1
-    assert report.clusters[0].whole
+    [case] = report.cases
+    assert case.cluster.whole
     assert "GPU003" in {each.rule.id for each in report.findings}
 
 

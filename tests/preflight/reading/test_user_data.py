@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gpu_constructs.preflight.node.device_sharing import bottlerocket_offer, plugin_offer
+from gpu_constructs.preflight.node.device_sharing import bottlerocket_is_off, bottlerocket_offer, plugin_offer
 from gpu_constructs.preflight.reading.unknown import Unknown
 from gpu_constructs.preflight.reading.user_data import NONE, read_user_data
 
@@ -46,6 +46,19 @@ def test_formats(text: str, kind: str) -> None:
     assert read_user_data(text, encoded=False).format == kind
     assert read_user_data(encoded).format == kind
     assert read_user_data({"Fn::Base64": text}).format == kind
+
+
+@pytest.mark.parametrize(
+    ("text", "labels"),
+    [
+        (CONFIG, {"a": "b"}),
+        (CONFIG.replace("--node-labels=a=b", "'--node-labels=a=b,c=,d'"), {"a": "b", "c": "", "d": ""}),
+        (CONFIG.replace("--node-labels=a=b", "--max-pods=3"), {}),
+        ('[settings.kubernetes.node-labels]\na = "b"\n', {"a": "b"}),
+    ],
+)
+def test_labels_that_kubelet_is_told(text: str, labels: dict[str, str]) -> None:
+    assert read_user_data(text, encoded=False).node_labels == labels
 
 
 @pytest.mark.parametrize("value", [None, ""])
@@ -116,9 +129,8 @@ def test_bottlerocket_renames_shares_unless_told_otherwise() -> None:
 
     offer = bottlerocket_offer({"kubelet-device-plugins": {"nvidia": sharing}}, "g6")
 
-    assert offer is not None
     assert dict(offer.multiples) == {"nvidia.com/gpu.shared": 3}
 
 
 def test_bottlerocket_offers_nothing_where_its_plugin_is_off() -> None:
-    assert bottlerocket_offer({"kubelet-device-plugins": {"nvidia": {"enabled": False}}}, "g6") is None
+    assert bottlerocket_is_off({"kubelet-device-plugins": {"nvidia": {"enabled": False}}})

@@ -7,19 +7,20 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.clusters import clusters
 from gpu_constructs.preflight.judging.check import Report
 from gpu_constructs.preflight.judging.explain import Explanation, explain
 from gpu_constructs.preflight.judging.pool_changes import PoolChange
 from gpu_constructs.preflight.judging.review import Fate, Move, Review
 from gpu_constructs.preflight.model.answer import Answer
-from gpu_constructs.preflight.model.cluster import Cluster
 from gpu_constructs.preflight.reading.inputs import read_input
 from gpu_constructs.preflight.reading.objects import Origin
 from gpu_constructs.preflight.report.finding_view import View
 from gpu_constructs.preflight.report.view import check_view, explain_view, review_view
 from gpu_constructs.preflight.rules.rule import Finding, Problem, Rule
 from gpu_constructs.preflight.scheduling.ceiling import Ceiling
+from tests.preflight.readers import pool
 
 HERE = Path(__file__).parent
 CLUSTER, WORKLOADS = str(HERE / "cluster.yaml"), str(HERE / "workloads.yaml")
@@ -36,16 +37,15 @@ def rule(**changes: Any) -> Rule:
         "why": "No GPU is advertised, so the pod it was for stays Pending.",
         "source": "https://example.com/plugin",
         "fix": "Install the plugin.",
-        "causes": (),
-        "check": lambda cluster: (),
+        "check": lambda case: (),
     }
     return Rule(**says | changes)
 
 
 def finding(*, acknowledged: str | None = None, unknown: bool = False, name: str = "Train", **changes: Any) -> Finding:
     """A finding about a pool."""
-    problem = Problem(Origin("app.yaml", f"Stack/{name}", f"Stack/{name}1A"), f"pool {name}: has none", unknown=unknown)
-    return Finding(rule(**changes), "demo", problem, acknowledged)
+    about = pool(name=name, origin=Origin("app.yaml", f"Stack/{name}", f"Stack/{name}1A"))
+    return Finding(rule(**changes), "demo", Problem.of(about, "has none", unknown=unknown), acknowledged)
 
 
 FINDINGS = (
@@ -57,16 +57,16 @@ FINDINGS = (
 )
 
 
-def cluster() -> Cluster:
+def case() -> Case:
     """The cluster of `cluster.yaml`, with short paths."""
     [found] = clusters(read_input([CLUSTER, WORKLOADS]))
-    return found
+    return Case(found)
 
 
 def explanation() -> Explanation:
     """The verdicts on `workloads.yaml`, as if read beside it."""
-    found = cluster()
-    return explain(found, [replace(each, origin=_near(each.origin)) for each in found.workloads if each.asks_for_gpu])
+    found = case()
+    return explain(found, [replace(each, origin=_near(each.origin)) for each in found.gpu_workloads])
 
 
 def _near(origin: Origin) -> Origin:
@@ -78,9 +78,9 @@ def report(findings: Iterable[Finding] = FINDINGS) -> Report:
     return Report((), tuple(findings), ((Origin("app.yaml", "Stack/Manifest"), "its manifest is a parameter"),))
 
 
-def review() -> Review:
+def review(**changes: Any) -> Review:
     """A change that replaces one pool and adds another."""
-    return Review(
+    found: dict[str, Any] = dict(
         pools=(
             PoolChange("demo", "Train", "managed", "replaced", ("InstanceTypes: p4d.24xlarge -> p5.48xlarge",)),
             PoolChange("demo", "Infer", "karpenter", "added", ("g6.xlarge", "at most 4 nodes")),
@@ -104,6 +104,7 @@ def review() -> Review:
         fixed=(FINDINGS[2],),
         standing=FINDINGS[3:],
     )
+    return Review(**found | changes)
 
 
 def views() -> dict[str, View]:
@@ -111,5 +112,5 @@ def views() -> dict[str, View]:
     return {
         "check": check_view(report()),
         "explain": explain_view([explanation()]),
-        "review": review_view(review(), [cluster()], [cluster()]),
+        "review": review_view(review(cases_before=(case(),), cases_after=(case(),))),
     }

@@ -19,7 +19,7 @@ from tests.conftest import ROOT
 from tests.preflight.report import samples
 
 SCHEMA = json.loads(schema())
-FIXTURES = sorted((ROOT / "tests" / "preflight" / "rules").glob("*/fails*"))
+FIXTURES = sorted((ROOT / "tests" / "preflight" / "rules").glob("*/fails_*"))
 
 
 def assert_valid(view: View) -> None:

@@ -7,6 +7,7 @@ import re
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
+from gpu_constructs.preflight.judging.review import Review
 from gpu_constructs.preflight.report import markdown
 from gpu_constructs.preflight.report.markdown_parts import code, told
 from gpu_constructs.preflight.report.view import check_view, explain_view, review_view
@@ -60,7 +61,7 @@ def test_only_links_to_the_web_are_links() -> None:
 
 def test_a_thousand_findings_fit_one_comment() -> None:
     many = tuple(samples.finding(name=f"{'long' * 60}{index}", fix="do " * 90) for index in range(1000))
-    change = samples.Review(new=many, fixed=many, standing=many)
+    change = Review(new=many, fixed=many, standing=many)
 
     assert len(markdown.render(review_view(change))) < COMMENT
     assert len(markdown.render(check_view(samples.report(many)))) < COMMENT

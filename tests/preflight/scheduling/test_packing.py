@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from random import Random
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gpu_constructs.facts.resources import GPU
+from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.workloads import workloads
 from gpu_constructs.preflight.judging.explain import Explanation, explain
 from gpu_constructs.preflight.model.answer import Answer
-from gpu_constructs.preflight.model.cluster import GPU, Autoscaler, Cluster, DaemonSet, Pool, Workload
-from gpu_constructs.preflight.model.pod_size import pod_requests
-from gpu_constructs.preflight.node.nodes import nodes_to_be
+from gpu_constructs.preflight.model.cluster import Autoscaler, Cluster, DaemonSet, Pool, Workload
+from gpu_constructs.preflight.model.pod import Pod
+from gpu_constructs.preflight.model.taints import Toleration
 from tests.preflight.readers import ORIGIN, manifest, pool
 
-PLUGIN = DaemonSet("plugin", {"tolerations": [{"operator": "Exists"}]}, ORIGIN, (GPU,))
+PLUGIN = DaemonSet("plugin", Pod(tolerations=(Toleration(operator="Exists"),)), ORIGIN, (GPU,))
 TYPES = ("g6.12xlarge", "g5.12xlarge")
 
 
@@ -41,7 +44,7 @@ def deployment(name: str, gpus: int, replicas: int, cpu: str = "1") -> Workload:
     return found
 
 
-def case(seed: int) -> Explanation:
+def judged(seed: int) -> Explanation:
     random = Random(seed)
     pools = [group(f"p{n}", random.choice(TYPES), random.choice((1, 2, 3))) for n in range(random.choice((1, 2)))]
     pods = [
@@ -50,7 +53,7 @@ def case(seed: int) -> Explanation:
         )
         for n in range(random.choice((1, 2, 3)))
     ]
-    return explain(cluster_with(pools, pods))
+    return explain(Case(cluster_with(pools, pods)))
 
 
 EXAMPLES = settings(max_examples=150, deadline=None, derandomize=True, database=None)
@@ -59,11 +62,11 @@ EXAMPLES = settings(max_examples=150, deadline=None, derandomize=True, database=
 @EXAMPLES
 @given(st.integers(0, 2**32 - 1))
 def test_every_replica_is_placed_or_left(seed: int) -> None:
-    found = case(seed)
+    found = judged(seed)
 
     for verdict in found.verdicts:
-        placed = sum(use.pods.get(verdict.workload.name, 0) for use in found.uses)
-        left = sum(count for workload, count in found.left if workload is verdict.workload)
+        placed = sum(use.pods.get(verdict.workload.name, 0) for use in found.packing.uses)
+        left = sum(count for workload, count in found.packing.left if workload is verdict.workload)
         if any(each.binding or each.answer is not Answer.NO for each in verdict.pools):
             assert placed + left == verdict.workload.replicas
         else:
@@ -73,7 +76,7 @@ def test_every_replica_is_placed_or_left(seed: int) -> None:
 @EXAMPLES
 @given(st.integers(0, 2**32 - 1))
 def test_no_pool_has_more_nodes_than_it_may(seed: int) -> None:
-    for use in case(seed).uses:
+    for use in judged(seed).packing.uses:
         assert use.pool.max_nodes is not None
         assert 0 <= use.nodes <= use.pool.max_nodes
         assert use.gpus == use.nodes * 4
@@ -83,12 +86,12 @@ def test_no_pool_has_more_nodes_than_it_may(seed: int) -> None:
 @given(st.integers(0, 2**32 - 1))
 def test_what_is_placed_fits_the_nodes_in_some_way(seed: int) -> None:
     """Brute force: the pods of each pool can be spread over its nodes so that none has more than it offers."""
-    found = case(seed)
+    found = judged(seed)
     by_name = {each.workload.name: each.workload for each in found.verdicts}
 
-    for use in found.uses:
-        [node] = nodes_to_be(use.pool, found.cluster)
-        asked = [pod_requests(by_name[name].pod) for name, count in use.pods.items() for _ in range(count)]
+    for use in found.packing.uses:
+        [node] = found.case.nodes(use.pool)
+        asked = [by_name[name].pod.requests for name, count in use.pods.items() for _ in range(count)]
         free = [dict(node.most) for _ in range(use.nodes)]
         asked.sort(key=lambda each: (-each.get(GPU, 0), -each.get("cpu", 0)))
         assert _fits(asked, free)
@@ -97,17 +100,17 @@ def test_what_is_placed_fits_the_nodes_in_some_way(seed: int) -> None:
 @EXAMPLES
 @given(st.integers(0, 2**32 - 1))
 def test_nothing_is_left_where_one_more_replica_would_fit_an_unused_node(seed: int) -> None:
-    found = case(seed)
+    found = judged(seed)
 
-    for workload, _ in found.left:
+    for workload, _ in found.packing.left:
         verdict = next(each for each in found.verdicts if each.workload is workload)
         for each in verdict.pools:
-            used = next((use.nodes for use in found.uses if use.pool is each.pool), 0)
+            used = next((use.nodes for use in found.packing.uses if use.pool is each.pool), 0)
             if each.nodes_taking:
                 assert used == each.pool.max_nodes
 
 
-def _fits(asked: list[dict[str, int]], free: list[dict[str, int]]) -> bool:
+def _fits(asked: Sequence[Mapping[str, int]], free: list[dict[str, int]]) -> bool:
     if not asked:
         return True
     pod, rest = asked[0], asked[1:]
@@ -131,24 +134,24 @@ def test_brute_force_knows_what_does_not_fit() -> None:
 
 
 def test_small_pods_fill_the_nodes_of_large_ones() -> None:
-    found = explain(
-        cluster_with([group("p", "g6.12xlarge", 3)], [deployment("small", 1, 1), deployment("large", 3, 1)])
-    )
+    pods = [deployment("small", 1, 1), deployment("large", 3, 1)]
 
-    assert [(use.nodes, use.gpus) for use in found.uses] == [(1, 4)]
+    found = explain(Case(cluster_with([group("p", "g6.12xlarge", 3)], pods)))
+
+    assert [(use.nodes, use.gpus) for use in found.packing.uses] == [(1, 4)]
 
 
 def test_the_second_pool_takes_what_the_first_has_no_room_for() -> None:
     pools = [group("p", "g6.12xlarge", 1), group("q", "g5.12xlarge", 1)]
 
     for name, left in (("d", 0), ("e", 1)):
-        found = explain(cluster_with(pools, [deployment(name, 4, 2 + left)]))
+        found = explain(Case(cluster_with(pools, [deployment(name, 4, 2 + left)])))
 
-        assert sum(use.nodes for use in found.uses) == 2
-        assert sum(count for _, count in found.left) == left
+        assert sum(use.nodes for use in found.packing.uses) == 2
+        assert sum(count for _, count in found.packing.left) == left
 
 
 def test_pods_that_no_pool_takes_use_nothing() -> None:
-    found = explain(cluster_with([group("p", "g6.12xlarge", 1)], [deployment("d", 5, 1)]))
+    found = explain(Case(cluster_with([group("p", "g6.12xlarge", 1)], [deployment("d", 5, 1)])))
 
-    assert found.uses == ()
+    assert found.packing.uses == ()

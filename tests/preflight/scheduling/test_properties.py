@@ -14,6 +14,7 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.clusters import clusters
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Cluster
@@ -22,7 +23,6 @@ from gpu_constructs.preflight.node.nodes import nodes_to_be
 from gpu_constructs.preflight.reading.inputs import read_input
 from gpu_constructs.preflight.scheduling.demand import demand
 from gpu_constructs.preflight.scheduling.fitting import fits
-from gpu_constructs.preflight.scheduling.scheduling import Scheduler
 from tests.preflight import generated
 from tests.preflight.generated import GPU, KEYS, TEAMS, TYPES, Json
 
@@ -76,10 +76,11 @@ def _makers(random: Random) -> list[Json]:
 
 
 def _node_pool(random: Random, name: str) -> list[Json]:
-    requirements = [
+    requirements: list[Json] = [
         {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": random.sample(TYPES, 2)},
         {"key": "team", "operator": random.choice(("Exists", "NotIn")), "values": []},
-    ][: random.choice((1, 2))]
+    ]
+    requirements = requirements[: random.choice((1, 2))]
     for each in requirements:
         if each["operator"] == "NotIn":
             each["values"] = ["vision"]
@@ -148,11 +149,11 @@ def read(world: Json, pods: list[Json]) -> Cluster:
 def answers(world: Json, pods: list[Json]) -> Answers:
     """Return the answer of each pool to each pod, and the answer of all of them."""
     cluster = read(world, pods)
-    scheduler = Scheduler(cluster)
+    case = Case(cluster)
     found: Answers = {}
     for workload in cluster.workloads:
         if workload.owner.name.startswith("pod-"):
-            verdict = scheduler.verdict(workload)
+            verdict = case.verdict(workload)
             found[workload.owner.name, ""] = verdict.answer
             for each in verdict.pools:
                 identity = each.pool.resource.key if each.pool.resource else each.pool.name
@@ -251,10 +252,10 @@ def test_fewer_replicas_never_leave_one_pending(seed: int) -> None:
 def test_what_is_remembered_is_what_is_judged_anew(seed: int) -> None:
     random = Random(seed)
     cluster = read(world(random), jobs(random, 12))
+    case = Case(cluster)
 
-    scheduler = Scheduler(cluster)
     for workload in cluster.workloads:
-        for verdict in scheduler.verdict(workload).pools:
+        for verdict in case.verdict(workload).pools:
             if verdict.pool.is_group and len(verdict.pool.instance_types) == 1:
                 [node] = nodes_to_be(verdict.pool, cluster)
                 anew = fits(demand(workload, cluster), node, verdict.pool)

@@ -1,0 +1,71 @@
+"""Names of Helm charts, of EKS add-ons, and of what they bring or read.
+
+A pinned chart's version stands in `versions`; what charts and add-ons put on nodes, in `software`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+# Of NVIDIA. The driver for claims changed its name with its home.
+DEVICE_PLUGIN: Final = "nvidia-device-plugin"
+GPU_OPERATOR: Final = "gpu-operator"
+DRA_DRIVER: Final = "dra-driver-nvidia-gpu"
+OLD_DRA_DRIVER: Final = "nvidia-dra-driver-gpu"
+DRA_DRIVERS: Final = (DRA_DRIVER, OLD_DRA_DRIVER)
+DCGM_EXPORTER: Final = "dcgm-exporter"
+DYNAMO: Final = "dynamo-platform"
+
+# Of AWS.
+EFA_DEVICE_PLUGIN: Final = "aws-efa-k8s-device-plugin"
+DRANET: Final = "aws-dranet"
+NODE_TERMINATION_HANDLER: Final = "aws-node-termination-handler"
+VPC_CNI_CHART: Final = "aws-vpc-cni"
+
+# Charts that bring the network of pods, beside the add-on.
+NETWORKS: Final = (VPC_CNI_CHART, "cilium", "tigera-operator", "calico")
+
+# Of AWS, charts and add-ons of the same name.
+EBS_CSI_DRIVER: Final = "aws-ebs-csi-driver"
+EFS_CSI_DRIVER: Final = "aws-efs-csi-driver"
+FSX_CSI_DRIVER: Final = "aws-fsx-csi-driver"
+S3_CSI_DRIVER: Final = "aws-mountpoint-s3-csi-driver"
+POD_IDENTITY_AGENT: Final = "eks-pod-identity-agent"
+NODE_MONITORING_AGENT: Final = "eks-node-monitoring-agent"
+
+# Add-ons only.
+VPC_CNI: Final = "vpc-cni"
+KUBE_PROXY: Final = "kube-proxy"
+
+# DaemonSets whose name is not their chart's.
+AWS_NODE: Final = "aws-node"
+EBS_NODE: Final = "ebs-csi-node"
+EFS_NODE: Final = "efs-csi-node"
+FSX_NODE: Final = "fsx-csi-node"
+S3_NODE: Final = "s3-csi-node"
+DCGM_SERVER: Final = "dcgm-server"
+OPERATOR_DCGM_EXPORTER: Final = "nvidia-dcgm-exporter"
+
+# What scales.
+CLUSTER_AUTOSCALER: Final = "cluster-autoscaler"
+# The ConfigMap in which it looks up the priorities of groups.
+PRIORITY_EXPANDER: Final = "cluster-autoscaler-priority-expander"
+KARPENTER: Final = "karpenter"
+KARPENTER_CRDS: Final = "karpenter-crd"
+KEDA: Final = "keda"
+# Its service account, and who manages the HorizontalPodAutoscalers that it makes.
+KEDA_OPERATOR: Final = "keda-operator"
+PROMETHEUS_ADAPTER: Final = "prometheus-adapter"
+VERTICAL_POD_AUTOSCALER: Final = "vertical-pod-autoscaler"
+
+# What measures.
+KUBE_PROMETHEUS_STACK: Final = "kube-prometheus-stack"
+KUBE_STATE_METRICS: Final = "kube-state-metrics"
+METRICS_SERVER: Final = "metrics-server"
+
+# What queues, and what runs several pods as one.
+KUEUE: Final = "kueue"
+KAI_SCHEDULER: Final = "kai-scheduler"
+JOBSET: Final = "jobset"
+LEADER_WORKER_SET: Final = "lws"
+KUBERAY: Final = "kuberay-operator"

@@ -1,0 +1,28 @@
+"""Names of what pods ask nodes for, beside CPU, memory and disk."""
+
+from __future__ import annotations
+
+from typing import Final
+
+# Whatever NVIDIA's device managers register begins with it: GPUs, their shares and their slices.
+NVIDIA: Final = "nvidia.com/"
+GPU: Final = "nvidia.com/gpu"
+
+# What the device plugin appends to the name of a GPU that it shares, so that no pod that asks for a whole one lands
+# on a share. Source: NVIDIA/k8s-device-plugin v0.20.0 README.md, "renameByDefault"
+SHARED: Final = ".shared"
+SHARED_GPU: Final = f"{GPU}{SHARED}"
+
+# The names of MIG slices begin with it where slices of several sizes are told apart.
+MIG: Final = "nvidia.com/mig-"
+
+# The class of devices by which pods claim GPUs, and the driver that has them.
+# Source: kubernetes-sigs/dra-driver-nvidia-gpu v0.4.1 deployments/helm/dra-driver-nvidia-gpu/templates/
+DEVICE_CLASS: Final = "gpu.nvidia.com"
+
+# Source: https://docs.aws.amazon.com/eks/latest/userguide/node-efa.html (2026-08)
+EFA: Final = "vpc.amazonaws.com/efa"
+HUGE_PAGES: Final = "hugepages-2Mi"
+HUGE_PAGE_MIB: Final = 2
+# Pages that AL2023's EFA driver sets aside; Bottlerocket is told to.
+EFA_HUGE_PAGES: Final = 5_128

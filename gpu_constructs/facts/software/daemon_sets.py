@@ -1,0 +1,76 @@
+"""The DaemonSets of a chart or add-on, with its version and values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from gpu_constructs.facts.software import aws, monitoring, no_daemon_sets, nvidia
+from gpu_constructs.facts.software.model import DaemonSetSpec, KnownSoftware
+from gpu_constructs.facts.software.resolve import resolve
+
+CHARTS = (*nvidia.CHARTS, *aws.CHARTS, *monitoring.CHARTS, *no_daemon_sets.CHARTS)
+ADDONS = (*aws.ADDONS, *monitoring.ADDONS, *no_daemon_sets.ADDONS)
+
+_NUMBER = re.compile(r"\d{1,9}")
+
+
+def daemon_sets_of_chart(name: str, version: str | None, values: Mapping[str, Any]) -> tuple[DaemonSetSpec, ...] | None:
+    """Return the DaemonSets that a Helm chart installs with some values.
+
+    Of a version that was not read, the nearest one that was is taken, and the answers are not exact. Nor are they
+    where a value is not of the type it must have: its default is taken. Nothing that is passed raises.
+
+    Args:
+        name: Name of the chart, without repository.
+        version: Version of the chart, ``None`` when it is not pinned.
+        values: Values of the release, as far as they differ from the chart's.
+
+    Returns:
+        The DaemonSets that are on, possibly none; ``None`` when the chart, or what the values add, is unknown.
+    """
+    return _daemon_sets(CHARTS, name, version, values)
+
+
+def daemon_sets_of_addon(
+    name: str, version: str | None, configuration: Mapping[str, Any]
+) -> tuple[DaemonSetSpec, ...] | None:
+    """Return the DaemonSets that an EKS add-on installs with some configuration; otherwise as for a chart.
+
+    Args:
+        name: Name of the add-on.
+        version: Version of the add-on, such as ``v1.23.0-eksbuild.1``, ``None`` when it is not pinned.
+        configuration: Its configuration values, parsed.
+
+    Returns:
+        The DaemonSets that are on, possibly none; ``None`` when the add-on is unknown.
+    """
+    return _daemon_sets(ADDONS, name, version, configuration)
+
+
+def _daemon_sets(
+    table: tuple[KnownSoftware, ...], name: object, version: object, values: object
+) -> tuple[DaemonSetSpec, ...] | None:
+    rows = [each for each in table if each.name == name]
+    if not rows:
+        return None
+    plain = _without_build(version) if isinstance(version, str) else ""
+    nearest = min(rows, key=lambda row: _distance(row, plain))
+    return resolve(nearest, values, version_was_read=not nearest.versions or plain in nearest.versions)
+
+
+def _without_build(version: str) -> str:
+    return version.removeprefix("v").split("-eksbuild.")[0]
+
+
+def _distance(row: KnownSoftware, version: str) -> tuple[int, ...]:
+    """Return how far the nearest version of a row is; without a version, every row is as far."""
+    wanted = _numbers(version)
+    if not wanted or not row.versions:
+        return ()
+    return min(tuple(abs(a - b) for a, b in zip(wanted, _numbers(each), strict=False)) for each in row.versions)
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(each) for each in _NUMBER.findall(version)[:3])

@@ -1,0 +1,71 @@
+"""Places for what a cluster has once, whoever comes first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Generic, TypeVar
+
+_Made = TypeVar("_Made")
+_Asker = TypeVar("_Asker", bound=Hashable)
+
+
+class Once(Generic[_Made]):
+    """What is made at most once, by the first who needs it."""
+
+    def __init__(self) -> None:
+        self._made: _Made | None = None
+
+    @property
+    def made(self) -> _Made | None:
+        """What was made; ``None`` until then."""
+        return self._made
+
+    def get_or_make(self, make: Callable[[], _Made]) -> _Made:
+        """Return what was made, or else make it."""
+        if self._made is None:
+            self._made = make()
+        return self._made
+
+
+class Meeting(Generic[_Asker]):
+    """One who serves and many who ask, in whatever order they come. Who asks twice is served once."""
+
+    def __init__(self) -> None:
+        self._askers: dict[_Asker, None] = {}
+        self._serve: Callable[[_Asker], None] | None = None
+
+    def ask(self, asker: _Asker) -> None:
+        """Have somebody served: now, or when the one who serves has come."""
+        if asker not in self._askers:
+            self._askers[asker] = None
+            if self._serve is not None:
+                self._serve(asker)
+
+    def serve(self, serve: Callable[[_Asker], None]) -> None:
+        """Call ``serve`` for each who asks, those who came before and those who come after."""
+        self._serve = serve
+        for asker in tuple(self._askers):
+            serve(asker)
+
+
+class Claims:
+    """What a cluster can have one of, and the path of the one that is it."""
+
+    def __init__(self) -> None:
+        self._holders: dict[str, str] = {}
+
+    def __contains__(self, what: str) -> bool:
+        return what in self._holders
+
+    def claim(self, who: object, what: str, *, why: str) -> None:
+        """Make the construct at the path ``who`` the only one of its kind.
+
+        Raises:
+            ValueError: There is one.
+        """
+        if what in self._holders:
+            raise ValueError(
+                f"{who}: cluster must have one {what}, got a second one beside {self._holders[what]!r}; {why}, "
+                "remove one"
+            )
+        self._holders[what] = str(who)

@@ -1,0 +1,52 @@
+"""The Job of pods that run to an end."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import cdk8s
+from cdk8s_plus_28 import k8s
+
+from gpu_constructs.facts.labels import APP_NAME, KUEUE_QUEUE
+from gpu_constructs.pools.pool import Pool
+from gpu_constructs.workloads.gpu_pod import GpuPod
+from gpu_constructs.workloads.kai_queue import KaiQueue
+from gpu_constructs.workloads.pod_claim import PodClaim
+from gpu_constructs.workloads.pod_spec import DO_NOT_DISRUPT, pod_spec
+
+
+def job_manifest(
+    who: object,
+    *,
+    pool: Pool,
+    name: str,
+    pod: GpuPod,
+    namespace: str,
+    queue: str | KaiQueue | None,
+    limits: Mapping[str, int | None],
+    claim: PodClaim | None,
+    gang: bool,
+) -> dict[str, Any]:
+    """Return the Job, with the hash of what Kubernetes never changes in its name."""
+    chart = cdk8s.Chart(cdk8s.App(), name)
+    named = {APP_NAME: name}
+    spec = pod_spec(who, pod, pool, name=name, restart_policy="Never")
+    template = k8s.PodTemplateSpec(metadata=k8s.ObjectMeta(labels=named, annotations=DO_NOT_DISRUPT), spec=spec)
+    job = k8s.JobSpec(template=template, **limits)  # type: ignore[arg-type]
+    queued = {KUEUE_QUEUE: queue} if isinstance(queue, str) else {}
+    metadata = k8s.ObjectMeta(name=name, namespace=namespace, labels=named | queued)
+    k8s.KubeJob(chart, "Job", metadata=metadata, spec=job)
+    made: dict[str, Any]
+    [made] = chart.to_json()
+    if claim is not None:
+        claim.put_on(made)
+    if isinstance(queue, KaiQueue):
+        queue.put_on(made)
+    if gang:
+        made["spec"]["completionMode"] = "Indexed"
+    says = json.dumps(made["spec"], sort_keys=True)
+    made["metadata"]["name"] = f"{name}-{hashlib.sha256(says.encode()).hexdigest()[:8]}"
+    return made

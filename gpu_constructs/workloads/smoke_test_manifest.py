@@ -1,0 +1,70 @@
+"""The job that shows whether a pool really runs GPU pods."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+
+import cdk8s
+from cdk8s_plus_28 import k8s
+
+from gpu_constructs.facts.labels import APP_NAME, POOL
+from gpu_constructs.pools.pool import Pool
+from gpu_constructs.workloads.pod_spec import tolerations
+
+NAME = "gpu-smoke-test"
+# A node from zero needs about 5 minutes, a p5 or p6 up to 30.
+_DEADLINE_SECONDS = 2_700
+_KEEP_SECONDS = 86_400
+
+
+def smoke_test_chart(*, pool: Pool, image: str, cuda_image: str | None, namespace: str) -> cdk8s.Chart:
+    """Return the job. Its name contains a hash of its pod, because Kubernetes never changes a job's pod."""
+    says = json.dumps([pool.name, [repr(taint) for taint in pool.shape.taints], image, cuda_image])
+    name = f"{NAME}-{hashlib.sha256(says.encode()).hexdigest()[:8]}"
+    labels = {APP_NAME: NAME}
+    chart = cdk8s.Chart(cdk8s.App(), NAME)
+    k8s.KubeJob(
+        chart,
+        "Job",
+        metadata=k8s.ObjectMeta(name=name, namespace=namespace, labels=labels),
+        spec=k8s.JobSpec(
+            backoff_limit=0,
+            active_deadline_seconds=_DEADLINE_SECONDS,
+            ttl_seconds_after_finished=_KEEP_SECONDS,
+            template=k8s.PodTemplateSpec(metadata=k8s.ObjectMeta(labels=labels), spec=_pod(pool, image, cuda_image)),
+        ),
+    )
+    return chart
+
+
+def _pod(pool: Pool, image: str, cuda_image: str | None) -> k8s.PodSpec:
+    # Of a GPU in partitions, the first kind.
+    resource = next(iter(pool.shape.gpu_resources(1)))
+    lists = _container("nvidia-smi", image, resource, command=["nvidia-smi"])
+    # It gets the GPU that the one before it had.
+    computes = _container("vector-add", cuda_image, resource) if cuda_image is not None else None
+    return k8s.PodSpec(
+        restart_policy="Never",
+        automount_service_account_token=False,
+        node_selector={POOL: pool.name},
+        tolerations=tolerations(pool),
+        init_containers=[lists] if computes is not None else None,
+        containers=[computes if computes is not None else lists],
+    )
+
+
+def _container(name: str, image: str, resource: str, *, command: list[str] | None = None) -> k8s.Container:
+    memory = "128Mi" if command else "1Gi"
+    return k8s.Container(
+        name=name,
+        image=image,
+        command=command,
+        resources=k8s.ResourceRequirements(
+            requests={"cpu": k8s.Quantity.from_string("100m"), "memory": k8s.Quantity.from_string(memory)},
+            limits={resource: k8s.Quantity.from_number(1)},
+        ),
+        security_context=k8s.SecurityContext(
+            allow_privilege_escalation=False, capabilities=k8s.Capabilities(drop=["ALL"])
+        ),
+    )

@@ -1,0 +1,43 @@
+"""How pytest-xdist shares out the tests: the longest first, a file to a process.
+
+A file's tests share what is slow to make, which each process would make again. Where they share nothing, or share it
+through `once`, each test goes to whichever process is free.
+"""
+
+from __future__ import annotations
+
+import pytest
+from xdist.scheduler import LoadFileScheduling
+
+APART = (
+    "tests/test_matrix.py",
+    "tests/tools/test_diff_against.py",
+    "tests/test_app.py",
+    "tests/test_examples.py",
+)
+TOGETHER = (
+    "tests/stacks/test_reference_stacks.py",
+    "tests/stacks/test_gpu_cluster_stack.py",
+    "tests/preflight/test_rules.py",
+    "tests/preflight/scheduling/test_properties.py",
+    "tests/preflight/hostile/test_fuzz.py",
+    "tests/cluster/test_kinds_of_clusters.py",
+    "tests/preflight/hostile/test_intrinsics.py",
+)
+LONGEST = (*APART, *TOGETHER)
+
+
+def longest_first(items: list[pytest.Item]) -> None:
+    """Put the tests of the files that take longest before all others."""
+    items.sort(key=lambda item: LONGEST.index(file) if (file := _file(item.nodeid)) in LONGEST else len(LONGEST))
+
+
+def _file(nodeid: str) -> str:
+    return nodeid.partition("::")[0]
+
+
+class Scheduling(LoadFileScheduling):  # type: ignore[misc]
+    """A file to a process, apart from those whose tests go one by one."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return nodeid if _file(nodeid) in APART else _file(nodeid)

@@ -1,0 +1,64 @@
+"""A label, resource, chart or add-on that two modules know is named in `facts`, and nowhere else."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import gpu_constructs
+from gpu_constructs.facts import charts, kubernetes, labels, resources
+
+PACKAGE = Path(gpu_constructs.__file__).parent
+MODULES = {Path(str(each.__file__)): each for each in (charts, kubernetes, labels, resources)}
+NAMES = {
+    value: f"{module.__name__}.{name}"
+    for module in MODULES.values()
+    for name, value in vars(module).items()
+    if name.isupper() and isinstance(value, str)
+}
+# Words that mean something else elsewhere, which a type of literals knows: where they may be written.
+ALLOWED = {
+    charts.KARPENTER: ("",),  # a kind of pools and of autoscalers
+    charts.CLUSTER_AUTOSCALER: ("",),  # a kind of autoscalers
+    charts.GPU_OPERATOR: ("pools/", "devices/gpu_operator.py"),  # a manager of devices, which a shape names
+}
+
+
+def literals(path: Path) -> Iterator[tuple[int, str]]:
+    """Return the string literals of a module with their lines, without docstrings and the texts of f-strings."""
+    nodes = list(ast.walk(ast.parse(path.read_text())))
+    apart = {id(part) for each in nodes if isinstance(each, ast.JoinedStr) for part in each.values}
+    apart |= {id(each.value) for each in nodes if isinstance(each, ast.Expr)}
+    for each in nodes:
+        if isinstance(each, ast.Constant) and isinstance(each.value, str) and id(each) not in apart:
+            yield each.lineno, each.value
+
+
+def written() -> Iterator[tuple[str, int, str]]:
+    """Return where names are written that stand in facts: file, line, name."""
+    for path in sorted(set(PACKAGE.rglob("*.py")) - set(MODULES)):
+        for line, text in literals(path):
+            if text in NAMES:
+                yield path.relative_to(PACKAGE).as_posix(), line, text
+
+
+def test_a_name_of_facts_is_written_nowhere_else() -> None:
+    assert [
+        f"{file}:{line}: take {NAMES[name]} for {name!r}"
+        for file, line, name in written()
+        if not file.startswith(ALLOWED.get(name, ()))
+    ] == []
+
+
+def test_what_may_be_written_elsewhere_is() -> None:
+    assert {
+        (name, place) for file, _, name in written() for place in ALLOWED.get(name, ()) if file.startswith(place)
+    } == {(name, place) for name, places in ALLOWED.items() for place in places}
+
+
+def test_a_name_stands_in_facts_once() -> None:
+    said = Counter(text for path in MODULES for _, text in literals(path) if text in NAMES)
+
+    assert [name for name, times in said.items() if times > 1] == []

@@ -1,0 +1,77 @@
+"""What a cluster has once: made by the first, served in any order, claimed by one."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpu_constructs.installing.once import Claims, Meeting, Once
+
+
+def test_the_first_makes_it_and_the_others_get_it() -> None:
+    role: Once[list[str]] = Once()
+
+    first = role.get_or_make(list)
+
+    assert role.get_or_make(list) is first
+    assert role.made is first
+
+
+def test_what_nobody_needed_is_not_made() -> None:
+    assert Once[str]().made is None
+
+
+@pytest.mark.parametrize("before", [0, 1, 2, 3])
+def test_everybody_is_served_in_whatever_order_they_come(before: int) -> None:
+    meeting: Meeting[str] = Meeting()
+    served: list[str] = []
+    guests = ["exclusive", "mps-2", "time-slicing-4"]
+
+    for guest in guests[:before]:
+        meeting.ask(guest)
+    meeting.serve(served.append)
+    for guest in guests[before:]:
+        meeting.ask(guest)
+
+    assert served == guests
+
+
+def test_who_asks_twice_is_served_once() -> None:
+    meeting: Meeting[str] = Meeting()
+    served: list[str] = []
+
+    meeting.ask("mps-2")
+    meeting.ask("mps-2")
+    meeting.serve(served.append)
+    meeting.ask("mps-2")
+
+    assert served == ["mps-2"]
+
+
+def test_who_is_served_may_bring_another() -> None:
+    meeting: Meeting[str] = Meeting()
+    served: list[str] = []
+
+    def serve(asker: str) -> None:
+        served.append(asker)
+        meeting.ask("friend")
+
+    meeting.ask("first")
+    meeting.serve(serve)
+
+    assert served == ["first", "friend"]
+
+
+def test_a_claim_is_for_one() -> None:
+    claims = Claims()
+
+    claims.claim("Test/A", "device manager", why="two advertise every GPU twice")
+
+    assert "device manager" in claims
+    assert "Karpenter" not in claims
+    message = (
+        "Test/B: cluster must have one device manager, got a second one beside 'Test/A'; two advertise every GPU "
+        "twice, remove one"
+    )
+    with pytest.raises(ValueError, match=f"^{message}$"):
+        claims.claim("Test/B", "device manager", why="two advertise every GPU twice")
+    claims.claim("Test/B", "Karpenter", why="it is another thing")

@@ -1,0 +1,1 @@
+"""What one cluster has, of what was read."""

@@ -1,0 +1,1 @@
+"""Bytes, documents and values."""

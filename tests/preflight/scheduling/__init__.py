@@ -1,0 +1,1 @@
+"""Which pods go to which nodes."""

@@ -1,0 +1,571 @@
+"""One pod and one fresh node: what keeps them apart, what the autoscaler does not expect, and in which words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gpu_constructs.facts.quantities import GIB
+from gpu_constructs.facts.resources import EFA, GPU, SHARED_GPU
+from gpu_constructs.preflight.model.answer import Answer
+from gpu_constructs.preflight.model.label_values import LabelValues, exactly
+from gpu_constructs.preflight.model.reason import Reason
+from gpu_constructs.preflight.model.taints import Taint
+from gpu_constructs.preflight.node.nodes import NodeToBe
+from gpu_constructs.preflight.reading.unknown import Unknown
+from gpu_constructs.preflight.scheduling.demand import Demand
+from gpu_constructs.preflight.scheduling.fitting import Fit, Part, PartOf, autoscaler_of, fits
+from gpu_constructs.preflight.scheduling.topology import Topology
+from tests.preflight.readers import pool
+from tests.preflight.scheduling.samples import node, wanted
+
+YES, NO, UNKNOWN = Answer.YES, Answer.NO, Answer.UNKNOWN
+LATER = Unknown("${Later}")
+EXAMPLES = settings(max_examples=100, deadline=None, derandomize=True, database=None)
+TAINT = Taint("team", "a", "NoSchedule")
+PORT = ("0.0.0.0", "TCP", 80)
+
+
+def against(demanded: Demand, there: NodeToBe, **changes: Any) -> tuple[Reason, ...]:
+    return fits(demanded, there, pool(**changes)).reasons
+
+
+def unexpected(demanded: Demand, there: NodeToBe, **changes: Any) -> tuple[Reason, ...]:
+    return fits(demanded, there, pool(**changes)).unexpected
+
+
+def test_nothing_is_against_a_pod_that_fits() -> None:
+    there = node()
+
+    assert fits(wanted(**{GPU: 1}), there, pool()) == Fit(there, (), ())
+    assert fits(wanted(**{GPU: 1}), there, pool()).answer is YES
+
+
+AMOUNTS = st.integers(0, 4)
+
+
+@EXAMPLES
+@given(AMOUNTS, AMOUNTS, AMOUNTS)
+def test_a_pod_fits_what_there_surely_is_and_may_fit_what_there_may_be(asked: int, sure: int, more: int) -> None:
+    there = node(least={"pods": 1, GPU: sure}, most={"pods": 1, GPU: sure + more}, believed={"pods": 1, GPU: 9})
+
+    found = fits(wanted(**{GPU: asked}), there, pool())
+
+    assert found.answer is (YES if asked <= sure else UNKNOWN if asked <= sure + more else NO)
+    assert len(found.reasons) == (asked > sure)
+    assert found.unexpected == ()
+
+
+@EXAMPLES
+@given(AMOUNTS, AMOUNTS, st.integers(0, 2))
+def test_the_autoscaler_expects_what_it_believes_in(asked: int, believed: int, beyond: int) -> None:
+    has = {"pods": 1, GPU: believed + beyond}
+    there = node(has=has, believed={"pods": 1, GPU: believed})
+
+    found = fits(wanted(**{GPU: asked}), there, pool())
+
+    assert bool(found.unexpected) is (believed < asked <= believed + beyond)
+
+
+@EXAMPLES
+@given(st.integers(1, 4), st.sampled_from(("managed", "karpenter", "auto-mode")))
+def test_a_pod_that_asks_for_less_never_meets_more_reasons(asked: int, kind: str) -> None:
+    there = node(has={"pods": 1, GPU: 2}, believed={"pods": 1, GPU: 1}, alone=frozenset((GPU,)))
+
+    less, more = (fits(wanted(**{GPU: amount}), there, pool(kind=kind)) for amount in (asked - 1, asked))
+
+    assert len(less.reasons) <= len(more.reasons)
+    assert len(less.unexpected) <= len(more.unexpected) or more.answer is NO
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        ("karpenter", "Karpenter"),
+        ("auto-mode", "EKS Auto Mode"),
+        ("managed", "cluster autoscaler"),
+        ("self-managed", "cluster autoscaler"),
+    ],
+)
+def test_autoscalers_go_by_the_names_people_know(kind: Any, name: str) -> None:
+    assert autoscaler_of(pool(kind=kind)) == name
+
+
+def test_a_taint_keeps_a_pod_off() -> None:
+    text = "does not tolerate taint team=a:NoSchedule; add the toleration"
+
+    assert against(wanted(), node(taints=(TAINT,), believed_taints=(TAINT,))) == (Reason(NO, "taint", text, 1),)
+    assert unexpected(wanted(), node(taints=(TAINT,), believed_taints=(TAINT,))) == ()
+
+
+def test_a_tolerated_taint_keeps_no_pod_off() -> None:
+    tolerant = wanted(spec={"tolerations": [{"key": "team", "operator": "Exists"}]})
+
+    assert against(tolerant, node(taints=(TAINT,))) == ()
+    assert unexpected(tolerant, node(believed_taints=(TAINT,))) == ()
+
+
+def test_a_taint_that_is_only_expected_keeps_the_autoscaler_from_acting() -> None:
+    there = node(believed_taints=(TAINT,))
+    text = "Karpenter expects taint team=a:NoSchedule, which the pod does not tolerate"
+
+    assert against(wanted(), there) == ()
+    assert unexpected(wanted(), there, kind="karpenter") == (Reason(NO, "autoscaler", text),)
+
+
+def chooses(**selector: Any) -> Demand:
+    return wanted(spec={"nodeSelector": selector})
+
+
+@pytest.mark.parametrize(
+    ("selector", "labels", "answer", "text"),
+    [
+        ({"team": "a"}, {}, NO, "asks for team=a, the node has no such label"),
+        ({"team": "a"}, {"team": exactly("b")}, NO, "asks for team=a, the node has b"),
+        ({"team": "a"}, {"team": exactly("c", "b")}, NO, "asks for team=a, the node has b, c"),
+        ({"team": "a"}, {"team": exactly(*"bcde")}, NO, "asks for team=a, the node has b, c, d, e"),
+        ({"team": "a"}, {"team": exactly(*"bcdef")}, NO, "asks for team=a, the node has b, c, d, e, ..."),
+        (
+            {"team": "a"},
+            {"team": LabelValues(frozenset("a"), all_but=True)},
+            NO,
+            "asks for team=a, the node has any value but a",
+        ),
+        (
+            {"team": "a"},
+            {"team": LATER},
+            UNKNOWN,
+            "asks for team=a, whose value on the node is known only once it runs",
+        ),
+        (
+            {"nvidia.com/gpu.product": "L4"},
+            {},
+            NO,
+            "asks for nvidia.com/gpu.product=L4, a label of NVIDIA's feature discovery, which does not run there",
+        ),
+        (
+            {"feature.node.kubernetes.io/pci": "a"},
+            {},
+            NO,
+            "asks for feature.node.kubernetes.io/pci=a, a label of NVIDIA's feature discovery, which does not run "
+            "there",
+        ),
+        (
+            {"nvidia.com/gpu.product": "L4"},
+            {"nvidia.com/gpu.product": exactly("T4")},
+            NO,
+            "asks for nvidia.com/gpu.product=L4, the node has T4",
+        ),
+    ],
+)
+def test_a_label_that_the_node_has_not(selector: Any, labels: Any, answer: Answer, text: str) -> None:
+    there = node(labels=labels, believed_labels=labels)
+
+    assert against(chooses(**selector), there) == (Reason(answer, "label", text),)
+
+
+def test_a_label_of_unknown_value_is_not_told_as_a_choice_of_values() -> None:
+    absent = {"matchExpressions": [{"key": "team", "operator": "DoesNotExist"}]}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [absent]}}
+
+    [reason] = against(wanted(spec={"affinity": {"nodeAffinity": required}}), node(labels={"team": LATER}))
+
+    assert reason.answer is NO
+    assert "any value" not in reason.text
+
+
+def test_a_label_that_the_node_has_keeps_no_pod_off() -> None:
+    labels = {"team": exactly("a")}
+
+    assert fits(chooses(team="a"), node(labels=labels, believed_labels=labels), pool()).answer is YES
+
+
+def test_only_what_is_not_met_is_told() -> None:
+    labels = {"team": exactly("a")}
+
+    reasons = against(chooses(team="a", rank="1"), node(labels=labels, believed_labels=labels))
+
+    assert [each.text for each in reasons] == ["asks for rank=1, the node has no such label"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        (
+            "managed",
+            "cluster autoscaler does not expect team=a of a node it has not made yet; "
+            "set it in the node group's labels",
+        ),
+        (
+            "self-managed",
+            "cluster autoscaler does not expect team=a of a node it has not made yet; "
+            "tag the group k8s.io/cluster-autoscaler/node-template/label/...",
+        ),
+        (
+            "karpenter",
+            "Karpenter does not expect team=a of a node it has not made yet; set it in the NodePool's template labels",
+        ),
+    ],
+)
+def test_a_label_that_only_the_node_knows_of_keeps_the_autoscaler_from_acting(kind: Any, text: str) -> None:
+    there = node(labels={"team": exactly("a")})
+
+    found = fits(chooses(team="a"), there, pool(kind=kind))
+
+    assert found.reasons == ()
+    assert found.unexpected == (Reason(NO, "autoscaler", text, 1),)
+
+
+def test_a_label_that_the_autoscaler_cannot_be_sure_of_may_keep_it_from_acting() -> None:
+    there = node(labels={"team": LATER}, believed_labels={"team": LATER})
+
+    assert [each.answer for each in unexpected(chooses(team="a"), there)] == [UNKNOWN]
+
+
+def test_what_keeps_a_pod_off_the_node_is_not_said_of_the_autoscaler_too() -> None:
+    assert unexpected(chooses(team="a"), node()) == ()
+    assert unexpected(wanted(**{GPU: 2}), node()) == ()
+
+
+def test_what_the_autoscaler_does_expect_is_not_told() -> None:
+    there = node(labels={"team": exactly("a"), "rank": exactly("1")}, believed_labels={"team": exactly("a")})
+
+    [reason] = unexpected(chooses(team="a", rank="1"), there)
+
+    assert "rank=1" in reason.text
+
+
+@pytest.mark.parametrize(
+    ("limits", "there", "reason"),
+    [
+        (
+            {GPU: 2},
+            node(),
+            Reason(NO, "resource", "asks for 2 nvidia.com/gpu, g6.xlarge has 1 for pods", 2),
+        ),
+        (
+            {"cpu": "4"},
+            node(None, has={"pods": 58, "cpu": 3920}),
+            Reason(NO, "resource", "asks for 4 cpu, node has 3920m for pods", 2),
+        ),
+        (
+            {"memory": "16Gi"},
+            node(has={"pods": 58, "memory": 16 * GIB - 1}),
+            Reason(NO, "resource", "asks for 16384Mi memory, g6.xlarge has 16384Mi for pods", 2),
+        ),
+        (
+            {"cpu": "1"},
+            node(has={"pods": 58, "cpu": -200}),
+            Reason(NO, "resource", "asks for 1 cpu, g6.xlarge has 0 for pods", 2),
+        ),
+        (
+            {"example.com/fpga": 1},
+            node(),
+            Reason(NO, "resource", "asks for 1 example.com/fpga, the node has none", 3),
+        ),
+        (
+            {EFA: 1},
+            node(),
+            Reason(NO, "resource", "asks for 1 vpc.amazonaws.com/efa, the node has none; install its device plugin", 3),
+        ),
+        (
+            {GPU: 1},
+            node(has={"pods": 58, SHARED_GPU: 4, "nvidia.com/other": 1, "nvidia.com/gone": 0}),
+            Reason(
+                NO,
+                "resource",
+                "nvidia.com/gpu is offered as nvidia.com/gpu.shared, nvidia.com/other; ask for that",
+                1,
+            ),
+        ),
+        (
+            {"nvidia.com/mig-1g.10gb": 2},
+            node(),
+            Reason(NO, "resource", "asks for 2 nvidia.com/mig-1g.10gb, the node offers nvidia.com/gpu", 3),
+        ),
+        (
+            {GPU: 1},
+            node(has={"pods": 58, GPU: 0}),
+            Reason(NO, "resource", "nothing advertises nvidia.com/gpu on its nodes; install a device plugin", 2),
+        ),
+        (
+            {GPU: 1},
+            node("m5.large", has={"pods": 58}),
+            Reason(NO, "resource", "asks for 1 nvidia.com/gpu, m5.large has no GPU", 20),
+        ),
+        (
+            {GPU: 1},
+            node(None, has={"pods": 58}),
+            Reason(NO, "resource", "asks for 1 nvidia.com/gpu, the node has no GPU", 20),
+        ),
+        (
+            {GPU: 1},
+            node(has={"pods": 58}, unsaid=frozenset((GPU,))),
+            Reason(
+                UNKNOWN,
+                "resource",
+                "asks for 1 nvidia.com/gpu, and nothing that is known to run here advertises it",
+            ),
+        ),
+        (
+            {"memory": "1Gi"},
+            node(has={"pods": 58}, unsaid=frozenset(("memory",))),
+            Reason(UNKNOWN, "resource", "asks for 1Gi memory, and how much the node has is not known"),
+        ),
+        (
+            {"memory": "14Gi"},
+            node(least={"pods": 58, "memory": 13 * GIB}, most={"pods": 58, "memory": 14 * GIB}),
+            Reason(
+                UNKNOWN,
+                "resource",
+                "asks for 14Gi memory, and the node has between 13Gi and 14Gi; ask for at most 13Gi",
+            ),
+        ),
+        (
+            {GPU: 1},
+            node(least={"pods": 58}, most={"pods": 58, GPU: 4}),
+            Reason(
+                UNKNOWN,
+                "resource",
+                "asks for 1 nvidia.com/gpu, and the node has between 0 and 4; ask for at most 0",
+            ),
+        ),
+    ],
+)
+def test_a_resource_that_the_node_has_not(limits: Any, there: NodeToBe, reason: Reason) -> None:
+    assert against(wanted(**limits), there) == (reason,)
+
+
+def test_the_nearer_a_node_comes_the_less_its_reason_weighs() -> None:
+    """A share by another name, too few GPUs, no device plugin, no such device, no GPU at all."""
+    shared = node(has={"pods": 58, SHARED_GPU: 4})
+    few, none = node(), node(has={"pods": 58})
+    other, bare = node(has={"pods": 58, "nvidia.com/other": 1}), node(None, has={"pods": 58})
+    asked = [
+        (wanted(**{GPU: 1}), shared),
+        (wanted(**{GPU: 2}), few),
+        (wanted(**{GPU: 1}), none),
+        (wanted(**{"nvidia.com/mig-1g.10gb": 1}), other),
+        (wanted(**{GPU: 1}), bare),
+    ]
+
+    weights = [reason.weight for demanded, there in asked for reason in against(demanded, there)]
+
+    assert weights == sorted(weights)
+    assert weights[0] < weights[1] < weights[3] < weights[4]
+
+
+@pytest.mark.parametrize(("asked", "refused"), [(1, False), (2, True)])
+def test_a_share_is_asked_for_alone(asked: int, refused: bool) -> None:
+    there = node(has={"pods": 58, SHARED_GPU: 4}, alone=frozenset((SHARED_GPU,)))
+    text = "asks for 2 nvidia.com/gpu.shared, and the node's plugin turns away more than one; ask for one"
+
+    reasons = against(wanted(**{SHARED_GPU: asked}), there)
+
+    assert reasons == ((Reason(NO, "resource", text, 1),) if refused else ())
+
+
+def test_what_is_shared_need_not_be_asked_for() -> None:
+    there = node(has={"pods": 58, "cpu": 4000, SHARED_GPU: 4}, alone=frozenset((SHARED_GPU,)))
+
+    assert against(wanted(cpu="2"), there) == ()
+
+
+def test_a_request_of_nothing_is_met_by_a_node_that_has_none() -> None:
+    assert fits(wanted(**{GPU: 0, EFA: 0}), node(None, has={"pods": 58}), pool()) == Fit(
+        node(None, has={"pods": 58}), ()
+    )
+
+
+def test_every_node_takes_a_pod_where_nobody_knows_how_many() -> None:
+    there = node(has={GPU: 1}, unsaid=frozenset(("pods",)))
+
+    assert against(wanted(**{GPU: 1}), there) == ()
+
+
+def test_what_is_asked_beside_the_place_of_the_pod_is_still_asked() -> None:
+    there = node(has={}, unsaid=frozenset(("pods",)))
+
+    [reason] = against(wanted(**{"pods": 1, "example.com/a": 1}), there)
+
+    assert reason.text == "asks for 1 example.com/a, the node has none"
+
+
+def test_a_request_that_is_not_known_may_keep_a_pod_off() -> None:
+    text = "asks for an amount that is known at deployment only"
+
+    assert against(wanted(**{GPU: LATER}), node()) == (Reason(UNKNOWN, "resource", text),)
+
+
+OPEN_PORT = {"containers": [{"name": "main", "ports": [{"containerPort": 80, "hostPort": 80}]}]}
+
+
+@pytest.mark.parametrize(
+    ("changes", "reasons"),
+    [
+        ({}, ()),
+        ({"ports": frozenset((("0.0.0.0", "TCP", 81),))}, ()),
+        (
+            {"ports": frozenset((PORT,))},
+            (Reason(NO, "port", "asks for a host port that a DaemonSet has on every node"),),
+        ),
+        ({"unsure_ports": frozenset((("0.0.0.0", "TCP", 81),))}, ()),
+        (
+            {"unsure_ports": frozenset((PORT,))},
+            (Reason(UNKNOWN, "port", "asks for a host port that a DaemonSet may have"),),
+        ),
+        ({"ports_open": True}, (Reason(UNKNOWN, "port", "asks for a host port that a DaemonSet may have"),)),
+    ],
+)
+def test_host_ports(changes: Any, reasons: tuple[Reason, ...]) -> None:
+    assert against(wanted(spec=OPEN_PORT), node(**changes)) == reasons
+
+
+def test_a_pod_without_host_ports_minds_no_daemon_set() -> None:
+    there = node(ports=frozenset((PORT,)), unsure_ports=frozenset((PORT,)), ports_open=True)
+
+    # A pod that is asked for everything, because it minds where its company is.
+    reasons = against(wanted(topology=Topology(keys=("rack",))), there)
+
+    assert [each.kind for each in reasons] == ["topology"]
+
+
+def test_what_a_pod_asks_of_its_place_is_asked_of_the_labels_of_the_node() -> None:
+    demanded = wanted(topology=Topology(keys=("rack",)))
+    text = "spreads or keeps apart by rack, a label that the node has not"
+
+    assert against(demanded, node(believed_labels={"rack": exactly("a")})) == (Reason(NO, "topology", text),)
+    assert against(demanded, node(labels={"rack": exactly("a")})) == ()
+
+
+@pytest.mark.parametrize(("replicas", "answer"), [(2, YES), (3, NO)])
+def test_replicas_that_keep_apart_need_a_zone_each(replicas: int, answer: Answer) -> None:
+    there = node(labels={"topology.kubernetes.io/zone": exactly("a", "b")})
+
+    assert fits(wanted(topology=Topology(one_per_zone=True), replicas=replicas), there, pool()).answer is answer
+
+
+def test_each_part_is_asked_of_the_same_pod_node_and_pool() -> None:
+    asked = []
+
+    def remember(part: PartOf, *of: Any) -> Part:
+        asked.append(of)
+        return Part((Reason(UNKNOWN, part.__name__, "", 0),), (Reason(NO, part.__name__, "", 0),))
+
+    demanded, there, nodes = wanted(topology=Topology(keys=("rack",))), node(), pool()
+    found = fits(demanded, there, nodes, remember)
+
+    names = ["by_taints", "by_labels", "by_resources", "by_ports", "by_topology"]
+    assert asked == [(demanded, there, nodes)] * 5
+    assert [each.kind for each in found.reasons] == [each.kind for each in found.unexpected] == names
+    assert found.answer is UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("demanded", "parts"),
+    [
+        (wanted(), 3),
+        (wanted(spec=OPEN_PORT), 5),
+        (wanted(topology=Topology(one_per_node=True)), 5),
+    ],
+)
+def test_only_pods_that_mind_are_asked_for_ports_and_places(demanded: Demand, parts: int) -> None:
+    asked = []
+
+    def remember(part: PartOf, *of: Any) -> Part:
+        asked.append(part)
+        return Part()
+
+    assert fits(demanded, node(), pool(), remember).answer is YES
+    assert len(asked) == parts
+
+
+@pytest.mark.parametrize(
+    ("there", "kind", "texts"),
+    [
+        (
+            {"believed": {"pods": 58, "cpu": 3920}},
+            "managed",
+            [
+                "cluster autoscaler expects 0 nvidia.com/gpu on a node it has not made yet, the pod asks for 1; "
+                "tag the group k8s.io/cluster-autoscaler/node-template/resources/nvidia.com/gpu"
+            ],
+        ),
+        (
+            {"believed": {"pods": 58, "cpu": 3920}},
+            "self-managed",
+            [
+                "cluster autoscaler expects 0 nvidia.com/gpu on a node it has not made yet, the pod asks for 1; "
+                "tag the group k8s.io/cluster-autoscaler/node-template/resources/nvidia.com/gpu"
+            ],
+        ),
+        (
+            {"believed": {"pods": 58, "cpu": 500, GPU: 1}},
+            "karpenter",
+            [
+                "Karpenter expects 500m cpu on a node it has not made yet, the pod asks for 1; "
+                "add a NodeOverlay with capacity cpu"
+            ],
+        ),
+        (
+            {"believed": {"pods": 58, "cpu": 500, GPU: 1}},
+            "auto-mode",
+            [
+                "EKS Auto Mode expects 500m cpu on a node it has not made yet, the pod asks for 1; "
+                "Auto Mode has no such pool"
+            ],
+        ),
+        ({"believed": {"pods": 58, "cpu": 1000, GPU: 1}}, "karpenter", []),
+    ],
+)
+def test_a_resource_that_the_autoscaler_does_not_expect(there: Any, kind: Any, texts: list[str]) -> None:
+    found = fits(wanted(cpu="1", **{GPU: 1}), node(**there), pool(kind=kind))
+
+    assert found.reasons == ()
+    assert found.unexpected == tuple(Reason(NO, "autoscaler", text, 1) for text in texts)
+
+
+def test_what_the_node_may_have_and_the_autoscaler_does_not_expect_is_told() -> None:
+    there = node(None, has={"pods": 58}, unsaid=frozenset((GPU,)))
+
+    [reason] = unexpected(wanted(**{GPU: 1}), there)
+
+    assert reason.text.startswith("cluster autoscaler expects 0 nvidia.com/gpu ")
+
+
+@pytest.mark.parametrize("name", ["cpu", "memory", "pods", "ephemeral-storage"])
+@pytest.mark.parametrize(
+    ("kind", "row", "told"),
+    [
+        ("managed", True, ("cpu", "memory", "pods", "ephemeral-storage")),
+        ("managed", False, ("ephemeral-storage",)),
+        ("self-managed", False, ("ephemeral-storage",)),
+        ("karpenter", False, ()),
+    ],
+)
+def test_of_a_type_that_is_not_known_the_autoscaler_knows_all_but_the_disk(
+    name: str, kind: Any, row: bool, told: tuple[str, ...]
+) -> None:
+    """What EC2 itself tells the autoscaler is not held against it; a disk is told by nobody."""
+    limits = {} if name == "pods" else {name: 1}
+    others = {each: 9 * GIB for each in ("cpu", "memory", "pods", "ephemeral-storage") if each != name}
+    there = node("g6.xlarge" if row else None, has={name: 9 * GIB, **others}, believed=others)
+
+    found = unexpected(wanted(**limits), there, kind=kind)
+
+    assert len(found) == (name in told)
+    assert all(each.text.startswith("cluster autoscaler expects 0") and f" {name} " in each.text for each in found)
+
+
+def test_one_thing_that_is_expected_does_not_hide_the_next() -> None:
+    there = node(
+        None, has={"pods": 58, "cpu": 4000, "example.com/a": 1, GPU: 1}, believed={"pods": 58, "example.com/b": 1}
+    )
+    asked = wanted(**{"example.com/b": 0, "example.com/none": 1, "cpu": "1", "example.com/a": 1})
+
+    [reason] = unexpected(asked, there)
+
+    assert " example.com/a " in reason.text
