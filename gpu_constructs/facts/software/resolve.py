@@ -69,14 +69,15 @@ def _spec(known: KnownDaemonSet, values: object, *, exact: bool) -> DaemonSetSpe
 
 def _is_on(switch: Switch, values: object) -> _Read[bool]:
     value = _find(values, switch.path)
-    exact = value is _ABSENT or isinstance(value, type(switch.on))
-    return _Read((switch.default if value is _ABSENT or not exact else value) == switch.on, exact)
+    if isinstance(value, type(switch.on)):
+        return _Read(value == switch.on)
+    return _Read(switch.default == switch.on, exact=value is _ABSENT)
 
 
 def _tolerations(known: Tolerations, values: object) -> _Read[tuple[Toleration, ...]]:
-    whatever = _is_on(Switch(path=known.all_path), values) if known.all_path else _Read(False)
-    if whatever.value:
-        return _Read(known.default, whatever.exact)
+    everything = _is_on(Switch(path=known.all_path), values) if known.all_path else _Read(False)
+    if everything.value:
+        return _Read(known.default, everything.exact)
     listed = _listed(_find(values, known.path))
     if known.all_path:
         return _Read(known.unless_all + (listed.value or ()), listed.exact)
@@ -119,7 +120,8 @@ def _affinity(known: Nodes, values: object) -> _Read[tuple[NodeSelectorTerm, ...
     for key in _TO_TERMS:
         if found is None:
             return _Read(())
-        found = found.get(key, _ABSENT) if isinstance(found, Mapping) else found if found is _ABSENT else _MISREAD
+        if found is not _ABSENT:
+            found = found.get(key, _ABSENT) if isinstance(found, Mapping) else _MISREAD
     if isinstance(found, (list, tuple)) and all(_is_term(each) for each in found):
         return _Read(tuple(found))
     return _Read(known.affinity, exact=found is _ABSENT)

@@ -20,9 +20,10 @@ from gpu_constructs.preflight.scheduling.verdict import PoolVerdict, Verdict
 from tests.preflight.readers import pool
 from tests.preflight.scheduling.samples import node, wanted
 
-EXAMPLES = settings(max_examples=150, deadline=None, derandomize=True, database=None)
+EXAMPLES = settings(max_examples=60, deadline=None, derandomize=True, database=None)
 YES, NO, UNKNOWN = Answer.YES, Answer.NO, Answer.UNKNOWN
 FOUR, EIGHT = "g6.12xlarge", "g6.48xlarge"
+BOUNDS: tuple[dict[str, Any], ...] = ({}, {"max_nodes": 0}, {"max_nodes": 2}, {"limits": {GPU: 12}})
 
 
 def machine(kind: str = FOUR, **has: int) -> NodeToBe:
@@ -56,7 +57,7 @@ def used(packing: Packing) -> list[tuple[str, int, int, dict[str, int]]]:
 def crowds(draw: st.DrawFn) -> list[Verdict]:
     """Several workloads that share some pools of one type each, some of them bounded, in nodes or in GPUs."""
     kinds = [draw(st.sampled_from((FOUR, EIGHT))) for _ in range(draw(st.integers(1, 2)))]
-    bounds = [draw(st.sampled_from(({}, {"max_nodes": 0}, {"max_nodes": 2}, {"limits": {GPU: 12}}))) for _ in kinds]
+    bounds = [draw(st.sampled_from(BOUNDS)) for _ in kinds]
     there = [taking(f"p{n}", machine(kind), **says) for n, (kind, says) in enumerate(zip(kinds, bounds, strict=True))]
     ports = {"containers": [{"name": "main", "ports": [{"hostPort": 80}], "resources": {"limits": {GPU: 1}}}]}
     return [
@@ -146,6 +147,19 @@ def test_pods_go_where_room_is_before_they_open_a_node(gpus: int, many: int, few
     opened += -(-rest // (4 // second[0] if second[0] else 40))
     assert sum(use.nodes for use in packing.uses) == opened
     assert packing.left == ()
+
+
+@EXAMPLES
+@given(st.integers(1, 7), st.integers(1, 4), st.integers(0, 30), st.integers(0, 30))
+def test_pods_of_one_gpu_fill_every_place_before_they_open_a_node(gpus: int, many: int, more: int, last: int) -> None:
+    """Large pods have a node each, because of their CPU; two workloads of small ones come after them."""
+    there = [taking("p", machine(EIGHT))]
+    large = waiting("large", there, gpus, many, priority=2, cpu="21")
+    small = [waiting(f"small{n}", there, 1, count, 1 - n, cpu="1m") for n, count in enumerate((more, last))]
+
+    [use] = pack([large, *small]).uses
+
+    assert use.nodes == many + max(-(-(more + last - many * (8 - gpus)) // 8), 0)
 
 
 def test_pods_that_are_alike_are_placed_in_the_order_they_come() -> None:
@@ -245,21 +259,50 @@ def test_a_pool_beyond_its_limit_gets_no_more_nodes() -> None:
     assert left_over(packing) == {"b": 1}
 
 
-def test_a_new_node_is_of_the_smallest_type() -> None:
-    kinds = (machine(EIGHT), machine(FOUR, cpu=9000), machine(FOUR, cpu=8000))
-    counted = [pack([waiting("a", [taking("p", *order)], gpus=1, cpu="1")]) for order in (kinds, kinds[::-1])]
+@pytest.mark.parametrize(
+    ("small", "large"),
+    [
+        (machine(FOUR, cpu=9_000), machine(EIGHT, cpu=8_000)),
+        (machine(FOUR, cpu=8_000), machine(FOUR, cpu=9_000)),
+        (node("m5.large", has={"pods": 100, "cpu": 9_000}), machine(FOUR, cpu=8_000)),
+        (node("m5.large", has={"pods": 100, "cpu": 9_000}), node("g6.xlarge", has={"pods": 9, "cpu": 8_000, GPU: 1})),
+        (node("m5.large", has={"pods": 100}), node("m5.xlarge", has={"pods": 9, "cpu": 1})),
+    ],
+)
+def test_a_new_node_is_of_the_smallest_type(small: NodeToBe, large: NodeToBe) -> None:
+    """Fewest GPUs first, then the least CPU; seen by how many GPUs the node has, or how many pods it takes."""
+    for order in ((small, large), (large, small)):
+        taken = pack([waiting("a", [taking("p", *order)], gpus=0, cpu="1m", replicas=1)])
+        alone = pack([waiting("a", [taking("p", small)], gpus=0, cpu="1m", replicas=1)])
+        assert used(taken) == used(alone)
 
-    for packing in counted:
-        assert used(packing) == [("p", 1, 4, {"a": 1})]
-    # Of two with as many GPUs the one with less CPU, on which no second such pod finds room.
-    crowd = [waiting("a", [taking("p", *kinds)], gpus=1, cpu="4500m", replicas=2)]
-    assert used(pack(crowd)) == [("p", 2, 8, {"a": 2})]
+    many = waiting("a", [taking("p", large, small)], gpus=0, cpu="4500m", replicas=2)
+    assert used(pack([many])) == used(pack([waiting("a", [taking("p", small)], gpus=0, cpu="4500m", replicas=2)]))
 
 
-def test_types_without_a_figure_count_as_the_smallest() -> None:
-    bare = node("m5.large", has={"pods": 100})
+def test_workloads_of_one_name_are_counted_together() -> None:
+    there = [taking()]
 
-    assert used(pack([waiting("a", [taking("p", machine(), bare)], gpus=0)])) == [("p", 1, 0, {"a": 1})]
+    packing = pack([waiting("a", there, gpus=2), waiting("a", there, gpus=1), waiting("b", there, gpus=1)])
+
+    assert used(packing) == [("p", 1, 4, {"a": 2, "b": 1})]
+
+
+def test_what_a_node_does_not_have_is_not_found_on_it() -> None:
+    """The first node is known not to have it; whether a fresh one has is not known, which is said elsewhere."""
+    there = [taking()]
+
+    packing = pack([waiting("a", there), waiting("b", there, **{"example.com/a": 1})])
+
+    assert used(packing) == [("p", 2, 8, {"a": 1, "b": 1})]
+
+
+def test_what_a_pod_does_not_ask_for_is_left_to_others() -> None:
+    there = [taking("p", machine(memory=1))]
+
+    packing = pack([waiting("a", there), waiting("b", there, memory=1)])
+
+    assert used(packing) == [("p", 1, 4, {"a": 1, "b": 1})]
 
 
 def test_a_pool_whose_nodes_are_not_known_takes_pods_into_none() -> None:
