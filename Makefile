@@ -11,7 +11,7 @@ export CDK_DISABLE_CLI_TELEMETRY := true
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help synth diff test lint check e2e e2e-tools snapshots bench catalogue examples rules architecture constraints clean
+.PHONY: help synth diff test lint check e2e e2e-tools snapshots bench mutants catalogue examples rules architecture constraints clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -48,6 +48,9 @@ bench: $(VENV)/.synth ## Time synth against a hand-written app and with prefligh
 	python benchmarks/synth.py
 	PYTHONPATH=. python benchmarks/preflight.py
 
+mutants: $(VENV)/.mutants ## Change what decides, bit by bit, and see whether tests notice; ARGS=packing for one module
+	python tools/mutants.py $(ARGS)
+
 catalogue: $(VENV)/.dev ## Write the instance catalogue anew
 	PYTHONPATH=. python tools/build_catalogue.py
 
@@ -73,4 +76,8 @@ $(VENV)/.synth: requirements.txt constraints.txt
 
 $(VENV)/.dev: $(VENV)/.synth requirements-dev.txt
 	python -m pip install --quiet --disable-pip-version-check --no-compile -r requirements-dev.txt
+	@touch $@
+
+$(VENV)/.mutants: $(VENV)/.dev requirements-mutants.txt
+	python -m pip install --quiet --disable-pip-version-check --no-compile -r requirements-mutants.txt
 	@touch $@

@@ -12,6 +12,7 @@ from typing import Any
 os.environ["CDK_VALIDATION"] = "false"
 
 import aws_cdk as cdk
+import hypothesis
 import pytest
 import yaml
 from aws_cdk import aws_ec2 as ec2
@@ -26,6 +27,12 @@ from tests.once import Once
 
 ROOT = Path(__file__).parents[1]
 FLAGS = json.loads((ROOT / "cdk.json").read_text())["context"]
+
+# The same examples in every run, and no clock that a busy machine would fail by.
+hypothesis.settings.register_profile(
+    "suite", deadline=None, derandomize=True, database=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("suite")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -17,7 +17,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,12 +31,20 @@ COPIES = ROOT / ".cache" / "mutants"
 SURVIVORS = ROOT / "tests" / "mutants" / "survivors.yaml"
 # A mutant that never ends is told from one that lives.
 KILLED = ("killed", "timeout")
+UNKNOWN = "not checked"
 # Shrinking an example helps people only; what tries many examples comes last, because most mutants die before.
 CONFTEST = '''"""How tests run against mutants."""
 
 from hypothesis import Phase, settings
 
-settings.register_profile("mutants", phases=(Phase.explicit, Phase.generate), report_multiple_bugs=False)
+settings.register_profile(
+    "mutants",
+    phases=(Phase.explicit, Phase.generate),
+    report_multiple_bugs=False,
+    deadline=None,
+    derandomize=True,
+    database=None,
+)
 settings.load_profile("mutants")
 
 
@@ -121,7 +129,8 @@ def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("modules", nargs="*", default=[""], help="parts of the paths of modules; default: all")
     parser.add_argument("--anew", action="store_true", help="forget what is known")
-    parser.add_argument("--workers", type=int, default=1, help="mutants at a time")
+    half = max((os.cpu_count() or 1) // 2, 1)
+    parser.add_argument("--workers", type=int, default=half, help="mutants at a time; default: half as many as cores")
     return parser.parse_args()
 
 
@@ -136,7 +145,8 @@ def judged(
 ) -> Outcome:
     """Return what became of the mutants of a module; those that were run already are not run again."""
     copy(subject, settings, anew=arguments.anew)
-    mutmut(subject.copy, "run", "--max-children", str(arguments.workers))
+    if UNKNOWN in (states(subject.copy) or {"": UNKNOWN}).values():
+        mutmut(subject.copy, "run", "--max-children", str(arguments.workers))
     results = {name: state for name, state in states(subject.copy).items() if subject.takes(name)}
     changes = [change(subject.copy, name) for name, state in results.items() if state not in KILLED]
     reasons = {each["change"].strip(): each["why"].strip() for each in known}
@@ -148,27 +158,39 @@ def judged(
 
 def copy(subject: Subject, settings: Mapping[str, Any], *, anew: bool) -> None:
     """Make the copy of a module, unless there is one of this very module and these very tests."""
-    files = {path: (ROOT / path).read_text() for path in (subject.module, *subject.tests, *shared())}
+    files = {path: (ROOT / path).read_text() for path in (subject.module, *with_helpers(subject.tests))}
     files[subject.module] = with_plain_properties(files[subject.module])
-    files["pyproject.toml"] = tomli_w.dumps({"tool": configuration(subject, settings)})
     files["conftest.py"] = CONFTEST
     mark = hashlib.sha256(repr(sorted(files.items())).encode()).hexdigest()
     marker = subject.copy / "made_of"
-    if not anew and marker.exists() and marker.read_text() == mark:
-        return
-    shutil.rmtree(subject.copy, ignore_errors=True)
-    ignored = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(ROOT / "gpu_constructs", subject.copy / "gpu_constructs", ignore=ignored)
-    for path, text in files.items():
-        (subject.copy / path).parent.mkdir(parents=True, exist_ok=True)
-        (subject.copy / path).write_text(text)
-    marker.write_text(mark)
+    if anew or not marker.exists() or marker.read_text() != mark:
+        shutil.rmtree(subject.copy, ignore_errors=True)
+        ignored = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(ROOT / "gpu_constructs", subject.copy / "gpu_constructs", ignore=ignored)
+        for path, text in files.items():
+            (subject.copy / path).parent.mkdir(parents=True, exist_ok=True)
+            (subject.copy / path).write_text(text)
+        marker.write_text(mark)
+    (subject.copy / "pyproject.toml").write_text(tomli_w.dumps({"tool": configuration(subject, settings)}))
 
 
-def shared() -> list[str]:
-    """Return the paths of what tests share, conftest.py apart."""
-    every = [path.relative_to(ROOT) for path in (ROOT / "tests").rglob("*.py")]
-    return sorted(str(path) for path in every if not path.name.startswith(("test_", "conftest")))
+def with_helpers(tests: Iterable[str]) -> list[str]:
+    """Return the paths of tests and of all that they import from their own package."""
+    found = list(tests)
+    for path in found:  # Which grows meanwhile.
+        folders = [folder / "__init__.py" for folder in Path(path).parents]
+        for each in (*folders, *imported((ROOT / path).read_text())):
+            if str(each) not in found and (ROOT / each).exists() and str(each) != "__init__.py":
+                found.append(str(each))
+    return found
+
+
+def imported(source: str) -> Iterator[Path]:
+    """Yield where the modules of tests lie that a module may import."""
+    for each in ast.walk(ast.parse(source)):
+        if isinstance(each, ast.ImportFrom) and (each.module or "").partition(".")[0] == "tests":
+            for name in (each.module, *(f"{each.module}.{alias.name}" for alias in each.names)):
+                yield Path(f"{str(name).replace('.', '/')}.py")
 
 
 def configuration(subject: Subject, settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -28,7 +28,7 @@ def main() -> None:
     """Resolve anew, without the pins of last time."""
     CONSTRAINTS.write_text("")
     command = [sys.executable, "-m", "piptools", "compile", *COMPILE, "--output-file", str(CONSTRAINTS)]
-    subprocess.run([*command, str(ROOT / "requirements-dev.txt")], check=True)
+    subprocess.run([*command, str(ROOT / "requirements-mutants.txt")], check=True)
     CONSTRAINTS.write_text(HEAD + CONSTRAINTS.read_text())
 
 

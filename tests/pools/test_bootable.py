@@ -246,6 +246,12 @@ EIGHT_TAINTS = tuple(Taint(key=f"example.com/{number}", value="a", effect="NoSch
         ),
         (
             ("p5.48xlarge",),
+            {"sharing": Mig(geometry={"1g.10gb": 6}), "operating_system": "bottlerocket"},
+            ValueError,
+            "sharing must fill the GPU of 'p5.48xlarge' on bottlerocket, which makes 7 of '1g.10gb', got 6",
+        ),
+        (
+            ("p5.48xlarge",),
             {"sharing": SEVENTHS, "operating_system": "bottlerocket", "device_manager": "dra"},
             ValueError,
             f"sharing must be Exclusive(), or Mig on al2023, with device_manager='dra', got {SEVENTHS!r}; several pods "

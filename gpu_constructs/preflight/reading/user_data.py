@@ -97,8 +97,10 @@ def read_user_data(value: Any, *, encoded: bool = True) -> UserData:
         return UserData("unknown") if unknown else UserData("unknown", problem="is not base64")
     try:
         return _read(text)
-    except (UnusableInput, RecursionError) as error:
+    except UnusableInput as error:
         return UserData("unknown", text, problem=str(error))
+    except RecursionError:
+        return UserData("unknown", text, problem="is nested too deep")
 
 
 def _plain(value: Any, encoded: bool) -> tuple[str | None, bool]:

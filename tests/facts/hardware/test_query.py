@@ -49,7 +49,6 @@ def test_a_bound_is_kept_by_the_types_whose_figure_keeps_it(figure: str, data: s
         "<": lambda amount: amount < limit,
         "=": lambda amount: amount == limit,
     }
-
     bounds: dict[str, Any] = {figure: (Bound(sign, limit),)}
 
     found = matching(Capability(**bounds), order="name")
@@ -248,6 +247,52 @@ def test_refuses_demands(demands: dict[str, Any], error: type[Exception], messag
         find_instance_types(**demands)
 
     assert str(refused.value).partition("; did you mean")[0] == f"find_instance_types: {message}"
+
+
+NOTHING: dict[str, Any] = {"min_gpu_memory_gib": 0, "min_vcpus": 0, "min_memory_gib": 0, "local_nvme": False}
+
+
+@pytest.mark.parametrize("demands", [{}, NOTHING])
+@pytest.mark.parametrize(
+    ("chosen", "name"),
+    [
+        (
+            {"families": ["p6e-gb200"], "architecture": "arm64", "purchase_option": "capacity-block"},
+            "p6e-gb200.36xlarge",
+        ),
+        ({"families": ["g5g"], "architecture": "arm64", "max_usd_per_hour": 0.5}, "g5g.xlarge"),
+    ],
+)
+def test_a_demand_of_nothing_is_none(chosen: dict[str, Any], name: str, demands: dict[str, Any]) -> None:
+    """Also a type of which no source states the figure is taken, and one that has nothing of it."""
+    assert [row.name for row in find_instance_types(**chosen, **demands)] == [name]
+
+
+ARM: dict[str, Any] = {"families": ["g5g"], "architecture": "arm64"}
+
+
+@pytest.mark.parametrize(
+    ("before", "argument", "value"),
+    [
+        ({"gpu_models": ["L4"]}, "families", ["p5"]),
+        ({}, "min_gpus", 99),
+        ({}, "max_gpus", 0),
+        ({}, "min_gpu_memory_gib", 9_999),
+        ({}, "min_vcpus", 9_999),
+        ({}, "min_memory_gib", 99_999),
+        ({"families": ["g6"]}, "architecture", "arm64"),
+        (ARM, "efa", True),
+        (ARM, "mig", True),
+        (ARM, "local_nvme", True),
+        (ARM, "max_usd_per_hour", 0.4),
+        (ARM, "purchase_option", "capacity-block"),
+    ],
+)
+def test_the_demand_that_leaves_none_is_named(before: dict[str, Any], argument: str, value: Any) -> None:
+    with pytest.raises(
+        ValueError, match=f"^find_instance_types: {argument} must leave at least one instance type, got"
+    ):
+        find_instance_types(**{**before, argument: value})
 
 
 def test_a_price_of_nothing_is_a_price() -> None:

@@ -63,6 +63,7 @@ def test_many_long_texts_end_in_bounded_memory(tmp_path: Path) -> None:
         lambda inner: {"Fn::GetAtt": ["Nodes", inner]},
         lambda inner: {"Fn::GetStackOutput": {"StackName": "stack", "OutputName": inner}},
     ],
+    ids=lambda wrap: next(iter(wrap(None))),
 )
 def test_nested_intrinsics_end(tmp_path: Path, wrap: Any) -> None:
     """Each is resolved once, and quotes inside quotes, which double, are given up at 1 MiB."""

@@ -28,7 +28,7 @@ def test_texts_made_for_slow_patterns_end(tmp_path: Path, text: str) -> None:
 
 
 # Ten times as long is more than a file may hold.
-LONG = 20_000
+LONG = 100_000
 
 
 @pytest.mark.parametrize(

@@ -183,6 +183,10 @@ def test_what_a_toleration_leaves_out_is_every_key_every_effect_and_no_value() -
     assert Toleration() == Toleration(None, "Equal", "", None)
 
 
+def test_of_tolerations_that_are_not_known_nothing_is() -> None:
+    assert tolerations(LATER) == (Toleration(LATER, LATER, LATER, LATER),)
+
+
 TEXTS = st.sampled_from(("a", "b", "${Later}"))
 EFFECTS = st.sampled_from(("NoSchedule", "NoExecute", "PreferNoSchedule", ""))
 TAINTS = st.lists(st.builds(Taint, TEXTS, st.sampled_from(("1", "", None)), EFFECTS), max_size=3)
@@ -277,10 +281,16 @@ def test_kubelet_is_told_by_one_flag_only() -> None:
     flags = ["--register-with-taints", "--node-labels=a=b:NoSchedule", '--register-with-taints="a=b:NoSchedule,b=c"']
 
     assert kubelet_taints(flags) == (Taint("a", "b", "NoSchedule"),)
-    assert kubelet_taints(["--register-with-taints='a:NoExecute, b=x:NoSchedule'"]) == (
-        Taint("a", "", "NoExecute"),
+    assert kubelet_taints(["--register-with-taints='X:NoExecute, b=x:NoSchedule'"]) == (
+        Taint("X", "", "NoExecute"),
         Taint("b", "x", "NoSchedule"),
     )
+
+
+def test_kubelet_may_be_told_twice() -> None:
+    flags = ["--register-with-taints=a:NoExecute", "--register-with-taints=b:NoExecute"]
+
+    assert kubelet_taints(flags) == (Taint("a", "", "NoExecute"), Taint("b", "", "NoExecute"))
 
 
 @pytest.mark.parametrize(

@@ -150,16 +150,37 @@ def test_pods_go_where_room_is_before_they_open_a_node(gpus: int, many: int, few
 
 
 @EXAMPLES
-@given(st.integers(1, 7), st.integers(1, 4), st.integers(0, 30), st.integers(0, 30))
-def test_pods_of_one_gpu_fill_every_place_before_they_open_a_node(gpus: int, many: int, more: int, last: int) -> None:
-    """Large pods have a node each, because of their CPU; two workloads of small ones come after them."""
+@given(
+    st.lists(st.tuples(st.integers(1, 7), st.integers(1, 4)), min_size=1, max_size=4),
+    st.floats(0, 1),
+    st.integers(0, 1),
+)
+def test_pods_of_one_gpu_fill_every_place_before_they_open_a_node(
+    large: list[tuple[int, int]], share: float, more: int
+) -> None:
+    """Large pods have a node each, because of their CPU; two workloads of small ones share what these leave."""
     there = [taking("p", machine(EIGHT))]
-    large = waiting("large", there, gpus, many, priority=2, cpu="21")
-    small = [waiting(f"small{n}", there, 1, count, 1 - n, cpu="1m") for n, count in enumerate((more, last))]
+    crowd = [waiting(f"large{n}", there, *each, priority=9 - n, cpu="21") for n, each in enumerate(large)]
+    places = sum((8 - gpus) * replicas for gpus, replicas in large)
+    first = int(places * share)
+    crowd += [waiting(f"small{n}", there, 1, count, 1 - n, cpu="1m") for n, count in enumerate((first, places - first))]
 
-    [use] = pack([large, *small]).uses
+    [use] = pack([*crowd, waiting("late", there, 1, more, -1, cpu="1m")]).uses
 
-    assert use.nodes == many + max(-(-(more + last - many * (8 - gpus)) // 8), 0)
+    assert use.nodes == sum(replicas for _, replicas in large) + more
+
+
+def test_pods_fill_one_node_before_they_touch_the_next() -> None:
+    """One node with one place and two with two: three pods leave a whole half of a node to a larger one."""
+    there = [taking()]
+    crowd = [
+        waiting("three", there, 3, 1, priority=3),
+        waiting("two", there, 2, 2, priority=2, cpu="21"),
+        waiting("one", there, 1, 3, priority=1, cpu="1m"),
+        waiting("last", there, 2, 1, priority=0, cpu="1m"),
+    ]
+
+    assert used(pack(crowd)) == [("p", 3, 12, {"three": 1, "two": 2, "one": 3, "last": 1})]
 
 
 def test_pods_that_are_alike_are_placed_in_the_order_they_come() -> None:
@@ -280,6 +301,12 @@ def test_a_new_node_is_of_the_smallest_type(small: NodeToBe, large: NodeToBe) ->
     assert used(pack([many])) == used(pack([waiting("a", [taking("p", small)], gpus=0, cpu="4500m", replicas=2)]))
 
 
+def test_a_node_without_gpus_brings_none() -> None:
+    bare = node("m5.large", has={"pods": 100})
+
+    assert used(pack([waiting("a", [taking("p", bare)], gpus=0, replicas=101)])) == [("p", 2, 0, {"a": 101})]
+
+
 def test_workloads_of_one_name_are_counted_together() -> None:
     there = [taking()]
 
@@ -300,7 +327,7 @@ def test_what_a_node_does_not_have_is_not_found_on_it() -> None:
 def test_what_a_pod_does_not_ask_for_is_left_to_others() -> None:
     there = [taking("p", machine(memory=1))]
 
-    packing = pack([waiting("a", there), waiting("b", there, memory=1)])
+    packing = pack([waiting("a", there, priority=1), waiting("b", there, memory=1)])
 
     assert used(packing) == [("p", 1, 4, {"a": 1, "b": 1})]
 

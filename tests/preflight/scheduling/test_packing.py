@@ -56,7 +56,7 @@ def judged(seed: int) -> Explanation:
     return explain(Case(cluster_with(pools, pods)))
 
 
-EXAMPLES = settings(max_examples=150, deadline=None, derandomize=True, database=None)
+EXAMPLES = settings(max_examples=150)
 
 
 @EXAMPLES

@@ -11,7 +11,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpu_constructs.preflight.case import Case
@@ -29,13 +29,7 @@ from tests.preflight.generated import GPU, KEYS, TEAMS, TYPES, Json
 # More examples: EXAMPLES=2000 pytest tests/preflight/test_properties.py.
 _EXAMPLES = int(os.environ.get("EXAMPLES", "40"))
 SEEDS = st.integers(min_value=0, max_value=2**32 - 1)
-property_of = settings(
-    max_examples=_EXAMPLES,
-    deadline=None,
-    derandomize=True,
-    database=None,
-    suppress_health_check=list(HealthCheck),
-)
+property_of = settings(max_examples=_EXAMPLES)
 Answers = dict[tuple[str, str], Answer]
 _LATER = "@later@"
 

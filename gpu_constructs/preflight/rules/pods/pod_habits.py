@@ -25,7 +25,7 @@ SYS_TIME SYS_TTY_CONFIG WAKE_ALARM
 """
 _KNOWN = frozenset(_CAPABILITIES.split())
 _ENDS = re.compile(r"(?:^|[\s;&/])nvidia-smi(?:\s|;|&|$)")
-_GOES_ON = re.compile(r"\b(?:sleep|while|watch|tail|loop|dmon|pmon)\b|nvidia-smi[^;&]*\s-l")
+_GOES_ON = re.compile(r"\b(?:sleep|while|watch|tail|loop|dmon|pmon)\b|nvidia-smi[^;&]{0,200}\s-l")
 # Anything else is a placeholder.
 _IMAGE = re.compile(r"[a-z0-9._:/@-]+(:[A-Za-z0-9._-]+)?")
 _SAMPLES = ("cuda-sample", "vectoradd", "vector-add")
