@@ -27,8 +27,8 @@ def test_texts_made_for_slow_patterns_end(tmp_path: Path, text: str) -> None:
     assert everything(file_of(tmp_path, {"Resources": {"Nodes": group, "Manifest": manifest}})) is not None
 
 
-# Ten times as long is more than a file may hold.
-LONG = 100_000
+# Four times as long is more than a file may hold.
+LONG = 50_000
 
 
 @pytest.mark.parametrize(
