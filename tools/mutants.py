@@ -3,9 +3,10 @@
 `python tools/mutants.py` goes on where the last run was stopped; `python tools/mutants.py packing` takes the modules
 with that in their path. pyproject.toml names the modules and the tests of each under ``tool.mutants``.
 
-Each module gets a copy of the package in .cache/mutants, which mutmut changes there. In the copy are the tests of that
-module and none of conftest.py, so that no test can ask for a stack. What is known of a module is forgotten once the
-module or its tests change.
+Each module gets a copy of the package in .cache/mutants, and mutmut changes it there, in functions, methods and
+properties: tables and limits beside them are for tests on both sides of each. In the copy are the tests of that module
+and no conftest.py of ours, so that none can ask for a stack. What is known of a module is forgotten once the module or
+its tests change; after a change of what it imports say --anew.
 """
 
 from __future__ import annotations
@@ -60,21 +61,15 @@ class Subject:
     Attributes:
         module: Its path.
         tests: Paths of the tests that have to notice.
-        functions: The functions to change; empty for all.
     """
 
     module: str
     tests: tuple[str, ...]
-    functions: tuple[str, ...]
 
     @property
     def copy(self) -> Path:
         """The folder of its copy."""
         return COPIES / self.module.removesuffix(".py").replace("/", ".")
-
-    def takes(self, mutant: str) -> bool:
-        """Whether a mutant is of one of its functions."""
-        return not self.functions or function_of(mutant) in self.functions
 
 
 @dataclass(frozen=True)
@@ -100,9 +95,9 @@ class Outcome:
 
     def row(self) -> str:
         """Return its line in the table."""
-        explained = sum(1 for _, why in self.alive if why)
         share = 100 * self.killed / max(self.total, 1)
-        return f"{self.module:58} {self.killed:5} / {self.total:4} {share:6.1f} % {explained:4} {len(self.alive):6}"
+        explained = sum(1 for _, why in self.alive if why)
+        return f"{self.module:56} {self.killed:6} / {self.total:4} {share:6.1f} % {len(self.alive):6} {explained:10}"
 
 
 def main() -> None:
@@ -112,7 +107,7 @@ def main() -> None:
     settings = tomli.loads((ROOT / "pyproject.toml").read_text())["tool"]
     chosen = [each for each in subjects(settings["mutants"]) if any(word in each.module for word in arguments.modules)]
     known = yaml.safe_load(SURVIVORS.read_text()) or {}
-    print(f"{'module':58} {'killed':>12} {'share':>8} {'known':>4} {'alive':>6}")
+    print(f"{'module':56} {'killed':>13} {'share':>8} {'alive':>6} {'explained':>10}")
     outcomes = [judged(each, settings, known.get(each.module, ()), arguments) for each in chosen]
     everything = tuple(each for outcome in outcomes for each in outcome.alive)
     print(Outcome("all", sum(each.total for each in outcomes), everything).row())
@@ -136,8 +131,7 @@ def parse() -> argparse.Namespace:
 
 def subjects(settings: Mapping[str, Any]) -> list[Subject]:
     """Return the modules that pyproject.toml names."""
-    only = settings.get("only", {})
-    return [Subject(module, tuple(tests), tuple(only.get(module, ()))) for module, tests in settings["tests"].items()]
+    return [Subject(module, tuple(tests)) for module, tests in settings["tests"].items()]
 
 
 def judged(
@@ -145,9 +139,10 @@ def judged(
 ) -> Outcome:
     """Return what became of the mutants of a module; those that were run already are not run again."""
     copy(subject, settings, anew=arguments.anew)
-    if UNKNOWN in (states(subject.copy) or {"": UNKNOWN}).values():
+    results = states(subject.copy)
+    if not results or UNKNOWN in results.values():
         mutmut(subject.copy, "run", "--max-children", str(arguments.workers))
-    results = {name: state for name, state in states(subject.copy).items() if subject.takes(name)}
+        results = states(subject.copy)
     changes = [change(subject.copy, name) for name, state in results.items() if state not in KILLED]
     reasons = {each["change"].strip(): each["why"].strip() for each in known}
     alive = tuple((each, reasons.get(each, "")) for each in changes)
@@ -253,4 +248,7 @@ def show(outcome: Outcome) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except KeyboardInterrupt:
+        sys.exit("mutants: stopped; the next run goes on from here")

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Cluster, DaemonSet, Pool, Workload
+from gpu_constructs.preflight.model.taints import Taint
+from gpu_constructs.preflight.node.daemon_reach import refusing_taints
 from gpu_constructs.preflight.node.gpu_pools import pools_for_gpus
-from gpu_constructs.preflight.node.nodes import NodeToBe, nodes_to_be, reaches_of
+from gpu_constructs.preflight.node.nodes import NodeToBe, nodes_to_be, reaches, reaches_of
 from gpu_constructs.preflight.scheduling.packing import Packing, pack
 from gpu_constructs.preflight.scheduling.scheduling import Scheduler
 from gpu_constructs.preflight.scheduling.verdict import Verdict
@@ -23,6 +26,7 @@ class Case:
     def __init__(self, cluster: Cluster) -> None:
         """Derive nothing yet."""
         self.cluster = cluster
+        self._pools = {id(pool) for pool in cluster.pools}
         self._nodes: dict[int, tuple[NodeToBe, ...]] = {}
         self._reaches: dict[int, dict[int, Answer]] = {}
         self._verdicts: dict[int, Verdict] = {}
@@ -38,17 +42,41 @@ class Case:
         return tuple(pool for pool in self.gpu_pools if pool.is_group)
 
     def nodes(self, pool: Pool) -> tuple[NodeToBe, ...]:
-        """Return a fresh node of each instance type of one of the cluster's pools, in both views."""
+        """Return a fresh node of each instance type of one of the cluster's pools, in both views.
+
+        Raises:
+            KeyError: It is no pool of the cluster.
+        """
+        if id(pool) not in self._pools:
+            raise KeyError(pool.name)
         if id(pool) not in self._nodes:
             self._nodes[id(pool)] = nodes_to_be(pool, self.cluster)
         return self._nodes[id(pool)]
 
     def reaches(self, daemon: DaemonSet, pool: Pool) -> Answer:
-        """Say whether one of the cluster's DaemonSets runs on every node of one of its pools."""
+        """Say whether one of the cluster's DaemonSets runs on every node of one of its pools.
+
+        Raises:
+            KeyError: One of the two is not of the cluster.
+        """
+        if id(pool) not in self._pools:
+            raise KeyError(pool.name)
         if id(pool) not in self._reaches:
             answers = reaches_of(pool, self.cluster)
             self._reaches[id(pool)] = {id(each): answer for each, answer in answers}
         return self._reaches[id(pool)][id(daemon)]
+
+    def kept_off(self, daemon: DaemonSet, pool: Pool) -> Taint | None:
+        """Return the taint that alone keeps a DaemonSet off a pool, ``None`` when none does."""
+        refusing = refusing_taints(daemon, pool.taints)
+        if not refusing or reaches(daemon, replace(pool, taints=()), self.cluster) is Answer.NO:
+            return None
+        return refusing[0]
+
+    def reaches_as_read(self, daemon: DaemonSet, pool: Pool) -> Answer:
+        """Say whether a DaemonSet runs on a pool if every version is like the nearest one that was read."""
+        as_read = tuple(replace(each, exact=True) for each in self.cluster.daemon_sets)
+        return reaches(replace(daemon, exact=True), pool, replace(self.cluster, daemon_sets=as_read))
 
     @cached_property
     def _scheduler(self) -> Scheduler:

@@ -20,7 +20,7 @@ from gpu_constructs.pools.node_shape import NodeShape
 from gpu_constructs.pools.sharing import TimeSlicing
 from gpu_constructs.pools.taint import GPU_TAINT, Taint
 
-EXAMPLES = settings(max_examples=100, deadline=None, derandomize=True, database=None)
+EXAMPLES = settings(max_examples=100)
 WHO = "Test/Pool"
 # How the CDK hands out a number that is known at deployment only.
 TOKEN = -1.8881545897087626e289
@@ -69,6 +69,7 @@ def test_a_pool_has_no_more_nodes_than_its_gpus_fill(gpus: int, name: str) -> No
             spec(shape=shape, max_gpus=gpus)
     else:
         made = spec(shape=shape, max_gpus=gpus)
+        assert isinstance(made.max_nodes, int)
         assert made.max_nodes * each <= gpus < (made.max_nodes + 1) * each
         assert made.size() == {"limits": {"nvidia.com/gpu": str(gpus)}}
 

@@ -54,7 +54,7 @@ def warned(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
         Annotations=annotations, Token=SimpleNamespace(is_unresolved=lambda number: number == TOKEN)
     )
     monkeypatch.setattr(group_arguments, "cdk", stand_in)
-    monkeypatch.setattr(group_arguments, "datetime", SimpleNamespace(now=lambda zone: NOW.astimezone(zone)))
+    monkeypatch.setattr(group_arguments, "datetime", SimpleNamespace(now={timezone.utc: NOW}.__getitem__))
     monkeypatch.setattr(group_arguments, "check_subnets", lambda *_, **__: None)
     return found
 
@@ -200,13 +200,7 @@ def test_accepts_the_nearest_group(warned: Any, changes: dict[str, Any]) -> None
 SIZES = st.one_of(st.integers(-1, 4), st.just(TOKEN))
 
 
-@settings(
-    max_examples=150,
-    deadline=None,
-    derandomize=True,
-    database=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(SIZES, SIZES, st.one_of(st.none(), SIZES))
 def test_a_group_has_sizes_that_can_be(warned: Any, least: Any, most: Any, first: Any) -> None:
     """Each number in its order, and one that is not known at no place in particular."""

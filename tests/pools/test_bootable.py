@@ -18,7 +18,7 @@ from gpu_constructs.pools.node_shape import NodeShape
 from gpu_constructs.pools.sharing import Exclusive, Mig, Mps, TimeSlicing
 from gpu_constructs.pools.taint import GPU_TAINT, Taint
 
-EXAMPLES = settings(max_examples=100, deadline=None, derandomize=True, database=None)
+EXAMPLES = settings(max_examples=100)
 G6 = instance_type("g6.xlarge")
 FAST = Disk(iops=16_000, throughput_mib_s=1_000)
 SNAPSHOT = Disk(snapshot_id="snap-0123456789abcdef0")

@@ -20,7 +20,7 @@ from gpu_constructs.pools.sharing import (
     refuse_unless_shareable,
 )
 
-EXAMPLES = settings(max_examples=50, deadline=None, derandomize=True, database=None)
+EXAMPLES = settings(max_examples=50)
 GEOMETRIES = st.dictionaries(st.sampled_from(("1g.10gb", "1g.10gb+me", "3g.40gb")), st.integers(1, 7), min_size=1)
 SHARINGS = st.one_of(
     st.just(Exclusive()),

@@ -6,7 +6,8 @@ Source: kubernetes-sigs/kueue v0.19.2 apis/kueue/v1beta2/
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import Any
 
 from gpu_constructs.facts.charts import KUEUE
 from gpu_constructs.facts.kubernetes import TRAINING_JOBS
@@ -14,9 +15,7 @@ from gpu_constructs.facts.labels import KUEUE_DOMAIN, KUEUE_QUEUE, NAMESPACE_NAM
 from gpu_constructs.facts.quantities import quantity
 from gpu_constructs.facts.resources import NVIDIA
 from gpu_constructs.preflight.model.cluster import Cluster, Workload
-from gpu_constructs.preflight.model.label_values import equal
-from gpu_constructs.preflight.model.pod import Pod
-from gpu_constructs.preflight.model.taints import tolerations
+from gpu_constructs.preflight.model.taints import Toleration, tolerations
 from gpu_constructs.preflight.reading.objects import Object, Origin
 from gpu_constructs.preflight.reading.unknown import Unknown, dig, items, known_text, mapping, mappings
 
@@ -95,7 +94,7 @@ def cluster_queues(cluster: Cluster) -> dict[str, Object]:
 
 def is_queued(workload: Workload) -> bool:
     """Whether Kueue decides when a workload starts."""
-    return KUEUE_QUEUE in workload.owner.labels or KUEUE_QUEUE in workload.labels
+    return _queue(workload.owner) is not None or KUEUE_QUEUE in workload.labels
 
 
 def queued_jobs(cluster: Cluster) -> list[QueuedJob]:
@@ -115,8 +114,14 @@ def queued_jobs(cluster: Cluster) -> list[QueuedJob]:
 
 
 def _queue_of(owner: Object) -> str | None:
-    made = dig(owner.spec, "jobTemplate", "metadata", "labels", KUEUE_QUEUE) if owner.kind == "CronJob" else None
-    return known_text(made) or (known_text(owner.labels.get(KUEUE_QUEUE)) if owner.kind != "CronJob" else None)
+    return known_text(_queue(owner))
+
+
+def _queue(owner: Object) -> Any:
+    """Return what names the queue of a job; a CronJob names that of the jobs it makes."""
+    if owner.kind == "CronJob":
+        return dig(owner.spec, "jobTemplate", "metadata", "labels", KUEUE_QUEUE)
+    return owner.labels.get(KUEUE_QUEUE)
 
 
 def pods_at_once(part: Workload) -> int:
@@ -163,15 +168,9 @@ def gpu_flavors(cluster: Cluster) -> list[Object]:
     return [each for each in kueue_objects(cluster, "ResourceFlavor") if each.name in used]
 
 
-def as_admitted(pod: Pod, flavor: Object) -> Pod:
-    """Return a pod as Kueue starts it: with the labels of the flavor as node selector, and its tolerations."""
-    labels = mapping(flavor.spec.get("nodeLabels"))
-    kept = tuple(each for each in pod.selection.selector if each.key not in labels)
-    return replace(
-        pod,
-        selection=replace(pod.selection, selector=(*kept, *equal(labels))),
-        tolerations=(*pod.tolerations, *tolerations(flavor.spec.get("tolerations"))),
-    )
+def flavor_tolerations(flavor: Object) -> tuple[Toleration, ...]:
+    """Return what Kueue adds to the tolerations of pods that it starts on a flavor."""
+    return tolerations(flavor.spec.get("tolerations"))
 
 
 def reads_other_resources(cluster: Cluster) -> bool:

@@ -189,6 +189,7 @@ def _accepted(report: Report) -> set[_Key]:
         for each in report.findings
         if each.acknowledged is not None
         and each.rule.severity == "error"
+        and not each.problem.unknown
         and isinstance(each.problem.subject, Workload)
     }
 

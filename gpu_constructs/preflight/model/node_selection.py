@@ -77,8 +77,14 @@ def _holds(term: Term, labels: Labels) -> Answer:
 
 def selection(pod: Mapping[str, Any]) -> Selection:
     """Return what a pod asks of a node's labels."""
-    affinity = dig(pod, "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
-    selector = tuple(equal(mapping(pod.get("nodeSelector"))))
+    affinity = pod.get("affinity")
+    for part in ("nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution"):
+        affinity = affinity if isinstance(affinity, Unknown) else dig(affinity, part)
+    chosen = pod.get("nodeSelector")
+    if isinstance(chosen, Unknown):
+        selector: tuple[Requirement, ...] = (Requirement("nodeSelector", "In", None),)
+    else:
+        selector = tuple(equal(mapping(chosen)))
     if isinstance(affinity, Unknown):
         return Selection(selector, (Term((Requirement("nodeAffinity", "In", None),)),))
     if not isinstance(affinity, dict):

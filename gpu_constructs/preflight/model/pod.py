@@ -16,6 +16,27 @@ from gpu_constructs.preflight.model.taints import Toleration, tolerations
 from gpu_constructs.preflight.reading.objects import Object
 from gpu_constructs.preflight.reading.unknown import Unknown, dig, known_text, mapping, mappings
 
+_CONTAINERS = ("containers", "initContainers")
+# What else decides where it runs, or whether it does.
+_OPEN_PARTS = (
+    *_CONTAINERS,
+    "hostNetwork",
+    "resourceClaims",
+    "schedulerName",
+    "schedulingGates",
+    "topologySpreadConstraints",
+    "volumes",
+)
+_SCHEDULED_BY = (
+    "nodeSelector",
+    "affinity",
+    "tolerations",
+    "resources",
+    "overhead",
+    "resourceClaims",
+    "topologySpreadConstraints",
+    "hostNetwork",
+)
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
@@ -106,6 +127,7 @@ class Pod:
         runtime_class: Name of its runtime class.
         restart_policy: When its containers run again.
         service_account: Its service account.
+        open_parts: What else of it is known at deployment only.
         likeness: Equal for pods that are scheduled alike.
     """
 
@@ -128,12 +150,18 @@ class Pod:
     runtime_class: str | None = None
     restart_policy: Any = None
     service_account: Any = None
+    open_parts: tuple[str, ...] = ()
     likeness: str = ""
 
     @cached_property
     def every_container(self) -> tuple[Container, ...]:
         """Init containers and containers."""
         return (*self.init_containers, *(self.containers or ()))
+
+    @cached_property
+    def _staying(self) -> tuple[Container, ...]:
+        """The containers that run as long as it does."""
+        return (*(self.containers or ()), *(each for each in self.init_containers if each.sidecar))
 
     @cached_property
     def requests(self) -> Resources:
@@ -151,19 +179,24 @@ class Pod:
     def is_open(self) -> bool:
         """Whether a request is known at deployment only."""
         whole = any(map(has_unknown, (self.limits, self.asked, self.overhead)))
-        return whole or any(each.is_open for each in self.every_container)
+        return (
+            whole
+            or any(each in self.open_parts for each in _CONTAINERS)
+            or any(each.is_open for each in self.every_container)
+        )
 
     @cached_property
     def host_ports(self) -> frozenset[pod_size.HostPort]:
         """Address, protocol and number of each of its ports on the node."""
-        sidecars = [each for each in self.init_containers if each.sidecar]
-        return pod_size.host_ports((*(self.containers or ()), *sidecars), host_network=self.host_network)
+        return pod_size.host_ports(self._staying, host_network=self.host_network)
 
     @cached_property
     def has_open_ports(self) -> bool:
         """Whether a port on the node is known at deployment only."""
-        ports = [port for each in self.containers or () for port in each.ports]
-        return any(isinstance(each, Unknown) for port in ports for each in (port.host, port.address, port.protocol))
+        ports = [port for each in self._staying for port in each.ports]
+        numbers = [each for port in ports for each in (port.host, port.address, port.protocol)]
+        numbers += [port.container for port in ports if self.host_network]
+        return any(isinstance(each, Unknown) for each in numbers)
 
     @cached_property
     def asks_for_gpu(self) -> bool:
@@ -194,6 +227,7 @@ def read_pod(raw: Mapping[str, Any]) -> Pod:
         runtime_class=known_text(raw.get("runtimeClassName")),
         restart_policy=raw.get("restartPolicy"),
         service_account=raw.get("serviceAccountName") or raw.get("serviceAccount"),
+        open_parts=tuple(each for each in _OPEN_PARTS if isinstance(raw.get(each), Unknown)),
         likeness=_likeness(raw),
     )
 
@@ -230,20 +264,9 @@ def _volume(raw: Mapping[str, Any]) -> Volume:
     )
 
 
-_SCHEDULED_BY = (
-    "nodeSelector",
-    "affinity",
-    "tolerations",
-    "resources",
-    "overhead",
-    "resourceClaims",
-    "topologySpreadConstraints",
-    "hostNetwork",
-)
-
-
 def _likeness(raw: Mapping[str, Any]) -> str:
     listed = [*mappings(raw.get("initContainers")), *mappings(raw.get("containers"))]
     containers = [(each.get("resources"), each.get("ports"), each.get("restartPolicy")) for each in listed]
     before = len(mappings(raw.get("initContainers")))
-    return repr((before, containers, *(raw.get(key) for key in _SCHEDULED_BY)))
+    shape = [raw.get(each) if isinstance(raw.get(each), Unknown) else type(raw.get(each)) for each in _OPEN_PARTS]
+    return repr((shape, before, containers, *(raw.get(key) for key in _SCHEDULED_BY)))

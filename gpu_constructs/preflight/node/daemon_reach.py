@@ -58,7 +58,6 @@ def _is_met_at_run_time(term: Term) -> bool:
 
 def _reaches(daemon: DaemonSet, labels: Labels, taints: tuple[Taint, ...]) -> Answer:
     """Say whether a DaemonSet runs on a node with such labels and taints."""
-    kept_off = [answer for _, answer in untolerated(daemon.pod.tolerations, taints, daemon=True)]
-    tolerated = Answer.YES if not kept_off else Answer.NO if Answer.NO in kept_off else Answer.UNKNOWN
-    answer = all_of((tolerated, daemon.pod.selection.takes(labels)))
+    kept_off = (answer for _, answer in untolerated(daemon.pod.tolerations, taints, daemon=True))
+    answer = all_of((*kept_off, daemon.pod.selection.takes(labels)))
     return Answer.UNKNOWN if answer is Answer.YES and not daemon.exact else answer

@@ -35,7 +35,7 @@ from gpu_constructs.preflight.model.label_values import Labels, LabelValues, exa
 from gpu_constructs.preflight.model.pod_size import HostPort
 from gpu_constructs.preflight.model.taints import Taint
 from gpu_constructs.preflight.node.beliefs import belief
-from gpu_constructs.preflight.node.daemon_reach import Reached, reached, refusing_taints
+from gpu_constructs.preflight.node.daemon_reach import Reached, reached
 from gpu_constructs.preflight.node.gpu_devices import registered
 from gpu_constructs.preflight.node.instance_labels import autoscaler_labels, kubelet_labels
 from gpu_constructs.preflight.node.node_size import allocatable
@@ -254,11 +254,3 @@ def reaches_of(pool: Pool, cluster: Cluster) -> list[tuple[DaemonSet, Answer]]:
         of_types.append([answer for _, answer in reached(cluster.daemon_sets, labels, pool.taints)])
     of_daemons = zip(cluster.daemon_sets, zip(*of_types, strict=True), strict=True)
     return [(each, all_of(answers)) for each, answers in of_daemons]
-
-
-def kept_off(daemon: DaemonSet, pool: Pool, cluster: Cluster) -> str | None:
-    """Return the taint that alone keeps a DaemonSet off a pool, ``None`` when none does."""
-    if reaches(daemon, replace(pool, taints=()), cluster) is Answer.NO:
-        return None
-    taints = refusing_taints(daemon, pool.taints)
-    return str(taints[0]) if taints else None

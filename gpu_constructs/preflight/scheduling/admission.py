@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gpu_constructs.preflight.cluster.kueue import is_queued, kueue_objects
+from gpu_constructs.preflight.cluster.kueue import flavor_tolerations, is_queued, kueue_objects
 from gpu_constructs.preflight.model.cluster import Cluster, Workload
-from gpu_constructs.preflight.model.taints import Toleration, tolerations
+from gpu_constructs.preflight.model.taints import Toleration
 
 
 def admitted(workload: Workload, cluster: Cluster) -> Workload:
@@ -22,4 +22,4 @@ def admitted(workload: Workload, cluster: Cluster) -> Workload:
 def _of_flavors(cluster: Cluster) -> tuple[Toleration, ...]:
     """Return the tolerations that Kueue may add: which flavor it chooses is known at run time only."""
     flavors = kueue_objects(cluster, "ResourceFlavor")
-    return tuple(each for flavor in flavors for each in tolerations(flavor.spec.get("tolerations")))
+    return tuple(each for flavor in flavors for each in flavor_tolerations(flavor))

@@ -132,6 +132,8 @@ def _held(pod: Pod, cluster: Cluster) -> tuple[Reason, ...]:
     if not cluster.pools and not cluster.whole:
         text = "no pool is in the input; name the assembly, the template or the NodePools too"
         found.append(Reason(Answer.UNKNOWN, "pool", text))
+    for part in pod.open_parts:
+        found.append(Reason(Answer.UNKNOWN, "pod", f"its {part} is known at deployment only"))
     if pod.gates:
         found.append(Reason(Answer.UNKNOWN, "gate", f"waits until scheduling gate {', '.join(pod.gates)} is removed"))
     scheduler = known_text(pod.scheduler) or _DEFAULT_SCHEDULER

@@ -13,7 +13,7 @@ from gpu_constructs.facts.hardware.bound import Bound
 from gpu_constructs.facts.hardware.capability import Capability, Names, find_instance_types, matching, names
 from gpu_constructs.facts.hardware.catalogue import InstanceType, catalogue
 
-EXAMPLES = settings(max_examples=150, deadline=None, derandomize=True, database=None)
+EXAMPLES = settings(max_examples=150)
 ROWS = list(catalogue().values())
 GIB = 1024
 

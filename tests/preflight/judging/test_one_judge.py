@@ -73,6 +73,18 @@ def test_a_queue_whose_flavor_tolerates_something_else_changes_no_answer(tmp_pat
     assert {frozenset(answer) for _, _, answer in said.values()} == {frozenset({"no"})}
 
 
+def test_the_jobs_of_a_cron_job_are_queued_by_the_label_of_their_template(tmp_path: Path) -> None:
+    queued = "  jobTemplate:\n    metadata: {labels: {kueue.x-k8s.io/queue-name: research}}\n    spec:\n"
+    job = ("  suspend: true\n  template:\n", f'  schedule: "0 3 * * *"\n{queued}      template:\n')
+    text = variant(tmp_path, ("kind: Job", "kind: CronJob"), ("labels: {kueue.x-k8s.io/queue-name: research}", ""), job)
+    lines = Path(text).read_text().partition("      template:\n")
+    Path(text).write_text(lines[0] + lines[1] + lines[2].replace("    ", "        "))
+
+    said = told(tmp_path, text)
+
+    assert said == dict.fromkeys(("check", "explain", "review"), (0, False, {"yes"}))
+
+
 def test_the_words_say_the_same(tmp_path: Path) -> None:
     file = variant(tmp_path)
 

@@ -129,5 +129,52 @@ def test_pods_that_are_scheduled_otherwise_are_not_alike(changes: Any) -> None:
     assert pod(**changes).likeness != pod().likeness
 
 
+@pytest.mark.parametrize(
+    "part", ["hostNetwork", "schedulerName", "schedulingGates", "topologySpreadConstraints", "volumes"]
+)
+def test_a_part_that_is_not_known_is_told_of(part: str) -> None:
+    found = pod(**{part: LATER})
+
+    assert found.open_parts == (part,)
+    assert found.likeness != pod().likeness
+
+
+def test_containers_that_are_not_known_leave_the_pod_open() -> None:
+    assert read_pod({"containers": LATER}).is_open
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"nodeSelector": LATER},
+        {"affinity": LATER},
+        {"affinity": {"nodeAffinity": LATER}},
+        {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": LATER}}},
+    ],
+)
+def test_a_selection_that_is_not_known_may_take_any_node(spec: Any) -> None:
+    assert pod(**spec).selection.takes({}) is Answer.UNKNOWN
+
+
+def test_pods_without_containers_are_not_like_those_with_none_or_unknown_ones() -> None:
+    written: list[dict[str, Any]] = [{}, {"containers": []}, {"containers": LATER}]
+
+    assert len({read_pod(each).likeness for each in written}) == 3
+
+
+def test_a_port_of_a_sidecar_is_one_of_the_node() -> None:
+    sidecar = {"name": "log", "restartPolicy": "Always", "ports": [{"hostPort": LATER}]}
+
+    assert pod(initContainers=[sidecar]).has_open_ports
+    assert not pod(initContainers=[{**sidecar, "restartPolicy": None}]).has_open_ports
+
+
+def test_on_the_network_of_the_host_every_port_counts() -> None:
+    ports = {"ports": [{"containerPort": LATER}]}
+
+    assert pod(ports, hostNetwork=True).has_open_ports
+    assert not pod(ports).has_open_ports
+
+
 def test_pods_that_differ_in_their_image_alone_are_alike() -> None:
     assert pod({"image": "a"}).likeness == pod({"image": "b"}).likeness

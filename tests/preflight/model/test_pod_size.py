@@ -12,7 +12,7 @@ from gpu_constructs.preflight.model.container import Container, Port
 from gpu_constructs.preflight.model.pod_size import HostPort, host_ports, invalid, is_extended, ports_clash, requests
 from gpu_constructs.preflight.reading.unknown import Unknown
 
-EXAMPLES = settings(max_examples=100, deadline=None, derandomize=True, database=None)
+EXAMPLES = settings(max_examples=100)
 LATER = Unknown("${Later}")
 AMOUNTS = st.dictionaries(st.sampled_from(("cpu", "memory", "nvidia.com/gpu")), st.integers(0, 9), max_size=3)
 CONTAINERS = st.lists(st.builds(Container, st.just("main"), asked=AMOUNTS), max_size=3)

@@ -201,7 +201,7 @@ TOLERATIONS = st.lists(
     ),
     max_size=3,
 )
-EXAMPLES = settings(max_examples=100, deadline=None, derandomize=True, database=None)
+EXAMPLES = settings(max_examples=100)
 
 
 @EXAMPLES

@@ -27,7 +27,7 @@ from gpu_constructs.preflight.reading.unknown import Unknown
 from gpu_constructs.preflight.reading.user_data import UserData
 from tests.preflight.readers import pool
 
-EXAMPLES = settings(max_examples=100, deadline=None, derandomize=True, database=None)
+EXAMPLES = settings(max_examples=100)
 LATER = Unknown("${Later}")
 
 
@@ -223,6 +223,8 @@ def rocket(settings_of_node: Any) -> Pool:
 def test_where_images_lie_on_local_disks(there: Pool, used: bool) -> None:
     assert uses_local_disks(there) is used
     assert disk_bytes(there, row()) == (250 * 10**9 if used else disk_bytes(there, row(nvme_disks=0)))
+    if used:
+        assert allocatable(there, row())[1]["ephemeral-storage"] == 225 * 10**9 - GIB
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from gpu_constructs.facts.resources import GPU
@@ -20,7 +20,7 @@ from gpu_constructs.preflight.scheduling.verdict import PoolVerdict, Verdict
 from tests.preflight.readers import pool
 from tests.preflight.scheduling.samples import node, wanted
 
-EXAMPLES = settings(max_examples=60, deadline=None, derandomize=True, database=None)
+EXAMPLES = settings(max_examples=60)
 YES, NO, UNKNOWN = Answer.YES, Answer.NO, Answer.UNKNOWN
 FOUR, EIGHT = "g6.12xlarge", "g6.48xlarge"
 BOUNDS: tuple[dict[str, Any], ...] = ({}, {"max_nodes": 0}, {"max_nodes": 2}, {"limits": {GPU: 12}})
@@ -150,19 +150,21 @@ def test_pods_go_where_room_is_before_they_open_a_node(gpus: int, many: int, few
 
 
 @EXAMPLES
+@example([(1, 3)], 16, 0)
+@example([(1, 3)], 16, 1)
 @given(
     st.lists(st.tuples(st.integers(1, 7), st.integers(1, 4)), min_size=1, max_size=4),
-    st.floats(0, 1),
+    st.integers(0, 99),
     st.integers(0, 1),
 )
 def test_pods_of_one_gpu_fill_every_place_before_they_open_a_node(
-    large: list[tuple[int, int]], share: float, more: int
+    large: list[tuple[int, int]], some: int, more: int
 ) -> None:
     """Large pods have a node each, because of their CPU; two workloads of small ones share what these leave."""
     there = [taking("p", machine(EIGHT))]
     crowd = [waiting(f"large{n}", there, *each, priority=9 - n, cpu="21") for n, each in enumerate(large)]
     places = sum((8 - gpus) * replicas for gpus, replicas in large)
-    first = int(places * share)
+    first = some % (places + 1)
     crowd += [waiting(f"small{n}", there, 1, count, 1 - n, cpu="1m") for n, count in enumerate((first, places - first))]
 
     [use] = pack([*crowd, waiting("late", there, 1, more, -1, cpu="1m")]).uses
@@ -361,26 +363,28 @@ def test_beside_a_pod_with_a_host_port_others_find_room() -> None:
 
 
 @pytest.mark.parametrize(
-    ("sizes", "nodes"),
+    ("kind", "sizes", "nodes"),
     [
         # Two nodes of 3; one pod goes beside one of them, three beside both and into a third node.
-        ([(3, 2), (1, 1)], 2),
-        ([(3, 2), (1, 3)], 3),
+        (FOUR, [(3, 2), (1, 1)], 2),
+        (FOUR, [(3, 2), (1, 3)], 3),
         # Three nodes of 2; two pods of 2 leave one half empty, which takes two more.
-        ([(2, 6), (2, 1), (1, 2)], 4),
-        ([(3, 3), (1, 2), (1, 1)], 3),
-        ([(3, 3), (1, 2), (1, 2)], 4),
+        (FOUR, [(2, 6), (2, 1), (1, 2)], 4),
+        (FOUR, [(3, 3), (1, 2), (1, 1)], 3),
+        (FOUR, [(3, 3), (1, 2), (1, 2)], 4),
         # Pods are spread evenly: seven on two nodes are four and three.
-        ([(1, 7), (1, 1)], 2),
-        ([(1, 7), (1, 2)], 3),
-        ([(3, 1), (2, 1), (1, 3)], 2),
-        ([(3, 1), (2, 1), (1, 4)], 3),
-        ([(3, 4), (1, 3), (1, 1), (1, 1)], 5),
+        (FOUR, [(1, 7), (1, 1)], 2),
+        (FOUR, [(1, 7), (1, 2)], 3),
+        (FOUR, [(3, 1), (2, 1), (1, 3)], 2),
+        (FOUR, [(3, 1), (2, 1), (1, 4)], 3),
+        (FOUR, [(3, 4), (1, 3), (1, 1), (1, 1)], 5),
+        (EIGHT, [(1, 9), (1, 7)], 2),
+        (EIGHT, [(1, 9), (1, 8)], 3),
     ],
 )
-def test_what_stays_free_is_filled_to_the_last_place(sizes: list[tuple[int, int]], nodes: int) -> None:
+def test_what_stays_free_is_filled_to_the_last_place(kind: str, sizes: list[tuple[int, int]], nodes: int) -> None:
     """One workload after the other, by priority, so that each finds what those before it left."""
-    there = [taking()]
+    there = [taking("p", machine(kind))]
     crowd = [
         waiting(f"w{n}", there, gpus, replicas, priority=len(sizes) - n) for n, (gpus, replicas) in enumerate(sizes)
     ]

@@ -24,7 +24,7 @@ from tests.preflight.scheduling.samples import node, wanted
 
 YES, NO, UNKNOWN = Answer.YES, Answer.NO, Answer.UNKNOWN
 LATER = Unknown("${Later}")
-EXAMPLES = settings(max_examples=100, deadline=None, derandomize=True, database=None)
+EXAMPLES = settings(max_examples=100)
 TAINT = Taint("team", "a", "NoSchedule")
 PORT = ("0.0.0.0", "TCP", 80)
 

@@ -174,7 +174,7 @@ def shares_or_slices_that_cluster_autoscaler_does_not_know(case: Case) -> Iterat
     for pool, name, amount, expected in _offered(case):
         if amount and not expected:
             text = f"its nodes offer {amount} {name}, cluster autoscaler expects none"
-            yield Problem.of(pool, f"{text}")
+            yield Problem.of(pool, text)
     for pool, _ in _from_zero(case, surely=True):
         yield from _sliced(pool)
 
@@ -191,7 +191,7 @@ def more_shares_than_cluster_autoscaler_expects(case: Case) -> Iterator[Problem]
     for pool, name, amount, expected in _offered(case):
         if 0 < expected < amount:
             text = f"its nodes offer {amount} {name}, cluster autoscaler expects {expected}"
-            yield Problem.of(pool, f"{text}")
+            yield Problem.of(pool, text)
 
 
 def _sliced(pool: Pool) -> Iterator[Problem]:
@@ -199,7 +199,7 @@ def _sliced(pool: Pool) -> Iterator[Problem]:
     profile = getattr(label, "only", None)
     if profile and profile != "all-disabled" and not any("mig-" in each or each == GPU for each in declared(pool)):
         text = f"{MIG_CONFIG}={profile} slices its GPUs, and no tag says how many slices a node has"
-        yield Problem.of(pool, f"{text}", unknown=True)
+        yield Problem.of(pool, text, unknown=True)
 
 
 @rule("GPU163", "warning", source=_MANAGER)

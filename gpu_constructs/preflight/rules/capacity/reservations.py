@@ -35,7 +35,7 @@ def capacity_block_without_all_that_belongs_to_it(case: Case) -> Iterator[Proble
     for pool in case.cluster.pools:
         if pool.is_group and is_visible(pool):
             for lacks in _lacks_of_block(pool):
-                yield Problem.of(pool, f"{lacks}")
+                yield Problem.of(pool, lacks)
 
 
 def _lacks_of_block(pool: Pool) -> Iterator[str]:
@@ -83,7 +83,7 @@ def reservation_of_another_type_zone_or_platform(case: Case) -> Iterator[Problem
         resource = case.cluster.resources.get(target.resource or "") if isinstance(target, Unknown) else None
         if resource is not None and resource.type == _RESERVATION:
             for unlike in _differences(pool, resource.properties):
-                yield Problem.of(pool, f"{unlike}")
+                yield Problem.of(pool, unlike)
 
 
 def _differences(pool: Pool, reserved: Any) -> Iterator[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from gpu_constructs.facts.charts import (
     DCGM_EXPORTER,
@@ -20,7 +19,6 @@ from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Cluster, DaemonSet, Pool
 from gpu_constructs.preflight.node.daemon_miss import miss
 from gpu_constructs.preflight.node.gpu_devices import built_in
-from gpu_constructs.preflight.node.nodes import reaches
 from gpu_constructs.preflight.reading.objects import Chart, Object
 from gpu_constructs.preflight.reading.unknown import dig
 from gpu_constructs.preflight.rules.rule import Problem, rule
@@ -58,18 +56,17 @@ def nothing_advertises_the_gpus_of_a_pool(case: Case) -> Iterator[Problem]:
     cluster = case.cluster
     for pool in case.gpu_pools:
         answers = [answer for _, answer in _managers(case, pool)]
-        if Answer.YES in answers or _dra(cluster) or _reaches_as_read(cluster, pool):
+        if Answer.YES in answers or _dra(cluster) or _reaches_as_read(case, pool):
             continue
         unknown = Answer.UNKNOWN in answers or not cluster.sees_software
         if cluster.whole or not unknown:
-            yield Problem.of(pool, f"{_why_nobody(case, pool)}", unknown=unknown)
+            yield Problem.of(pool, _why_nobody(case, pool), unknown=unknown)
 
 
-def _reaches_as_read(cluster: Cluster, pool: Pool) -> bool:
+def _reaches_as_read(case: Case, pool: Pool) -> bool:
     """Whether a plugin runs on a pool if its version is like the nearest one that was read."""
-    plugins = [each for each in _plugins(cluster) if not each.exact]
-    as_read = replace(cluster, daemon_sets=tuple(replace(each, exact=True) for each in cluster.daemon_sets))
-    return any(reaches(replace(each, exact=True), pool, as_read) is Answer.YES for each in plugins)
+    plugins = [each for each in _plugins(case.cluster) if not each.exact]
+    return any(case.reaches_as_read(each, pool) is Answer.YES for each in plugins)
 
 
 def _why_nobody(case: Case, pool: Pool) -> str:

@@ -45,7 +45,7 @@ def gpus_requested_without_the_same_limit(case: Case) -> Iterator[Problem]:
                 if name.startswith(NVIDIA) and _differs(name, asked, limits.get(name)):
                     limit = f"a limit of {limits[name]}" if name in limits else "no limit"
                     text = f"container {container.name} requests {asked} {name} with {limit}"
-                    yield Problem.of(workload, f"{text}")
+                    yield Problem.of(workload, text)
 
 
 def _differs(name: str, asked: Any, limit: Any) -> bool:
@@ -70,7 +70,7 @@ def gpu_image_in_a_pod_that_asks_for_no_gpu(case: Case) -> Iterator[Problem]:
             image = container.image_text
             if _GPU_IMAGE.fullmatch(image) and not _CLIENT.search(image) and not _is_told_what_to_do(container, image):
                 text = f"container {container.name} runs {image} and asks for no GPU"
-                yield Problem.of(workload, f"{text}")
+                yield Problem.of(workload, text)
 
 
 def _is_told_what_to_do(container: Container, image: str) -> bool:

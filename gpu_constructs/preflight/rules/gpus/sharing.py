@@ -67,7 +67,7 @@ def mig_partition_that_the_gpus_do_not_have(case: Case) -> Iterator[Problem]:
             yield Problem.of(pool, message)
             continue
         for text in dict.fromkeys(text for each in rows for text in _misfits(pool, each, case.cluster)):
-            yield Problem.of(pool, f"{text}")
+            yield Problem.of(pool, text)
 
 
 def _misfits(pool: Pool, row: InstanceType, cluster: Cluster) -> Iterator[str]:
@@ -127,10 +127,10 @@ def mig_strategy_that_does_not_go_with_the_partition(case: Case) -> Iterator[Pro
             )
             if strategy == "none":
                 message = f"{daemon.name} has migStrategy none and hands out partitioned GPUs whole"
-                yield Problem.of(pool, f"{message}")
+                yield Problem.of(pool, message)
             elif strategy == "single" and several:
                 message = f"{daemon.name} has migStrategy single, and its GPUs have several profiles"
-                yield Problem.of(pool, f"{message}")
+                yield Problem.of(pool, message)
 
 
 @rule("GPU016", "warning", source=_MIG)

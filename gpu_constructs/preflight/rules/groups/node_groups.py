@@ -102,7 +102,7 @@ def fixed_version_of_a_launch_template(case: Case) -> Iterator[Problem]:
     """
     for pool in case.gpu_groups:
         specification = pool.properties.get("LaunchTemplate") or dig(
-            dict(pool.properties), "MixedInstancesPolicy", "LaunchTemplate", "LaunchTemplateSpecification"
+            pool.properties, "MixedInstancesPolicy", "LaunchTemplate", "LaunchTemplateSpecification"
         )
         version = mapping(specification).get("Version", "$Default")
         if pool.launch_resource is not None and isinstance(version, (str, int)):

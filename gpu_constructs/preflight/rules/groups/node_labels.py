@@ -33,7 +33,7 @@ def label_or_taint_that_a_node_cannot_have(case: Case) -> Iterator[Problem]:
     """
     for pool in case.cluster.pools:
         for why in _refusals(pool) if pool.is_group else ():
-            yield Problem.of(pool, f"{why}")
+            yield Problem.of(pool, why)
 
 
 def _refusals(pool: Pool) -> Iterator[str]:

@@ -44,7 +44,7 @@ def job_on_nodes_that_karpenter_empties(case: Case) -> Iterator[Problem]:
             text = (
                 f"pool {pool.name} moves pods to save nodes ({policy or 'the default policy'}), and this job with them"
             )
-            yield Problem.of(workload, f"{text}")
+            yield Problem.of(workload, text)
 
 
 def _budgeted(pool: Pool) -> bool:
@@ -91,4 +91,4 @@ def job_that_cluster_autoscaler_may_move(case: Case) -> Iterator[Problem]:
         kept = str(workload.annotations.get(SAFE_TO_EVICT, "")).lower() == "false"
         if pool.is_group and not kept and asked and asked < have * _UTILIZATION:
             text = f"uses {asked} of {have} GPUs of pool {pool.name}, less than half, and may be moved"
-            yield Problem.of(workload, f"{text}")
+            yield Problem.of(workload, text)

@@ -157,7 +157,7 @@ def more_shares_than_karpenter_expects(case: Case) -> Iterator[Problem]:
         have, expected = node.most.get(GPU, 0), node.believed.get(GPU, 0)
         if 0 < expected < have:
             text = f"a {node.instance_type} offers {have} {GPU}, and Karpenter expects {expected}"
-            yield Problem.of(pool, f"{text}", unknown=not cluster.sees_software)
+            yield Problem.of(pool, text, unknown=not cluster.sees_software)
 
 
 @rule("GPU189", "warning", source=f"{_NODE_POOLS}#spectemplatespectaints")

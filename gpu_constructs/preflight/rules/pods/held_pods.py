@@ -52,7 +52,7 @@ def gpu_pod_that_waits_until_somebody_releases_it(case: Case) -> Iterator[Proble
         workload = verdict.workload
         gates = [each.text for each in verdict.reasons if each.kind == "gate"]
         for text in gates:
-            yield Problem.of(workload, f"{text}")
+            yield Problem.of(workload, text)
         if workload.suspended and not is_queued(workload):
             yield Problem.of(workload, "is suspended, and no queue is named that would start it")
 
@@ -71,7 +71,7 @@ def scheduler_that_nothing_installs(case: Case) -> Iterator[Problem]:
         for each in verdict.reasons:
             if each.kind == "scheduler" and cluster.whole:
                 unknown = each.answer is not Answer.NO or not cluster.sees_software
-                yield Problem.of(workload, f"{each.text}", unknown=unknown)
+                yield Problem.of(workload, each.text, unknown=unknown)
 
 
 @rule("GPU129", "warning", source="kubernetes/autoscaler cluster-autoscaler 1.36.1 cluster-autoscaler/FAQ.md")
@@ -91,7 +91,7 @@ def priority_too_low_for_a_new_node(case: Case) -> Iterator[Problem]:
     for workload in case.gpu_workloads:
         if cutoff is not None and workload.priority is not None and workload.priority < cutoff:
             text = f"priority {workload.priority} is below {cutoff}, so cluster autoscaler makes no node for it"
-            yield Problem.of(workload, f"{text}")
+            yield Problem.of(workload, text)
 
 
 @rule("GPU130", "error", source="https://kubernetes.io/docs/concepts/policy/resource-quotas/")
@@ -121,7 +121,7 @@ def _over_quota(cluster: Cluster, workload: Workload, name: str, amount: int) ->
         most = resources(quota.spec.get("hard")).get(f"requests.{name}")
         if not scoped and most is not None and amount * pods > most:
             text = f"asks for {amount * pods} {name} in all, ResourceQuota {quota.name} allows {most}"
-            yield Problem.of(workload, f"{text}")
+            yield Problem.of(workload, text)
 
 
 def _over_range(cluster: Cluster, workload: Workload, name: str, amount: int) -> Iterator[Problem]:
@@ -134,7 +134,7 @@ def _over_range(cluster: Cluster, workload: Workload, name: str, amount: int) ->
                 and _largest(workload, name, limit) > most
             ):
                 text = f"asks for {amount} {name}, LimitRange {each.name} allows {most} in a {limit['type']}"
-                yield Problem.of(workload, f"{text}")
+                yield Problem.of(workload, text)
 
 
 def _largest(workload: Workload, name: str, limit: dict[str, object]) -> int:

@@ -32,7 +32,7 @@ def gpu_pod_that_no_pool_gives_a_node(case: Case) -> Iterator[Problem]:
             continue
         if not _none_takes(verdict, cluster) or any(each.only_limited for each in pools):
             continue
-        yield Problem.of(verdict.workload, f"{_why(pools)}", unknown=not cluster.whole)
+        yield Problem.of(verdict.workload, _why(pools), unknown=not cluster.whole)
 
 
 def _none_takes(verdict: Verdict, cluster: Cluster) -> bool:

@@ -53,7 +53,7 @@ def disk_made_before_the_gpu_pod_has_a_node(case: Case) -> Iterator[Problem]:
             continue
         for each in dict.fromkeys(one.name for one in _disks(workload, cluster) if _is_early(one)):
             text = f"StorageClass {each} makes the disk in any zone, before the pod has a node"
-            yield Problem.of(workload, f"{text}")
+            yield Problem.of(workload, text)
 
 
 def _is_early(storage: Object) -> bool:
@@ -91,7 +91,7 @@ def disk_of_one_zone_on_a_group_of_several(case: Case) -> Iterator[Problem]:
         for pool in case.pools_open_to(workload):
             if pool.is_group and pool.min_nodes == 0 and len(pool.zones) > 1:
                 text = f"has a disk of one zone, and pool {pool.name} spans {len(pool.zones)}"
-                yield Problem.of(workload, f"{text}", unknown=not _surely_apart(pool))
+                yield Problem.of(workload, text, unknown=not _surely_apart(pool))
 
 
 @rule("GPU139", "warning", source="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa.html")
@@ -108,4 +108,4 @@ def efa_pods_that_may_land_in_different_zones(case: Case) -> Iterator[Problem]:
         for pool in case.pools_open_to(workload):
             if pool.kind == "karpenter" and len(pool.zones) > 1 and not pool.launch.placement_terms:
                 text = f"its pods may land in {len(pool.zones)} zones of pool {pool.name}, which EFA does not cross"
-                yield Problem.of(workload, f"{text}", unknown=not _surely_apart(pool))
+                yield Problem.of(workload, text, unknown=not _surely_apart(pool))

@@ -10,8 +10,8 @@ from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.definitions import is_defined
 from gpu_constructs.preflight.cluster.kueue import (
     QueuedJob,
-    as_admitted,
     cluster_queues,
+    flavor_tolerations,
     gpu_flavors,
     is_shut,
     kueue_objects,
@@ -172,8 +172,8 @@ def _kept_off(case: Case, job: QueuedJob, flavor: Object) -> Iterator[Problem]:
     for part in job.parts:
         if not part.asks_for_gpu:
             continue
-        admitted = as_admitted(part.pod, flavor)
-        kept = [untolerated(admitted.tolerations, pool.taints) for pool in pools if pool in case.gpu_pools]
+        given = (*part.pod.tolerations, *flavor_tolerations(flavor))
+        kept = [untolerated(given, pool.taints) for pool in pools if pool in case.gpu_pools]
         if kept and all(any(answer is Answer.NO for _, answer in each) for each in kept):
             taint = next(taint for taint, answer in kept[0] if answer is Answer.NO)
             message = f"{part.name}: neither it nor ResourceFlavor {flavor.name} tolerates {taint} of the pool"

@@ -22,7 +22,6 @@ from gpu_constructs.facts.charts import (
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.references import of_cluster, setting
 from gpu_constructs.preflight.model.cluster import Addon, Cluster, Pool
-from gpu_constructs.preflight.node.nodes import kept_off
 from gpu_constructs.preflight.reading.unknown import known_number, known_text
 from gpu_constructs.preflight.rules.rule import Problem, rule
 
@@ -58,7 +57,7 @@ def daemonset_that_does_not_tolerate_the_taint_of_a_gpu_pool(case: Case) -> Iter
     for pool in case.gpu_pools:
         for daemon in cluster.daemon_sets:
             lost = next((text for name, text in _COUNTED_ON.items() if daemon.name.endswith(name)), None)
-            taint = kept_off(daemon, pool, cluster) if lost else None
+            taint = case.kept_off(daemon, pool) if lost else None
             if taint:
                 message = f"pool {pool.name}: {daemon.name} does not tolerate its taint {taint}; {lost}"
                 yield Problem(daemon, message)
@@ -78,7 +77,7 @@ def nodes_without_network(case: Case) -> Iterator[Problem]:
     for name in _WITHOUT_THEM_NOT_READY:
         for pool in case.gpu_pools:
             daemon = next((each for each in cluster.daemon_sets if each.name == name), None)
-            taint = kept_off(daemon, pool, cluster) if daemon else None
+            taint = case.kept_off(daemon, pool) if daemon else None
             if daemon and taint:
                 yield Problem(daemon, f"pool {pool.name}: {name} does not tolerate its taint {taint}")
     if setting(cluster, "BootstrapSelfManagedAddons") not in (False, "false") or cluster.opaque:

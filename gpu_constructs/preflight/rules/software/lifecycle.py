@@ -15,7 +15,7 @@ from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.references import of_cluster
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Cluster, Pool, Workload
-from gpu_constructs.preflight.node.nodes import gpu_types, kept_off
+from gpu_constructs.preflight.node.nodes import gpu_types
 from gpu_constructs.preflight.reading.objects import Object
 from gpu_constructs.preflight.reading.unknown import Unknown, dig, is_true, known_number, known_text, mapping, mappings
 from gpu_constructs.preflight.rules.rule import Problem, rule
@@ -108,7 +108,7 @@ def gpu_diagnosis_that_does_not_run_on_the_gpu_nodes(case: Case) -> Iterator[Pro
         if daemon.name != DCGM_SERVER:
             continue
         for pool in case.gpu_pools:
-            if taint := kept_off(daemon, pool, cluster):
+            if taint := case.kept_off(daemon, pool):
                 message = f"pool {pool.name}: {daemon.name} does not tolerate its taint {taint}"
                 yield Problem(daemon, message)
 
