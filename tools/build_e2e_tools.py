@@ -14,7 +14,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 MODULE = ROOT / "tests" / "e2e"
-CACHE = ROOT / ".cache" / "e2e"
+# Of the user, so that every checkout shares it.
+CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gpu-constructs" / "e2e"
 # Where others keep ready-made binaries; the name is envtest's.
 ASSETS = "KUBEBUILDER_ASSETS"
 PACKAGES = {
