@@ -210,6 +210,7 @@ EIGHT_TAINTS = tuple(Taint(key=f"example.com/{number}", value="a", effect="NoSch
         ),
         ((), {"disk": None}, TypeError, "disk must be a Disk, got None; write Disk(size_gib=200)"),
         ((), {"raid0": 1}, TypeError, "raid0 must be a bool, got 1; write True"),
+        ((), {"raid0": None}, TypeError, "raid0 must be a bool, got None; write True"),
         ((), {"efa": None}, TypeError, "efa must be a bool, got None; write True"),
         ((), {"placement_group": 7}, TypeError, "placement_group must be a str, got 7; write the group's name"),
         ((), {"kubelet": None}, TypeError, "kubelet must be a Kubelet, got None; write Kubelet(max_pods=50)"),
@@ -299,7 +300,7 @@ def test_refuses_nodes_that_would_not_work(
     with pytest.raises(error) as refused:
         NodeShape(**{"instance_types": names or ("g6.xlarge",), **says})
 
-    assert str(refused.value).startswith(f"node shape: {message}")
+    assert str(refused.value).partition("; did you mean")[0] == f"node shape: {message}"
 
 
 @pytest.mark.parametrize(
@@ -344,6 +345,11 @@ def test_labels_and_tags_are_copies_that_stay() -> None:
     for kept in (made.labels, made.tags):
         with pytest.raises(TypeError):
             kept["more"] = "d"  # type: ignore[index]
+
+
+def test_a_shape_stays_as_it_is() -> None:
+    with pytest.raises(AttributeError):
+        shape().soci = True  # type: ignore[misc]
 
 
 def test_shapes_that_differ_in_labels_or_tags_alone_are_different() -> None:

@@ -80,6 +80,12 @@ def test_equal_geometries_are_one_key() -> None:
     assert len({mig({"1g.10gb": 7}), mig({"1g.10gb": 7}), mig({"1g.10gb": 3})}) == 2
 
 
+@pytest.mark.parametrize("sharing", [TimeSlicing(2), Mps(2)])
+def test_a_way_of_sharing_stays_as_it_is(sharing: Any) -> None:
+    with pytest.raises(AttributeError):
+        sharing.replicas = 3
+
+
 def test_a_geometry_cannot_be_changed_afterwards() -> None:
     written = {"1g.10gb": 7}
     made = mig(written)

@@ -395,15 +395,15 @@ def test_what_stays_free_is_filled_to_the_last_place(kind: str, sizes: list[tupl
     assert packing.left == ()
 
 
-def test_the_nodes_that_were_opened_last_are_looked_into_and_older_ones_no_more() -> None:
+@pytest.mark.parametrize(("replicas", "opened"), [(64, 0), (65, 1)])
+def test_the_nodes_that_were_opened_last_are_looked_into_and_older_ones_no_more(replicas: int, opened: int) -> None:
     """Seventy kinds of nodes with one place each: the pods of the next workload find 64 of them."""
     there = [taking("p", machine(cpu=40_000))]
     crowd = [waiting(f"w{n:02}", there, 3, 1, priority=100 - n, cpu=f"{10_000 + n}m") for n in range(70)]
 
-    packing = pack([*crowd, waiting("last", there, 1, 70, priority=0)])
+    [use] = pack([*crowd, waiting("last", there, 1, replicas, priority=0)]).uses
 
-    [use] = packing.uses
-    assert use.nodes == 70 + 2
+    assert use.nodes == 70 + opened
 
 
 def test_what_a_pool_has_to_run_is_a_value() -> None:

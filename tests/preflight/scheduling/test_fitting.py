@@ -147,6 +147,19 @@ def chooses(**selector: Any) -> Demand:
             "asks for nvidia.com/gpu.product=L4, a label of NVIDIA's feature discovery, which does not run there",
         ),
         (
+            {"nvidia.com/cuda.runtime": "9"},
+            {},
+            NO,
+            "asks for nvidia.com/cuda.runtime=9, a label of NVIDIA's feature discovery, which does not run there",
+        ),
+        (
+            {"nvidia.com/mig.capable": "true"},
+            {},
+            NO,
+            "asks for nvidia.com/mig.capable=true, a label of NVIDIA's feature discovery, which does not run there",
+        ),
+        ({"nvidia.com/team": "a"}, {}, NO, "asks for nvidia.com/team=a, the node has no such label"),
+        (
             {"feature.node.kubernetes.io/pci": "a"},
             {},
             NO,
