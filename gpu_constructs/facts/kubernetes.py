@@ -12,6 +12,8 @@ from gpu_constructs.facts import labels
 # Source: https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/ (2026-08)
 QUALIFIED_NAME = re.compile(r"([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 LABEL_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
+# Source: https://kubernetes.io/docs/concepts/overview/working-with-objects/names/
+_DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 # A node gives itself no label of these domains, but those of kubelet's own and a few by name.
 # Source: kubernetes/kubernetes v1.36.1 staging/src/k8s.io/kubelet/pkg/apis/well_known_labels.go
@@ -60,10 +62,6 @@ def is_under(key: str, domains: Iterable[str]) -> bool:
     """Whether the key of a label is of one of some domains, or of a part of one."""
     domain = key.rpartition("/")[0]
     return any(domain == each or domain.endswith(f".{each}") for each in domains)
-
-
-# Source: https://kubernetes.io/docs/concepts/overview/working-with-objects/names/
-_DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
 def refuse_unless_object_name(who: object, argument: str, name: object) -> None:

@@ -218,6 +218,8 @@ def test_a_group_has_sizes_that_can_be(warned: Any, least: Any, most: Any, first
 def test_a_first_size_of_nothing_is_left_to_others(warned: Any) -> None:
     refuse_unless_initial_nodes(WHO, None, 1, 2)
 
+    assert warned == []
+
 
 @pytest.mark.parametrize(
     ("given_block", "warning"),
