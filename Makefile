@@ -11,7 +11,7 @@ export CDK_DISABLE_CLI_TELEMETRY := true
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help synth diff test lint check e2e e2e-tools snapshots bench mutants catalogue examples rules architecture constraints clean
+.PHONY: help synth diff test lint check e2e e2e-tools snapshots bench mutants catalogue examples options picture rules architecture constraints dist pyz light clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -57,6 +57,12 @@ catalogue: $(VENV)/.dev ## Write the instance catalogue anew
 examples: ## Write docs/examples.md anew
 	$(PYTHON) tools/write_examples.py
 
+options: $(VENV)/.synth ## Write docs/options.md anew
+	PYTHONPATH=. python tools/write_options.py
+
+picture: $(VENV)/.synth ## Write the pictures of the README anew
+	python tools/write_picture.py
+
 rules: $(VENV)/.synth ## Write docs/rules.md anew
 	PYTHONPATH=. python tools/write_rules.py
 
@@ -66,16 +72,33 @@ architecture: $(VENV)/.synth ## Write the picture and the lists of docs/architec
 constraints: $(VENV)/.dev ## Resolve constraints.txt anew; run it with PYTHON=python3.10
 	python tools/write_constraints.py
 
-clean: ## Remove the environment and everything made
-	rm -rf $(VENV) cdk.out cdk.out.* .cache
+dist: $(VENV)/.dist ## Build sdist and wheel into dist/ and check what an index would refuse
+	rm -f dist/*.whl dist/*.tar.gz
+	python -m hatchling build
+	pyroma --min 10 dist/*.tar.gz
+	twine check --strict dist/*.whl dist/*.tar.gz
+	check-wheel-contents dist
 
-$(VENV)/.synth: requirements.txt constraints.txt
+pyz: $(VENV)/.dev ## Build dist/gpu-constructs.pyz, the command line in one file
+	python tools/build_zipapp.py
+
+light: $(VENV)/.dev ## Test the wheel without extras, where no CDK is, and the zipapp
+	PYTHONPATH=. python tools/base_install.py
+
+clean: ## Remove the environment and everything made
+	rm -rf $(VENV) cdk.out cdk.out.* .cache build dist
+
+$(VENV)/.synth: requirements.txt constraints.txt pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	python -m pip install --quiet --disable-pip-version-check --no-compile -r requirements.txt
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.synth requirements-dev.txt
 	python -m pip install --quiet --disable-pip-version-check --no-compile -r requirements-dev.txt
+	@touch $@
+
+$(VENV)/.dist: $(VENV)/.dev requirements-dist.txt
+	python -m pip install --quiet --disable-pip-version-check --no-compile -r requirements-dist.txt
 	@touch $@
 
 $(VENV)/.mutants: $(VENV)/.dev requirements-mutants.txt

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import sys
-
 import aws_cdk as cdk
 
+from gpu_constructs import plain_errors
 from gpu_constructs.synth_check import check_gpus
 from stacks.gpu_cluster_stack import GpuClusterStack
 from stacks.options import options_from_context
@@ -13,20 +12,11 @@ from stacks.options import options_from_context
 
 def main() -> None:
     """Synthesize the stack, or say why the context is refused or a GPU pod would stay Pending."""
+    plain_errors("stacks")
     app = cdk.App()
-    try:
-        options = options_from_context(app.node.get_all_context())
-        GpuClusterStack(app, "GpuClusterStack", options=options)
-    except (TypeError, ValueError) as error:
-        sys.exit(f"gpu-constructs: {error}")
+    GpuClusterStack(app, "GpuClusterStack", options=options_from_context(app.node.get_all_context()))
     check_gpus(app)
-    try:
-        app.synth()
-    except RuntimeError as error:
-        # What is wrong stands above, as CDK's validation report; a stack trace of jsii adds nothing.
-        if "ValidationFailed" not in str(error):
-            raise
-        sys.exit(1)
+    app.synth()
 
 
 if __name__ == "__main__":

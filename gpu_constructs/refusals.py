@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import difflib
 import re
+import struct
 from collections.abc import Iterable
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 
 # registry/name:tag, registry/name@sha256:digest, or both.
 _PINNED_IMAGE = re.compile(r"\S+(:[\w][\w.-]{0,127}|@sha256:[0-9a-f]{64})")
@@ -13,9 +15,24 @@ _ZONE = re.compile(r"[a-z]{2}(-[a-z]+)+-\d(-[a-z]+-\d)?[a-z]")
 
 
 def did_you_mean(value: str, known: Iterable[str], *, closeness: float = 0.6) -> str:
-    """Return ``; did you mean 'x'?`` for the known word nearest to ``value``, or an empty string."""
-    nearest = difflib.get_close_matches(value, list(known), n=1, cutoff=closeness)
-    return f"; did you mean {nearest[0]!r}?" if nearest else ""
+    """Return ``; did you mean 'x'?`` for the known word nearest to ``value``, or an empty string.
+
+    Case does not matter. What differs by its digits alone is no slip but another version, number or id.
+    """
+    nearest = near(value, known, closeness=closeness)
+    return f"; did you mean {nearest!r}?" if nearest is not None else ""
+
+
+def near(value: str, known: Iterable[str], *, closeness: float = 0.6) -> str | None:
+    """Return the known word that ``value`` is most likely a slip for, if any."""
+    plain = {word.lower(): word for word in known}
+    matches = difflib.get_close_matches(value.lower(), plain, n=5, cutoff=closeness)
+    return next((plain[each] for each in matches if not _is_another_number(value.lower(), each)), None)
+
+
+def _is_another_number(value: str, known: str) -> bool:
+    """Whether digits differ and nothing else does; two that changed places are a slip."""
+    return re.sub(r"\d", "0", value) == re.sub(r"\d", "0", known) and sorted(value) != sorted(known)
 
 
 def refuse_unless_one_of(who: object, argument: str, value: object, known: Iterable[str]) -> None:
@@ -50,6 +67,14 @@ def is_token(text: str) -> bool:
     return "${Token[" in text
 
 
+def is_number_token(number: object) -> bool:
+    """Whether a number is known at deployment only, as CDK writes it: a double that begins with the bits 0xFBFF.
+
+    Source: aws-cdk-lib 2.275.0 core/lib/private/encoding.ts (DOUBLE_TOKEN_MARKER_BITS)
+    """
+    return isinstance(number, float) and struct.pack(">d", number).startswith(b"\xfb\xff")
+
+
 def refuse_unless_image(who: object, argument: str, image: object) -> None:
     """Refuse a container image without tag or digest: it would change under a template that does not.
 
@@ -73,6 +98,22 @@ def refuse_unless_zone(who: object, argument: str, zone: object) -> None:
     """
     if not isinstance(zone, str) or not (is_token(zone) or _ZONE.fullmatch(zone)):
         raise ValueError(f"{who}: {argument} must be a zone name such as 'us-east-1a', got {zone!r}")
+
+
+def address_block(who: object, argument: str, block: str, *, example: str) -> IPv4Network | IPv6Network:
+    """Return a block of addresses that is written as ``203.0.113.0/24``.
+
+    Raises:
+        ValueError: ``block`` is none, has no length, or an address that is not its first.
+    """
+    rule = f"{who}: {argument} must be an address block such as {example!r}, got {block!r}"
+    try:
+        network = ip_network(block, strict=False)
+    except ValueError:
+        raise ValueError(rule) from None
+    if "/" not in block or str(network.network_address) != str(ip_address(block.partition("/")[0])):
+        raise ValueError(f"{rule}; did you mean '{network}'?")
+    return network
 
 
 def words(who: object, argument: str, value: object) -> tuple[str, ...]:

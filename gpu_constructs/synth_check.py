@@ -55,10 +55,7 @@ class GpuPreflight:
         Raises:
             ValueError: A template cannot be judged.
         """
-        stacks = [
-            Stack(each.template_path, Path(each.stack_construct_path).name, each.account_id, each.region)
-            for each in context.stack_templates
-        ]
+        stacks = [_stack(each) for each in context.stack_templates]
         try:
             findings = check(read_stacks(stacks)).findings
         except UnusableInput as error:
@@ -78,6 +75,12 @@ def check_gpus(app: IConstruct) -> None:
         app: The app or the stage.
     """
     Validations.of(app).add_plugins(GpuPreflight())
+
+
+def _stack(template: cdk.PolicyValidationStack) -> Stack:
+    # aws-cdk-lib before 2.2xx does not say where a stack goes.
+    account, region = (getattr(template, name, None) for name in ("account_id", "region"))
+    return Stack(template.template_path, Path(template.stack_construct_path).name, account, region)
 
 
 def _violation(finding: Finding) -> cdk.PolicyViolation:

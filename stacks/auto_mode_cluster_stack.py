@@ -8,7 +8,7 @@ from typing import Any
 import aws_cdk as cdk
 from constructs import Construct
 
-from gpu_constructs import AutoMode, AutoModeNodePool, GpuCluster, NodeShape, OnDemand, Spot, gpu_vpc
+from gpu_constructs import AutoMode, AutoModeNodePool, GpuCluster, NodeShape, OnDemand, Spot, UpTo, gpu_vpc
 
 
 class AutoModeClusterStack(cdk.Stack):
@@ -44,5 +44,5 @@ class AutoModeClusterStack(cdk.Stack):
             name="gpu",
             shape=NodeShape(instance_types=instance_types, operating_system="bottlerocket", purpose="inference"),
             capacity=(Spot(), OnDemand()),
-            max_gpus=max_gpus,
+            size=UpTo(gpus=max_gpus),
         )

@@ -15,9 +15,10 @@ from gpu_constructs import (
     Karpenter,
     KarpenterNodePool,
     ManagedNodeGroup,
-    Pool,
+    UpTo,
     gpu_vpc,
 )
+from gpu_constructs.pools import Pool
 from stacks.options import GpuClusterOptions, PoolOptions
 
 
@@ -71,6 +72,6 @@ class GpuClusterStack(cdk.Stack):
             name=says.name,
             shape=says.shape,
             capacity=says.bought,
-            max_gpus=says.max_gpus,
+            size=UpTo(gpus=says.max_gpus),
             karpenter=karpenter,
         )

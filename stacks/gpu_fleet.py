@@ -10,7 +10,8 @@ from typing import Any
 import aws_cdk as cdk
 from constructs import Construct
 
-from gpu_constructs import Capacity, DevicePlugin, GpuCluster, Karpenter, KarpenterNodePool, NodeShape, SystemNodes
+from gpu_constructs import DevicePlugin, GpuCluster, Karpenter, KarpenterNodePool, NodeShape, SystemNodes, UpTo
+from gpu_constructs.pools import Capacity
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -54,18 +55,18 @@ class GpuFleetStage(cdk.Stage):
         super().__init__(scope, id, **kwargs)
         stack = cdk.Stack(self, "Cluster")
         gpu = GpuCluster(stack, "Gpu", cluster_name=cluster_name, system_nodes=SystemNodes(max_nodes=2))
-        DevicePlugin(stack, "DevicePlugin", cluster=gpu.cluster)
-        karpenter = Karpenter(stack, "Karpenter", cluster=gpu.cluster)
+        DevicePlugin(stack, "DevicePlugin", cluster=gpu)
+        karpenter = Karpenter(stack, "Karpenter", cluster=gpu)
         stacks = [cdk.Stack(self, f"Pools{number}") for number in range(1, pool_stacks + 1)]
         for name, pool in pools.items():
             KarpenterNodePool(
                 stacks[stack_of(name, pool_stacks)],
                 f"Pool-{name}",
-                cluster=gpu.cluster,
+                cluster=gpu,
                 name=name,
                 shape=pool.shape,
                 capacity=pool.capacity,
-                max_gpus=pool.max_gpus,
+                size=UpTo(gpus=pool.max_gpus),
                 karpenter=karpenter,
             )
 

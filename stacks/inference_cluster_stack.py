@@ -18,6 +18,7 @@ from gpu_constructs import (
     OnDemand,
     Spot,
     SystemNodes,
+    UpTo,
     find_instance_types,
     gpu_vpc,
 )
@@ -65,7 +66,6 @@ class InferenceClusterStack(cdk.Stack):
                 name=name,
                 shape=NodeShape(instance_types=one_gpu, purpose="inference"),
                 capacity=(Spot(), OnDemand()),
-                max_gpus=max_gpus,
-                weight=100 - rank,
+                size=UpTo(gpus=max_gpus, weight=100 - rank),
                 karpenter=karpenter,
             )

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, get_args
 
 from gpu_constructs.cluster.system_nodes import SystemNodes
 from gpu_constructs.facts.kubernetes import refuse_unless_object_name
-from gpu_constructs.facts.versions import DEFAULT_KUBERNETES, KUBERNETES
+from gpu_constructs.facts.versions import DEFAULT_KUBERNETES, kubernetes_minor
+from gpu_constructs.installing.context import hint_of_a_bare_name, refuse_wrong_context
 from gpu_constructs.pools.capacity import CAPACITIES, Capacity
 from gpu_constructs.pools.disk import Disk
 from gpu_constructs.pools.node_shape import NodeShape
@@ -52,6 +54,8 @@ class PoolOptions:
         refuse_unless_one_of(who, "capacity", self.capacity, CAPACITIES)
         refuse_unless_whole_number(who, "max_nodes", self.max_nodes, least=1, fix="delete the pool to switch it off")
         refuse_unless_whole_number(who, "min_nodes", self.min_nodes, least=0)
+        if self.min_nodes > self.max_nodes:
+            raise ValueError(f"{who}: min_nodes must be at most max_nodes, got {self.min_nodes} and {self.max_nodes}")
         try:
             _ = self.shape
         except (TypeError, ValueError) as error:
@@ -114,7 +118,10 @@ class GpuClusterOptions:
 
     def __post_init__(self) -> None:
         refuse_unless_one_of("context", "autoscaler", self.autoscaler, get_args(Autoscaler))
-        refuse_unless_one_of("context", "kubernetes_version", self.kubernetes_version, KUBERNETES)
+        kubernetes_minor(self.kubernetes_version, who="context")
+        refuse_unless_whole_number("context", "nat_gateways", self.nat_gateways, least=0)
+        for switch in ("smoke_test", "first_deployment"):
+            _boolean(switch, getattr(self, switch))
         names = [pool.name for pool in self.pools]
         if not names:
             raise ValueError("context: pools must hold at least one pool, got none")
@@ -126,6 +133,10 @@ class GpuClusterOptions:
                     f"pool {pool.name!r}: min_nodes must be 0 with autoscaler 'karpenter', got {pool.min_nodes}; "
                     "Karpenter launches nodes for pods that wait, and no others"
                 )
+        try:
+            _ = self.system_nodes
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"context: system_instance_types: {error}") from error
 
     @property
     def system_nodes(self) -> SystemNodes:
@@ -151,6 +162,7 @@ def options_from_context(context: Mapping[str, Any]) -> GpuClusterOptions:
         TypeError: A value has the wrong type.
         ValueError: A key or value is unknown.
     """
+    refuse_wrong_context(context)
     ours = {key: each for key, each in context.items() if not (":" in key or "/" in key or key in _OF_THE_CLI)}
     _refuse_unknown("context", ours, _OPTIONS)
     return GpuClusterOptions(**{key: _READ.get(key, _as_is)(key, value) for key, value in ours.items()})
@@ -159,9 +171,8 @@ def options_from_context(context: Mapping[str, Any]) -> GpuClusterOptions:
 def _refuse_unknown(who: str, given: Mapping[str, Any], known: Sequence[str]) -> None:
     for key in given:
         if key not in known:
-            raise ValueError(
-                f"{who}: key must be one of {', '.join(known)}, got {key!r}{did_you_mean(key.replace('-', '_'), known)}"
-            )
+            hint = did_you_mean(key.replace("-", "_"), known) or hint_of_a_bare_name(key)
+            raise ValueError(f"{who}: key must be one of {', '.join(known)}, got {key!r}{hint}")
 
 
 def _as_is(_key: str, value: Any) -> Any:
@@ -174,11 +185,35 @@ def _json(key: str, value: Any) -> Any:
     try:
         return json.loads(value)
     except json.JSONDecodeError as error:
-        example = _EXAMPLES.get(key, "true")
-        raise ValueError(f"context: {key} must be JSON such as {example}, got {value!r}; {error}") from error
+        rule = f"context: {key} must be a list in JSON such as {_EXAMPLES.get(key, _SOME_NAMES)}"
+        raise ValueError(f"{rule}, got {_shown(value)}, {_where(value, error.pos)}") from error
 
 
-_EXAMPLES = {"nat_gateways": "2", "pools": '[{"name": "l4", "instance_types": ["g6.xlarge"]}]'}
+_SOME_NAMES = '["a", "b"]'
+_EXAMPLES = {
+    "pools": '[{"name": "l4", "instance_types": ["g6.xlarge"]}]',
+    "system_instance_types": '["m6i.large"]',
+    "availability_zones": '["us-east-1a", "us-east-1b"]',
+    "public_access_cidrs": '["203.0.113.0/24"]',
+    "admins": '["arn:aws:iam::111122223333:role/admin"]',
+}
+# So many characters of a value are shown, and as many of what cannot be read.
+_SHOWN = 60
+
+
+def _shown(text: str) -> str:
+    return repr(text if len(text) <= _SHOWN else f"{text[:_SHOWN]}...")
+
+
+def _where(text: str, position: int) -> str:
+    """Return where a text stops being JSON."""
+    rest = text[position:]
+    if not rest.strip():
+        return "which ends too early; is a bracket or a quote missing?"
+    line, column = text.count("\n", 0, position) + 1, position - text.rfind("\n", 0, position)
+    place = f"character {column}" if line == 1 else f"line {line}, character {column}"
+    quotes = "; JSON has double quotes" if rest.lstrip()[0] == "'" else ""
+    return f"which is no JSON from {place} on: {_shown(rest)}{quotes}"
 
 
 def _list(key: str, value: Any) -> Any:
@@ -188,16 +223,18 @@ def _list(key: str, value: Any) -> Any:
 
 
 def _boolean(key: str, value: Any) -> bool:
-    parsed = _json(key, value.lower()) if isinstance(value, str) else value
-    if not isinstance(parsed, bool):
+    told = {"true": True, "false": False}.get(value.strip().lower()) if isinstance(value, str) else value
+    if not isinstance(told, bool):
         raise TypeError(f"context: {key} must be true or false, got {value!r}")
-    return parsed
+    return told
 
 
-def _version(key: str, value: Any) -> str:
+def _whole_number(key: str, value: Any) -> Any:
     if not isinstance(value, str):
-        raise TypeError(f"context: {key} must be a string such as {DEFAULT_KUBERNETES!r}, got {value!r}; quote it")
-    return value
+        return value
+    if not re.fullmatch(r"[+-]?\d+", value.strip()):
+        raise TypeError(f"context: {key} must be a whole number such as 2, got {value!r}")
+    return int(value)
 
 
 def _pools(key: str, value: Any) -> tuple[PoolOptions, ...]:
@@ -217,11 +254,10 @@ def _pool(number: int, entry: Mapping[str, Any]) -> PoolOptions:
 
 
 _READ: dict[str, Callable[[str, Any], Any]] = {
-    "kubernetes_version": _version,
     "pools": _pools,
     "system_instance_types": _list,
     "availability_zones": _list,
-    "nat_gateways": _json,
+    "nat_gateways": _whole_number,
     "public_access_cidrs": _list,
     "admins": _list,
     "smoke_test": _boolean,

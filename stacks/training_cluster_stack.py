@@ -10,18 +10,18 @@ from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
 from gpu_constructs import (
-    Capacity,
     CapacityBlock,
     ClusterAutoscaler,
     DevicePlugin,
     Disk,
-    EfaDevicePlugin,
     GpuCluster,
     ManagedNodeGroup,
     NodeShape,
     Reservation,
     gpu_vpc,
 )
+from gpu_constructs.devices import EfaDevicePlugin
+from gpu_constructs.pools import Capacity
 
 
 class TrainingClusterStack(cdk.Stack):

@@ -1,9 +1,10 @@
-"""What tests share: an app with the flags that are deployed, clusters created and imported, readable snapshots."""
+"""What tests share: the flags that are deployed, readable snapshots, work that one process does for all."""
 
 from __future__ import annotations
 
 import json
 import os
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -11,22 +12,20 @@ from typing import Any
 # of each stack and `make synth` keep it on.
 os.environ["CDK_VALIDATION"] = "false"
 
-import aws_cdk as cdk
 import hypothesis
 import pytest
 import yaml
-from aws_cdk import aws_ec2 as ec2
-from aws_cdk import aws_eks_v2 as eks
-from aws_cdk import aws_lambda as lambda_
 from syrupy.assertion import SnapshotAssertion
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 
-from tests.clusters import imported_cluster, imported_vpc
 from tests.distribution import Scheduling, longest_first
 from tests.once import Once
 
 ROOT = Path(__file__).parents[1]
 FLAGS = json.loads((ROOT / "cdk.json").read_text())["context"]
+
+# The base install is tested without the CDK (`make light`).
+pytest_plugins = ["tests.cdk_fixtures"] if find_spec("aws_cdk") else []
 
 # The same examples in every run, and no clock that a busy machine would fail by.
 hypothesis.settings.register_profile(
@@ -48,42 +47,6 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Scheduling |
     # It would sort by the number of tests.
     config.option.loadscopereorder = False
     return Scheduling(config, log)
-
-
-@pytest.fixture
-def stack() -> cdk.Stack:
-    """An empty stack of a known account and region."""
-    app = cdk.App(context=FLAGS, analytics_reporting=False)
-    return cdk.Stack(app, "Test", env=cdk.Environment(account="111122223333", region="us-east-1"))
-
-
-@pytest.fixture
-def vpc(stack: cdk.Stack) -> ec2.IVpc:
-    """An imported VPC with two private subnets."""
-    return imported_vpc(stack)
-
-
-@pytest.fixture
-def cluster(stack: cdk.Stack, vpc: ec2.IVpc) -> eks.ICluster:
-    """An imported cluster that manifests can be applied to."""
-    return imported_cluster(stack, vpc)
-
-
-@pytest.fixture
-def created_cluster(stack: cdk.Stack) -> eks.Cluster:
-    """A cluster made with plain aws_eks_v2, without a name of its own."""
-    layer = "arn:aws:lambda:us-east-1:111122223333:layer"
-    return eks.Cluster(
-        stack,
-        "Created",
-        version=eks.KubernetesVersion.of("1.35"),
-        default_capacity_type=eks.DefaultCapacityType.NODEGROUP,
-        default_capacity=0,
-        kubectl_provider_options=eks.KubectlProviderOptions(
-            kubectl_layer=lambda_.LayerVersion.from_layer_version_arn(stack, "Layer", f"{layer}:kubectl:1"),
-            awscli_layer=lambda_.LayerVersion.from_layer_version_arn(stack, "Cli", f"{layer}:awscli:1"),
-        ),
-    )
 
 
 class _Yaml(SingleFileSnapshotExtension):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -66,6 +67,6 @@ def test_a_wrong_key_ends_in_one_line_that_names_the_right_one(tmp_path: Path) -
     done = cdk("synth", "GpuClusterStack", "--quiet", "-c", "autoscalr=karpenter", output=tmp_path)
 
     assert done.returncode != 0
-    assert "gpu-constructs: context: key must be one of" in done.stderr
+    assert re.search(r"^app.py:\d+: gpu-constructs: context: key must be one of", done.stderr, re.MULTILINE)
     assert "did you mean 'autoscaler'?" in done.stderr
     assert "Traceback" not in done.stderr

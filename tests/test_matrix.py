@@ -20,17 +20,17 @@ from syrupy.assertion import SnapshotAssertion
 
 from gpu_constructs import (
     AutoModeNodePool,
-    Bootstrap,
     CapacityBlock,
     KarpenterNodePool,
     ManagedNodeGroup,
     NodeShape,
     OnDemand,
     Reservation,
-    SelfManagedNodeGroup,
     Spot,
-    catalogue,
+    UpTo,
 )
+from gpu_constructs.facts.hardware.catalogue import catalogue
+from gpu_constructs.nodes import Bootstrap, SelfManagedNodeGroup
 from tests.clusters import CERTIFICATE, ENDPOINT, imported_cluster, imported_vpc
 from tests.conftest import ROOT
 from tests.linting import CDKS_OWN, cfn_lint
@@ -139,11 +139,11 @@ def make(stack: cdk.Stack, id: str, kind: str, shape: NodeShape, capacity: Any, 
         )
     elif kind == "karpenter":
         KarpenterNodePool(
-            stack, id, cluster=cluster, name=name, shape=shape, capacity=capacity, max_gpus=16, node_role=role
+            stack, id, cluster=cluster, name=name, shape=shape, capacity=capacity, size=UpTo(gpus=16), node_role=role
         )
     else:
         AutoModeNodePool(
-            stack, id, cluster=cluster, name=name, shape=shape, capacity=capacity, max_gpus=16, node_role=role
+            stack, id, cluster=cluster, name=name, shape=shape, capacity=capacity, size=UpTo(gpus=16), node_role=role
         )
 
 

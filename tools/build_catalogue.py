@@ -1,28 +1,39 @@
-"""Write gpu_constructs/facts/hardware/catalogue.json from moto's DescribeInstanceTypes dump and `catalogue_facts`.
+"""Write what EC2 sells into gpu_constructs/facts/hardware, from moto's DescribeInstanceTypes dump.
 
-Run `make catalogue`; a test fails when the committed file differs from what this writes.
+`catalogue.json` has every NVIDIA type, with what EC2 does not report from `catalogue_facts`; `plain_types.json` has the
+sizes of every family without GPUs. Run `make catalogue`; a test fails when a committed file differs from what this
+writes.
 """
 
 from __future__ import annotations
 
 import gzip
 import json
+import re
 from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+import boto3
+
 from tools import catalogue_facts as facts
 
-OUTPUT = Path(__file__).parents[1] / "gpu_constructs" / "facts" / "hardware" / "catalogue.json"
+HARDWARE = Path(__file__).parents[1] / "gpu_constructs" / "facts" / "hardware"
+OUTPUT = HARDWARE / "catalogue.json"
+PLAIN_OUTPUT = HARDWARE / "plain_types.json"
 DUMP = "resources/instance_types.json.gz"
 # The day moto 5.2.5 refreshed its dump (getmoto/moto, instance_types.json.gz).
 DUMP_AS_OF = "2026-08-02"
+# botocore still names it, and it had GPUs.
+GONE = {"cg1.4xlarge"}
+SMALL = ("nano", "micro", "small", "medium", "large")
 
 
 def main() -> None:
-    """Write the catalogue."""
+    """Write both files."""
     OUTPUT.write_text(render())
+    PLAIN_OUTPUT.write_text(render_plain())
 
 
 def render() -> str:
@@ -34,9 +45,58 @@ def render() -> str:
     return json.dumps(head, indent=2)[:-2] + ',\n  "types": {\n' + body + "\n  }\n}\n"
 
 
+def render_plain() -> str:
+    """Return the sizes of each family without GPUs, and the most pods of each size, as JSON text, one family a line."""
+    head = {
+        "source": f"moto {version('moto')} moto/ec2/{DUMP} (EC2 DescribeInstanceTypes); botocore {version('botocore')}",
+        "as_of": DUMP_AS_OF,
+        "gpu_series": sorted({series(name) for name in nvidia_rows()}),
+    }
+    found = plain_families()
+    body = ",\n".join(f"    {json.dumps(family)}: {json.dumps(found[family])}" for family in sorted(found))
+    return json.dumps(head, indent=2)[:-2] + ',\n  "families": {\n' + body + "\n  }\n}\n"
+
+
+def plain_families() -> dict[str, dict[str, int | None]]:
+    """Return the most pods of each size of each family without GPUs; of what only botocore names they are not known."""
+    gpu_series, rows = {series(name) for name in nvidia_rows()}, all_rows()
+    found: dict[str, dict[str, int | None]] = {}
+    for name in sorted({*rows, *named_by_botocore()} - GONE, key=by_size):
+        if series(name) not in gpu_series:
+            family, size = name.split(".")
+            found.setdefault(family, {})[size] = most_pods(rows[name]) if name in rows else None
+    return found
+
+
+def most_pods(row: dict[str, Any]) -> int:
+    """Return how many pods kubelet takes on a node whose pods have addresses of its network interfaces.
+
+    Source: https://docs.aws.amazon.com/eks/latest/userguide/choosing-instance-type.html
+    """
+    network = row["NetworkInfo"]
+    return int(network["MaximumNetworkInterfaces"] * (network["Ipv4AddressesPerInterface"] - 1) + 2)
+
+
+def named_by_botocore() -> set[str]:
+    """Return every type that the EC2 API has a name for, in whatever region it is sold."""
+    client = boto3.client("ec2", region_name="us-east-1")
+    return set(client.meta.service_model.shape_for("InstanceType").enum)
+
+
+def series(name: str) -> str:
+    """Return the letters that a family begins with."""
+    found = re.match("[a-z]+", name)
+    return found[0] if found else ""
+
+
+def all_rows() -> dict[str, dict[str, Any]]:
+    """Return moto's dump."""
+    return dict(json.loads(gzip.decompress(files("moto.ec2").joinpath(DUMP).read_bytes())))
+
+
 def nvidia_rows() -> dict[str, dict[str, Any]]:
     """Return the rows of moto's dump that have an NVIDIA GPU."""
-    rows = json.loads(gzip.decompress(files("moto.ec2").joinpath(DUMP).read_bytes()))
+    rows = all_rows()
     return {name: row for name, row in rows.items() if any(gpu["Manufacturer"] == "NVIDIA" for gpu in gpus_of(row))}
 
 
@@ -123,8 +183,9 @@ def retired() -> dict[str, dict[str, str]]:
 def by_size(name: str) -> tuple[str, int, str]:
     """Sort types by family, then size."""
     family, size = name.split(".")
-    number = "".join(digit for digit in size if digit.isdigit())
-    return family, int(number or 1) if "xlarge" in size else (0 if size == "large" else 1000), size
+    number = int("".join(digit for digit in size if digit.isdigit()) or 1)
+    small = SMALL.index(size) - len(SMALL) + 1 if size in SMALL else 1000
+    return family, number if "xlarge" in size else small, size
 
 
 if __name__ == "__main__":

@@ -2,28 +2,16 @@
 
 import aws_cdk as cdk
 
-from gpu_constructs import (
-    DraDriver,
-    GpuClaim,
-    GpuCluster,
-    GpuDeployment,
-    GpuJob,
-    GpuPod,
-    ManagedNodeGroup,
-    NodeShape,
-    SharedGpuClaim,
-)
+from gpu_constructs import GpuCluster, GpuDeployment, GpuJob, GpuPod, NodeShape
+from gpu_constructs.devices import SharedGpuClaim
+from gpu_constructs.pools import GpuClaim
 
 app = cdk.App()
 stack = cdk.Stack(app, "Claims")
 gpu = GpuCluster(stack, "Gpu")
-DraDriver(stack, "DraDriver", cluster=gpu.cluster)
-pool = ManagedNodeGroup(
-    stack,
-    "L4",
-    cluster=gpu.cluster,
-    name="l4",
-    shape=NodeShape(instance_types=("g6.12xlarge",), device_manager="dra"),
+pool = gpu.add_pool(
+    "l4",
+    NodeShape(instance_types=("g6.12xlarge",), device_manager="dra"),
     # No autoscaler of today knows the devices of a node that is not there.
     min_nodes=1,
     max_nodes=1,
@@ -31,17 +19,17 @@ pool = ManagedNodeGroup(
 GpuJob(
     stack,
     "Finetune",
-    cluster=gpu.cluster,
+    cluster=gpu,
     pool=pool,
     name="finetune",
     pod=GpuPod(image="pytorch/pytorch:2.9.0-cuda12.8-cudnn9-runtime", command=("torchrun", "train.py"), gpus=2),
 )
-shared = SharedGpuClaim(stack, "Shared", cluster=gpu.cluster, name="small-models", gpu=GpuClaim(memory_gib=20))
+shared = SharedGpuClaim(stack, "Shared", cluster=gpu, name="small-models", gpu=GpuClaim(memory_gib=20))
 for name, model in (("embed", "BAAI/bge-m3"), ("rerank", "BAAI/bge-reranker-v2-m3")):
     GpuDeployment(
         stack,
         name.capitalize(),
-        cluster=gpu.cluster,
+        cluster=gpu,
         pool=pool,
         name=name,
         pod=GpuPod(

@@ -21,6 +21,7 @@ from gpu_constructs import (
     OnDemand,
     Spot,
     SystemNodes,
+    UpTo,
 )
 
 
@@ -67,16 +68,16 @@ class GpuResearch(cdk.Stack):
             admins=("arn:aws:iam::111122223333:role/Platform",),
             system_nodes=SystemNodes(max_nodes=2),
         )
-        DevicePlugin(self, "DevicePlugin", cluster=gpu.cluster)
-        karpenter = Karpenter(self, "Karpenter", cluster=gpu.cluster)
+        DevicePlugin(self, "DevicePlugin", cluster=gpu)
+        karpenter = Karpenter(self, "Karpenter", cluster=gpu)
         KarpenterNodePool(
             self,
             "Notebooks",
-            cluster=gpu.cluster,
+            cluster=gpu,
             karpenter=karpenter,
             name="notebooks",
             shape=NodeShape(instance_types=("g6.xlarge", "g6.2xlarge", "g5.xlarge")),
-            max_gpus=16,
+            size=UpTo(gpus=16),
         )
 
 

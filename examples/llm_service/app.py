@@ -3,51 +3,33 @@
 import aws_cdk as cdk
 from aws_cdk import aws_sqs as sqs
 
-from gpu_constructs import (
-    DcgmExporter,
-    Demand,
-    DevicePlugin,
-    Disk,
-    GpuCluster,
-    GpuDeployment,
-    GpuHorizontalAutoscaler,
-    GpuPod,
-    Karpenter,
-    KarpenterNodePool,
-    Keda,
-    NodeShape,
-    PrometheusStack,
-    SqsQueue,
-)
+from gpu_constructs import Disk, GpuCluster, GpuDeployment, GpuPod, Karpenter, NodeShape, UpTo
+from gpu_constructs.metrics import DcgmExporter, PrometheusStack
+from gpu_constructs.pod_scaling import Demand, GpuHorizontalAutoscaler, Keda, SqsQueue
 
 app = cdk.App()
 stack = cdk.Stack(app, "Llm", env=cdk.Environment(region="us-east-1"))
 gpu = GpuCluster(stack, "Gpu")
-DevicePlugin(stack, "DevicePlugin", cluster=gpu.cluster)
-karpenter = Karpenter(stack, "Karpenter", cluster=gpu.cluster)
-prometheus = PrometheusStack(stack, "Prometheus", cluster=gpu.cluster)
-DcgmExporter(stack, "DcgmExporter", cluster=gpu.cluster, prometheus=prometheus)
+Karpenter(stack, "Karpenter", cluster=gpu)
+prometheus = PrometheusStack(stack, "Prometheus", cluster=gpu)
+DcgmExporter(stack, "DcgmExporter", cluster=gpu, prometheus=prometheus)
 requests = sqs.Queue(stack, "Requests", enforce_ssl=True)
-keda = Keda(stack, "Keda", cluster=gpu.cluster, sqs_queue_arns=[requests.queue_arn])
-pool = KarpenterNodePool(
-    stack,
-    "L40s",
-    cluster=gpu.cluster,
-    name="l40s",
+keda = Keda(stack, "Keda", cluster=gpu, sqs_queue_arns=[requests.queue_arn])
+pool = gpu.add_pool(
+    "l40s",
     # Weights and image are pulled in parallel streams onto a volume that can take them.
-    shape=NodeShape(
+    NodeShape(
         instance_types=("g6e.2xlarge", "g6e.4xlarge"),
         purpose="inference",
         disk=Disk(size_gib=200, iops=16_000, throughput_mib_s=1_000),
         soci=True,
     ),
-    max_gpus=8,
-    karpenter=karpenter,
+    size=UpTo(gpus=8),
 )
 chat = GpuDeployment(
     stack,
     "Chat",
-    cluster=gpu.cluster,
+    cluster=gpu,
     pool=pool,
     name="chat",
     pod=GpuPod(image="vllm/vllm-openai:v0.11.0", args=("--model", "Qwen/Qwen3-8B"), shm_gib=8),
@@ -58,7 +40,7 @@ prometheus.scrape(chat)
 GpuHorizontalAutoscaler(
     stack,
     "Scaler",
-    cluster=gpu.cluster,
+    cluster=gpu,
     target=chat,
     # The queue wakes the first pod; what waits inside vLLM adds more. GPU utilization would do neither.
     signals=[

@@ -2,39 +2,23 @@
 
 import aws_cdk as cdk
 
-from gpu_constructs import (
-    ClusterAutoscaler,
-    DevicePlugin,
-    GpuCluster,
-    GpuDeployment,
-    GpuPod,
-    ManagedNodeGroup,
-    Mig,
-    NodeShape,
-    Reservation,
-    gpu_vpc,
-)
+from gpu_constructs import GpuCluster, GpuDeployment, GpuPod, Mig, NodeShape, Reservation, gpu_vpc
 
 app = cdk.App()
 stack = cdk.Stack(app, "SmallModels", env=cdk.Environment(account="111122223333", region="us-east-1"))
 vpc = gpu_vpc(stack, "Vpc", availability_zones=("us-east-1a", "us-east-1b"))
 gpu = GpuCluster(stack, "Gpu", vpc=vpc)
-DevicePlugin(stack, "DevicePlugin", cluster=gpu.cluster)
-ClusterAutoscaler(stack, "ClusterAutoscaler", cluster=gpu.cluster)
-pool = ManagedNodeGroup(
-    stack,
-    "H100",
-    cluster=gpu.cluster,
-    name="h100-mig",
+pool = gpu.add_pool(
+    "h100-mig",
     # Any geometry that fits is taken: {"3g.40gb": 1, "1g.10gb": 4} gives one GPU a large and four small instances.
-    shape=NodeShape(instance_types=("p5.48xlarge",), sharing=Mig(geometry={"1g.10gb": 7})),
+    NodeShape(instance_types=("p5.48xlarge",), sharing=Mig(geometry={"1g.10gb": 7})),
     capacity=Reservation(id="cr-0123456789abcdef0", availability_zone="us-east-1a"),
     max_nodes=2,
 )
 GpuDeployment(
     stack,
     "Embeddings",
-    cluster=gpu.cluster,
+    cluster=gpu,
     pool=pool,
     name="embeddings",
     # One instance a pod: 7 x 8 of them on a node.

@@ -3,34 +3,17 @@
 import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
 
-from gpu_constructs import (
-    ClusterAutoscaler,
-    DevicePlugin,
-    EfaDevicePlugin,
-    GpuCluster,
-    GpuJob,
-    GpuPod,
-    GpuQueues,
-    Kueue,
-    ManagedNodeGroup,
-    NodeShape,
-    TeamQueue,
-)
+from gpu_constructs import GpuCluster, GpuJob, GpuPod, NodeShape
+from gpu_constructs.queueing import GpuQueues, Kueue, TeamQueue
 
 app = cdk.App()
 stack = cdk.Stack(app, "Training")
 gpu = GpuCluster(stack, "Gpu")
-DevicePlugin(stack, "DevicePlugin", cluster=gpu.cluster)
-EfaDevicePlugin(stack, "EfaDevicePlugin", cluster=gpu.cluster)
-ClusterAutoscaler(stack, "ClusterAutoscaler", cluster=gpu.cluster)
-kueue = Kueue(stack, "Kueue", cluster=gpu.cluster)
+kueue = Kueue(stack, "Kueue", cluster=gpu)
 rack = ec2.CfnPlacementGroup(stack, "Rack", strategy="cluster")
-pool = ManagedNodeGroup(
-    stack,
-    "P5",
-    cluster=gpu.cluster,
-    name="p5",
-    shape=NodeShape(instance_types=("p5.48xlarge",), purpose="training", efa=True, placement_group=rack.ref),
+pool = gpu.add_pool(
+    "p5",
+    NodeShape(instance_types=("p5.48xlarge",), purpose="training", efa=True, placement_group=rack.ref),
     max_nodes=4,
     # EFA reaches as far as one zone.
     subnets=gpu.vpc.private_subnets[:1],
@@ -38,7 +21,7 @@ pool = ManagedNodeGroup(
 queues = GpuQueues(
     stack,
     "Queues",
-    cluster=gpu.cluster,
+    cluster=gpu,
     kueue=kueue,
     pools=[pool],
     teams=[TeamQueue(name="research", namespace="default", nodes={"p5": 4})],
@@ -46,7 +29,7 @@ queues = GpuQueues(
 job = GpuJob(
     stack,
     "Pretrain",
-    cluster=gpu.cluster,
+    cluster=gpu,
     pool=pool,
     name="pretrain",
     pod=GpuPod(

@@ -2,39 +2,23 @@
 
 import aws_cdk as cdk
 
-from gpu_constructs import (
-    DevicePlugin,
-    GpuCluster,
-    GpuDeployment,
-    GpuPod,
-    Karpenter,
-    KarpenterNodePool,
-    NodeShape,
-    OnDemand,
-    Spot,
-    TimeSlicing,
-)
+from gpu_constructs import GpuCluster, GpuDeployment, GpuPod, Karpenter, NodeShape, OnDemand, Spot, TimeSlicing, UpTo
 
 app = cdk.App()
 stack = cdk.Stack(app, "Notebooks")
 gpu = GpuCluster(stack, "Gpu")
-DevicePlugin(stack, "DevicePlugin", cluster=gpu.cluster)
-karpenter = Karpenter(stack, "Karpenter", cluster=gpu.cluster)
-pool = KarpenterNodePool(
-    stack,
-    "L4",
-    cluster=gpu.cluster,
-    name="l4-shared",
+Karpenter(stack, "Karpenter", cluster=gpu)
+pool = gpu.add_pool(
+    "l4-shared",
     # A notebook asks for nvidia.com/gpu.shared, and no pod that wants a whole GPU lands here.
-    shape=NodeShape(instance_types=("g6.2xlarge", "g6.4xlarge"), sharing=TimeSlicing(4), purpose="inference"),
+    NodeShape(instance_types=("g6.2xlarge", "g6.4xlarge"), sharing=TimeSlicing(4), purpose="inference"),
     capacity=[Spot(), OnDemand()],
-    max_gpus=8,
-    karpenter=karpenter,
+    size=UpTo(gpus=8),
 )
 GpuDeployment(
     stack,
     "Notebook",
-    cluster=gpu.cluster,
+    cluster=gpu,
     pool=pool,
     name="notebook",
     pod=GpuPod(image="quay.io/jupyter/pytorch-notebook:cuda12-2025-10-20", shm_gib=1),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpu_constructs.autoscaling.node_pool_spec import Network, NodePoolSpec, node_taints
+from gpu_constructs.autoscaling.node_pool import Network, NodePool, node_taints
 from gpu_constructs.facts.labels import DEVICE_MANAGER, EKS_DOMAIN, KARPENTER_DOMAIN, POOL
 
 # Auto Mode replaces every node after 21 days, whatever the pool asks for.
@@ -12,12 +12,12 @@ from gpu_constructs.facts.labels import DEVICE_MANAGER, EKS_DOMAIN, KARPENTER_DO
 MAX_AGE_HOURS = 504
 
 
-def node_class(*, spec: NodePoolSpec, role_name: str, network: Network) -> dict[str, Any]:
+def node_class(*, pool: NodePool, role_name: str, network: Network) -> dict[str, Any]:
     """Return the NodeClass.
 
     Source: https://docs.aws.amazon.com/eks/latest/userguide/create-node-class.html
     """
-    disk = spec.shape.disk
+    disk = pool.shape.disk
     storage: dict[str, Any] = {
         "size": f"{disk.size_gib}Gi",
         "iops": disk.iops,
@@ -31,31 +31,31 @@ def node_class(*, spec: NodePoolSpec, role_name: str, network: Network) -> dict[
         "securityGroupSelectorTerms": [{"id": id} for id in network.security_group_ids],
         "ephemeralStorage": storage,
     }
-    if spec.reservations:
-        found["capacityReservationSelectorTerms"] = spec.reservations
-    return {"apiVersion": f"{EKS_DOMAIN}/v1", "kind": "NodeClass", "metadata": {"name": spec.name}, "spec": found}
+    if pool.reservations:
+        found["capacityReservationSelectorTerms"] = pool.reservations
+    return {"apiVersion": f"{EKS_DOMAIN}/v1", "kind": "NodeClass", "metadata": {"name": pool.name}, "spec": found}
 
 
-def node_pool(spec: NodePoolSpec) -> dict[str, Any]:
+def node_pool(pool: NodePool) -> dict[str, Any]:
     """Return the NodePool.
 
     Source: https://docs.aws.amazon.com/eks/latest/userguide/create-node-pool.html
     """
     # Auto Mode's nodes advertise their GPUs themselves: no label that would call a device plugin.
-    labels = {POOL: spec.name, DEVICE_MANAGER: "auto-mode"} | dict(spec.shape.labels)
+    labels = {POOL: pool.name, DEVICE_MANAGER: "auto-mode"} | dict(pool.shape.labels)
     nodes = {
-        "nodeClassRef": {"group": EKS_DOMAIN, "kind": "NodeClass", "name": spec.name},
-        "requirements": spec.requirements(),
-        "taints": node_taints(spec.shape),
-        **spec.profile.node_lifetime(longest_hours=MAX_AGE_HOURS),
+        "nodeClassRef": {"group": EKS_DOMAIN, "kind": "NodeClass", "name": pool.name},
+        "requirements": pool.requirements(),
+        "taints": node_taints(pool.shape),
+        **pool.disruption.node_lifetime(longest_hours=MAX_AGE_HOURS),
     }
     return {
         "apiVersion": f"{KARPENTER_DOMAIN}/v1",
         "kind": "NodePool",
-        "metadata": {"name": spec.name},
+        "metadata": {"name": pool.name},
         "spec": {
             "template": {"metadata": {"labels": labels}, "spec": nodes},
-            **spec.size(),
-            "disruption": spec.profile.to_manifest(),
+            **pool.to_size(),
+            "disruption": pool.disruption.to_manifest(),
         },
     }

@@ -3,29 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
-from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from gpu_constructs.autoscaling import auto_mode_manifests as manifests
-from gpu_constructs.autoscaling.node_pool_spec import NodePoolSpec, place
+from gpu_constructs.autoscaling.node_pool import NodePool, place
+from gpu_constructs.installing import eks_resources
 from gpu_constructs.installing.cluster_ref import AnyCluster, ClusterRef, PathOf, cluster_ref, refuse_unless_role
 from gpu_constructs.installing.delivery import apply_manifests
+from gpu_constructs.nodes.gpu_nodes import GpuNodes
 from gpu_constructs.nodes.node_role import make_auto_mode_role
 from gpu_constructs.pools.capacity import Capacity, OnDemand
 from gpu_constructs.pools.disruption import Disruption
 from gpu_constructs.pools.node_shape import NodeShape
 from gpu_constructs.pools.pool import Autoscaler
 from gpu_constructs.pools.sharing import Exclusive
+from gpu_constructs.pools.size import Size
 
 _ACCESS_POLICY = "AmazonEKSAutoNodePolicy"
 
 
-class AutoModeNodePool(Construct):
-    """A NodeClass and NodePool for GPU nodes of a cluster in EKS Auto Mode, up to a number of GPUs.
+class AutoModeNodePool(GpuNodes):
+    """A NodeClass and NodePool for GPU nodes of a cluster in EKS Auto Mode.
 
     Driver, device plugin, EFA and monitoring are in Auto Mode's image: install none of them for these nodes. A node
     lives 21 days at most, and a new image replaces it when it has become empty.
@@ -33,12 +36,9 @@ class AutoModeNodePool(Construct):
     Args:
         cluster: Cluster in Auto Mode; needs a kubectl provider.
         name: Name of both objects, and value of the nodes' label ``gpu-constructs.io/pool``.
-        shape: What every node looks like, with ``operating_system="bottlerocket"``, which Auto Mode's image is.
-        max_gpus: Most GPUs alive in the pool, as of a `KarpenterNodePool`.
-        replicas: Nodes of a static pool, likewise.
-        spare_nodes: Nodes above ``replicas``, likewise.
+        shape: What every node looks like. It boots Auto Mode's own Bottlerocket.
+        size: How large the pool may become, as of a `KarpenterNodePool`.
         capacity: How the instances are bought, likewise.
-        weight: Preference among pools, likewise.
         disruption: When nodes are removed or replaced, likewise.
         node_role: Role of the nodes, with an access entry of type EC2. Default: one role and entry shared by the Auto
             Mode pools of the cluster.
@@ -60,11 +60,8 @@ class AutoModeNodePool(Construct):
         cluster: AnyCluster,
         name: str,
         shape: NodeShape,
-        max_gpus: int | None = None,
-        replicas: int | None = None,
-        spare_nodes: int | None = None,
+        size: Size,
         capacity: Capacity | Sequence[Capacity] = OnDemand(),  # noqa: B008 - frozen value
-        weight: int | None = None,
         disruption: Disruption | None = None,
         node_role: iam.IRole | None = None,
         subnets: Sequence[ec2.ISubnet] | None = None,
@@ -73,29 +70,22 @@ class AutoModeNodePool(Construct):
         super().__init__(scope, id)
         who = PathOf(self)
         ref = cluster_ref(who, cluster, kubectl=True)
-        spec = NodePoolSpec(
-            who=who,
-            name=name,
-            shape=shape,
-            max_gpus=max_gpus,
-            replicas=replicas,
-            spare_nodes=spare_nodes,
-            capacity=capacity,
-            weight=weight,
-            disruption=disruption,
-        )
-        _refuse_what_auto_mode_cannot(who, ref, name, shape)
+        if isinstance(shape, NodeShape):
+            _refuse_what_auto_mode_cannot(who, ref, name, shape)
+            shape = replace(shape, operating_system="bottlerocket")
+        pool = NodePool.of(who, name=name, shape=shape, size=size, capacity=capacity, disruption=disruption)
         refuse_unless_role(who, "node_role", node_role)
-        network = place(self, cluster=ref, spec=spec, subnets=subnets, security_group_ids=security_group_ids)
+        network = place(self, pool, who=who, cluster=ref, subnets=subnets, security_group_ids=security_group_ids)
 
         self.name = name
-        self.shape = shape
-        self.max_nodes = spec.max_nodes
+        self.shape = pool.shape
+        self.max_nodes = pool.max_nodes
+        self._take_name(ref)
         self.node_role = node_role if node_role is not None else _shared_role(self, ref)
         role_name = self.node_role.role_name
-        made = manifests.node_class(spec=spec, role_name=role_name, network=network)
+        made = manifests.node_class(pool=pool, role_name=role_name, network=network)
         self.node_class = apply_manifests(self, "NodeClass", cluster=ref, manifests=[made])
-        self.resource = apply_manifests(self, "Resource", cluster=ref, manifests=[manifests.node_pool(spec)])
+        self.resource = apply_manifests(self, "Resource", cluster=ref, manifests=[manifests.node_pool(pool)])
         # On the way down: pool, class (which waits until the nodes are gone), access of the nodes.
         self.resource.node.add_dependency(self.node_class)
         if node_role is None:
@@ -107,9 +97,9 @@ def _refuse_what_auto_mode_cannot(who: object, cluster: ClusterRef, name: str, s
         raise ValueError(f"{who}: cluster must be in EKS Auto Mode, got one with node groups; use KarpenterNodePool")
     if name == "default":
         raise ValueError(f"{who}: name must not be 'default', which is Auto Mode's own NodeClass, got 'default'")
-    if shape.operating_system != "bottlerocket":
+    if shape.operating_system not in (None, "bottlerocket"):
         raise ValueError(
-            f"{who}: shape must have operating_system='bottlerocket', which Auto Mode's image is, got "
+            f"{who}: shape must leave operating_system out or have 'bottlerocket', which Auto Mode's image is, got "
             f"{shape.operating_system!r}"
         )
     if shape.placement_group is not None:
@@ -128,7 +118,7 @@ def _refuse_what_auto_mode_cannot(who: object, cluster: ClusterRef, name: str, s
         "tags": dict(shape.tags),
     }
     own |= {"soci": shape.soci, "disk.snapshot_id": shape.disk.snapshot_id}
-    own["device_manager"] = shape.managed_by.by_claim and shape.device_manager
+    own["device_manager"] = shape.device_manager != "bottlerocket" and shape.device_manager
     for argument, value in own.items():
         if value:
             raise ValueError(f"{who}: shape must be without {argument}, got {value!r}; Auto Mode's nodes take none")
@@ -147,7 +137,7 @@ def _shared_role(scope: Construct, cluster: ClusterRef) -> iam.Role:
 def _make_role(scope: Construct, cluster: ClusterRef) -> iam.Role:
     role = make_auto_mode_role(scope, "AutoModeNodeRole")
     partition = cdk.Stack.of(scope).partition
-    eks.CfnAccessEntry(
+    eks_resources.CfnAccessEntry(
         role,
         "Access",
         cluster_name=cluster.name_token,

@@ -18,6 +18,7 @@ from gpu_constructs.autoscaling.cluster_autoscaler_settings import (
 )
 from gpu_constructs.facts.labels import AUTOSCALED_BY_TAG, AUTOSCALED_TAG
 from gpu_constructs.facts.versions import WITHOUT_CLAIMS, kubernetes_minor
+from gpu_constructs.installing.claims import CLUSTER_AUTOSCALER
 from gpu_constructs.installing.cluster_ref import AnyCluster, PathOf, cluster_ref
 from gpu_constructs.installing.delivery import apply_chart
 from gpu_constructs.installing.pod_identity import PodIdentity, policy_document, string_equals
@@ -82,7 +83,7 @@ class ClusterAutoscaler(Construct):
         _refuse_unless_tags(who, scaling_tags)
         ranks = _patterns(who, priorities) if priorities is not None else None
         claims = dynamic_resource_allocation and _needs_flag_for_claims(who, version)
-        ref.claim(who, "cluster autoscaler", why="both would scale the same groups")
+        ref.claim(who, CLUSTER_AUTOSCALER, why="both would scale the same groups")
 
         stack, name = cdk.Stack.of(self), ref.name
         tags = discovery_tags(name) if scaling_tags is None else scaling_tags

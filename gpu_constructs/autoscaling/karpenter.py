@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from typing import Any, Literal, cast
 
 import aws_cdk as cdk
-from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from gpu_constructs.autoscaling.karpenter_policies import KarpenterScope, karpenter_policies
 from gpu_constructs.facts.kubernetes import KUBE_SYSTEM
 from gpu_constructs.facts.versions import KARPENTER, KARPENTER_CRDS
+from gpu_constructs.installing import claims, eks_resources
 from gpu_constructs.installing.cluster_ref import AnyCluster, ClusterRef, PathOf, cluster_ref, refuse_unless_role
 from gpu_constructs.installing.delivery import install_helm_chart, late_values
 from gpu_constructs.installing.pod_identity import PodIdentity, policy_document, string_equals
@@ -81,7 +81,10 @@ class Karpenter(Construct):
                 f"{who}: cluster must not be in EKS Auto Mode, which runs a Karpenter of its own, got one that is; use "
                 "AutoModeNodePool"
             )
-        ref.claim(who, "Karpenter", why="both are the helm release 'karpenter'")
+        ref.refuse_beside_brought(
+            who, claims.CLUSTER_AUTOSCALER, why="its groups and Karpenter's pools would grow for the same pod"
+        )
+        ref.claim(who, claims.KARPENTER, why="both are the helm release 'karpenter'")
 
         self._gates: dict[str, bool] = {"nodeRepair": True} if node_repair else {}
         queue = InterruptionQueue(
@@ -126,7 +129,7 @@ class Karpenter(Construct):
 
     def _make_node_role(self, cluster: ClusterRef) -> iam.IRole:
         role = make_node_role(self, "NodeRole", cluster)
-        eks.CfnAccessEntry(
+        eks_resources.CfnAccessEntry(
             self, "NodeAccess", cluster_name=cluster.name_token, principal_arn=role.role_arn, type="EC2_LINUX"
         )
         return cast("iam.IRole", role)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from gpu_constructs.autoscaling.node_pool_spec import Network, NodePoolSpec, is_in, node_taints
+from gpu_constructs.autoscaling.node_pool import Network, NodePool, is_in, node_taints
 from gpu_constructs.facts.labels import INSTANCE_TYPE, KARPENTER_AWS_DOMAIN, KARPENTER_DOMAIN, NODE_POOL, OS
 from gpu_constructs.facts.resources import GPU
 from gpu_constructs.nodes.launch_template import block_device
@@ -17,12 +17,12 @@ _AMI_FAMILY = {"al2023": "AL2023", "bottlerocket": "Bottlerocket"}
 
 
 def ec2_node_class(
-    *, spec: NodePoolSpec, ami_release: str, runs_as: Mapping[str, str], network: Network, cluster_name: str
+    *, pool: NodePool, ami_release: str, runs_as: Mapping[str, str], network: Network, cluster_name: str
 ) -> dict[str, Any]:
     """Return the EC2NodeClass. Its alias makes Karpenter boot GPU types from the NVIDIA image.
 
     Args:
-        spec: The pool.
+        pool: The pool.
         ami_release: Release of the image.
         runs_as: ``role`` or ``instanceProfile`` of the nodes.
         network: Where they start.
@@ -30,7 +30,7 @@ def ec2_node_class(
 
     Source: https://karpenter.sh/docs/concepts/nodeclasses/
     """
-    shape = spec.shape
+    shape = pool.shape
     found: dict[str, Any] = {
         **runs_as,
         **_image(shape, ami_release),
@@ -43,7 +43,7 @@ def ec2_node_class(
             "httpPutResponseHopLimit": 1,
             "httpTokens": "required",
         },
-        "tags": {"Name": f"{cluster_name}-{spec.name}"} | dict(shape.tags),
+        "tags": {"Name": f"{cluster_name}-{pool.name}"} | dict(shape.tags),
     }
     if shape.uses_raid0:
         found["instanceStorePolicy"] = "RAID0"
@@ -58,61 +58,61 @@ def ec2_node_class(
         ]
     if shape.placement_group is not None:
         found["placementGroupSelector"] = {"name": shape.placement_group}
-    if spec.reservations:
-        found["capacityReservationSelectorTerms"] = spec.reservations
+    if pool.reservations:
+        found["capacityReservationSelectorTerms"] = pool.reservations
     return {
         "apiVersion": f"{KARPENTER_AWS_DOMAIN}/v1",
         "kind": "EC2NodeClass",
-        "metadata": {"name": spec.name},
+        "metadata": {"name": pool.name},
         "spec": found,
     }
 
 
-def node_pool(spec: NodePoolSpec) -> dict[str, Any]:
+def node_pool(pool: NodePool) -> dict[str, Any]:
     """Return the NodePool.
 
     Source: https://karpenter.sh/docs/concepts/nodepools/
     """
     nodes = {
-        "nodeClassRef": {"group": KARPENTER_AWS_DOMAIN, "kind": "EC2NodeClass", "name": spec.name},
-        "requirements": [*spec.requirements(), is_in(OS, ("linux",))],
-        "taints": node_taints(spec.shape),
-        **spec.profile.node_lifetime(),
+        "nodeClassRef": {"group": KARPENTER_AWS_DOMAIN, "kind": "EC2NodeClass", "name": pool.name},
+        "requirements": [*pool.requirements(), is_in(OS, ("linux",))],
+        "taints": node_taints(pool.shape),
+        **pool.disruption.node_lifetime(),
     }
     return {
         "apiVersion": f"{KARPENTER_DOMAIN}/v1",
         "kind": "NodePool",
-        "metadata": {"name": spec.name},
+        "metadata": {"name": pool.name},
         "spec": {
-            "template": {"metadata": {"labels": spec.shape.node_labels(spec.name)}, "spec": nodes},
-            **spec.size(),
-            "disruption": spec.profile.to_manifest(),
+            "template": {"metadata": {"labels": pool.shape.node_labels(pool.name)}, "spec": nodes},
+            **pool.to_size(),
+            "disruption": pool.disruption.to_manifest(),
         },
     }
 
 
-def node_overlays(spec: NodePoolSpec) -> list[dict[str, Any]]:
+def node_overlays(pool: NodePool) -> list[dict[str, Any]]:
     """Return what Karpenter must be told of types whose GPUs EC2 counts otherwise than their nodes do.
 
     EC2 counts a fraction of a GPU (g6f, gr6f) as none and knows no shares, so that Karpenter never launches such a node
     for a pod, or too many.
     Source: https://karpenter.sh/docs/concepts/nodeoverlays/
     """
-    if spec.shape.managed_by.by_claim:
+    if pool.shape.managed_by.by_claim:
         return []
     by_capacity: dict[tuple[tuple[str, int], ...], list[str]] = {}
-    for each in spec.shape.rows:
-        offered = {GPU: 0} | spec.shape.gpu_resources(each.gpus)
+    for each in pool.shape.rows:
+        offered = {GPU: 0} | pool.shape.gpu_resources(each.gpus)
         if offered != {GPU: each.ec2_gpus}:
             by_capacity.setdefault(tuple(offered.items()), []).append(each.name)
     return [
         {
             "apiVersion": f"{KARPENTER_DOMAIN}/v1alpha1",
             "kind": "NodeOverlay",
-            "metadata": {"name": spec.name if number == 0 else f"{spec.name}-{number + 1}"},
+            "metadata": {"name": pool.name if number == 0 else f"{pool.name}-{number + 1}"},
             "spec": {
                 "requirements": [
-                    is_in(NODE_POOL, (spec.name,)),
+                    is_in(NODE_POOL, (pool.name,)),
                     is_in(INSTANCE_TYPE, names),
                 ],
                 "capacity": {resource: str(amount) for resource, amount in capacity},
@@ -124,8 +124,8 @@ def node_overlays(spec: NodePoolSpec) -> list[dict[str, Any]]:
 
 def _image(shape: NodeShape, ami_release: str) -> dict[str, Any]:
     if shape.image is None:
-        return {"amiSelectorTerms": [{"alias": f"{shape.operating_system}@{ami_release}"}]}
-    return {"amiFamily": _AMI_FAMILY[shape.operating_system], "amiSelectorTerms": [{"id": shape.image.id}]}
+        return {"amiSelectorTerms": [{"alias": f"{shape.os}@{ami_release}"}]}
+    return {"amiFamily": _AMI_FAMILY[shape.os], "amiSelectorTerms": [{"id": shape.image.id}]}
 
 
 def _block_device(volume: Volume) -> dict[str, Any]:

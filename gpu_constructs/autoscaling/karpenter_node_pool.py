@@ -12,15 +12,17 @@ from constructs import Construct
 
 from gpu_constructs.autoscaling.karpenter import FeatureGate, Karpenter
 from gpu_constructs.autoscaling.karpenter_manifests import ec2_node_class, node_overlays, node_pool
-from gpu_constructs.autoscaling.node_pool_spec import NodePoolSpec, place
+from gpu_constructs.autoscaling.node_pool import NodePool, place
 from gpu_constructs.facts.versions import AMI_RELEASES, KARPENTER
 from gpu_constructs.installing.cluster_ref import AnyCluster, PathOf, cluster_ref, refuse_unless_role
 from gpu_constructs.installing.delivery import apply_manifests
+from gpu_constructs.nodes.gpu_nodes import GpuNodes
 from gpu_constructs.pools.capacity import Capacity, OnDemand
 from gpu_constructs.pools.disruption import Disruption
 from gpu_constructs.pools.node_shape import NodeShape
 from gpu_constructs.pools.operating_system import OperatingSystem
 from gpu_constructs.pools.pool import Autoscaler
+from gpu_constructs.pools.size import Size, Static
 
 # What follows the "@" in `alias: <family>@<release>` of an EC2NodeClass.
 _RELEASES: dict[OperatingSystem, re.Pattern[str]] = {
@@ -29,8 +31,8 @@ _RELEASES: dict[OperatingSystem, re.Pattern[str]] = {
 }
 
 
-class KarpenterNodePool(Construct):
-    """A NodePool and its EC2NodeClass for GPU nodes, up to a number of GPUs.
+class KarpenterNodePool(GpuNodes):
+    """A NodePool and its EC2NodeClass for GPU nodes.
 
     The nodes boot a pinned image. Where EC2 counts other GPUs than the nodes advertise, a NodeOverlay tells Karpenter.
     When the pool is deleted, its nodes are drained and gone before Karpenter is.
@@ -39,16 +41,9 @@ class KarpenterNodePool(Construct):
         cluster: Cluster the nodes join; needs a kubectl provider.
         name: Name of the objects, and value of the nodes' label ``gpu-constructs.io/pool``.
         shape: What every node looks like.
-        max_gpus: Most GPUs alive in the pool, in whole devices. Karpenter has no such limit of its own.
-            Default: none, for a static pool.
-        replicas: Nodes of a static pool, which are there with or without pods. Default: the nodes follow the pods.
-        spare_nodes: Nodes that a static pool may have above ``replicas`` while one is replaced. Default: none of a
-            reservation, whose instances are counted, else one.
+        size: How large the pool may become: ``UpTo(gpus=8)``, or ``Static(nodes=2)`` with or without pods.
         capacity: How the instances are bought; of several ways Karpenter takes reserved instances first, then spot,
             then on-demand.
-        weight: Preference among pools that fit a pod, 1 to 100, higher first. Default: none.
-        max_vcpus: Most virtual CPUs alive in the pool. Default: as many as the GPUs come with.
-        max_memory_gib: Most memory alive in the pool, in GiB. Default: as much as the GPUs come with.
         disruption: When nodes are removed or replaced. Default: by the shape's purpose; without one, as for training;
             of a static pool one node at a time, for a new image.
         karpenter: Controller of this app. Leave it out where the cluster runs Karpenter already.
@@ -73,13 +68,8 @@ class KarpenterNodePool(Construct):
         cluster: AnyCluster,
         name: str,
         shape: NodeShape,
-        max_gpus: int | None = None,
-        replicas: int | None = None,
-        spare_nodes: int | None = None,
+        size: Size,
         capacity: Capacity | Sequence[Capacity] = OnDemand(),  # noqa: B008 - frozen value
-        weight: int | None = None,
-        max_vcpus: int | None = None,
-        max_memory_gib: int | None = None,
         disruption: Disruption | None = None,
         karpenter: Karpenter | None = None,
         node_role: iam.IRole | None = None,
@@ -90,35 +80,25 @@ class KarpenterNodePool(Construct):
         super().__init__(scope, id)
         who = PathOf(self)
         ref = cluster_ref(who, cluster, kubectl=True)
-        spec = NodePoolSpec(
-            who=who,
-            name=name,
-            shape=shape,
-            max_gpus=max_gpus,
-            replicas=replicas,
-            spare_nodes=spare_nodes,
-            capacity=capacity,
-            weight=weight,
-            max_vcpus=max_vcpus,
-            max_memory_gib=max_memory_gib,
-            disruption=disruption,
-        )
+        pool = NodePool.of(who, name=name, shape=shape, size=size, capacity=capacity, disruption=disruption)
         _refuse_lost_settings(who, shape)
-        _refuse_unseen_claims(who, spec)
+        _refuse_unseen_claims(who, pool)
         role = _role(who, karpenter, node_role)
         release = _ami_release(who, shape, ami_release)
-        network = place(self, cluster=ref, spec=spec, subnets=subnets, security_group_ids=security_group_ids)
+        network = place(self, pool, who=who, cluster=ref, subnets=subnets, security_group_ids=security_group_ids)
 
-        ref.serve_gpus(shape)
         self.name = name
         self.shape = shape
-        self.max_nodes = spec.max_nodes
-        overlays = node_overlays(spec)
-        self._need(karpenter, spec, overlays=bool(overlays))
+        self.max_nodes = pool.max_nodes
+        self.node_role = role
+        self._take_name(ref)
+        ref.serve_gpus(shape)
+        overlays = node_overlays(pool)
+        self._need(karpenter, pool, overlays=bool(overlays))
         runs_as = self._runs_as(karpenter, role)
-        made = ec2_node_class(spec=spec, ami_release=release, runs_as=runs_as, network=network, cluster_name=ref.name)
+        made = ec2_node_class(pool=pool, ami_release=release, runs_as=runs_as, network=network, cluster_name=ref.name)
         self.node_class = apply_manifests(self, "NodeClass", cluster=ref, manifests=[made])
-        self.resource = apply_manifests(self, "Resource", cluster=ref, manifests=[node_pool(spec)])
+        self.resource = apply_manifests(self, "Resource", cluster=ref, manifests=[node_pool(pool)])
         # On the way down: pool, class (which waits until the nodes are gone), controller, its permissions.
         self.resource.node.add_dependency(self.node_class)
         before = [self.node_class]
@@ -137,12 +117,12 @@ class KarpenterNodePool(Construct):
             return {"instanceProfile": karpenter.instance_profile.ref}
         return {"instanceProfile": iam.CfnInstanceProfile(self, "NodeProfile", roles=[role.role_name]).ref}
 
-    def _need(self, karpenter: Karpenter | None, spec: NodePoolSpec, *, overlays: bool) -> None:
+    def _need(self, karpenter: Karpenter | None, pool: NodePool, *, overlays: bool) -> None:
         """Switch on what the pool needs of the controller, or say so where it is somebody else's."""
         needed: dict[FeatureGate, bool] = {
-            "staticCapacity": spec.replicas is not None,
+            "staticCapacity": isinstance(pool.size, Static),
             "nodeOverlay": overlays,
-            "reservedCapacity": bool(spec.reservations),
+            "reservedCapacity": bool(pool.reservations),
         }
         gates = [gate for gate, wanted in needed.items() if wanted]
         if karpenter is not None:
@@ -157,19 +137,19 @@ class KarpenterNodePool(Construct):
 
 def _refuse_lost_settings(who: object, shape: NodeShape) -> None:
     # Source: karpenter-provider-aws v1.14.1 pkg/providers/amifamily/bootstrap/bottlerocketsettings.go
-    if shape.operating_system == "bottlerocket" and shape.kubelet.parallel_image_pulls is not None:
+    if shape.os == "bottlerocket" and shape.kubelet.parallel_image_pulls is not None:
         raise ValueError(
             f"{who}: shape must leave kubelet.parallel_image_pulls out on bottlerocket, got "
             f"{shape.kubelet.parallel_image_pulls}; Karpenter drops that setting"
         )
 
 
-def _refuse_unseen_claims(who: object, spec: NodePoolSpec) -> None:
+def _refuse_unseen_claims(who: object, pool: NodePool) -> None:
     # Source: karpenter-provider-aws v1.14.1 pkg/operator/options: IGNORE_DRA_REQUESTS is true
-    if spec.shape.managed_by.by_claim and spec.replicas is None:
+    if pool.shape.managed_by.by_claim and not isinstance(pool.size, Static):
         raise ValueError(
-            f"{who}: replicas must be given with device_manager='dra', got None; Karpenter {KARPENTER.version} "
-            "looks at no pod that claims a device"
+            f"{who}: size must be Static(nodes=2) with device_manager='dra', got {pool.size!r}; Karpenter "
+            f"{KARPENTER.version} looks at no pod that claims a device"
         )
 
 
@@ -190,13 +170,13 @@ def _role(who: object, karpenter: object, node_role: iam.IRole | None) -> iam.IR
 def _ami_release(who: object, shape: NodeShape, given: object) -> str:
     if shape.image is not None and given is not None:
         raise ValueError(f"{who}: ami_release must be left out where the shape has an image of its own, got {given!r}")
-    pinned = AMI_RELEASES[shape.operating_system].version
+    pinned = AMI_RELEASES[shape.os].version
     release = pinned if given is None else given
     if not isinstance(release, str):
         raise TypeError(f"{who}: ami_release must be a string, got {given!r}")
-    if not _RELEASES[shape.operating_system].fullmatch(release):
+    if not _RELEASES[shape.os].fullmatch(release):
         raise ValueError(
-            f"{who}: ami_release must be 'latest' or a release as Karpenter names it for {shape.operating_system}, "
+            f"{who}: ami_release must be 'latest' or a release as Karpenter names it for {shape.os}, "
             f"such as {pinned!r}, got {release!r}"
         )
     return release

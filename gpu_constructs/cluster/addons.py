@@ -13,6 +13,7 @@ from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from gpu_constructs.facts import charts
+from gpu_constructs.installing import eks_resources
 from gpu_constructs.installing.cluster_ref import AnyCluster, ClusterRef, PathOf, cluster_ref
 from gpu_constructs.installing.pod_identity import TRUST, policy_document
 from gpu_constructs.refusals import refuse_unless_one_of
@@ -99,7 +100,7 @@ class Addons(Construct):
                 self._resources[addon.name].node.add_dependency(nodes)
 
     def _add(self, addon: Addon, cluster: ClusterRef, version: str | None) -> eks.CfnAddon:
-        return eks.CfnAddon(
+        return eks_resources.CfnAddon(
             self,
             addon.id,
             addon_name=addon.name,

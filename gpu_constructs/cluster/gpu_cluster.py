@@ -6,7 +6,7 @@ import importlib
 import ipaddress
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, cast, get_args
+from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
@@ -18,13 +18,26 @@ from constructs import Construct
 from gpu_constructs.cluster.addons import Addons, refuse_unless_addon_versions
 from gpu_constructs.cluster.auto_mode import AutoMode, compute
 from gpu_constructs.cluster.network import gpu_vpc
+from gpu_constructs.cluster.pool_kinds import bring_what_it_needs, make_pool, shape_of
 from gpu_constructs.cluster.system_nodes import SystemNodeGroup, SystemNodes
+from gpu_constructs.facts.hardware.catalogue import InstanceType
 from gpu_constructs.facts.resources import GPU
 from gpu_constructs.facts.versions import DEFAULT_KUBERNETES, kubernetes_minor
+from gpu_constructs.installing import claims, eks_resources
 from gpu_constructs.installing.cluster_ref import PathOf, cluster_ref, refuse_unless_role
 from gpu_constructs.installing.gitops import delivery_of
 from gpu_constructs.installing.subnets import node_subnets
-from gpu_constructs.refusals import refuse_unless_one_of, words
+from gpu_constructs.nodes.gpu_nodes import GpuNodes
+from gpu_constructs.pools.capacity import Capacity
+from gpu_constructs.pools.disruption import Disruption
+from gpu_constructs.pools.node_repair import NodeRepair
+from gpu_constructs.pools.node_shape import NodeShape
+from gpu_constructs.pools.scaling_options import ScalingOptions
+from gpu_constructs.pools.size import Size
+from gpu_constructs.refusals import address_block, refuse_unless_one_of, words
+
+if TYPE_CHECKING:
+    from gpu_constructs.autoscaling import ClusterAutoscaler, Karpenter
 
 # Source: https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateCluster.html (name)
 _CLUSTER_NAME = re.compile(r"[0-9A-Za-z][-0-9A-Za-z_]{0,99}")
@@ -155,6 +168,87 @@ class GpuCluster(Construct):
             ref.foundation.get_or_make(lambda: addons)
             self.addons = addons
 
+    def add_pool(
+        self,
+        name: str,
+        shape: NodeShape | str | Sequence[str | InstanceType],
+        *,
+        max_nodes: int | None = None,
+        size: Size | None = None,
+        min_nodes: int | None = None,
+        capacity: Capacity | Sequence[Capacity] | None = None,
+        subnets: Sequence[ec2.ISubnet] | None = None,
+        node_role: iam.IRole | None = None,
+        ami_release: str | None = None,
+        node_repair: NodeRepair | None = None,
+        scaling_options: ScalingOptions | None = None,
+        disruption: Disruption | None = None,
+        security_group_ids: Sequence[str] | None = None,
+    ) -> GpuNodes:
+        """Make a pool of GPU nodes of the kind that this cluster runs, and what its GPUs cannot do without.
+
+        The kind is an `AutoModeNodePool` in Auto Mode; a `KarpenterNodePool` where a `Karpenter` was made for this
+        cluster before; else a `ManagedNodeGroup`. Brought with the first pool that needs it, unless the cluster has one
+        already: the shape's `DevicePlugin`, `GpuOperator` or `DraDriver`; `EfaDevicePlugin` for a shape with EFA; and
+        for a managed group `ClusterAutoscaler`. To have one of your own taken, make it before. Children of this
+        construct: ``Pool-<name>``, and what is brought by the name of its class.
+
+        Args:
+            name: Name of the pool, and value of its nodes' label ``gpu-constructs.io/pool``.
+            shape: What every node looks like, or the instance types of an otherwise usual node.
+            max_nodes: Most nodes; in a pool of Karpenter as many GPUs as so many of its largest type have.
+            size: How large a pool of Karpenter may become, instead of ``max_nodes``.
+            min_nodes: Nodes of a managed group that always run.
+            capacity: How the instances are bought; a list for a pool of Karpenter. Default: on demand.
+            subnets: Where nodes may start. Default: the private subnets of the cluster's VPC.
+            node_role: Role of the nodes. Default: as of the kind.
+            ami_release: Release of the image. Default: as of the kind.
+            node_repair: When EKS replaces a broken node of a managed group. Default: as of the kind.
+            scaling_options: What cluster autoscaler does otherwise for a managed group. Default: as its flags say.
+            disruption: When Karpenter removes or replaces nodes. Default: as suits the shape's purpose.
+            security_group_ids: Security groups of Karpenter's nodes. Default: the cluster's own.
+
+        Returns:
+            The pool.
+
+        Raises:
+            TypeError: An argument has the wrong type.
+            ValueError: The kind has not such an argument, or no such pool can exist.
+        """
+        who, ref = PathOf(self), cluster_ref(self, self.cluster)
+        nodes = shape_of(who, shape)
+        said = {
+            "max_nodes": max_nodes,
+            "size": size,
+            "min_nodes": min_nodes,
+            "capacity": capacity,
+            "subnets": subnets,
+            "node_role": node_role,
+            "ami_release": ami_release,
+            "node_repair": node_repair,
+            "scaling_options": scaling_options,
+            "disruption": disruption,
+            "security_group_ids": security_group_ids,
+        }
+        given = {argument: value for argument, value in said.items() if value is not None}
+        pool = make_pool(self, who, ref, name=name, shape=nodes, given=given)
+        bring_what_it_needs(self, who, ref, nodes)
+        return pool
+
+    @property
+    def autoscaler(self) -> ClusterAutoscaler | Karpenter | None:
+        """What launches nodes for pods that wait, made by you or brought by `add_pool`; ``None`` until then."""
+        ref = cluster_ref(self, self.cluster)
+        found = ref.holder(claims.KARPENTER) or ref.holder(claims.CLUSTER_AUTOSCALER)
+        return cast("ClusterAutoscaler | Karpenter | None", found)
+
+    @property
+    def device_managers(self) -> tuple[Construct, ...]:
+        """What tells Kubernetes of GPUs and EFA interfaces, made by you or brought by `add_pool`."""
+        ref = cluster_ref(self, self.cluster)
+        found = (ref.holder(what) for what in (claims.DEVICE_MANAGER, claims.DRA_DRIVER, claims.EFA_PLUGIN))
+        return tuple(each for each in found if each is not None)
+
 
 def _refuse_parts(who: object, *, vpc: ec2.IVpc | None, system_nodes: object, secrets_key: object) -> None:
     if system_nodes is not None and not isinstance(system_nodes, SystemNodes):
@@ -201,16 +295,11 @@ def _endpoint(who: object, cidrs: object) -> eks.EndpointAccess:
     if not blocks:
         return eks.EndpointAccess.PRIVATE
     for block in blocks:
-        try:
-            network = ipaddress.ip_network(block)
-        except ValueError as error:
-            raise ValueError(
-                f"{who}: public_access_cidrs must be blocks such as '203.0.113.0/24', got {block!r}; {error}"
-            ) from error
+        network = address_block(who, "public_access_cidrs", block, example="203.0.113.0/24")
         private = network.version == _IPV4 and any(network.subnet_of(each) for each in _PRIVATE)  # type: ignore[arg-type]
-        if "/" not in block or private:
+        if private:
             raise ValueError(
-                f"{who}: public_access_cidrs must be public blocks with a length, such as '198.51.100.7/32', got "
+                f"{who}: public_access_cidrs must be public, such as '198.51.100.7/32', got "
                 f"{block!r}; from inside the VPC the endpoint is reached anyway"
             )
     return eks.EndpointAccess.PUBLIC_AND_PRIVATE.only_from(*blocks)
@@ -235,7 +324,7 @@ def _admit(scope: Construct, id: str, *, cluster_name: str, principal_arn: str) 
         "policyArn": f"arn:{partition}:eks::aws:cluster-access-policy/{_ADMIN_POLICY}",
         "accessScope": {"type": "cluster"},
     }
-    eks.CfnAccessEntry(
+    eks_resources.CfnAccessEntry(
         scope, id, cluster_name=cluster_name, principal_arn=principal_arn, access_policies=[policy], type="STANDARD"
     )
 
@@ -253,7 +342,7 @@ def _kubectl_layer(scope: Construct, module: str) -> Any:
     except ModuleNotFoundError as error:
         raise ValueError(
             f"{scope.node.path}: kubernetes_version must have its kubectl layer installed, got none; "
-            f"pip install {module.replace('_', '-')}"
+            f"pip install 'gpu-constructs[kubectl-{module.rpartition('_')[2]}]'"
         ) from error
     [layer_class] = [getattr(layer, name) for name in layer.__all__ if name.startswith("KubectlV")]
     return layer_class(scope, "KubectlLayer")

@@ -57,6 +57,9 @@ def gpu_vpc(
         raise ValueError(f"{who}: availability_zones must lie in {region!r}, the region of the stack, got {zones!r}")
     if zones is not None and len(set(zones)) < len(zones):
         raise ValueError(f"{who}: availability_zones must differ, got {zones!r}")
+    most = len(zones) if zones else _ZONES_WITHOUT_NAMES
+    if nat_gateways > most:
+        raise ValueError(f"{who}: nat_gateways must be at most {most}, one a zone, got {nat_gateways}")
     isolated = nat_gateways == 0
     vpc = ec2.Vpc(
         scope,

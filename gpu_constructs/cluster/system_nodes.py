@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from aws_cdk import aws_ec2 as ec2
-from aws_cdk import aws_eks_v2 as eks
 from constructs import Construct
 
-from gpu_constructs.facts.hardware.catalogue import catalogue
+from gpu_constructs.facts.hardware.plain_types import refuse_unless_plain_type
+from gpu_constructs.installing import eks_resources
 from gpu_constructs.installing.cluster_ref import AnyCluster, PathOf, cluster_ref
 from gpu_constructs.nodes.ami_type import pinned_release
 from gpu_constructs.nodes.group_arguments import refuse_unless_initial_nodes
@@ -20,9 +20,13 @@ from gpu_constructs.nodes.node_role import shared_node_role
 from gpu_constructs.pools.disk import Disk, volumes_of
 from gpu_constructs.refusals import refuse_unless_whole_number, words
 
-_INSTANCE_TYPE = re.compile(r"[a-z]+\d+[a-z0-9-]*\.[a-z0-9-]+")
-# Graviton families have a "g" right behind the generation: m7g, c8gn, t4g.
-_GRAVITON = re.compile(r"[a-z]+\d+g")
+# Graviton families have a "g" right behind the generation: m7g, c8gn, t4g. The first of them has none.
+_GRAVITON = re.compile(r"[a-z]+\d+g|a1\.")
+# While one of two nodes is replaced the other one runs all: a pod each of the CNI, kube-proxy, the pod identity agent,
+# the EBS driver and the monitoring agent, and two each of CoreDNS, the EBS controller and an autoscaler. One is left
+# for a controller of yours.
+_LEAST_PODS = 12
+_WHY = "CoreDNS, add-ons and an autoscaler are 11 where the other node is replaced"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -30,7 +34,8 @@ class SystemNodes:
     """Nodes for the cluster's own software.
 
     Attributes:
-        instance_types: EC2 names without a GPU, first choice first, of one CPU architecture.
+        instance_types: EC2 names without a GPU, first choice first, of one CPU architecture, each of a size that
+            takes 12 pods: ``medium`` of family t, ``large`` of most others.
         min_nodes: Least nodes. Two, in two zones, is what Karpenter's controller needs.
         max_nodes: Most nodes. Where it equals ``min_nodes`` no autoscaler moves the number.
         initial_nodes: Nodes at the first deployment, see `ManagedNodeGroup`. Default: no desired size in the
@@ -54,8 +59,10 @@ class SystemNodes:
         object.__setattr__(self, "instance_types", names)
         if not names:
             raise ValueError(f"{who}: instance_types must name at least one type, got none; 'm6i.large' will do")
+        if len(set(names)) < len(names):
+            raise ValueError(f"{who}: instance_types must differ, got {names!r}")
         for name in names:
-            _refuse_instance_type(who, name)
+            refuse_unless_plain_type(who, "instance_types", name, least_pods=_LEAST_PODS, why=_WHY)
         if len({is_graviton(name) for name in names}) > 1:
             raise ValueError(f"{who}: instance_types must share one CPU architecture, got {names!r}")
         refuse_unless_whole_number(who, "min_nodes", self.min_nodes, least=1, fix="CoreDNS must run somewhere")
@@ -81,15 +88,6 @@ def is_graviton(instance_type: str) -> bool:
     return _GRAVITON.match(instance_type) is not None
 
 
-def _refuse_instance_type(who: str, name: str) -> None:
-    if not _INSTANCE_TYPE.fullmatch(name):
-        raise ValueError(f"{who}: instance_types must be EC2 names such as 'm6i.large', got {name!r}")
-    if name in catalogue():
-        raise ValueError(
-            f"{who}: instance_types must have no GPU, got {name!r}; an idle GPU would run CoreDNS, use 'm6i.large'"
-        )
-
-
 class SystemNodeGroup(Construct):
     """The managed node group of `SystemNodes`.
 
@@ -112,7 +110,7 @@ class SystemNodeGroup(Construct):
                 name=f"{ref.name}-system", volumes=volumes_of("al2023", nodes.disk)
             ),
         )
-        self.resource = eks.CfnNodegroup(
+        self.resource = eks_resources.CfnNodegroup(
             self,
             "Resource",
             cluster_name=ref.name_token,

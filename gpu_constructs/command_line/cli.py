@@ -14,7 +14,7 @@ import click
 
 from gpu_constructs._version import __version__
 from gpu_constructs.command_line import console
-from gpu_constructs.command_line.options import PLAIN, WITH_SARIF, Bound, judged, written
+from gpu_constructs.command_line.options import PLAIN, WITH_SARIF, Bound, Word, judged, written
 
 if TYPE_CHECKING:
     from gpu_constructs.preflight.model.cluster import Workload
@@ -148,13 +148,13 @@ def _end(view: dict[str, Any], *, html: str | None, strict: bool, **_: Any) -> i
 @click.option("--family", "families", multiple=True, help="EC2 family, e.g. g6e.")
 @click.option("--vcpus", type=Bound(), multiple=True, help="Virtual CPUs, e.g. '>=16'.")
 @click.option("--memory", "memory_gib", type=Bound(), multiple=True, help="GiB of a node, e.g. '>=64'.")
-@click.option("--arch", "architecture", type=click.Choice(("x86_64", "arm64")), help="CPU architecture.")
+@click.option("--arch", "architecture", type=Word(("x86_64", "arm64")), help="CPU architecture.")
 @click.option("--efa", is_flag=True, help="Only with EFA.")
 @click.option("--mig", is_flag=True, help="Only with GPUs that MIG can partition.")
 @click.option("--local-nvme", is_flag=True, help="Only with local NVMe disks.")
 @click.option("--max-price", "max_usd_per_hour", type=click.FloatRange(min=0), help="Highest list price, USD an hour.")
-@click.option("--purchase", "purchase_option", type=click.Choice(("on-demand", "spot", "capacity-block")))
-@click.option("--sort", "order", type=click.Choice(("price", "gpus", "name")), default="price", help="Order of rows.")
+@click.option("--purchase", "purchase_option", type=Word(("on-demand", "spot", "capacity-block")))
+@click.option("--sort", "order", type=Word(("price", "gpus", "name")), default="price", help="Order of rows.")
 @written(*PLAIN)
 def instances(form: str, output: str | None, order: Any, **demands: Any) -> int:
     """Find instance types by what they can do."""
@@ -176,11 +176,13 @@ def rules(rule: str | None, form: str, output: str | None) -> int:
     """List the rules, or explain one."""
     from gpu_constructs.preflight.report.view import rules_view
     from gpu_constructs.preflight.rules import rules as known
-    from gpu_constructs.refusals import did_you_mean
+    from gpu_constructs.preflight.rules.rule_ids import id_hint, rule_id
 
-    if rule is not None and rule.upper() not in known():
-        raise click.UsageError(f"ID must be a rule's id, got {rule!r}{did_you_mean(rule.upper(), known())}")
-    chosen = known() if rule is None else {rule.upper(): known()[rule.upper()]}
+    id = None if rule is None else rule_id(rule)
+    if id is not None and id not in known():
+        help = id_hint(id, known()) or "; 'gpu-constructs rules' lists them"
+        raise click.UsageError(f"ID must be a rule's id, got {rule!r}{help}")
+    chosen = known() if id is None else {id: known()[id]}
     console.emit(rules_view(chosen), form, output)
     return console.PASSED
 

@@ -27,13 +27,30 @@ def run(command: click.Command) -> int:
     except (click.Abort, KeyboardInterrupt):
         return INTERRUPTED
     except click.ClickException as error:
-        return _refused(error.format_message())
+        return _refused(_told(error))
     except Exception as error:
         if os.environ.get(_DEBUG):
             raise
         what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
         return _refused(f"failed unexpectedly, which is a bug of gpu-constructs, with {what}")
     return code if isinstance(code, int) else PASSED
+
+
+def _told(error: click.ClickException) -> str:
+    """Return what is wrong with a command line; of names only the nearest right one is offered."""
+    from gpu_constructs.refusals import did_you_mean
+
+    command = error.ctx.command if isinstance(error, click.UsageError) and error.ctx else None
+    if isinstance(error, click.NoSuchCommand) and isinstance(command, click.Group):
+        known = list(command.commands)
+        hint = did_you_mean(error.command_name, known)
+        return f"command must be one of {', '.join(known)}, got {error.command_name!r}{hint}"
+    if isinstance(error, click.NoSuchOption) and command and error.ctx:
+        names = {name for each in command.get_params(error.ctx) for name in each.opts if name.startswith("-")}
+        options = sorted(names, key=lambda each: each.lstrip("-"))
+        hint = did_you_mean(error.option_name, options)
+        return f"option must be one of {', '.join(options)}, got {error.option_name!r}{hint}"
+    return error.format_message()
 
 
 def _refused(message: str) -> int:

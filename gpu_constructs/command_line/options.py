@@ -39,7 +39,20 @@ class Bound(click.ParamType[Any]):
             self.fail(str(error), param, ctx)
 
 
-class _Form(click.Choice[str]):
+class Word(click.Choice[str]):
+    """One of a few words."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Take one of the words."""
+        from gpu_constructs.refusals import did_you_mean
+
+        if value not in self.choices:
+            hint = did_you_mean(str(value), self.choices)
+            self.fail(f"must be one of {', '.join(self.choices)}, got {value!r}{hint}", param, ctx)
+        return str(value)
+
+
+class _Form(Word):
     """A format that the command can write."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:

@@ -7,10 +7,12 @@ from typing import get_args
 
 from constructs import Construct
 
-from gpu_constructs.devices.coexistence import PLUGIN, warn_of_both
+from gpu_constructs.devices.coexistence import warn_of_both
 from gpu_constructs.facts.versions import DEVICE_PLUGIN
+from gpu_constructs.installing.claims import DEVICE_MANAGER
 from gpu_constructs.installing.cluster_ref import AnyCluster, PathOf, cluster_ref
 from gpu_constructs.installing.delivery import apply_chart
+from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.pools.sharing import Exclusive, Sharing
 from gpu_constructs.refusals import refuse_unless_image
 
@@ -18,6 +20,7 @@ from gpu_constructs.refusals import refuse_unless_image
 _EFA_THIEVES = ("v0.19.0", "v0.19.1", "v0.19.2")
 
 
+@named_arguments
 class DevicePlugin(Construct):
     """The device plugin on every AL2023 GPU node of a cluster.
 
@@ -54,7 +57,7 @@ class DevicePlugin(Construct):
         _refuse_efa_thief(who, image)
         if not isinstance(sharing, (list, tuple)) or not all(isinstance(each, get_args(Sharing)) for each in sharing):
             raise TypeError(f"{who}: sharing must be a list of TimeSlicing(...), Mps(...) or Mig(...), got {sharing!r}")
-        ref.claim(who, PLUGIN, why="two advertise every GPU twice")
+        ref.claim(who, DEVICE_MANAGER, why="two advertise every GPU twice")
         warn_of_both(self, ref)
 
         # Not above: it loads cdk8s, which takes a second.

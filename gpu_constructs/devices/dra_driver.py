@@ -7,15 +7,18 @@ from typing import Any
 
 from constructs import Construct
 
-from gpu_constructs.devices.coexistence import DRIVER, warn_of_both
+from gpu_constructs.devices.coexistence import warn_of_both
 from gpu_constructs.facts.labels import DEVICE_MANAGER
 from gpu_constructs.facts.versions import DRA_DRIVER, WITHOUT_CLAIMS
+from gpu_constructs.installing import claims
 from gpu_constructs.installing.cluster_ref import AnyCluster, PathOf, cluster_ref
 from gpu_constructs.installing.delivery import install_helm_chart
+from gpu_constructs.named_arguments import named_arguments
 
 NAMESPACE = DRA_DRIVER.name
 
 
+@named_arguments
 class DraDriver(Construct):
     """The driver for Dynamic Resource Allocation on the nodes of pools with ``device_manager="dra"``.
 
@@ -58,7 +61,7 @@ class DraDriver(Construct):
                 f"{who}: kubernetes_version must be 1.34 or newer, got {version!r}; older API servers do not serve "
                 "resource.k8s.io/v1"
             )
-        ref.claim(who, DRIVER, why="two offer every GPU twice")
+        ref.claim(who, claims.DRA_DRIVER, why="two offer every GPU twice")
         warn_of_both(self, ref)
 
         self.chart = install_helm_chart(

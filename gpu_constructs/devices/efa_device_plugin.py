@@ -10,12 +10,15 @@ from constructs import Construct
 from gpu_constructs.facts.kubernetes import KUBE_SYSTEM
 from gpu_constructs.facts.labels import WITH_EFA
 from gpu_constructs.facts.versions import EFA_DEVICE_PLUGIN
+from gpu_constructs.installing.claims import EFA_PLUGIN
 from gpu_constructs.installing.cluster_ref import AnyCluster, PathOf, cluster_ref
 from gpu_constructs.installing.delivery import install_helm_chart
+from gpu_constructs.named_arguments import named_arguments
 
 NAMESPACE = KUBE_SYSTEM
 
 
+@named_arguments
 class EfaDevicePlugin(Construct):
     """The plugin on every node of a pool with ``NodeShape(efa=True)``, whatever its taints.
 
@@ -27,20 +30,21 @@ class EfaDevicePlugin(Construct):
 
     Args:
         cluster: Cluster to install into; needs a kubectl provider.
-        image_repository: Repository of the image. Default: the chart's, in us-west-2 of the partition ``aws``.
+        values: Values of the chart, laid over ours, e.g. for an image of your own registry. The chart's is in
+            us-west-2 of the partition ``aws``.
 
     Raises:
         TypeError: An argument has the wrong type.
         ValueError: The cluster has the plugin or no kubectl provider.
     """
 
-    def __init__(self, scope: Construct, id: str, *, cluster: AnyCluster, image_repository: str | None = None) -> None:
+    def __init__(
+        self, scope: Construct, id: str, *, cluster: AnyCluster, values: Mapping[str, Any] | None = None
+    ) -> None:
         super().__init__(scope, id)
         who = PathOf(self)
         ref = cluster_ref(who, cluster, kubectl=True)
-        if image_repository is not None and not isinstance(image_repository, str):
-            raise TypeError(f"{who}: image_repository must be a string, got {image_repository!r}")
-        ref.claim(who, "EFA device plugin", why="two advertise every interface twice")
+        ref.claim(who, EFA_PLUGIN, why="two advertise every interface twice")
 
         self.resource = install_helm_chart(
             self,
@@ -48,17 +52,17 @@ class EfaDevicePlugin(Construct):
             cluster=ref,
             chart=EFA_DEVICE_PLUGIN,
             namespace=NAMESPACE,
-            values=efa_plugin_values(image_repository),
+            values=efa_plugin_values(),
+            user_values=values,
         )
 
 
-def efa_plugin_values(image_repository: str | None = None) -> Mapping[str, Any]:
+def efa_plugin_values() -> Mapping[str, Any]:
     """Return the values of the plugin's chart.
 
     Source: aws/eks-charts stable/aws-efa-k8s-device-plugin 0.5.30 values.yaml, templates/daemonset.yaml
     """
-    image = {"image": {"repository": image_repository}} if image_repository is not None else {}
-    return image | {
+    return {
         "supportedInstanceLabels": {"keys": [WITH_EFA], "values": ["true"]},
         "tolerations": [{"operator": "Exists"}],
     }

@@ -8,13 +8,15 @@ from typing import Any
 
 from constructs import Construct
 
-from gpu_constructs.devices.coexistence import PLUGIN, warn_of_both
+from gpu_constructs.devices.coexistence import warn_of_both
 from gpu_constructs.devices.device_plugin_config import plugin_config
 from gpu_constructs.devices.gpu_operator_values import refuse_unknown_values
 from gpu_constructs.facts.labels import DEVICE_MANAGER
 from gpu_constructs.facts.versions import GPU_OPERATOR
+from gpu_constructs.installing import claims
 from gpu_constructs.installing.cluster_ref import AnyCluster, PathOf, cluster_ref
 from gpu_constructs.installing.delivery import install_helm_chart, late_values
+from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.pools.device_manager import DeviceManagerName
 from gpu_constructs.pools.sharing import Exclusive, Sharing
 
@@ -22,6 +24,7 @@ NAMESPACE = GPU_OPERATOR.name
 _CONFIG_MAP = "gpu-constructs-device-plugin"
 
 
+@named_arguments
 class GpuOperator(Construct):
     """The operator for the nodes of pools with ``device_manager="gpu-operator"``, and for no others.
 
@@ -69,7 +72,7 @@ class GpuOperator(Construct):
         if not isinstance(acknowledge_bottlerocket, bool):
             raise TypeError(f"{who}: acknowledge_bottlerocket must be True or False, got {acknowledge_bottlerocket!r}")
         if not acknowledge_bottlerocket:
-            ref.claim(who, PLUGIN, why="two advertise every GPU twice")
+            ref.claim(who, claims.DEVICE_MANAGER, why="two advertise every GPU twice")
             warn_of_both(self, ref)
 
         self._configs: dict[str, str] = {}

@@ -7,9 +7,11 @@ from constructs import Construct
 from gpu_constructs.facts.kubernetes import refuse_unless_object_name
 from gpu_constructs.installing.cluster_ref import AnyCluster, PathOf, cluster_ref
 from gpu_constructs.installing.delivery import apply_manifests
+from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.pools.gpu_claim import GpuClaim
 
 
+@named_arguments
 class SharedGpuClaim(Construct):
     """A claim that every pod with ``GpuPod(claim=<its name>)`` uses, all of them on the node that it was given.
 

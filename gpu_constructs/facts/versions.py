@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from gpu_constructs.facts import charts
-from gpu_constructs.refusals import refuse_unless_one_of
+from gpu_constructs.refusals import did_you_mean
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -107,6 +108,13 @@ KUBERNETES = {
         al2023=_al2023("1.36.2"),
     ),
 }
+
+# When EKS ended the standard support of versions that are older than those above; extended support costs more, and
+# ends a year later. Source: https://docs.aws.amazon.com/eks/latest/userguide/kubernetes-versions.html (2026-11-21)
+STANDARD_SUPPORT_ENDED = {"1.31": "2025-11-26", "1.32": "2026-03-23"}
+# The last version whose extended support has ended, on 2026-07-23 (same source).
+_SUPPORT_ENDED = (1, 30)
+_FIRST_ON_EKS = (1, 10)
 
 # Minor versions that do not serve resource.k8s.io/v1, by which pods claim devices.
 # Source: https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocation/
@@ -285,11 +293,48 @@ AMI_RELEASES = {
 }
 
 
-def kubernetes_minor(version: str, *, who: object) -> KubernetesMinor:
+def kubernetes_minor(version: object, *, who: object) -> KubernetesMinor:
     """Return what goes with a Kubernetes minor version such as ``1.36``.
 
     Raises:
-        ValueError: The version is none this library supports.
+        TypeError: The version is no string.
+        ValueError: It is none this library supports.
     """
-    refuse_unless_one_of(who, "kubernetes_version", version, KUBERNETES)
-    return KUBERNETES[version]
+    rule = f"{who}: kubernetes_version must be one of {', '.join(KUBERNETES)}"
+    if isinstance(version, str):
+        if found := KUBERNETES.get(version):
+            return found
+        raise ValueError(f"{rule}, got {version!r}{_why_not(version)}")
+    if isinstance(version, float):
+        raise TypeError(f"{rule}, got {version}, a number; quote it: '{version:.2f}'")
+    raise TypeError(f"{rule}, got {version!r}; write {DEFAULT_KUBERNETES!r}")
+
+
+_VERSION = re.compile(r"v?(\d+)\.(\d+)(\.[\w.+-]+)?", re.IGNORECASE)
+
+
+def _why_not(version: str) -> str:
+    """Return what is the case with a version that is not supported."""
+    found = _VERSION.fullmatch(version.strip())
+    if found is None:
+        return did_you_mean(version, KUBERNETES)
+    minor = f"{int(found[1])}.{int(found[2])}"
+    if minor in KUBERNETES:
+        return f"; EKS takes minor versions, write {minor!r}"
+    # Digits that changed places; a missing or another one is another version.
+    if slip := did_you_mean(minor, [each for each in KUBERNETES if sorted(each) == sorted(minor)]):
+        return slip
+    oldest, newest = min(KUBERNETES, key=_number), max(KUBERNETES, key=_number)
+    if _number(minor) > _number(newest):
+        return f"; this version of the library knows none newer than {newest}"
+    return f"; {_ended(minor)}{oldest} is the oldest that is known here"
+
+
+def _ended(minor: str) -> str:
+    if day := STANDARD_SUPPORT_ENDED.get(minor):
+        return f"EKS ended its standard support on {day}, "
+    return "EKS ended its support, " if _FIRST_ON_EKS <= _number(minor) <= _SUPPORT_ENDED else ""
+
+
+def _number(minor: str) -> tuple[int, ...]:
+    return tuple(map(int, minor.split(".")))

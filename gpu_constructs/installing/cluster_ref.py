@@ -6,8 +6,9 @@ Every question to the CDK crosses a process boundary, so each is asked once for 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Protocol, cast
 from weakref import ReferenceType, WeakKeyDictionary
 
 import aws_cdk as cdk
@@ -18,26 +19,51 @@ from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from gpu_constructs.facts.versions import KUBERNETES, kubernetes_minor
+from gpu_constructs.installing import eks_resources
+from gpu_constructs.installing.claims import Claims
+from gpu_constructs.installing.context import refuse_wrong_context
 from gpu_constructs.installing.gitops import delivery_of
-from gpu_constructs.installing.once import Claims, Meeting, Once
+from gpu_constructs.installing.once import Meeting, Once
 from gpu_constructs.installing.subnets import given_subnets, in_zone, node_subnets
 from gpu_constructs.pools.sharing import Sharing
 
 if TYPE_CHECKING:
     from gpu_constructs.pools.node_shape import NodeShape
 
+
+class HasCluster(Protocol):
+    """What has a cluster, such as a `GpuCluster`, and is taken for it."""
+
+    @property
+    def cluster(self) -> eks.ICluster | eks.Cluster:
+        """The cluster."""
+
+
 # Type checkers do not see that eks.Cluster is an eks.ICluster (aws-cdk#19789).
-AnyCluster = eks.ICluster | eks.Cluster
+AnyCluster = eks.ICluster | eks.Cluster | HasCluster
 
 
 class PathOf:
     """The path of a construct, asked for only when a message needs it."""
 
     def __init__(self, construct: Construct) -> None:
-        self._construct = construct
+        self.construct = construct
 
     def __str__(self) -> str:
-        return self._construct.node.path
+        return self.construct.node.path
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SelfManagedNodes:
+    """Who nodes are that join by themselves.
+
+    Attributes:
+        role: What they may do.
+        profile: How an instance takes the role.
+    """
+
+    role: iam.IRole
+    profile: iam.CfnInstanceProfile
 
 
 class Shared(Construct):
@@ -46,7 +72,7 @@ class Shared(Construct):
     Attributes:
         node_role: Role of the managed nodes.
         auto_mode_role: Role of the nodes of Auto Mode pools.
-        self_managed_profile: Instance profile of self-managed nodes.
+        self_managed_nodes: Who self-managed nodes are.
         vpc_cni: The VPC CNI as an add-on with a role of its own.
         foundation: What must run before controllers do: nodes, network, DNS, credentials. It and what follows is
             asked for in the cluster's own stack.
@@ -59,10 +85,10 @@ class Shared(Construct):
         super().__init__(scope, id)
         self.node_role: Once[iam.Role] = Once()
         self.auto_mode_role: Once[iam.Role] = Once()
-        self.self_managed_profile: Once[iam.CfnInstanceProfile] = Once()
+        self.self_managed_nodes: Once[SelfManagedNodes] = Once()
         self.vpc_cni: Once[eks.CfnAddon] = Once()
         self.foundation: Once[Construct] = Once()
-        self.claims = Claims()
+        self.claims: Claims[PathOf] = Claims()
         self.sharing: Meeting[Sharing] = Meeting()
         self.claimants: Meeting[Construct] = Meeting()
 
@@ -91,7 +117,7 @@ class ClusterRef(Construct):
     @cached_property
     def _resource(self) -> eks.CfnCluster | None:
         resource = self.cluster.node.default_child
-        return resource if isinstance(resource, eks.CfnCluster) else None
+        return resource if isinstance(resource, eks_resources.CfnCluster) else None
 
     @cached_property
     def name(self) -> str:
@@ -181,17 +207,31 @@ class ClusterRef(Construct):
         """What must run before controllers do; nothing is made for a cluster made elsewhere."""
         return self._own.foundation
 
-    def claim(self, who: object, what: str, *, why: str) -> None:
-        """Make the construct at the path ``who`` the only one of its kind in the cluster.
+    def claim(self, who: PathOf, what: str, *, why: str) -> None:
+        """Make a construct the only one of its kind in the cluster.
 
         Raises:
             ValueError: The cluster has one.
         """
         self._own.claims.claim(who, what, why=why)
 
-    def has_claimed(self, what: str) -> bool:
-        """Whether a construct is the only one of its kind in the cluster."""
-        return what in self._own.claims
+    def holder(self, what: str) -> Construct | None:
+        """Return the construct that is the only one of its kind in the cluster; ``None`` where there is none."""
+        found = self._own.claims.holder(what)
+        return found.construct if found is not None else None
+
+    def bring(self, what: str) -> None:
+        """Note that `add_pool` brought what the cluster has one of."""
+        self._own.claims.bring(what)
+
+    def refuse_beside_brought(self, who: PathOf, what: str, *, why: str) -> None:
+        """Refuse a construct beside what `add_pool` brought because there was nothing of its kind.
+
+        Raises:
+            ValueError: `add_pool` has.
+        """
+        if self._own.claims.was_brought(what):
+            self._own.claims.claim(who, what, why=why)
 
     def serve_gpus(self, shape: NodeShape) -> None:
         """Have the cluster's device plugin serve nodes of a shape, where it is what serves them."""
@@ -273,12 +313,11 @@ def cluster_ref(who: object, cluster: AnyCluster, *, kubectl: bool = False) -> C
     known = _FOUND.get(cluster) if hasattr(cluster, "__weakref__") else None
     found = known() if known is not None else None
     if found is None:
-        _refuse_unless_cluster(who, cluster)
-        found = _in_tree(cast("eks.ICluster", cluster))
+        found = _in_tree(_checked(who, cluster))
         _FOUND[cluster] = ReferenceType(found)
-    if kubectl and not found.has_kubectl and delivery_of(cast("eks.ICluster", cluster)) == "kubectl":
+    if kubectl and not found.has_kubectl and delivery_of(found.cluster) == "kubectl":
         raise ValueError(
-            f"{who}: cluster must have a kubectl provider, got {cluster.node.path!r} without one; give it "
+            f"{who}: cluster must have a kubectl provider, got {found.cluster.node.path!r} without one; give it "
             "kubectl_provider_options, or kubectl_provider when importing it"
         )
     return found
@@ -289,7 +328,10 @@ def _in_tree(cluster: eks.ICluster) -> ClusterRef:
     # In no template, unlike the id of `Shared`, so that it can tell 'A/B' from 'A-B'.
     id = f"{path.replace('/', '|')}-ref"
     found = stack.node.try_find_child(id)
-    return found if isinstance(found, ClusterRef) else ClusterRef(stack, id, cluster=cluster, path=path)
+    if isinstance(found, ClusterRef):
+        return found
+    refuse_wrong_context(cluster.node.get_all_context())
+    return ClusterRef(stack, id, cluster=cluster, path=path)
 
 
 def refuse_unless_role(who: object, argument: str, role: object) -> None:
@@ -302,12 +344,19 @@ def refuse_unless_role(who: object, argument: str, role: object) -> None:
         raise TypeError(f"{who}: {argument} must be an iam.IRole, got {role!r}; import one with iam.Role.from_role_arn")
 
 
-def _refuse_unless_cluster(who: object, cluster: object) -> None:
+def _checked(who: object, given: object) -> eks.ICluster:
+    """Return the cluster that was given, or that what was given has.
+
+    Raises:
+        TypeError: There is none of ``aws_eks_v2``.
+    """
+    cluster = given if hasattr(given, "cluster_name") else getattr(given, "cluster", given)
     # Only clusters of the older aws_eks have a kubectl layer of their own.
     older = hasattr(cluster, "kubectl_layer")
     if older or not hasattr(cluster, "cluster_name"):
         what = "one of aws_cdk.aws_eks" if older else type(cluster).__name__
-        fix = "import others with aws_eks_v2.Cluster.from_cluster_attributes"
-        if not older and hasattr(cluster, "cluster"):
-            fix = "pass its attribute 'cluster'"
-        raise TypeError(f"{who}: cluster must be a cluster of aws_cdk.aws_eks_v2, got {what}; {fix}")
+        raise TypeError(
+            f"{who}: cluster must be a GpuCluster or a cluster of aws_cdk.aws_eks_v2, got {what}; import others with "
+            "aws_eks_v2.Cluster.from_cluster_attributes"
+        )
+    return cast("eks.ICluster", cluster)

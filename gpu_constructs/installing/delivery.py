@@ -15,6 +15,7 @@ from constructs import Construct
 
 from gpu_constructs.facts.versions import Chart
 from gpu_constructs.installing.cluster_ref import ClusterRef, PathOf
+from gpu_constructs.installing.context import CHART_MIRROR, refuse_wrong_context
 from gpu_constructs.installing.gitops import ChartFile, ManifestFile, delivery_of
 
 if TYPE_CHECKING:
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
 # The kubectl handler's Lambda stops after 15 minutes. A helm that waits as long leaves its release locked in
 # "pending-upgrade" (aws/aws-cdk#22257).
 HELM_TIMEOUT_MINUTES = 12
-# A registry of your own with copies of the charts, for networks without a way to the internet.
-CHART_MIRROR = "gpu-constructs:chartMirror"
 
 
 def apply_manifests(
@@ -71,11 +70,7 @@ def _repository(scope: Construct, chart: Chart) -> str:
     mirror = scope.node.try_get_context(CHART_MIRROR)
     if mirror is None:
         return chart.repository
-    if not isinstance(mirror, str) or not mirror.startswith("oci://"):
-        raise ValueError(
-            f"context: {CHART_MIRROR} must be an OCI registry such as "
-            f"'oci://111122223333.dkr.ecr.us-east-1.amazonaws.com/charts', got {mirror!r}"
-        )
+    refuse_wrong_context({CHART_MIRROR: mirror})
     return f"{mirror.rstrip('/')}/{chart.name}"
 
 

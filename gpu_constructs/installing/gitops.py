@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, cast, get_args
+from typing import Any, cast
 
 import aws_cdk as cdk
 import constructs
@@ -18,12 +18,7 @@ import yaml
 from constructs import Construct
 
 from gpu_constructs.facts.versions import Chart
-from gpu_constructs.refusals import refuse_unless_one_of
-
-# Who applies; the folder of the files.
-DELIVERY = "gpu-constructs:delivery"
-FOLDER = "gpu-constructs:manifests"
-Delivery = Literal["kubectl", "argocd", "flux"]
+from gpu_constructs.installing.context import DELIVERY, FOLDER, Delivery, refuse_wrong_context
 
 # Id of what holds the files of a stack.
 FILES = "gpu-constructs-files"
@@ -41,7 +36,7 @@ def delivery_of(scope: constructs.IConstruct) -> Delivery:
     given = scope.node.try_get_context(DELIVERY)
     if given is None:
         return "kubectl"
-    refuse_unless_one_of("context", DELIVERY, given, get_args(Delivery))
+    refuse_wrong_context({DELIVERY: given})
     return cast("Delivery", given)
 
 
@@ -183,9 +178,10 @@ def _kept(manifest: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _root(scope: Construct) -> Path:
     given = scope.node.try_get_context(FOLDER)
-    if given is not None and (not isinstance(given, str) or not given):
-        raise ValueError(f"context: {FOLDER} must be a folder, got {given!r}")
-    return Path(given or "manifests")
+    if given is None:
+        return Path("manifests")
+    refuse_wrong_context({FOLDER: given})
+    return Path(given)
 
 
 def _with_outputs(scope: Construct, value: Any, path: str) -> Any:

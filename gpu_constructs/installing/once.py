@@ -46,26 +46,3 @@ class Meeting(Generic[_Asker]):
         self._serve = serve
         for asker in tuple(self._askers):
             serve(asker)
-
-
-class Claims:
-    """What a cluster can have one of, and the path of the one that is it."""
-
-    def __init__(self) -> None:
-        self._holders: dict[str, str] = {}
-
-    def __contains__(self, what: str) -> bool:
-        return what in self._holders
-
-    def claim(self, who: object, what: str, *, why: str) -> None:
-        """Make the construct at the path ``who`` the only one of its kind.
-
-        Raises:
-            ValueError: There is one.
-        """
-        if what in self._holders:
-            raise ValueError(
-                f"{who}: cluster must have one {what}, got a second one beside {self._holders[what]!r}; {why}, "
-                "remove one"
-            )
-        self._holders[what] = str(who)

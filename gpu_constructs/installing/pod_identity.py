@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import aws_cdk as cdk
-from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
 from constructs import Construct
+
+from gpu_constructs.installing import eks_resources
 
 # Source: https://docs.aws.amazon.com/eks/latest/userguide/pod-id-role.html
 TRUST = {
@@ -69,7 +70,7 @@ class PodIdentity(Construct):
             policies=inline or None,
             managed_policy_arns=list(managed_policy_arns) or None,
         )
-        self.association = eks.CfnPodIdentityAssociation(
+        self.association = eks_resources.CfnPodIdentityAssociation(
             self,
             "Resource",
             cluster_name=cluster_name,

@@ -12,9 +12,11 @@ from gpu_constructs.installing.delivery import apply_chart, apply_manifests
 from gpu_constructs.metrics.dcgm_fields import DEFAULT_FIELDS, counters_csv
 from gpu_constructs.metrics.prometheus_stack import PrometheusStack
 from gpu_constructs.metrics.rules import prometheus_rule
+from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.refusals import refuse_unless_image
 
 
+@named_arguments
 class DcgmExporter(Construct):
     """The exporter on every GPU node of a cluster and on no other, whatever its taints.
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.refusals import is_token
 
 _URL = re.compile(r"https://aps-workspaces\.[\w-]+\.amazonaws\.com/workspaces/ws-[\w-]+/?")
 _REGION = re.compile(r"[a-z]{2,}(-[a-z]+)+-\d")
 
 
+@named_arguments
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ManagedPrometheus:
     """Where KEDA measures signals, which must be allowed to: ``Keda(prometheus_workspace_arns=[...])``.

@@ -16,6 +16,7 @@ from gpu_constructs.facts.versions import KUBE_PROMETHEUS_STACK
 from gpu_constructs.installing.cluster_ref import AnyCluster, PathOf, cluster_ref
 from gpu_constructs.installing.delivery import apply_manifests, install_helm_chart
 from gpu_constructs.installing.pod_identity import PodIdentity, policy_document
+from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.refusals import is_token, refuse_unless_whole_number
 from gpu_constructs.workloads.gpu_deployment import GpuDeployment
 
@@ -25,6 +26,7 @@ _SERVICE_ACCOUNT = "prometheus"
 _WORKSPACE = re.compile(r"arn:[\w-]+:aps:[\w-]+:\d{12}:workspace/ws-[\w-]+")
 
 
+@named_arguments
 class PrometheusStack(Construct):
     """The chart kube-prometheus-stack, which scrapes and evaluates whatever the cluster's objects ask for.
 
@@ -35,6 +37,7 @@ class PrometheusStack(Construct):
         retention_days: How long metrics stay.
         workspace_arn: Workspace of Amazon Managed Service for Prometheus to which it sends all of them too.
             Default: none.
+        values: Values of the chart, laid over ours, e.g. for an image of your own registry.
 
     Raises:
         TypeError: An argument has the wrong type.
@@ -55,6 +58,7 @@ class PrometheusStack(Construct):
         storage_class: str | None = None,
         retention_days: int = 15,
         workspace_arn: str | None = None,
+        values: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__(scope, id)
         who = PathOf(self)
@@ -84,6 +88,7 @@ class PrometheusStack(Construct):
             values=stack_values(
                 storage_gib=storage_gib, storage_class=storage_class, retention_days=retention_days, sends=sends
             ),
+            user_values=values,
         )
         if sends is not None:
             identity = PodIdentity(
@@ -125,6 +130,7 @@ class PrometheusStack(Construct):
         applied.node.add_dependency(self.chart)
 
 
+@named_arguments
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RemoteWrite:
     """Where Prometheus sends its metrics.

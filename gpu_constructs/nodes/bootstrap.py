@@ -9,7 +9,7 @@ import aws_cdk as cdk
 
 from gpu_constructs.facts.versions import AMI_RELEASES
 from gpu_constructs.installing.cluster_ref import ClusterRef
-from gpu_constructs.refusals import is_token
+from gpu_constructs.refusals import address_block, is_token
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -35,15 +35,7 @@ class Bootstrap:
     def __post_init__(self) -> None:
         if self.service_cidr is None or is_token(self.service_cidr):
             return
-        try:
-            if "/" not in self.service_cidr:
-                raise ValueError("it has no '/'")
-            ipaddress.ip_network(self.service_cidr)
-        except ValueError as error:
-            raise ValueError(
-                f"bootstrap: service_cidr must be an address block such as '172.20.0.0/16', got {self.service_cidr!r}; "
-                f"{error}"
-            ) from error
+        address_block("bootstrap", "service_cidr", self.service_cidr, example="172.20.0.0/16")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -151,7 +151,7 @@ def _refuse_unless_block_sizes(who: object, capacity: Capacity, min_nodes: objec
 
 
 def refuse_unless_values(
-    who: object, *, bootstrap: object, repair: object = None, scaling_options: object = None
+    who: object, *, bootstrap: object, node_repair: object = None, scaling_options: object = None
 ) -> None:
     """Refuse what is not the value that an argument of a group takes.
 
@@ -160,7 +160,7 @@ def refuse_unless_values(
     """
     for argument, value, expected, optional in (
         ("bootstrap", bootstrap, Bootstrap, False),
-        ("repair", repair, NodeRepair, True),
+        ("node_repair", node_repair, NodeRepair, True),
         ("scaling_options", scaling_options, ScalingOptions, True),
     ):
         if not isinstance(value, expected) and not (optional and value is None):

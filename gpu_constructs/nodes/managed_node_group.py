@@ -7,14 +7,15 @@ from dataclasses import dataclass, field
 
 import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
-from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from gpu_constructs.facts.labels import RESOURCE_TAG
+from gpu_constructs.installing import eks_resources
 from gpu_constructs.installing.cluster_ref import AnyCluster, ClusterRef, PathOf, cluster_ref, refuse_unless_role
 from gpu_constructs.nodes.ami_type import Release, nvidia_ami_type, pinned_release
 from gpu_constructs.nodes.bootstrap import Bootstrap, membership
+from gpu_constructs.nodes.gpu_nodes import GpuNodes
 from gpu_constructs.nodes.group_arguments import CLOSED_MAX, check_group, refuse_unless_values
 from gpu_constructs.nodes.launch_template import launch_template_data, network, reserved_capacity
 from gpu_constructs.nodes.node_role import shared_node_role
@@ -33,7 +34,7 @@ _MANAGED_EFFECT = {
 }
 
 
-class ManagedNodeGroup(Construct):
+class ManagedNodeGroup(GpuNodes):
     """GPU nodes that EKS creates, joins to the cluster, updates and repairs.
 
     The group carries everything cluster autoscaler must know to scale it up from zero.
@@ -49,13 +50,13 @@ class ManagedNodeGroup(Construct):
             the autoscaler has set. Default: no desired size in the template.
         capacity: How the instances are bought.
         subnets: Where nodes may start. Default: the private subnets of the cluster's VPC.
-        role: Role of the nodes. Default: one role shared by the node groups of the cluster.
+        node_role: Role of the nodes. Default: one role shared by the node groups of the cluster.
         ami_release: Release of the image as EKS names it, ``1.36.2-20260714`` for AL2023 or ``1.34.0-18d04e52`` for
             Bottlerocket; ``latest`` takes EKS' newest whenever the launch template changes. Default: for AL2023 in a
             cluster made here, the release pinned in `gpu_constructs.facts.versions`; else as with ``latest``.
         bootstrap: What a node with an image of its own must be told of an imported cluster. Default: all from the
             cluster.
-        repair: When EKS reboots or replaces a broken node.
+        node_repair: When EKS reboots or replaces a broken node.
         scaling_options: What cluster autoscaler does otherwise for this group. It takes a Lambda function that tags
             the group's Auto Scaling group. Default: as the autoscaler's flags say.
 
@@ -79,17 +80,17 @@ class ManagedNodeGroup(Construct):
         initial_nodes: int | None = None,
         capacity: Capacity = OnDemand(),  # noqa: B008 - frozen value
         subnets: Sequence[ec2.ISubnet] | None = None,
-        role: iam.IRole | None = None,
+        node_role: iam.IRole | None = None,
         ami_release: str | None = None,
         bootstrap: Bootstrap = Bootstrap(),  # noqa: B008 - frozen value
-        repair: NodeRepair = NodeRepair(),  # noqa: B008 - frozen value
+        node_repair: NodeRepair = NodeRepair(),  # noqa: B008 - frozen value
         scaling_options: ScalingOptions | None = None,
     ) -> None:
         super().__init__(scope, id)
         who = PathOf(self)
         ref = cluster_ref(who, cluster)
-        refuse_unless_role(who, "role", role)
-        refuse_unless_values(who, bootstrap=bootstrap, repair=repair, scaling_options=scaling_options)
+        refuse_unless_role(who, "node_role", node_role)
+        refuse_unless_values(who, bootstrap=bootstrap, node_repair=node_repair, scaling_options=scaling_options)
         chosen = check_group(
             self,
             who=who,
@@ -104,11 +105,12 @@ class ManagedNodeGroup(Construct):
         )
         boots = _image(who, ref, shape, name, ami_release, bootstrap)
 
-        ref.serve_gpus(shape)
         self.name = name
         self.shape = shape
         self.max_nodes = max_nodes
-        self.role = role if role is not None else shared_node_role(self, ref)
+        self._take_name(ref)
+        ref.serve_gpus(shape)
+        self.node_role = node_role if node_role is not None else shared_node_role(self, ref)
         template = ec2.CfnLaunchTemplate(
             self,
             "LaunchTemplate",
@@ -121,11 +123,11 @@ class ManagedNodeGroup(Construct):
         )
         # L1 on purpose: aws_eks_v2.Nodegroup (aws-cdk-lib 2.275) takes p5 and g6f for CPU types and cannot read
         # "p6-b200". No name: replacing a named group fails, because the old one still holds the name.
-        self.resource = eks.CfnNodegroup(
+        self.resource = eks_resources.CfnNodegroup(
             self,
             "Resource",
             cluster_name=ref.name_token,
-            node_role=self.role,
+            node_role=self.node_role,
             subnets=chosen,
             ami_type=boots.ami_type,
             version=boots.release.kubernetes_version,
@@ -134,7 +136,7 @@ class ManagedNodeGroup(Construct):
             instance_types=None if isinstance(capacity, CapacityBlock) else list(shape.names),
             launch_template={"id": template.ref, "version": template.attr_latest_version_number},
             labels=shape.node_labels(name),
-            taints=[managed_taint(taint) for taint in shape.taints],
+            taints=[managed_taint(taint) for taint in shape.node_taints],
             tags=scale_from_zero_tags(shape),
             scaling_config=(
                 block_sizes(capacity)
@@ -143,7 +145,7 @@ class ManagedNodeGroup(Construct):
             ),
             # MINIMAL terminates before it launches: an update needs no spare GPU, which is what there never is.
             update_config={"maxUnavailable": 1, "updateStrategy": "MINIMAL"},
-            node_repair_config=repair.to_properties(),
+            node_repair_config=node_repair.to_properties(),
         )
         if scaling_options is not None:
             self._tag(ref.name_token, scaling_options)
@@ -188,15 +190,13 @@ def _image(
             raise ValueError(
                 f"{who}: ami_release must be left out where the shape has an image of its own, got {ami_release!r}"
             )
-        joins = membership(
-            cluster, bootstrap, operating_system=shape.operating_system, architecture=shape.architecture, who=who
-        )
+        joins = membership(cluster, bootstrap, operating_system=shape.os, architecture=shape.architecture, who=who)
         # EKS merges nothing into the user data of an image of yours, and taints its nodes late.
         told = cdk.Fn.base64(joining_user_data(shape, name, joins))
         return _Image(template={"imageId": shape.image.id, "userData": told})
     return _Image(
-        ami_type=nvidia_ami_type(shape.operating_system, shape.architecture),
-        release=pinned_release(who, cluster, shape.operating_system, ami_release),
+        ami_type=nvidia_ami_type(shape.os, shape.architecture),
+        release=pinned_release(who, cluster, shape.os, ami_release),
         user_data=user_data(shape),
     )
 

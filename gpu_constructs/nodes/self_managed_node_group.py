@@ -9,7 +9,6 @@ from typing import Any, Literal
 import aws_cdk as cdk
 from aws_cdk import aws_autoscaling as autoscaling
 from aws_cdk import aws_ec2 as ec2
-from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
@@ -21,8 +20,17 @@ from gpu_constructs.facts.labels import (
     RESOURCE_TAG,
     TAINT_TAG,
 )
-from gpu_constructs.installing.cluster_ref import AnyCluster, ClusterRef, PathOf, cluster_ref, refuse_unless_role
+from gpu_constructs.installing import eks_resources
+from gpu_constructs.installing.cluster_ref import (
+    AnyCluster,
+    ClusterRef,
+    PathOf,
+    SelfManagedNodes,
+    cluster_ref,
+    refuse_unless_role,
+)
 from gpu_constructs.nodes.bootstrap import Bootstrap, membership
+from gpu_constructs.nodes.gpu_nodes import GpuNodes
 from gpu_constructs.nodes.group_arguments import check_group, refuse_unless_values
 from gpu_constructs.nodes.launch_template import launch_template_data, network, reserved_capacity
 from gpu_constructs.nodes.node_role import make_node_role
@@ -34,7 +42,7 @@ from gpu_constructs.pools.pool import Autoscaler
 from gpu_constructs.pools.scaling_options import ScalingOptions
 
 
-class SelfManagedNodeGroup(Construct):
+class SelfManagedNodeGroup(GpuNodes):
     """GPU nodes in an Auto Scaling group that CloudFormation owns.
 
     For what managed groups do not offer: your own Auto Scaling settings, several types on spot with your own
@@ -53,7 +61,7 @@ class SelfManagedNodeGroup(Construct):
         capacity: How the instances are bought.
         subnets: Where nodes may start. Cluster autoscaler takes the first one's zone for all of them, so pods that
             are bound to a zone want one group a zone. Default: the private subnets of the cluster's VPC.
-        role: Role of the nodes, with an access entry of type EC2_LINUX; not one of a managed group.
+        node_role: Role of the nodes, with an access entry of type EC2_LINUX; not one of a managed group.
             Default: one role and entry shared by the self-managed groups of the cluster.
         bootstrap: What an imported cluster does not tell. Default: all from the cluster.
         termination_handler: What drains the nodes: a `NodeTerminationHandler` of this app, or ``installed`` where the
@@ -80,7 +88,7 @@ class SelfManagedNodeGroup(Construct):
         min_nodes: int = 0,
         capacity: Capacity = OnDemand(),  # noqa: B008 - frozen value
         subnets: Sequence[ec2.ISubnet] | None = None,
-        role: iam.IRole | None = None,
+        node_role: iam.IRole | None = None,
         bootstrap: Bootstrap = Bootstrap(),  # noqa: B008 - frozen value
         termination_handler: NodeTerminationHandler | Literal["installed"] | None = None,
         scaling_options: ScalingOptions | None = None,
@@ -88,7 +96,7 @@ class SelfManagedNodeGroup(Construct):
         super().__init__(scope, id)
         who = PathOf(self)
         ref = cluster_ref(who, cluster)
-        refuse_unless_role(who, "role", role)
+        refuse_unless_role(who, "node_role", node_role)
         refuse_unless_values(who, bootstrap=bootstrap, scaling_options=scaling_options)
         chosen = check_group(
             self,
@@ -102,20 +110,20 @@ class SelfManagedNodeGroup(Construct):
             subnets=subnets,
         )
         refuse_unless_handled(who, capacity, termination_handler)
-        joins = membership(
-            ref, bootstrap, operating_system=shape.operating_system, architecture=shape.architecture, who=who
-        )
+        joins = membership(ref, bootstrap, operating_system=shape.os, architecture=shape.architecture, who=who)
         groups = _security_groups(who, ref)
 
-        ref.serve_gpus(shape)
         self.name = name
         self.shape = shape
         self.max_nodes = max_nodes
-        profile = (
-            _shared_profile(self, ref)
-            if role is None
-            else iam.CfnInstanceProfile(self, "Profile", roles=[role.role_name])
-        )
+        self._take_name(ref)
+        ref.serve_gpus(shape)
+        if node_role is None:
+            joining = _shared(self, ref)
+        else:
+            profile = iam.CfnInstanceProfile(self, "Profile", roles=[node_role.role_name])
+            joining = SelfManagedNodes(role=node_role, profile=profile)
+        self.node_role = joining.role
         data = (
             launch_template_data(name=f"{ref.name}-{name}", volumes=shape.volumes, tags=shape.tags)
             | reserved_capacity(capacity, shape.names[0])
@@ -124,7 +132,7 @@ class SelfManagedNodeGroup(Construct):
             | {
                 "imageId": shape.image.id if shape.image else f"{{{{resolve:ssm:{joins.image_parameter}}}}}",
                 "instanceType": shape.names[0],
-                "iamInstanceProfile": {"arn": profile.attr_arn},
+                "iamInstanceProfile": {"arn": joining.profile.attr_arn},
                 "userData": cdk.Fn.base64(joining_user_data(shape, name, joins)),
             }
         )
@@ -242,7 +250,7 @@ def group_tags(
         f"{AUTOSCALED_BY_TAG}{cluster_name}": "owned",
         **{f"{LABEL_TAG}{key}": value for key, value in shape.node_labels(pool).items()},
         # Without the effect cluster autoscaler ignores the tag.
-        **{f"{TAINT_TAG}{taint.key}": f"{taint.value}:{taint.effect}" for taint in shape.taints},
+        **{f"{TAINT_TAG}{taint.key}": f"{taint.value}:{taint.effect}" for taint in shape.node_taints},
         **{f"{RESOURCE_TAG}{key}": value for key, value in shape.resources().items()},
         **(options.tags() if options is not None else {}),
     }
@@ -260,22 +268,22 @@ def _security_groups(who: object, cluster: ClusterRef) -> list[str]:
     return [cluster.security_group_id]
 
 
-def _shared_profile(scope: Construct, cluster: ClusterRef) -> iam.CfnInstanceProfile:
-    """Return the profile of self-managed nodes, made once in each stack with its role and access entry.
+def _shared(scope: Construct, cluster: ClusterRef) -> SelfManagedNodes:
+    """Return the role of self-managed nodes and its profile, made once in each stack with an access entry.
 
     A role of their own: EKS makes the access entry of a role that a managed group uses, and then a second one fails.
     """
     shared = cluster.shared(cdk.Stack.of(scope))
-    return shared.self_managed_profile.get_or_make(lambda: _make_profile(shared, cluster))
+    return shared.self_managed_nodes.get_or_make(lambda: _make_shared(shared, cluster))
 
 
-def _make_profile(scope: Construct, cluster: ClusterRef) -> iam.CfnInstanceProfile:
+def _make_shared(scope: Construct, cluster: ClusterRef) -> SelfManagedNodes:
     role = make_node_role(scope, "SelfManagedNodeRole", cluster)
     arn = role.role_arn
-    entry = eks.CfnAccessEntry(
+    entry = eks_resources.CfnAccessEntry(
         scope, "SelfManagedAccess", cluster_name=cluster.name_token, principal_arn=arn, type="EC2_LINUX"
     )
     profile = iam.CfnInstanceProfile(scope, "SelfManagedProfile", roles=[role.role_name])
     # Nodes start after they are let in, and are gone before they are locked out.
     profile.node.add_dependency(entry)
-    return profile
+    return SelfManagedNodes(role=role, profile=profile)

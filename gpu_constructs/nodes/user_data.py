@@ -30,14 +30,14 @@ _SOCI_DIRECTORY = "/var/lib/soci-snapshotter"
 
 def user_data(shape: NodeShape) -> str | None:
     """Return the user data of a managed node, which EKS merges into its own, or ``None`` when EKS' own suffices."""
-    if shape.operating_system == "bottlerocket":
+    if shape.os == "bottlerocket":
         return _toml(_bottlerocket_settings(shape), _bottlerocket_kubelet(shape))
     return _al2023(_nodeadm_disks(shape) | _nodeadm_pulls(shape) | _nodeadm_kubelet(shape), shape)
 
 
 def node_class_user_data(shape: NodeShape) -> str | None:
     """Return what an EC2NodeClass has no field for, which Karpenter merges into its own, or ``None``."""
-    if shape.operating_system == "bottlerocket":
+    if shape.os == "bottlerocket":
         settings = _bottlerocket_pulls(shape) | _bottlerocket_huge_pages(shape) | _bottlerocket_sharing(shape)
         return _toml(settings, {})
     pulls = shape.kubelet.pulls()
@@ -47,17 +47,17 @@ def node_class_user_data(shape: NodeShape) -> str | None:
 def joining_user_data(shape: NodeShape, pool: str, cluster: Membership) -> str:
     """Return the user data of a node that EKS does not manage: how to join, and as what."""
     labels = shape.node_labels(pool)
-    if shape.operating_system == "bottlerocket":
+    if shape.os == "bottlerocket":
         joins = {
             "cluster-name": cluster.name,
             "api-server": cluster.endpoint,
             "cluster-certificate": cluster.certificate_authority,
             "cluster-dns-ip": cluster.dns_ip,
             "node-labels": labels,
-            "node-taints": {taint.key: [f"{taint.value}:{taint.effect}"] for taint in shape.taints},
+            "node-taints": {taint.key: [f"{taint.value}:{taint.effect}"] for taint in shape.node_taints},
         }
         return _toml(_bottlerocket_settings(shape), joins | _bottlerocket_kubelet(shape)) or ""
-    taints = ",".join(f"{taint.key}={taint.value}:{taint.effect}" for taint in shape.taints)
+    taints = ",".join(f"{taint.key}={taint.value}:{taint.effect}" for taint in shape.node_taints)
     flags = [f"--node-labels={','.join(f'{key}={value}' for key, value in labels.items())}"]
     spec: dict[str, Any] = {
         "cluster": {

@@ -11,6 +11,7 @@ from gpu_constructs.installing.cluster_ref import AnyCluster, PathOf, cluster_re
 from gpu_constructs.installing.delivery import apply_manifests
 from gpu_constructs.metrics.managed_prometheus import ManagedPrometheus
 from gpu_constructs.metrics.prometheus_stack import PrometheusStack
+from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.pod_scaling.keda import Keda
 from gpu_constructs.pod_scaling.prometheus_adapter import PrometheusAdapter
 from gpu_constructs.pod_scaling.scaling_manifests import (
@@ -25,6 +26,7 @@ from gpu_constructs.refusals import refuse_unless_whole_number
 from gpu_constructs.workloads.gpu_deployment import GpuDeployment
 
 
+@named_arguments
 class GpuHorizontalAutoscaler(Construct):
     """Keeps as many pods as the signals ask for: the largest number that one of them does.
 

@@ -12,11 +12,13 @@ from gpu_constructs.facts.versions import KEDA
 from gpu_constructs.installing.cluster_ref import AnyCluster, PathOf, cluster_ref
 from gpu_constructs.installing.delivery import install_helm_chart
 from gpu_constructs.installing.pod_identity import PodIdentity, policy_document
+from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.refusals import words
 
 NAMESPACE = KEDA.name
 
 
+@named_arguments
 class Keda(Construct):
     """KEDA with the permissions to read the queues and workspaces that pods are scaled by.
 

@@ -12,14 +12,17 @@ from gpu_constructs.installing.cluster_ref import AnyCluster, PathOf, cluster_re
 from gpu_constructs.installing.delivery import install_helm_chart
 from gpu_constructs.metrics.prometheus_stack import NAMESPACE, PrometheusStack
 from gpu_constructs.metrics.rules import MEMORY_RECORD, UTILIZATION_RECORD
+from gpu_constructs.named_arguments import named_arguments
 
 
+@named_arguments
 class PrometheusAdapter(Construct):
     """The adapter with the two records of GPUs, and the API of custom metrics to itself.
 
     Args:
         cluster: Cluster to install into; needs a kubectl provider.
         prometheus: Prometheus of this app, with the rules of a `DcgmExporter`.
+        values: Values of the chart, laid over ours, e.g. for an image of your own registry.
 
     Raises:
         TypeError: An argument has the wrong type.
@@ -29,7 +32,15 @@ class PrometheusAdapter(Construct):
         chart: The release.
     """
 
-    def __init__(self, scope: Construct, id: str, *, cluster: AnyCluster, prometheus: PrometheusStack) -> None:
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        cluster: AnyCluster,
+        prometheus: PrometheusStack,
+        values: Mapping[str, Any] | None = None,
+    ) -> None:
         super().__init__(scope, id)
         who = PathOf(self)
         ref = cluster_ref(who, cluster, kubectl=True)
@@ -43,6 +54,7 @@ class PrometheusAdapter(Construct):
             chart=PROMETHEUS_ADAPTER,
             namespace=NAMESPACE,
             values=adapter_values(prometheus.url),
+            user_values=values,
         )
         self.chart.node.add_dependency(prometheus.chart)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, get_args
 
 from constructs import Construct
@@ -10,6 +10,7 @@ from constructs import Construct
 from gpu_constructs.facts.versions import VERTICAL_POD_AUTOSCALER
 from gpu_constructs.installing.cluster_ref import AnyCluster, PathOf, cluster_ref
 from gpu_constructs.installing.delivery import apply_manifests, install_helm_chart
+from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.refusals import refuse_unless_one_of, words
 from gpu_constructs.workloads.gpu_deployment import GpuDeployment
 
@@ -18,11 +19,13 @@ Mode = Literal["Off", "Initial", "InPlaceOrRecreate"]
 _RESOURCES = ("cpu", "memory")
 
 
+@named_arguments
 class VerticalPodAutoscaler(Construct):
     """The controllers of the VerticalPodAutoscaler. They need the add-on ``metrics-server``.
 
     Args:
         cluster: Cluster to install into; needs a kubectl provider.
+        values: Values of the chart, laid over ours, e.g. for an image of your own registry.
 
     Raises:
         TypeError: ``cluster`` is no cluster of ``aws_eks_v2``.
@@ -32,16 +35,25 @@ class VerticalPodAutoscaler(Construct):
         chart: The release.
     """
 
-    def __init__(self, scope: Construct, id: str, *, cluster: AnyCluster) -> None:
+    def __init__(
+        self, scope: Construct, id: str, *, cluster: AnyCluster, values: Mapping[str, Any] | None = None
+    ) -> None:
         super().__init__(scope, id)
         who = PathOf(self)
         ref = cluster_ref(who, cluster, kubectl=True)
         ref.claim(who, "VerticalPodAutoscaler", why="both would change the same pods")
         self.chart = install_helm_chart(
-            self, "Resource", cluster=ref, chart=VERTICAL_POD_AUTOSCALER, namespace=NAMESPACE, create_namespace=True
+            self,
+            "Resource",
+            cluster=ref,
+            chart=VERTICAL_POD_AUTOSCALER,
+            namespace=NAMESPACE,
+            create_namespace=True,
+            user_values=values,
         )
 
 
+@named_arguments
 class CpuMemoryRightsizing(Construct):
     """What a deployment's pods ask for of CPU and memory, from what they used.
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.pod_scaling.signals import Demand, GpuMemory, GpuUtilization, Signal, SqsQueue
 
 # Slow, because a GPU takes minutes to come and a model minutes to load.
@@ -23,6 +24,7 @@ _POLL_SECONDS = 15
 _COOLDOWN_SECONDS = 900
 
 
+@named_arguments
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Scale:
     """How many pods a Deployment has, and by what.

@@ -7,12 +7,14 @@ from dataclasses import dataclass
 
 from gpu_constructs.metrics.dcgm_fields import FB_FREE, FB_USED, GPU_UTIL
 from gpu_constructs.metrics.rules import MEMORY_RECORD, UTILIZATION_RECORD
+from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.refusals import is_token, refuse_unless_whole_number
 
 _QUEUE_URL = re.compile(r"https://sqs\.[\w.-]+/\d{12}/[\w.-]+")
 _FULL = 100
 
 
+@named_arguments
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GpuUtilization:
     """The mean use of each pod's GPUs, in percent of time in which at least one kernel ran.
@@ -42,6 +44,7 @@ class GpuUtilization:
         return f"sum(avg by (exported_namespace, exported_pod) ({GPU_UTIL}{{{pods}}}))"
 
 
+@named_arguments
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GpuMemory:
     """The memory in use on the fullest GPU of each pod, in percent.
@@ -72,6 +75,7 @@ class GpuMemory:
         return f"sum(max by (exported_namespace, exported_pod) (100 * {used} / ({used} + {free})))"
 
 
+@named_arguments
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Demand:
     """Work that waits, from Prometheus: requests in a queue, sessions, tokens to produce.
@@ -100,6 +104,7 @@ class Demand:
         refuse_unless_whole_number("demand", "wakes_at", self.wakes_at, least=1)
 
 
+@named_arguments
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SqsQueue:
     """Messages that wait in an SQS queue, which KEDA must be allowed to read: ``Keda(sqs_queue_arns=...)``.

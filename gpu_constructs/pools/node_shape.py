@@ -48,6 +48,7 @@ _TAKEN: tuple[tuple[str, type, bool, str], ...] = (
     ("disk", Disk, False, "Disk(size_gib=200)"),
     ("raid0", bool, False, "True"),
     ("efa", bool, False, "True"),
+    ("gpu_taint", bool, False, "True"),
     ("placement_group", str, True, "the group's name"),
     ("kubelet", Kubelet, False, "Kubelet(max_pods=50)"),
     ("soci", bool, False, "True"),
@@ -62,7 +63,8 @@ class NodeShape:
     Attributes:
         instance_types: EC2 names, first choice first; or rows of your own where EC2 sells a type that this
             version of the catalogue does not know. The shape keeps the rows.
-        operating_system: ``al2023`` or ``bottlerocket``, in the image with NVIDIA's driver.
+        operating_system: ``al2023`` or ``bottlerocket``, in the image with NVIDIA's driver. Default: ``al2023``; in
+            Auto Mode its own Bottlerocket.
         disk: Volume for images and pods.
         raid0: Join the local NVMe disks into one array and keep images, logs and emptyDirs on it. Types without
             local NVMe ignore it.
@@ -81,7 +83,8 @@ class NodeShape:
             and a pool for training takes spot only from those who say that its runs save checkpoints.
             Default: nothing is known of it.
         labels: Node labels beside the ones every GPU node gets.
-        taints: Taints of the nodes.
+        taints: Taints beside the one every GPU node gets, ``nvidia.com/gpu=true:NoSchedule``.
+        gpu_taint: Give the nodes that taint. Without it pods that ask for no GPU may fill the nodes that cost the most.
         tags: Tags of instances and volumes.
 
     Raises:
@@ -90,7 +93,7 @@ class NodeShape:
     """
 
     instance_types: Sequence[str | InstanceType]
-    operating_system: OperatingSystem = "al2023"
+    operating_system: OperatingSystem | None = None
     disk: Disk = field(default_factory=Disk)
     raid0: bool = True
     efa: bool = False
@@ -102,15 +105,16 @@ class NodeShape:
     image: CustomImage | None = None
     purpose: Purpose | None = None
     labels: Mapping[str, str] = field(default_factory=dict, hash=False)
-    taints: Sequence[Taint] = (GPU_TAINT,)
+    taints: Sequence[Taint] = ()
+    gpu_taint: bool = True
     tags: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
-        refuse_unless_operating_system("node shape", self.operating_system)
+        refuse_unless_operating_system("node shape", self.os)
         object.__setattr__(self, "instance_types", _rows(self.instance_types))
         object.__setattr__(self, "labels", MappingProxyType(checked_labels(self.labels)))
         object.__setattr__(self, "tags", MappingProxyType(checked_tags(self.tags)))
-        object.__setattr__(self, "taints", _taints(self.taints))
+        object.__setattr__(self, "taints", _taints(self.taints, gpu_taint=self.gpu_taint))
         for argument, taken, optional, example in _TAKEN:
             _refuse_wrong_type(argument, getattr(self, argument), taken, example, optional=optional)
         if not isinstance(self.sharing, get_args(Sharing)):
@@ -121,9 +125,9 @@ class NodeShape:
         if self.purpose is not None:
             refuse_unless_one_of("node shape", "purpose", self.purpose, get_args(Purpose))
         self._refuse_unbootable()
-        refuse_unless_shareable("node shape", self.sharing, self.rows, self.operating_system)
+        refuse_unless_shareable("node shape", self.sharing, self.rows, self.os)
         if self.managed_by.by_claim:
-            _refuse_shares_of_claims(self.sharing, self.operating_system)
+            _refuse_shares_of_claims(self.sharing, self.os)
         self._refuse_slow_soci()
         self._refuse_lost_snapshot()
 
@@ -131,9 +135,9 @@ class NodeShape:
         _refuse_mixed_architectures(self.rows)
         for each in self.rows:
             _refuse_without_driver(each, self.image)
-            if each.ultraserver_only and self.operating_system != "al2023":
+            if each.ultraserver_only and self.os != "al2023":
                 raise ValueError(
-                    f"node shape: instance type {each.name!r} must run al2023, got {self.operating_system!r}; no "
+                    f"node shape: instance type {each.name!r} must run al2023, got {self.os!r}; no "
                     "Bottlerocket image boots it"
                 )
         if self.efa:
@@ -155,7 +159,7 @@ class NodeShape:
     def _refuse_lost_snapshot(self) -> None:
         if self.disk.snapshot_id is None:
             return
-        if self.operating_system != "bottlerocket":
+        if self.os != "bottlerocket":
             raise ValueError(
                 "node shape: disk must be without snapshot_id on al2023, whose images lie on the AMI's own volume, "
                 f"got {self.disk.snapshot_id!r}; use bottlerocket, or bake them into an image of your own"
@@ -170,6 +174,16 @@ class NodeShape:
     def rows(self) -> tuple[InstanceType, ...]:
         """The instance types, for type checkers, who cannot see that a shape keeps no names."""
         return cast("tuple[InstanceType, ...]", self.instance_types)
+
+    @property
+    def os(self) -> OperatingSystem:
+        """Operating system of the nodes: as said, or the default."""
+        return "al2023" if self.operating_system is None else self.operating_system
+
+    @property
+    def node_taints(self) -> tuple[Taint, ...]:
+        """Every taint of a node."""
+        return ((GPU_TAINT,) if self.gpu_taint else ()) + tuple(self.taints)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -199,12 +213,12 @@ class NodeShape:
     @property
     def managed_by(self) -> DeviceManager:
         """Who tells Kubernetes of the GPUs: ``device_manager``, or the default of the operating system."""
-        return device_manager_on("node shape", self.operating_system, self.device_manager)
+        return device_manager_on("node shape", self.os, self.device_manager)
 
     @property
     def volumes(self) -> tuple[Volume, ...]:
         """EBS volumes of one node."""
-        return volumes_of(self.operating_system, self.disk)
+        return volumes_of(self.os, self.disk)
 
     @property
     def uses_raid0(self) -> bool:
@@ -247,7 +261,7 @@ class NodeShape:
     def gpu_resources(self, gpus: int) -> dict[str, int]:
         """Return what a node with ``gpus`` GPUs advertises of them, by resource name."""
         shared = self.sharing.resources(gpus)
-        if isinstance(self.sharing, Mig) and self.operating_system == "bottlerocket":
+        if isinstance(self.sharing, Mig) and self.os == "bottlerocket":
             return {GPU: sum(shared.values())}
         return shared
 
@@ -285,10 +299,15 @@ def _rows(names: object) -> tuple[InstanceType, ...]:
     return found
 
 
-def _taints(taints: object) -> tuple[Taint, ...]:
+def _taints(taints: object, *, gpu_taint: object) -> tuple[Taint, ...]:
     if not isinstance(taints, (list, tuple)) or not all(isinstance(each, Taint) for each in taints):
         raise TypeError(f"node shape: taints must be a tuple of Taint, got {taints!r}")
     found = tuple(taints)
+    if gpu_taint is True and any((each.key, each.effect) == (GPU_TAINT.key, GPU_TAINT.effect) for each in found):
+        raise ValueError(
+            f"node shape: taints must leave out {GPU_TAINT.key}:{GPU_TAINT.effect}, which every GPU node gets, got it; "
+            "for another value write gpu_taint=False beside it"
+        )
     if len({(each.key, each.effect) for each in found}) < len(found):
         raise ValueError("node shape: taints must differ in key or effect, got one twice")
     return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, Protocol, get_args
 
+from gpu_constructs.facts.labels import POOL
 from gpu_constructs.pools.node_shape import NodeShape
 
 # Who launches nodes for pods that wait. EKS Auto Mode contains a Karpenter.
@@ -27,6 +28,19 @@ class Pool(Protocol):
     shape: NodeShape
     max_nodes: int
     autoscaler: Autoscaler
+
+
+def node_selector(pool: Pool) -> dict[str, str]:
+    """Return the label of a pool's nodes, which they have before they boot."""
+    return {POOL: pool.name}
+
+
+def tolerations(pool: Pool) -> list[dict[str, str]]:
+    """Return what lets a pod onto the nodes of a pool, as Kubernetes spells it."""
+    return [
+        {"key": taint.key, "operator": "Equal", "value": taint.value, "effect": taint.effect}
+        for taint in pool.shape.node_taints
+    ]
 
 
 def counts_huge_pages(pool: Pool) -> bool:

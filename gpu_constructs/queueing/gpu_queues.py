@@ -10,6 +10,7 @@ from constructs import Construct
 from gpu_constructs.facts.kubernetes import refuse_unless_object_name
 from gpu_constructs.installing.cluster_ref import AnyCluster, PathOf, cluster_ref
 from gpu_constructs.installing.delivery import apply_manifests
+from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.pools.pool import Pool
 from gpu_constructs.queueing import kueue_manifests as manifests
 from gpu_constructs.queueing.kueue import Kueue
@@ -22,6 +23,7 @@ from gpu_constructs.queueing.team_queue import (
 from gpu_constructs.refusals import words
 
 
+@named_arguments
 class GpuQueues(Construct):
     """A flavor for each pool, and for each team a queue with its part of the pools' nodes.
 

@@ -12,6 +12,7 @@ from gpu_constructs.facts.resources import GPU
 from gpu_constructs.facts.versions import KAI_SCHEDULER
 from gpu_constructs.installing.cluster_ref import AnyCluster, PathOf, cluster_ref
 from gpu_constructs.installing.delivery import apply_manifests, install_helm_chart
+from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.pools.pool import Pool
 from gpu_constructs.queueing.team_queue import (
     TeamQueue,
@@ -25,6 +26,7 @@ NAMESPACE = KAI_SCHEDULER.name
 _UNLIMITED = -1
 
 
+@named_arguments
 class KaiScheduler(Construct):
     """The scheduler. It places the pods of jobs in its queues, and no others.
 
@@ -62,6 +64,7 @@ class KaiScheduler(Construct):
         )
 
 
+@named_arguments
 class KaiQueues(Construct):
     """A queue for each team with the GPUs of its nodes, under one department that has them all.
 

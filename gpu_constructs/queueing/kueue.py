@@ -11,6 +11,7 @@ from constructs import Construct
 from gpu_constructs.facts.versions import KUEUE
 from gpu_constructs.installing.cluster_ref import AnyCluster, PathOf, cluster_ref
 from gpu_constructs.installing.delivery import install_helm_chart
+from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.refusals import refuse_unless_whole_number
 
 NAMESPACE = "kueue-system"
@@ -24,6 +25,7 @@ _FRAMEWORKS = (
 )
 
 
+@named_arguments
 class Kueue(Construct):
     """Kueue's controller. A job waits, without pods, until its queue has the quota for all of them at once.
 

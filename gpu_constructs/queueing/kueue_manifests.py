@@ -19,7 +19,7 @@ def flavor(pool: Pool, topology_name: str | None) -> dict[str, Any]:
     """Return the flavor of a pool: jobs admitted to it run on its nodes, whose taints they then tolerate."""
     tolerations = [
         {"key": taint.key, "operator": "Equal", "value": taint.value, "effect": taint.effect}
-        for taint in pool.shape.taints
+        for taint in pool.shape.node_taints
     ]
     spec: dict[str, Any] = {"nodeLabels": {POOL: pool.name}, "tolerations": tolerations}
     if topology_name is not None:

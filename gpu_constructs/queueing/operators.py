@@ -10,8 +10,10 @@ from constructs import Construct
 from gpu_constructs.facts.versions import DYNAMO, JOBSET, KUBERAY, LEADER_WORKER_SET, Chart
 from gpu_constructs.installing.cluster_ref import AnyCluster, PathOf, cluster_ref
 from gpu_constructs.installing.delivery import install_helm_chart
+from gpu_constructs.named_arguments import named_arguments
 
 
+@named_arguments
 class _Operator(Construct):
     """A controller that is its chart."""
 

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from gpu_constructs.facts.kubernetes import refuse_unless_object_name
+from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.pools.pool import Pool, refuse_unless_pool
 from gpu_constructs.refusals import did_you_mean, refuse_unless_whole_number
 
 
+@named_arguments
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TeamQueue:
     """What one team has for itself; what others do not use it may borrow.

@@ -8,6 +8,7 @@ from gpu_constructs.facts.kubernetes import refuse_unless_object_name
 from gpu_constructs.facts.versions import DEFAULT_KUBERNETES
 from gpu_constructs.installing.cluster_ref import AnyCluster, PathOf, cluster_ref
 from gpu_constructs.installing.delivery import apply_manifests
+from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.pools.pool import Pool, refuse_unless_pool
 from gpu_constructs.refusals import refuse_unless_whole_number
 from gpu_constructs.workloads.gpu_pod import GpuPod
@@ -18,6 +19,7 @@ from gpu_constructs.workloads.pod_claim import pod_claim
 _PREFER_CLOSE = ("1.33",)
 
 
+@named_arguments
 class GpuDeployment(Construct):
     """A Deployment on a pool, with a Service, a disruption budget, and probes that wait for a model to load.
 

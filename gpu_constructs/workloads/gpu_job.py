@@ -7,6 +7,7 @@ from constructs import Construct
 from gpu_constructs.facts.kubernetes import refuse_unless_object_name
 from gpu_constructs.installing.cluster_ref import AnyCluster, PathOf, cluster_ref
 from gpu_constructs.installing.delivery import apply_manifests
+from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.pools.pool import Pool, refuse_unless_pool
 from gpu_constructs.refusals import refuse_unless_whole_number
 from gpu_constructs.workloads.gang import make_gang, refuse_unless_gang
@@ -19,6 +20,7 @@ from gpu_constructs.workloads.pod_claim import pod_claim
 _MAX_NAME = 54
 
 
+@named_arguments
 class GpuJob(Construct):
     """A Job whose pods run on a pool, scaling it up from zero, and whose node nobody takes away while they run.
 

@@ -8,6 +8,7 @@ from types import MappingProxyType
 
 from gpu_constructs.facts.kubernetes import refuse_unless_object_name
 from gpu_constructs.facts.resources import EFA, EFA_HUGE_PAGES, HUGE_PAGE_MIB, HUGE_PAGES
+from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.pools.gpu_claim import GpuClaim
 from gpu_constructs.pools.node_shape import NodeShape
 from gpu_constructs.pools.sharing import Exclusive, Mig, mig_resource
@@ -17,6 +18,7 @@ from gpu_constructs.refusals import refuse_unless_image, refuse_unless_one_of, r
 _FOR_PODS = 0.8
 
 
+@named_arguments
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GpuPod:
     """One container on the GPUs of one node.

@@ -8,8 +8,10 @@ from typing import Any
 from gpu_constructs.facts.charts import KAI_SCHEDULER
 from gpu_constructs.facts.kubernetes import refuse_unless_object_name
 from gpu_constructs.facts.labels import KAI_QUEUE
+from gpu_constructs.named_arguments import named_arguments
 
 
+@named_arguments
 @dataclass(frozen=True, slots=True)
 class KaiQueue:
     """A queue of KAI Scheduler, which then places the pods instead of the cluster's own scheduler.

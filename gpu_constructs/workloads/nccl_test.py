@@ -8,12 +8,14 @@ from gpu_constructs.facts.kubernetes import refuse_unless_object_name
 from gpu_constructs.facts.versions import NCCL_TESTS
 from gpu_constructs.installing.cluster_ref import AnyCluster, PathOf, cluster_ref
 from gpu_constructs.installing.delivery import apply_manifests
+from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.pools.pool import Pool, refuse_unless_pool
 from gpu_constructs.pools.sharing import Exclusive
 from gpu_constructs.refusals import refuse_unless_image, refuse_unless_whole_number
 from gpu_constructs.workloads.mpi_operator import MpiOperator
 
 
+@named_arguments
 class NcclTest(Construct):
     """An all-reduce over every GPU of several nodes, through EFA where they have it.
 

@@ -11,11 +11,13 @@ from constructs import Construct
 
 from gpu_constructs.installing.cluster_ref import ClusterRef
 from gpu_constructs.installing.delivery import apply_manifests
+from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.pools.gpu_claim import REQUEST
 from gpu_constructs.pools.pool import Pool
 from gpu_constructs.workloads.gpu_pod import GpuPod
 
 
+@named_arguments
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PodClaim:
     """What a pod names.

@@ -8,14 +8,16 @@ from dataclasses import dataclass
 from cdk8s_plus_28 import k8s
 
 from gpu_constructs.facts import labels
+from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.pools.gpu_claim import REQUEST
-from gpu_constructs.pools.pool import Pool, counts_huge_pages
+from gpu_constructs.pools.pool import Pool, counts_huge_pages, node_selector, tolerations
 from gpu_constructs.workloads.gpu_pod import GpuPod
 
 # A node with such a pod is neither replaced by Karpenter nor removed by cluster autoscaler.
 DO_NOT_DISRUPT = {labels.DO_NOT_DISRUPT: "true", labels.SAFE_TO_EVICT: "false"}
 
 
+@named_arguments
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Probes:
     """How kubelet asks a container for its state.
@@ -53,8 +55,8 @@ def pod_spec(
         service_account_name=pod.service_account,
         automount_service_account_token=None if pod.service_account else False,
         priority_class_name=pod.priority_class,
-        node_selector={labels.POOL: pool.name},
-        tolerations=tolerations(pool),
+        node_selector=node_selector(pool),
+        tolerations=typed_tolerations(pool),
         topology_spread_constraints=list(spread) or None,
         security_context=k8s.PodSecurityContext(
             seccomp_profile=k8s.SeccompProfile(type="RuntimeDefault"),
@@ -85,11 +87,11 @@ def pod_spec(
     )
 
 
-def tolerations(pool: Pool) -> list[k8s.Toleration]:
-    """Return what lets a pod onto the nodes of a pool."""
+def typed_tolerations(pool: Pool) -> list[k8s.Toleration]:
+    """Return what lets a pod onto the nodes of a pool, typed."""
     return [
-        k8s.Toleration(key=taint.key, operator="Equal", value=taint.value, effect=taint.effect)
-        for taint in pool.shape.taints
+        k8s.Toleration(key=each["key"], operator=each["operator"], value=each["value"], effect=each["effect"])
+        for each in tolerations(pool)
     ]
 
 

@@ -8,10 +8,12 @@ from gpu_constructs.facts.kubernetes import refuse_unless_object_name
 from gpu_constructs.facts.versions import CUDA_SAMPLE, SMOKE_TEST
 from gpu_constructs.installing.cluster_ref import AnyCluster, PathOf, cluster_ref
 from gpu_constructs.installing.delivery import apply_chart
+from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.pools.pool import Pool, refuse_unless_pool
 from gpu_constructs.refusals import refuse_unless_image
 
 
+@named_arguments
 class GpuSmokeTest(Construct):
     """A job that lists one GPU of a pool and computes on it, scaling the pool up from zero for it.
 

@@ -10,7 +10,7 @@ from cdk8s_plus_28 import k8s
 
 from gpu_constructs.facts.labels import APP_NAME, POOL
 from gpu_constructs.pools.pool import Pool
-from gpu_constructs.workloads.pod_spec import tolerations
+from gpu_constructs.workloads.pod_spec import typed_tolerations
 
 NAME = "gpu-smoke-test"
 # A node from zero needs about 5 minutes, a p5 or p6 up to 30.
@@ -20,7 +20,7 @@ _KEEP_SECONDS = 86_400
 
 def smoke_test_chart(*, pool: Pool, image: str, cuda_image: str | None, namespace: str) -> cdk8s.Chart:
     """Return the job. Its name contains a hash of its pod, because Kubernetes never changes a job's pod."""
-    says = json.dumps([pool.name, [repr(taint) for taint in pool.shape.taints], image, cuda_image])
+    says = json.dumps([pool.name, [repr(taint) for taint in pool.shape.node_taints], image, cuda_image])
     name = f"{NAME}-{hashlib.sha256(says.encode()).hexdigest()[:8]}"
     labels = {APP_NAME: NAME}
     chart = cdk8s.Chart(cdk8s.App(), NAME)
@@ -48,7 +48,7 @@ def _pod(pool: Pool, image: str, cuda_image: str | None) -> k8s.PodSpec:
         restart_policy="Never",
         automount_service_account_token=False,
         node_selector={POOL: pool.name},
-        tolerations=tolerations(pool),
+        tolerations=typed_tolerations(pool),
         init_containers=[lists] if computes is not None else None,
         containers=[computes if computes is not None else lists],
     )

@@ -12,9 +12,10 @@ from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
 from syrupy.assertion import SnapshotAssertion
 
-from gpu_constructs import AutoModeNodePool, CapacityBlock, NodeShape, Reservation, Spot, TimeSlicing
+from gpu_constructs import AutoModeNodePool, CapacityBlock, NodeShape, Reservation, Spot, TimeSlicing, UpTo
 from gpu_constructs.autoscaling.auto_mode_manifests import node_class, node_pool
-from gpu_constructs.autoscaling.node_pool_spec import Network, NodePoolSpec
+from gpu_constructs.autoscaling.node_pool import Network, NodePool
+from gpu_constructs.pools import CustomImage
 from gpu_constructs.pools.capacity import OnDemand
 from tests.schemas import strict_schema
 from tests.templates import depends_on, manifest, manifests_of, of_type, only, resources_of
@@ -23,14 +24,16 @@ NETWORK = Network(subnet_ids=["subnet-0123456789abcdef0"], security_group_ids=["
 L4 = NodeShape(instance_types=("g6.xlarge",), operating_system="bottlerocket")
 
 
-def spec(*capacities: Any, **changes: Any) -> NodePoolSpec:
-    """A valid pool, with ``changes`` applied."""
-    says: dict[str, Any] = {"who": "who", "name": "l4", "shape": L4, "max_gpus": 8}
-    return NodePoolSpec(capacity=capacities or OnDemand(), **says | changes)
+def spec(*capacities: Any) -> NodePool:
+    return NodePool.of(
+        "who", name="l4", shape=L4, size=UpTo(gpus=8), capacity=capacities or OnDemand(), disruption=None
+    )
 
 
 def pool(stack: cdk.Stack, cluster: eks.ICluster, /, **changes: Any) -> AutoModeNodePool:
-    return AutoModeNodePool(stack, "Pool", **{"cluster": cluster, "name": "l4", "shape": L4, "max_gpus": 8} | changes)
+    return AutoModeNodePool(
+        stack, "Pool", **{"cluster": cluster, "name": "l4", "shape": L4, "size": UpTo(gpus=8)} | changes
+    )
 
 
 def test_node_pool(snapshot_yaml: SnapshotAssertion) -> None:
@@ -40,7 +43,7 @@ def test_node_pool(snapshot_yaml: SnapshotAssertion) -> None:
 def test_node_class(snapshot_yaml: SnapshotAssertion) -> None:
     capacity = Reservation(availability_zone="us-east-1a", id="cr-0a1")
 
-    assert node_class(spec=spec(capacity), role_name="nodes", network=NETWORK) == snapshot_yaml
+    assert node_class(pool=spec(capacity), role_name="nodes", network=NETWORK) == snapshot_yaml
 
 
 def test_node_pool_is_valid_for_its_definition(crds: Path) -> None:
@@ -58,6 +61,16 @@ def test_no_label_or_requirement_of_karpenter_or_a_device_plugin() -> None:
     assert "device-plugin" not in text
 
 
+def test_the_usual_shape_boots_auto_modes_image(stack: cdk.Stack, cluster: eks.ICluster) -> None:
+    made = pool(stack, cluster, shape=NodeShape(instance_types=("g6.xlarge",)))
+
+    assert made.shape == L4
+    assert manifest(resources_of(stack), "NodePool")["spec"]["template"]["metadata"]["labels"] == {
+        "gpu-constructs.io/pool": "l4",
+        "gpu-constructs.io/device-manager": "auto-mode",
+    }
+
+
 def test_nodes_have_access_while_there_are_nodes(stack: cdk.Stack, cluster: eks.ICluster) -> None:
     pool(stack, cluster)
 
@@ -73,7 +86,7 @@ def test_nodes_have_access_while_there_are_nodes(stack: cdk.Stack, cluster: eks.
 
 def test_pools_share_one_role_and_entry(stack: cdk.Stack, cluster: eks.ICluster) -> None:
     first = pool(stack, cluster)
-    second = AutoModeNodePool(stack, "More", cluster=cluster, name="more", shape=L4, max_gpus=1)
+    second = AutoModeNodePool(stack, "More", cluster=cluster, name="more", shape=L4, size=UpTo(gpus=1))
 
     assert first.node_role is second.node_role
     assert len(of_type(resources_of(stack), "AWS::EKS::AccessEntry")) == 1
@@ -92,9 +105,23 @@ def test_a_given_role_brings_its_own_entry(stack: cdk.Stack, cluster: eks.IClust
     [
         ({"name": "default"}, ValueError, r"name must not be 'default'"),
         (
-            {"shape": NodeShape(instance_types=("g6.xlarge",))},
+            {"shape": NodeShape(instance_types=("g6.xlarge",), operating_system="al2023")},
             ValueError,
-            r"shape must have operating_system='bottlerocket', which Auto Mode's image is, got 'al2023'",
+            r"shape must leave operating_system out or have 'bottlerocket', which Auto Mode's image is, got 'al2023'",
+        ),
+        (
+            {"shape": NodeShape(instance_types=("g6.xlarge",), device_manager="gpu-operator")},
+            ValueError,
+            r"shape must be without device_manager, got 'gpu-operator'; Auto Mode's nodes take none",
+        ),
+        (
+            {
+                "shape": NodeShape(
+                    instance_types=("g6.xlarge",), image=CustomImage(id="ami-0123456789abcdef0", driver_branch=580)
+                )
+            },
+            ValueError,
+            r"shape must be without image, got CustomImage",
         ),
         (
             {"shape": NodeShape(instance_types=("g6.xlarge",), operating_system="bottlerocket", placement_group="a")},
@@ -115,7 +142,7 @@ def test_a_given_role_brings_its_own_entry(stack: cdk.Stack, cluster: eks.IClust
             ValueError,
             r"shape must have sharing=Exclusive\(\), got TimeSlicing\(replicas=4\); Auto Mode shares no GPU",
         ),
-        ({"max_gpus": 0}, ValueError, r"max_gpus must be at least 1, got 0"),
+        ({"size": 8}, TypeError, r"size must be UpTo\(gpus=8\) or Static\(nodes=2\), got 8"),
         ({"shape": "g6.xlarge"}, TypeError, r"shape must be a NodeShape"),
         ({"node_role": "nodes"}, TypeError, r"node_role must be an iam.IRole, got 'nodes'"),
         ({"capacity": CapacityBlock}, TypeError, r"capacity must be OnDemand\(\), Spot\(\)"),
@@ -132,14 +159,14 @@ def test_refuses_before_a_child_is_created(
 
 def test_refuses_a_cluster_that_is_not_in_auto_mode(stack: cdk.Stack, created_cluster: eks.Cluster) -> None:
     with pytest.raises(ValueError, match="Test/Pool: cluster must be in EKS Auto Mode, got one with node groups"):
-        AutoModeNodePool(stack, "Pool", cluster=created_cluster, name="l4", shape=L4, max_gpus=1)
+        AutoModeNodePool(stack, "Pool", cluster=created_cluster, name="l4", shape=L4, size=UpTo(gpus=1))
 
 
 def test_accepts_a_cluster_in_auto_mode(stack: cdk.Stack, cluster: eks.ICluster) -> None:
     auto = eks.Cluster(stack, "Auto", version=eks.KubernetesVersion.of("1.36"))
 
     with pytest.raises(ValueError, match="must have a kubectl provider"):
-        AutoModeNodePool(stack, "Without", cluster=auto, name="l4", shape=L4, max_gpus=1)
+        AutoModeNodePool(stack, "Without", cluster=auto, name="l4", shape=L4, size=UpTo(gpus=1))
     imported = eks.Cluster.from_cluster_attributes(
         stack,
         "AutoImported",
@@ -148,6 +175,6 @@ def test_accepts_a_cluster_in_auto_mode(stack: cdk.Stack, cluster: eks.ICluster)
         kubectl_provider=cluster.kubectl_provider,
         cluster_security_group_id=auto.cluster_security_group_id,
     )
-    AutoModeNodePool(stack, "Pool", cluster=imported, name="l4", shape=L4, max_gpus=1)
+    AutoModeNodePool(stack, "Pool", cluster=imported, name="l4", shape=L4, size=UpTo(gpus=1))
 
     assert manifest(resources_of(stack), "NodePool")["metadata"]["name"] == "l4"

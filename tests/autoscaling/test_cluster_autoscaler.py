@@ -11,9 +11,10 @@ import yaml
 from aws_cdk import aws_eks_v2 as eks
 from syrupy.assertion import SnapshotAssertion
 
-from gpu_constructs import ClusterAutoscaler, ManagedNodeGroup, NodeShape, Spot, ZonalNodeGroups
+from gpu_constructs import ClusterAutoscaler, ManagedNodeGroup, NodeShape, Spot
 from gpu_constructs.autoscaling.cluster_autoscaler_manifests import CLUSTER_RULES, cluster_autoscaler_chart
 from gpu_constructs.autoscaling.cluster_autoscaler_settings import flags
+from gpu_constructs.nodes import ZonalNodeGroups
 from tests.templates import MANIFEST, depends_on, manifest, manifests_of, of_type, only, resources_of, slice_of
 
 
@@ -86,7 +87,12 @@ def node_group(stack: cdk.Stack, cluster: eks.ICluster, id: str, **changes: Any)
 def test_groups_are_taken_by_rank_and_the_others_last(stack: cdk.Stack, cluster: eks.ICluster) -> None:
     spot, on_demand = node_group(stack, cluster, "Spot", capacity=Spot()), node_group(stack, cluster, "OnDemand")
     zonal = ZonalNodeGroups(
-        stack, "Zonal", cluster=cluster, name="zonal", shape=NodeShape(instance_types=("g5.xlarge",)), max_nodes=1
+        stack,
+        "Zonal",
+        cluster=cluster,
+        name="zonal",
+        shape=NodeShape(instance_types=("g5.xlarge",)),
+        max_nodes_per_zone=1,
     )
     autoscaler(stack, cluster, priorities={10: [on_demand, "^mine-"], 50: [spot], 30: [zonal]})
 
@@ -204,7 +210,7 @@ def test_pods_start_after_their_role_and_stop_before_it_goes(stack: cdk.Stack, c
         ({"image": "autoscaler"}, ValueError, r"image must end in a tag"),
         ({"scaling_tags": {}}, ValueError, r"scaling_tags must name at least one tag, got none; without a condition"),
         ({"scaling_tags": ["a"]}, TypeError, r"scaling_tags must map tag keys to values"),
-        ({"cluster": None}, TypeError, r"Test/Autoscaler: cluster must be a cluster"),
+        ({"cluster": None}, TypeError, r"Test/Autoscaler: cluster must be a GpuCluster or a cluster"),
     ],
 )
 def test_refuses(

@@ -15,7 +15,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from syrupy.assertion import SnapshotAssertion
 
-from gpu_constructs import AutoModeNodePool, Karpenter, NodeShape
+from gpu_constructs import AutoModeNodePool, Karpenter, NodeShape, UpTo
 from gpu_constructs.autoscaling.karpenter import controller_values
 from gpu_constructs.autoscaling.karpenter_policies import KarpenterScope, karpenter_policies
 from tests.chart_values import unknown_values
@@ -160,7 +160,7 @@ def test_refuses_a_cluster_in_auto_mode(stack: cdk.Stack) -> None:
     with pytest.raises(ValueError, match="Test/Karpenter: cluster must not be in EKS Auto Mode"):
         Karpenter(stack, "Karpenter", cluster=auto)
     shape = NodeShape(instance_types=("g6.xlarge",), operating_system="bottlerocket")
-    assert AutoModeNodePool(stack, "Pool", cluster=auto, name="l4", shape=shape, max_gpus=1).name == "l4"
+    assert AutoModeNodePool(stack, "Pool", cluster=auto, name="l4", shape=shape, size=UpTo(gpus=1)).name == "l4"
 
 
 def test_conditions_take_a_name_known_only_at_deployment(stack: cdk.Stack, created_cluster: eks.Cluster) -> None:
@@ -179,7 +179,7 @@ def test_every_chart_value_exists(chart_values: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"cluster": 1}, r"Test/Karpenter: cluster must be a cluster of aws_cdk.aws_eks_v2, got int"),
+        ({"cluster": 1}, r"Test/Karpenter: cluster must be a GpuCluster or a cluster of aws_cdk.aws_eks_v2, got int"),
         ({"node_role": "arn"}, r"Test/Karpenter: node_role must be an iam.IRole, got 'arn'"),
     ],
 )

@@ -18,19 +18,19 @@ from syrupy.assertion import SnapshotAssertion
 
 from gpu_constructs import (
     CapacityBlock,
-    CustomImage,
     Disk,
-    Disruption,
     Karpenter,
     KarpenterNodePool,
-    Kubelet,
     NodeShape,
     OnDemand,
     Reservation,
     Spot,
+    Static,
     TimeSlicing,
+    UpTo,
     find_instance_types,
 )
+from gpu_constructs.pools import CustomImage, Disruption, Kubelet
 from tests.schemas import strict_schema
 from tests.templates import CHART, depends_on, manifest, manifests_of, of_type, resources_of, text_of
 
@@ -47,9 +47,7 @@ def karpenter(stack: cdk.Stack, cluster: eks.ICluster) -> Karpenter:
 def pool(karpenter: Karpenter, cluster: eks.ICluster, /, **changes: Any) -> dict[str, Any]:
     """The resources of a valid pool, with ``changes`` applied."""
     stack = cdk.Stack.of(karpenter)
-    says: dict[str, Any] = {"cluster": cluster, "name": "l4", "shape": L4, "karpenter": karpenter}
-    if "replicas" not in changes:
-        says["max_gpus"] = 8
+    says: dict[str, Any] = {"cluster": cluster, "name": "l4", "shape": L4, "karpenter": karpenter, "size": UpTo(gpus=8)}
     KarpenterNodePool(stack, "Pool", **says | changes)
     return resources_of(stack)
 
@@ -68,14 +66,14 @@ def test_a_plain_pool_needs_no_gate(karpenter: Karpenter, cluster: eks.ICluster)
 
 
 def test_a_static_pool(karpenter: Karpenter, cluster: eks.ICluster, snapshot_yaml: SnapshotAssertion) -> None:
-    resources = pool(karpenter, cluster, replicas=2)
+    resources = pool(karpenter, cluster, size=Static(nodes=2))
 
     assert manifest(resources, "NodePool") == snapshot_yaml
     assert gates(resources) == {"staticCapacity": True}
 
 
 def test_a_static_pool_of_a_reservation_counts_its_instances(karpenter: Karpenter, cluster: eks.ICluster) -> None:
-    spec = manifest(pool(karpenter, cluster, replicas=2, capacity=RESERVED), "NodePool")["spec"]
+    spec = manifest(pool(karpenter, cluster, size=Static(nodes=2), capacity=RESERVED), "NodePool")["spec"]
 
     assert spec["limits"] == {"nodes": "2"}
 
@@ -116,7 +114,7 @@ def test_reserved_capacity_switches_its_gate_on(karpenter: Karpenter, cluster: e
 
 
 def test_reserved_then_spot_then_on_demand(karpenter: Karpenter, cluster: eks.ICluster) -> None:
-    resources = pool(karpenter, cluster, capacity=(RESERVED, Spot(), OnDemand()), weight=10)
+    resources = pool(karpenter, cluster, capacity=(RESERVED, Spot(), OnDemand()), size=UpTo(gpus=8, weight=10))
 
     spec = manifest(resources, "NodePool")["spec"]
     asked = {each["key"]: each["values"] for each in spec["template"]["spec"]["requirements"]}
@@ -176,7 +174,7 @@ def test_shares_are_counted_by_an_overlay_and_limited_by_their_own_name(
 
 
 def test_limits_beside_gpus(karpenter: Karpenter, cluster: eks.ICluster) -> None:
-    resources = pool(karpenter, cluster, max_vcpus=32, max_memory_gib=128)
+    resources = pool(karpenter, cluster, size=UpTo(gpus=8, vcpus=32, memory_gib=128))
 
     limits = manifest(resources, "NodePool")["spec"]["limits"]
     assert limits == {"nvidia.com/gpu": "8", "cpu": "32", "memory": "128Gi"}
@@ -255,7 +253,7 @@ def test_broken_nodes_are_replaced_on_request(stack: cdk.Stack, cluster: eks.ICl
 
 def test_gates_of_somebody_elses_controller_are_said(stack: cdk.Stack, cluster: eks.ICluster) -> None:
     role = iam.Role.from_role_name(stack, "Nodes", "karpenter-nodes")
-    KarpenterNodePool(stack, "Pool", cluster=cluster, name="l4", shape=L4, replicas=1, node_role=role)
+    KarpenterNodePool(stack, "Pool", cluster=cluster, name="l4", shape=L4, size=Static(nodes=1), node_role=role)
 
     Annotations.from_stack(stack).has_warning(
         "/Test/Pool", Match.string_like_regexp("must run with the feature gates staticCapacity")
@@ -265,17 +263,11 @@ def test_gates_of_somebody_elses_controller_are_said(stack: cdk.Stack, cluster: 
 @pytest.mark.parametrize(
     ("changes", "error", "message"),
     [
-        ({"replicas": 1, "max_gpus": 8}, ValueError, r"either max_gpus or replicas must be given, got 8 and 1"),
-        ({"max_gpus": None}, ValueError, r"either max_gpus or replicas must be given, got None and None"),
-        ({"replicas": -1}, ValueError, r"replicas must be at least 0, got -1"),
-        ({"replicas": 1, "spare_nodes": -1}, ValueError, r"spare_nodes must be at least 0, got -1"),
-        ({"spare_nodes": 1}, ValueError, r"spare_nodes must go with replicas, got 1 without"),
-        ({"replicas": 1, "weight": 5}, ValueError, r"weight must be left out with replicas, got 5"),
-        ({"replicas": 1, "max_vcpus": 5}, ValueError, r"max_vcpus must be left out with replicas, got 5"),
-        ({"weight": 0}, ValueError, r"weight must be at least 1, got 0"),
-        ({"weight": 101}, ValueError, r"weight must be at most 100, got 101"),
-        ({"max_vcpus": 31}, ValueError, r"max_vcpus must be at least 32, got 31; 8 GPUs of the pool come with so much"),
-        ({"max_memory_gib": 127}, ValueError, r"max_memory_gib must be at least 128, got 127; 8 GPUs"),
+        (
+            {"size": UpTo(gpus=8, vcpus=31)},
+            ValueError,
+            r"size.vcpus must be at least 32, got 31; 8 GPUs of the pool come with so much",
+        ),
         ({"capacity": ()}, ValueError, r"capacity must name at least one way of buying, got none"),
         ({"capacity": (Spot(), Spot())}, ValueError, r"capacity must differ"),
         ({"capacity": (Spot(), "on-demand")}, TypeError, r"capacity must be OnDemand\(\), Spot\(\).*got 'on-demand'"),
@@ -329,8 +321,8 @@ def test_a_static_pool_fits_into_its_block(karpenter: Karpenter, cluster: eks.IC
     )
     p5 = NodeShape(instance_types=("p5.48xlarge",))
 
-    with pytest.raises(ValueError, match=r"replicas must be at most the 2 instances of the Capacity Block, .*got 3"):
-        pool(karpenter, cluster, replicas=3, capacity=block, shape=p5)
+    with pytest.raises(ValueError, match=r"size must be at most the 2 instances of the Capacity Block, .*got 3"):
+        pool(karpenter, cluster, size=Static(nodes=3), capacity=block, shape=p5)
 
 
 def test_a_capacity_that_serves_no_type_is_refused(karpenter: Karpenter, cluster: eks.ICluster) -> None:

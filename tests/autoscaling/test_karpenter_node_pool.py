@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import aws_cdk as cdk
 import jsonschema
@@ -12,9 +12,10 @@ from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
 from syrupy.assertion import SnapshotAssertion
 
-from gpu_constructs import Disk, Karpenter, KarpenterNodePool, NodeShape, Reservation, Spot, catalogue
+from gpu_constructs import Disk, Karpenter, KarpenterNodePool, NodeShape, Reservation, Spot, UpTo
 from gpu_constructs.autoscaling.karpenter_manifests import ec2_node_class, node_pool
-from gpu_constructs.autoscaling.node_pool_spec import Network, NodePoolSpec
+from gpu_constructs.autoscaling.node_pool import Network, NodePool
+from gpu_constructs.facts.hardware.catalogue import catalogue
 from gpu_constructs.pools.capacity import OnDemand
 from tests.schemas import strict_schema
 from tests.templates import CHART, depends_on, manifest, manifests_of, of_type, resources_of
@@ -24,22 +25,22 @@ L4 = NodeShape(instance_types=("g6.xlarge",))
 
 
 def pool(stack: cdk.Stack, cluster: eks.ICluster, /, **changes: Any) -> KarpenterNodePool:
-    says: dict[str, Any] = {"cluster": cluster, "name": "l4", "shape": L4, "max_gpus": 8}
+    says: dict[str, Any] = {"cluster": cluster, "name": "l4", "shape": L4, "size": UpTo(gpus=8)}
     if "karpenter" not in changes and "node_role" not in changes:
         says["node_role"] = iam.Role.from_role_name(stack, "Nodes", "karpenter-nodes")
     return KarpenterNodePool(stack, "Pool", **says | changes)
 
 
-def spec(shape: NodeShape = L4, *capacities: Any, **changes: Any) -> NodePoolSpec:
-    """A valid pool, with ``changes`` applied."""
-    says: dict[str, Any] = {"who": "who", "name": "l4", "max_gpus": 8}
-    return NodePoolSpec(shape=shape, capacity=capacities or OnDemand(), **says | changes)
+def spec(shape: NodeShape = L4, *capacities: Any) -> NodePool:
+    """A pool of at most 8 GPUs."""
+    size = UpTo(gpus=8)
+    return NodePool.of("who", name="l4", shape=shape, size=size, capacity=capacities or OnDemand(), disruption=None)
 
 
 def node_class(shape: NodeShape = L4, release: str = "v20260714", *capacities: Any) -> dict[str, Any]:
     made = spec(shape, *capacities)
     return ec2_node_class(
-        spec=made, ami_release=release, runs_as={"role": "nodes"}, network=NETWORK, cluster_name="demo"
+        pool=made, ami_release=release, runs_as={"role": "nodes"}, network=NETWORK, cluster_name="demo"
     )
 
 
@@ -105,7 +106,7 @@ def test_no_running_pod_is_ever_moved() -> None:
 
 
 def test_gpus_are_limited(stack: cdk.Stack, cluster: eks.ICluster) -> None:
-    pool(stack, cluster, max_gpus=1)
+    pool(stack, cluster, size=UpTo(gpus=1))
 
     assert manifest(resources_of(stack), "NodePool")["spec"]["limits"] == {"nvidia.com/gpu": "1"}
 
@@ -158,13 +159,12 @@ def test_every_type_is_asked_for_with_its_architecture_and_disks(name: str, syst
 @pytest.mark.parametrize(
     ("changes", "error", "message"),
     [
-        ({"max_gpus": 0}, ValueError, r"max_gpus must be at least 1, got 0; the smallest of g6.xlarge has 1"),
         (
-            {"shape": NodeShape(instance_types=("p5.48xlarge",)), "max_gpus": 7},
+            {"shape": NodeShape(instance_types=("p5.48xlarge",)), "size": UpTo(gpus=7)},
             ValueError,
-            r"max_gpus must be at least 8, got 7; the smallest of p5.48xlarge has 8",
+            r"size.gpus must be at least 8, got 7; the smallest of p5.48xlarge has 8",
         ),
-        ({"max_gpus": "8"}, TypeError, r"max_gpus must be a whole number, got '8'"),
+        ({"size": 8}, TypeError, r"size must be UpTo\(gpus=8\) or Static\(nodes=2\), got 8"),
         ({"shape": None}, TypeError, r"shape must be a NodeShape, got None"),
         ({"name": "l4_pool"}, ValueError, r"name must be 1 to 63 lower-case letters"),
         ({"capacity": "spot"}, TypeError, r"capacity must be OnDemand\(\), Spot\(\)"),
@@ -187,10 +187,9 @@ def test_every_type_is_asked_for_with_its_architecture_and_disks(name: str, syst
             r"ami_release must be 'latest' or a release as Karpenter names",
         ),
         ({"ami_release": ""}, ValueError, r"ami_release must be 'latest' or .* such as 'v2"),
-        ({"max_gpus": float("nan")}, TypeError, r"max_gpus must be a whole number, got nan"),
         ({"ami_release": 1}, TypeError, r"ami_release must be a string, got 1"),
         (
-            {"shape": NodeShape(instance_types=("p5.48xlarge",), efa=True), "max_gpus": 8},
+            {"shape": NodeShape(instance_types=("p5.48xlarge",), efa=True)},
             ValueError,
             r"subnets must lie in one zone with efa, got us-east-1a, us-east-1b",
         ),
@@ -211,33 +210,31 @@ def test_refuses_before_a_child_is_created(
 def test_refuses_a_second_pool_of_the_same_name(stack: cdk.Stack, cluster: eks.ICluster) -> None:
     made = pool(stack, cluster)
 
-    with pytest.raises(
-        ValueError, match=r"Test/Again: cluster must have one NodePool named 'l4', .* beside 'Test/Pool'"
-    ):
+    with pytest.raises(ValueError, match=r"Test/Again: cluster must have one pool named 'l4', .* beside 'Test/Pool'"):
         KarpenterNodePool(
             stack,
             "Again",
             cluster=cluster,
             name="l4",
             shape=L4,
-            max_gpus=1,
+            size=UpTo(gpus=1),
             node_role=iam.Role.from_role_name(stack, "R", "r"),
         )
     assert made.name == "l4"
 
 
 def test_accepts_the_smallest_pool_and_the_newest_image(stack: cdk.Stack, cluster: eks.ICluster) -> None:
-    pool(stack, cluster, shape=NodeShape(instance_types=("p5.48xlarge",)), max_gpus=8, ami_release="latest")
+    pool(stack, cluster, shape=NodeShape(instance_types=("p5.48xlarge",)), ami_release="latest")
 
     spec = manifest(resources_of(stack), "EC2NodeClass")["spec"]
     assert spec["amiSelectorTerms"] == [{"alias": "al2023@latest"}]
 
 
-def test_refuses_a_limit_known_only_at_deployment(stack: cdk.Stack, cluster: eks.ICluster) -> None:
-    size = cdk.CfnParameter(stack, "Size", type="Number").value_as_number
+def test_refuses_a_limit_known_only_at_deployment(stack: cdk.Stack) -> None:
+    number = cdk.CfnParameter(stack, "Size", type="Number").value_as_number
 
-    with pytest.raises(ValueError, match="max_gpus must be known at synth, got a token"):
-        pool(stack, cluster, max_gpus=size)
+    with pytest.raises(ValueError, match="size: gpus must be known at synth, got a token"):
+        UpTo(gpus=cast("int", number))
 
 
 def test_refuses_a_cluster_imported_without_its_security_group(stack: cdk.Stack, cluster: eks.ICluster) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import Any
 
 import aws_cdk as cdk
@@ -130,6 +131,15 @@ def test_every_minor_has_its_kubectl(stack: cdk.Stack, vpc: ec2.IVpc, minor: str
     assert any(f"kubectl {minor}" in text or f"kubectl v{minor}" in text for text in descriptions), descriptions
 
 
+def test_a_kubectl_that_is_not_installed_is_named_by_its_extra(
+    stack: cdk.Stack, vpc: ec2.IVpc, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "aws_cdk.lambda_layer_kubectl_v35", None)
+
+    with pytest.raises(ValueError, match=r"got none; pip install 'gpu-constructs\[kubectl-v35\]'$"):
+        gpu_cluster(stack, vpc=vpc, kubernetes_version="1.35")
+
+
 def test_a_given_key_and_addon_version_are_used(stack: cdk.Stack, vpc: ec2.IVpc) -> None:
     key = kms.Key.from_key_arn(stack, "Key", "arn:aws:kms:us-east-1:111122223333:key/a")
     gpu_cluster(stack, vpc=vpc, secrets_key=key, addon_versions={"vpc-cni": "v1.21.1-eksbuild.1"})
@@ -150,10 +160,14 @@ def test_a_given_key_and_addon_version_are_used(stack: cdk.Stack, vpc: ec2.IVpc)
         (
             {"public_access_cidrs": ["10.0.0.0/8"]},
             ValueError,
-            r"must be public blocks with a length, .* got '10.0.0.0/8'",
+            r"must be public, .* got '10.0.0.0/8'",
         ),
-        ({"public_access_cidrs": ["198.51.100.7"]}, ValueError, r"must be public blocks with a length"),
-        ({"public_access_cidrs": ("10.0.0.1/8",)}, ValueError, r"blocks such as '203.0.113.0/24', got '10.0.0.1/8'"),
+        ({"public_access_cidrs": ["198.51.100.7"]}, ValueError, r"'198.51.100.7'; did you mean '198.51.100.7/32'\?"),
+        (
+            {"public_access_cidrs": ("10.0.0.1/8",)},
+            ValueError,
+            r"block such as '203.0.113.0/24', got '10.0.0.1/8'; did you",
+        ),
         ({"public_access_cidrs": "0.0.0.0/0"}, TypeError, r"must be a list of names, got '0.0.0.0/0'; write"),
         ({"admins": ("admin",)}, ValueError, r"admins must be literal ARNs of IAM users or roles, got 'admin'"),
         ({"admins": ("arn:aws:sts::111122223333:assumed-role/A/me",)}, ValueError, r"admins must be literal ARNs"),
@@ -195,8 +209,10 @@ def test_refuses_a_vpc_without_private_subnets(stack: cdk.Stack) -> None:
     [
         ({"instance_types": ()}, ValueError, r"must name at least one type"),
         ({"instance_types": "m6i.large"}, TypeError, r"write \['m6i.large'\]"),
-        ({"instance_types": ("m6i",)}, ValueError, r"EC2 names such as 'm6i.large', got 'm6i'"),
-        ({"instance_types": ("g6.xlarge",)}, ValueError, r"must have no GPU, got 'g6.xlarge'"),
+        ({"instance_types": ("m6i",)}, ValueError, r"EC2 types such as 'm6i.large', got 'm6i'; m6i has large, "),
+        ({"instance_types": ("m6i.large", "m6i.large")}, ValueError, r"must differ"),
+        ({"instance_types": ("t3.small",)}, ValueError, r"take 12 pods, got 't3.small', which takes 11; .*'t3.medium'"),
+        ({"instance_types": ("g6.xlarge",)}, ValueError, r"without GPU, got 'g6.xlarge'"),
         ({"instance_types": ("m6i.large", "m7g.large")}, ValueError, r"must share one CPU architecture"),
         ({"min_nodes": 0}, ValueError, r"min_nodes must be at least 1, got 0"),
         ({"max_nodes": 1}, ValueError, r"max_nodes must be at least 2, got 1"),

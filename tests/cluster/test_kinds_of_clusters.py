@@ -19,11 +19,12 @@ from gpu_constructs import (
     KarpenterNodePool,
     ManagedNodeGroup,
     NodeShape,
-    PrivateEndpoints,
-    SelfManagedNodeGroup,
     SystemNodes,
+    UpTo,
     gpu_vpc,
 )
+from gpu_constructs.cluster import PrivateEndpoints
+from gpu_constructs.nodes import SelfManagedNodeGroup
 from tests.linting import cfn_lint
 from tests.templates import CHART, depends_on, manifest, of_type, only, resources_of, slice_of, text_of
 
@@ -45,7 +46,7 @@ def isolated_vpc(stack: cdk.Stack, **attributes: Any) -> ec2.IVpc:
 
 def test_auto_mode(stack: cdk.Stack, vpc: ec2.IVpc, snapshot_yaml: SnapshotAssertion) -> None:
     gpu = GpuCluster(stack, "Gpu", vpc=vpc, auto_mode=AutoMode())
-    AutoModeNodePool(stack, "Pool", cluster=gpu.cluster, name="l4", shape=AUTO_L4, max_gpus=8)
+    AutoModeNodePool(stack, "Pool", cluster=gpu.cluster, name="l4", shape=AUTO_L4, size=UpTo(gpus=8))
 
     resources = resources_of(stack)
     assert only(resources, "AWS::EKS::Cluster") == snapshot_yaml
@@ -68,7 +69,7 @@ def test_auto_mode_without_built_in_pools_has_no_role(stack: cdk.Stack, vpc: ec2
 
 def test_the_nodes_of_auto_mode_are_gone_before_the_cluster(stack: cdk.Stack, vpc: ec2.IVpc) -> None:
     gpu = GpuCluster(stack, "Gpu", vpc=vpc, auto_mode=AutoMode())
-    AutoModeNodePool(stack, "Pool", cluster=gpu.cluster, name="l4", shape=AUTO_L4, max_gpus=8)
+    AutoModeNodePool(stack, "Pool", cluster=gpu.cluster, name="l4", shape=AUTO_L4, size=UpTo(gpus=8))
 
     resources = resources_of(stack)
     [cluster] = of_type(resources, "AWS::EKS::Cluster")
@@ -157,7 +158,7 @@ def test_nodes_may_live_in_isolated_subnets(stack: cdk.Stack) -> None:
     PrivateEndpoints(stack, "Endpoints", vpc=vpc)
     gpu = GpuCluster(stack, "Gpu", vpc=vpc)
     karpenter = Karpenter(stack, "Karpenter", cluster=gpu.cluster, isolated=True)
-    KarpenterNodePool(stack, "Pool", cluster=gpu.cluster, name="l4", shape=L4, max_gpus=8, karpenter=karpenter)
+    KarpenterNodePool(stack, "Pool", cluster=gpu.cluster, name="l4", shape=L4, size=UpTo(gpus=8), karpenter=karpenter)
     ManagedNodeGroup(stack, "Nodes", cluster=gpu.cluster, name="managed", shape=L4, max_nodes=1)
 
     resources = resources_of(stack)
@@ -218,7 +219,7 @@ def test_other_partitions(region: str, partition: str, tmp_path: Any) -> None:
     stack = cdk.Stack(app, "Test", env=cdk.Environment(account="111122223333", region=region))
     gpu = GpuCluster(stack, "Gpu", admins=[f"arn:{partition}:iam::111122223333:role/Admin"])
     karpenter = Karpenter(stack, "Karpenter", cluster=gpu.cluster)
-    KarpenterNodePool(stack, "Pool", cluster=gpu.cluster, name="l4", shape=L4, max_gpus=8, karpenter=karpenter)
+    KarpenterNodePool(stack, "Pool", cluster=gpu.cluster, name="l4", shape=L4, size=UpTo(gpus=8), karpenter=karpenter)
     ManagedNodeGroup(stack, "Nodes", cluster=gpu.cluster, name="managed", shape=L4, max_nodes=1)
     SelfManagedNodeGroup(stack, "Own", cluster=gpu.cluster, name="own", shape=L4, max_nodes=1)
 
@@ -230,7 +231,7 @@ def test_other_partitions(region: str, partition: str, tmp_path: Any) -> None:
 def test_a_permissions_boundary_reaches_every_role(stack: cdk.Stack, vpc: ec2.IVpc) -> None:
     gpu = GpuCluster(stack, "Gpu", vpc=vpc)
     karpenter = Karpenter(stack, "Karpenter", cluster=gpu.cluster)
-    KarpenterNodePool(stack, "Pool", cluster=gpu.cluster, name="l4", shape=L4, max_gpus=8, karpenter=karpenter)
+    KarpenterNodePool(stack, "Pool", cluster=gpu.cluster, name="l4", shape=L4, size=UpTo(gpus=8), karpenter=karpenter)
     ManagedNodeGroup(stack, "Nodes", cluster=gpu.cluster, name="managed", shape=L4, max_nodes=1)
     boundary = "arn:aws:iam::111122223333:policy/boundary"
     iam.PermissionsBoundary.of(stack).apply(iam.ManagedPolicy.from_managed_policy_arn(stack, "Boundary", boundary))

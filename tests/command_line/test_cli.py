@@ -188,8 +188,14 @@ def test_default_input_is_the_assembly(tmp_path: Path, monkeypatch: pytest.Monke
     ("arguments", "message"),
     [
         (("check", "nowhere.yaml"), "nowhere.yaml: must be a readable file or folder, got No such file or directory"),
-        (("check", "--fast"), "No such option"),
-        (("chek",), "No such command 'chek'"),
+        (("check", "--fast"), "option must be one of --format, -h, --help, --html, -o, "),
+        (("check", "--formt", "json"), "--strict, got '--formt'; did you mean '--format'?"),
+        (("check", "-x"), "--strict, got '-x'"),
+        (("--versoin",), "option must be one of -h, --help, --version, got '--versoin'; did you mean '--version'?"),
+        (("chek",), "schema, got 'chek'; did you mean 'check'?"),
+        (("exlain",), "command must be one of check, explain, "),
+        (("instances", "--sort", "prise"), "must be one of price, gpus, name, got 'prise'; did you mean 'price'?"),
+        (("check", "--format", "jsn"), "must be one of text, json, sarif, markdown, got 'jsn'; did you mean 'json'?"),
         (("review", CLUSTER), "Missing argument 'NEW'"),
         (("review", "-", "-"), "OLD and NEW must not both be standard input"),
         (("explain", CLUSTER, "-f", FAILING), "the_taint.yaml: must hold a workload, got none"),
@@ -198,7 +204,12 @@ def test_default_input_is_the_assembly(tmp_path: Path, monkeypatch: pytest.Monke
         (("instances", "--gpu", "H1000"), "did you mean 'H100'?"),
         (("instances", "--gpu-memory", "lots"), "must be a number, with >=, >, =, <= or < before it, got 'lots'"),
         (("instances", "--max-price", "-1"), "-1"),
-        (("rules", "GPU01"), "ID must be a rule's id, got 'GPU01'; did you mean"),
+        (("rules", "GPU01"), "ID must be a rule's id, got 'GPU01'; did you mean 'GPU001'?"),
+        (("rules", "GPU999"), "ID must be a rule's id, got 'GPU999'; 'gpu-constructs rules' lists them"),
+        (
+            ("rules", "gpu047"),
+            "got 'gpu047'; it was 'Several network interfaces in a public subnet', retired on 2026-11-21",
+        ),
     ],
 )
 def test_what_cannot_be_used_is_one_line(arguments: Sequence[str], message: str) -> None:

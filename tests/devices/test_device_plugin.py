@@ -10,9 +10,10 @@ import pytest
 from aws_cdk import aws_eks_v2 as eks
 from syrupy.assertion import SnapshotAssertion
 
-from gpu_constructs import DevicePlugin, ManagedNodeGroup, Mig, Mps, NodeShape, Sharing, Taint, TimeSlicing
+from gpu_constructs import DevicePlugin, ManagedNodeGroup, Mig, Mps, NodeShape, Taint, TimeSlicing
 from gpu_constructs.devices.device_plugin_config import plugin_config
 from gpu_constructs.devices.device_plugin_manifests import device_plugin_chart, sharing_chart
+from gpu_constructs.pools import Sharing
 from tests.schemas import validate
 from tests.templates import manifests_of, resources_of
 
@@ -46,7 +47,7 @@ def selects(node_labels: dict[str, str], sharing: Sharing | None = None) -> bool
     ("labels", "served"),
     [
         (NodeShape(instance_types=("g6.xlarge",)).node_labels("a"), True),
-        (NodeShape(instance_types=("p5.48xlarge",), taints=()).node_labels("a"), True),
+        (NodeShape(instance_types=("p5.48xlarge",), gpu_taint=False).node_labels("a"), True),
         (NodeShape(instance_types=("g6.xlarge",), operating_system="bottlerocket").node_labels("a"), False),
         ({"eks.amazonaws.com/compute-type": "auto", "gpu-constructs.io/device-manager": "device-plugin"}, False),
         ({"eks.amazonaws.com/compute-type": "auto"}, False),
@@ -104,7 +105,11 @@ def test_the_image_is_as_given(stack: cdk.Stack, cluster: eks.ICluster) -> None:
             ValueError,
             r"take the EFA devices.*use 'nvcr.io.*v0.20.0'",
         ),
-        ({"cluster": "demo"}, TypeError, r"Test/Plugin: cluster must be a cluster of aws_cdk.aws_eks_v2, got str"),
+        (
+            {"cluster": "demo"},
+            TypeError,
+            r"Test/Plugin: cluster must be a GpuCluster or a cluster of aws_cdk.aws_eks_v2, got str",
+        ),
     ],
 )
 def test_refuses(

@@ -15,8 +15,6 @@ from syrupy.assertion import SnapshotAssertion
 
 from gpu_constructs import (
     AutoModeNodePool,
-    DraDriver,
-    GpuClaim,
     GpuDeployment,
     GpuJob,
     GpuPod,
@@ -25,10 +23,13 @@ from gpu_constructs import (
     ManagedNodeGroup,
     Mig,
     NodeShape,
-    SharedGpuClaim,
+    Static,
     TimeSlicing,
+    UpTo,
 )
+from gpu_constructs.devices import DraDriver, SharedGpuClaim
 from gpu_constructs.devices.dra_driver import dra_driver_values
+from gpu_constructs.pools import GpuClaim
 from tests.chart_values import unknown_values
 from tests.schemas import validate
 from tests.templates import CHART, MANIFEST, depends_on, manifest, manifests_of, of_type, only, resources_of
@@ -163,16 +164,16 @@ def test_refuses_nodes_that_nobody_would_launch(stack: cdk.Stack, cluster: eks.I
     with pytest.raises(ValueError, match=r"min_nodes must be at least 1 with device_manager='dra', got 0"):
         pool(stack, cluster, min_nodes=0)
     role = iam.Role.from_role_name(stack, "Role", "nodes")
-    with pytest.raises(ValueError, match=r"replicas must be given with device_manager='dra', got None"):
-        KarpenterNodePool(stack, "Karpenter", cluster=cluster, name="l4", shape=L4, max_gpus=8, node_role=role)
+    with pytest.raises(ValueError, match=r"size must be Static\(nodes=2\) with device_manager='dra', got UpTo"):
+        KarpenterNodePool(stack, "Karpenter", cluster=cluster, name="l4", shape=L4, size=UpTo(gpus=8), node_role=role)
     auto = NodeShape(instance_types=("g6.xlarge",), operating_system="bottlerocket", device_manager="dra")
     with pytest.raises(ValueError, match=r"shape must be without device_manager, got 'dra'"):
-        AutoModeNodePool(stack, "Auto", cluster=cluster, name="l4", shape=auto, max_gpus=8)
+        AutoModeNodePool(stack, "Auto", cluster=cluster, name="l4", shape=auto, size=UpTo(gpus=8))
 
 
 def test_a_static_pool_of_karpenter_has_no_overlay(stack: cdk.Stack, cluster: eks.ICluster) -> None:
     role = iam.Role.from_role_name(stack, "Role", "nodes")
-    KarpenterNodePool(stack, "Pool", cluster=cluster, name="mig", shape=P5_MIG, replicas=2, node_role=role)
+    KarpenterNodePool(stack, "Pool", cluster=cluster, name="mig", shape=P5_MIG, size=Static(nodes=2), node_role=role)
 
     assert {each["kind"] for each in manifests_of(resources_of(stack))} == {"NodePool", "EC2NodeClass"}
 

@@ -9,7 +9,8 @@ import pytest
 import yaml
 from aws_cdk import aws_eks_v2 as eks
 
-from gpu_constructs import EfaDevicePlugin, NodeShape
+from gpu_constructs import NodeShape
+from gpu_constructs.devices import EfaDevicePlugin
 from gpu_constructs.devices.efa_device_plugin import efa_plugin_values
 from tests.templates import CHART, only, resources_of
 
@@ -27,7 +28,7 @@ def test_tolerates_every_taint() -> None:
 
 
 def test_chart_is_pinned_and_named(stack: cdk.Stack, cluster: eks.ICluster) -> None:
-    EfaDevicePlugin(stack, "Efa", cluster=cluster, image_repository="example.com/efa")
+    EfaDevicePlugin(stack, "Efa", cluster=cluster, values={"image": {"repository": "example.com/efa"}})
 
     properties = only(resources_of(stack), CHART)
     assert (properties["Chart"], properties["Version"]) == ("aws-efa-k8s-device-plugin", "v0.5.30")
@@ -38,7 +39,7 @@ def test_chart_is_pinned_and_named(stack: cdk.Stack, cluster: eks.ICluster) -> N
 def test_every_chart_value_exists(chart_values: Path) -> None:
     defaults = yaml.safe_load((chart_values / "aws-efa-k8s-device-plugin.yaml").read_text())
 
-    for key, value in efa_plugin_values("example.com/efa").items():
+    for key, value in efa_plugin_values().items():
         assert key in defaults
         assert not isinstance(value, dict) or value.keys() <= defaults[key].keys()
 
@@ -50,6 +51,6 @@ def test_refuses_a_second_one(stack: cdk.Stack, cluster: eks.ICluster) -> None:
         EfaDevicePlugin(stack, "Again", cluster=cluster)
 
 
-def test_refuses_a_repository_that_is_no_string(stack: cdk.Stack, cluster: eks.ICluster) -> None:
-    with pytest.raises(TypeError, match="Test/Efa: image_repository must be a string, got 7"):
-        EfaDevicePlugin(stack, "Efa", cluster=cluster, image_repository=7)  # type: ignore[arg-type]
+def test_refuses_values_that_are_none(stack: cdk.Stack, cluster: eks.ICluster) -> None:
+    with pytest.raises(TypeError, match="Test/Efa: values must be a mapping, got 7"):
+        EfaDevicePlugin(stack, "Efa", cluster=cluster, values=7)  # type: ignore[arg-type]

@@ -13,20 +13,11 @@ import yaml
 from aws_cdk import aws_eks_v2 as eks
 from aws_cdk.assertions import Annotations, Match
 
-from gpu_constructs import (
-    DevicePlugin,
-    DraDriver,
-    Exclusive,
-    GpuOperator,
-    ManagedNodeGroup,
-    Mig,
-    Mps,
-    NodeShape,
-    Sharing,
-    TimeSlicing,
-)
+from gpu_constructs import DevicePlugin, ManagedNodeGroup, Mig, Mps, NodeShape, TimeSlicing
+from gpu_constructs.devices import DraDriver, GpuOperator
 from gpu_constructs.devices.gpu_operator import gpu_operator_values
 from gpu_constructs.devices.gpu_operator_values import KNOWN
+from gpu_constructs.pools import Exclusive, Sharing
 from tests.chart_values import unknown_values
 from tests.templates import CHART, only, resources_of
 

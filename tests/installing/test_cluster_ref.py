@@ -13,8 +13,9 @@ from constructs import Construct
 from jsii import _reference_map
 
 from gpu_constructs import ClusterAutoscaler, DevicePlugin, ManagedNodeGroup, NodeShape, TimeSlicing
-from gpu_constructs.installing.cluster_ref import cluster_ref
-from gpu_constructs.installing.gitops import DELIVERY, FILES
+from gpu_constructs.installing.cluster_ref import PathOf, cluster_ref
+from gpu_constructs.installing.context import DELIVERY
+from gpu_constructs.installing.gitops import FILES
 from tests.clusters import imported_cluster, imported_vpc
 from tests.conftest import FLAGS
 
@@ -71,7 +72,7 @@ def test_somebody_elses_construct_in_its_place_is_no_share(stack: cdk.Stack, clu
     Construct(stack, "Cluster-shared")
 
     with pytest.raises(RuntimeError, match="already a Construct with name 'Cluster-shared'"):
-        cluster_ref("who", cluster).claim("who", "device manager", why="two advertise every GPU twice")
+        cluster_ref("who", cluster).claim(PathOf(stack), "device manager", why="two advertise every GPU twice")
 
 
 def make(delivery: str) -> list[ref[Any]]:

@@ -14,8 +14,9 @@ import yaml
 from aws_cdk import aws_eks_v2 as eks
 from syrupy.assertion import SnapshotAssertion
 
-from gpu_constructs import DcgmExporter, GpuDeployment, GpuPod, ManagedNodeGroup, NodeShape, OnDemand, PrometheusStack
+from gpu_constructs import GpuDeployment, GpuPod, ManagedNodeGroup, NodeShape, OnDemand
 from gpu_constructs.installing.gitops import ManifestFile, delivery_of
+from gpu_constructs.metrics import DcgmExporter, PrometheusStack
 from stacks.inference_cluster_stack import InferenceClusterStack
 from stacks.training_cluster_stack import TrainingClusterStack
 from tests.clusters import imported_vpc

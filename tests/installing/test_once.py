@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gpu_constructs.installing.once import Claims, Meeting, Once
+from gpu_constructs.installing.claims import Claims
+from gpu_constructs.installing.once import Meeting, Once
 
 
 def test_the_first_makes_it_and_the_others_get_it() -> None:
@@ -62,12 +63,12 @@ def test_who_is_served_may_bring_another() -> None:
 
 
 def test_a_claim_is_for_one() -> None:
-    claims = Claims()
+    claims: Claims[str] = Claims()
 
     claims.claim("Test/A", "device manager", why="two advertise every GPU twice")
 
-    assert "device manager" in claims
-    assert "Karpenter" not in claims
+    assert claims.holder("device manager") == "Test/A"
+    assert claims.holder("Karpenter") is None
     message = (
         "Test/B: cluster must have one device manager, got a second one beside 'Test/A'; two advertise every GPU "
         "twice, remove one"
@@ -75,3 +76,23 @@ def test_a_claim_is_for_one() -> None:
     with pytest.raises(ValueError, match=f"^{message}$"):
         claims.claim("Test/B", "device manager", why="two advertise every GPU twice")
     claims.claim("Test/B", "Karpenter", why="it is another thing")
+
+
+def test_a_part_of_the_holder_shares_its_claim() -> None:
+    claims: Claims[str] = Claims()
+    claims.claim("Test/A", "pool named 'l4'", why="pods select by it")
+
+    claims.claim("Test/A/us-east-1a", "pool named 'l4'", why="pods select by it")
+
+    assert claims.holder("pool named 'l4'") == "Test/A"
+    with pytest.raises(ValueError, match=r"^Test/AB: cluster must have one pool named 'l4'"):
+        claims.claim("Test/AB", "pool named 'l4'", why="pods select by it")
+
+
+def test_beside_what_was_brought_the_fix_is_to_come_first() -> None:
+    claims: Claims[str] = Claims()
+    claims.claim("Test/Gpu/Plugin", "device manager", why="two advertise every GPU twice")
+    claims.bring("device manager")
+
+    with pytest.raises(ValueError, match=r"twice, make yours before the first add_pool, which takes it then$"):
+        claims.claim("Test/Mine", "device manager", why="two advertise every GPU twice")

@@ -13,7 +13,8 @@ import pytest
 from aws_cdk import aws_eks_v2 as eks
 from syrupy.assertion import SnapshotAssertion
 
-from gpu_constructs import DcgmExporter, NodeShape, PrometheusStack
+from gpu_constructs import NodeShape
+from gpu_constructs.metrics import DcgmExporter, PrometheusStack
 from gpu_constructs.metrics.dcgm_fields import DEFAULT_FIELDS, FIELDS, counters_csv
 from gpu_constructs.metrics.dcgm_manifests import dashboard, exporter_chart, service_monitor
 from gpu_constructs.metrics.prometheus_stack import stack_values

@@ -12,7 +12,8 @@ import pytest
 from aws_cdk import aws_aps as aps
 from aws_cdk import aws_eks_v2 as eks
 
-from gpu_constructs import GpuDeployment, GpuPod, ManagedNodeGroup, NodeShape, PrometheusStack
+from gpu_constructs import GpuDeployment, GpuPod, ManagedNodeGroup, NodeShape
+from gpu_constructs.metrics import PrometheusStack
 from gpu_constructs.metrics.prometheus_stack import RemoteWrite, stack_values
 from tests.chart_values import unknown_values
 from tests.schemas import strict_schema

@@ -304,11 +304,11 @@ OPTIONS = ScalingOptions(unneeded_minutes=5)
     ("says", "message"),
     [
         ({}, None),
-        ({"repair": NodeRepair()}, None),
+        ({"node_repair": NodeRepair()}, None),
         ({"scaling_options": OPTIONS}, None),
         ({"bootstrap": None}, "bootstrap must be a Bootstrap, got None"),
         ({"bootstrap": "1.36"}, "bootstrap must be a Bootstrap, got '1.36'"),
-        ({"repair": True}, "repair must be a NodeRepair, got True"),
+        ({"node_repair": True}, "node_repair must be a NodeRepair, got True"),
         ({"scaling_options": {}}, "scaling_options must be a ScalingOptions, got {}"),
     ],
 )

@@ -13,18 +13,10 @@ from aws_cdk import aws_eks_v2 as eks
 from aws_cdk.assertions import Annotations, Match
 from syrupy.assertion import SnapshotAssertion
 
-from gpu_constructs import (
-    Bootstrap,
-    CapacityBlock,
-    CustomImage,
-    ManagedNodeGroup,
-    NodeRepair,
-    NodeShape,
-    RepairOverride,
-    ScalingOptions,
-    Spot,
-)
+from gpu_constructs import CapacityBlock, ManagedNodeGroup, NodeShape, Spot
 from gpu_constructs.facts.versions import KUBERNETES
+from gpu_constructs.nodes import Bootstrap
+from gpu_constructs.pools import CustomImage, NodeRepair, RepairOverride, ScalingOptions
 from tests.clusters import CERTIFICATE, ENDPOINT, imported_cluster
 from tests.templates import of_type, only, resources_of, slice_of, text_of
 from tests.user_data import parts_of
@@ -95,7 +87,7 @@ def test_repair_is_told_whole(stack: cdk.Stack, cluster: eks.ICluster) -> None:
     override = RepairOverride(
         condition="AcceleratedHardwareReady", reason="NvidiaXID64Error", wait_minutes=5, action="Replace"
     )
-    group(stack, cluster, repair=NodeRepair(max_parallel="50%", overrides=(override,)))
+    group(stack, cluster, node_repair=NodeRepair(max_parallel="50%", overrides=(override,)))
 
     assert properties(stack)["NodeRepairConfig"] == {
         "Enabled": True,
@@ -177,7 +169,7 @@ def test_scaling_options_reach_the_auto_scaling_group(stack: cdk.Stack, cluster:
             ValueError,
             r"ami_release must be left out where the shape has an image of its own",
         ),
-        ({"repair": True}, TypeError, r"repair must be a NodeRepair, got True"),
+        ({"node_repair": True}, TypeError, r"node_repair must be a NodeRepair, got True"),
         ({"bootstrap": "1.36"}, TypeError, r"bootstrap must be a Bootstrap, got '1.36'"),
         ({"scaling_options": {}}, TypeError, r"scaling_options must be a ScalingOptions, got \{\}"),
         (

@@ -16,7 +16,8 @@ from aws_cdk import aws_iam as iam
 from aws_cdk.assertions import Annotations, Match
 from syrupy.assertion import SnapshotAssertion
 
-from gpu_constructs import CapacityBlock, ManagedNodeGroup, NodeShape, Reservation, Spot, catalogue
+from gpu_constructs import CapacityBlock, ManagedNodeGroup, NodeShape, Reservation, Spot
+from gpu_constructs.facts.hardware.catalogue import catalogue
 from tests.templates import of_type, only, resources_of, slice_of
 
 GROUP, TEMPLATE = "AWS::EKS::Nodegroup", "AWS::EC2::LaunchTemplate"
@@ -77,7 +78,7 @@ def all_groups() -> dict[tuple[str, str], dict[str, Any]]:
                 stack,
                 f"T{number}T",
                 cluster=cluster,
-                name="all",
+                name=f"t{number}",
                 shape=shape(name, system),
                 max_nodes=1,
                 subnets=[subnet],
@@ -106,7 +107,7 @@ def test_every_type_boots_the_right_image_and_scales_from_zero(
     assert properties["NodeRepairConfig"] == {"Enabled": True}
     assert properties.keys().isdisjoint({"NodegroupName", "DiskSize", "RemoteAccess", "Version", "ReleaseVersion"})
     labels = properties["Labels"]
-    assert labels["gpu-constructs.io/pool"] == "all"
+    assert labels["gpu-constructs.io/pool"] .startswith("t")
     assert labels["k8s.amazonaws.com/accelerator"].startswith("nvidia-")
     assert ("nvidia.com/gpu.present" in labels) == (system == "al2023")
     prefix = "k8s.io/cluster-autoscaler/node-template/resources/"
@@ -253,7 +254,7 @@ def test_groups_share_one_role_that_may_run_the_cni(stack: cdk.Stack, cluster: e
     first = group(stack, cluster)
     second = ManagedNodeGroup(stack, "More", cluster=cluster, name="more", shape=shape("p5.48xlarge"), max_nodes=1)
 
-    assert first.role is second.role
+    assert first.node_role is second.node_role
     roles = of_type(resources_of(stack), "AWS::IAM::Role")
     assert len(roles) == 1
     assert "AmazonEKS_CNI_Policy" in str(roles)
@@ -261,7 +262,7 @@ def test_groups_share_one_role_that_may_run_the_cni(stack: cdk.Stack, cluster: e
 
 def test_a_given_role_is_used(stack: cdk.Stack, cluster: eks.ICluster) -> None:
     role = iam.Role.from_role_arn(stack, "Role", "arn:aws:iam::111122223333:role/nodes")
-    group(stack, cluster, role=role)
+    group(stack, cluster, node_role=role)
 
     resources = resources_of(stack)
     assert only(resources, GROUP)["NodeRole"] == "arn:aws:iam::111122223333:role/nodes"
@@ -290,7 +291,11 @@ def test_sizes_known_only_at_deployment_pass(stack: cdk.Stack, cluster: eks.IClu
 @pytest.mark.parametrize(
     ("changes", "error", "message"),
     [
-        ({"cluster": "demo"}, TypeError, r"Test/Nodes: cluster must be a cluster of aws_cdk.aws_eks_v2, got str"),
+        (
+            {"cluster": "demo"},
+            TypeError,
+            r"Test/Nodes: cluster must be a GpuCluster or a cluster of aws_cdk.aws_eks_v2, got str",
+        ),
         ({"name": "L4"}, ValueError, r"Test/Nodes: name must be 1 to 63 lower-case letters.*got 'L4'"),
         ({"shape": "g6.xlarge"}, TypeError, r"Test/Nodes: shape must be a NodeShape, got 'g6.xlarge'"),
         ({"max_nodes": 0}, ValueError, r"max_nodes must be at least 1, got 0; delete the group to switch it off"),
@@ -338,7 +343,7 @@ def test_sizes_known_only_at_deployment_pass(stack: cdk.Stack, cluster: eks.IClu
         ),
         ({"subnets": []}, ValueError, r"subnets must name at least one subnet"),
         ({"subnets": ["subnet-1"]}, TypeError, r"subnets must be a list of ec2.ISubnet, got \['subnet-1'\]"),
-        ({"role": "arn:aws:iam::1:role/x"}, TypeError, r"role must be an iam.IRole, got 'arn"),
+        ({"node_role": "arn:aws:iam::1:role/x"}, TypeError, r"node_role must be an iam.IRole, got 'arn"),
         (
             {"shape": NodeShape(instance_types=("g6.xlarge", "g6.12xlarge"))},
             ValueError,

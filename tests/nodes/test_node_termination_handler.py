@@ -10,8 +10,10 @@ import yaml
 from aws_cdk import aws_eks_v2 as eks
 from syrupy.assertion import SnapshotAssertion
 
-from gpu_constructs import Bootstrap, NodeShape, NodeTerminationHandler, ScalingOptions, SelfManagedNodeGroup, Spot
+from gpu_constructs import NodeShape, Spot
+from gpu_constructs.nodes import Bootstrap, NodeTerminationHandler, SelfManagedNodeGroup
 from gpu_constructs.nodes.node_termination_handler import handler_values
+from gpu_constructs.pools import ScalingOptions
 from tests.clusters import CERTIFICATE, ENDPOINT, imported_cluster
 from tests.templates import CHART, depends_on, of_type, only, resources_of, slice_of
 

@@ -15,17 +15,9 @@ from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
 from syrupy.assertion import SnapshotAssertion
 
-from gpu_constructs import (
-    Bootstrap,
-    CapacityBlock,
-    GpuCluster,
-    ManagedNodeGroup,
-    NodeShape,
-    Reservation,
-    SelfManagedNodeGroup,
-    Spot,
-    catalogue,
-)
+from gpu_constructs import CapacityBlock, GpuCluster, ManagedNodeGroup, NodeShape, Reservation, Spot
+from gpu_constructs.facts.hardware.catalogue import catalogue
+from gpu_constructs.nodes import Bootstrap, SelfManagedNodeGroup
 from gpu_constructs.nodes.bootstrap import Membership, image_parameter
 from gpu_constructs.nodes.user_data import joining_user_data
 from tests.clusters import CERTIFICATE, ENDPOINT, imported_cluster
@@ -110,7 +102,7 @@ def test_bottlerocket_reads_how_to_join() -> None:
 
 
 def test_a_node_without_taints_registers_none() -> None:
-    text = joining_user_data(NodeShape(instance_types=("g5g.xlarge",), taints=()), "all", MEMBERSHIP)
+    text = joining_user_data(NodeShape(instance_types=("g5g.xlarge",), gpu_taint=False), "all", MEMBERSHIP)
 
     assert "--register-with-taints" not in text
 
@@ -174,11 +166,11 @@ def test_groups_share_one_profile_role_and_entry_beside_managed_groups(
     assert len(of_type(resources, "AWS::IAM::InstanceProfile")) == 1
     entry = only(resources, "AWS::EKS::AccessEntry")
     assert entry["Type"] == "EC2_LINUX"
-    assert entry["PrincipalArn"] != stack.resolve(managed.role.role_arn)
+    assert entry["PrincipalArn"] != stack.resolve(managed.node_role.role_arn)
 
 
 def test_a_role_of_ones_own_brings_its_own_entry(stack: cdk.Stack, joinable: eks.ICluster) -> None:
-    group(stack, joinable, role=iam.Role.from_role_name(stack, "Role", "nodes"))
+    group(stack, joinable, node_role=iam.Role.from_role_name(stack, "Role", "nodes"))
 
     resources = resources_of(stack)
     assert only(resources, "AWS::IAM::InstanceProfile")["Roles"] == ["nodes"]
@@ -221,9 +213,9 @@ def test_a_reservation_takes_the_launch_template_alone(stack: cdk.Stack, joinabl
         ),
         ({"bootstrap": "1.36"}, TypeError, r"bootstrap must be a Bootstrap, got '1.36'"),
         ({"max_nodes": 0}, ValueError, r"max_nodes must be at least 1, got 0"),
-        ({"role": "nodes"}, TypeError, r"role must be an iam.IRole, got 'nodes'"),
+        ({"node_role": "nodes"}, TypeError, r"node_role must be an iam.IRole, got 'nodes'"),
         ({"shape": None}, TypeError, r"shape must be a NodeShape, got None"),
-        ({"cluster": "demo"}, TypeError, r"cluster must be a cluster of aws_cdk.aws_eks_v2, got str"),
+        ({"cluster": "demo"}, TypeError, r"cluster must be a GpuCluster or a cluster of aws_cdk.aws_eks_v2, got str"),
     ],
 )
 def test_refuses_before_a_child_is_created(
@@ -252,5 +244,5 @@ def test_refuses_a_cluster_imported_without_what_a_node_joins_by(stack: cdk.Stac
 
 
 def test_refuses_a_service_block_that_is_none() -> None:
-    with pytest.raises(ValueError, match="bootstrap: service_cidr must be an address block such as"):
+    with pytest.raises(ValueError, match=r"bootstrap: service_cidr must be an address block .* mean '172.20.0.0/16'"):
         Bootstrap(service_cidr="172.20.0.1/16")

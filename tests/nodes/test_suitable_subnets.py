@@ -11,7 +11,7 @@ from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
 from aws_cdk.assertions import Annotations, Match
 
-from gpu_constructs import KarpenterNodePool, ManagedNodeGroup, NodeShape
+from gpu_constructs import KarpenterNodePool, ManagedNodeGroup, NodeShape, UpTo
 from gpu_constructs.nodes.suitable_subnets import addresses_per_node
 from tests.templates import only, resources_of
 
@@ -71,7 +71,7 @@ def test_counts_the_nodes_of_a_pool_by_its_gpus(stack: cdk.Stack, cluster: eks.I
         cluster=cluster,
         name="p5",
         shape=P5,
-        max_gpus=24,
+        size=UpTo(gpus=24),
         node_role=iam.Role.from_role_name(stack, "Role", "nodes"),
         subnets=[subnet(stack, "10.0.0.0/24")],
     )

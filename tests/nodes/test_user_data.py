@@ -9,9 +9,10 @@ import tomli
 import yaml
 from syrupy.assertion import SnapshotAssertion
 
-from gpu_constructs import Disk, Kubelet, NodeShape
+from gpu_constructs import Disk, NodeShape
 from gpu_constructs.nodes.bootstrap import Membership
 from gpu_constructs.nodes.user_data import joining_user_data, node_class_user_data, user_data
+from gpu_constructs.pools import Kubelet
 from tests.user_data import parts_of
 
 MEMBERSHIP = Membership(

@@ -9,7 +9,8 @@ import pytest
 from aws_cdk import aws_kms as kms
 from constructs import Construct
 
-from gpu_constructs import Disk, ManagedNodeGroup, NodeShape, grant_volume_key
+from gpu_constructs import Disk, ManagedNodeGroup, NodeShape
+from gpu_constructs.cluster import grant_volume_key
 from tests.clusters import imported_cluster, imported_vpc
 from tests.templates import only, resources_of, text_of
 

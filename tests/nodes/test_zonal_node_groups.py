@@ -7,7 +7,8 @@ import pytest
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_eks_v2 as eks
 
-from gpu_constructs import NodeShape, Spot, ZonalNodeGroups
+from gpu_constructs import NodeShape, Spot
+from gpu_constructs.nodes import ZonalNodeGroups
 from tests.templates import of_type, resources_of
 
 EFA = NodeShape(instance_types=("p5.48xlarge",), efa=True)
@@ -15,7 +16,7 @@ EFA = NodeShape(instance_types=("p5.48xlarge",), efa=True)
 
 def test_one_group_in_each_zone(stack: cdk.Stack, cluster: eks.ICluster) -> None:
     made = ZonalNodeGroups(
-        stack, "Nodes", cluster=cluster, name="p5", shape=EFA, max_nodes=2, capacity=Spot(checkpointed=True)
+        stack, "Nodes", cluster=cluster, name="p5", shape=EFA, max_nodes_per_zone=2, capacity=Spot(checkpointed=True)
     )
 
     groups = [each["Properties"] for each in of_type(resources_of(stack), "AWS::EKS::Nodegroup").values()]
@@ -29,7 +30,7 @@ def test_one_group_in_each_zone(stack: cdk.Stack, cluster: eks.ICluster) -> None
 def test_zones_known_at_deployment_only_are_counted(stack: cdk.Stack, cluster: eks.ICluster) -> None:
     subnets = [ec2.Subnet.from_subnet_id(stack, id, f"subnet-0123456789abcde{id}") for id in ("f1", "f2")]
 
-    made = ZonalNodeGroups(stack, "Nodes", cluster=cluster, name="p5", shape=EFA, max_nodes=2, subnets=subnets)
+    made = ZonalNodeGroups(stack, "Nodes", cluster=cluster, name="p5", shape=EFA, max_nodes_per_zone=2, subnets=subnets)
 
     assert [each.node.id for each in made.groups] == ["Zone1", "Zone2"]
 
@@ -38,4 +39,4 @@ def test_refuses_two_subnets_of_a_zone(stack: cdk.Stack, cluster: eks.ICluster, 
     twice = [vpc.private_subnets[0], vpc.private_subnets[0]]
 
     with pytest.raises(ValueError, match="Test/Nodes: subnets must lie in different zones, got us-east-1a, us-east-1a"):
-        ZonalNodeGroups(stack, "Nodes", cluster=cluster, name="p5", shape=EFA, max_nodes=2, subnets=twice)
+        ZonalNodeGroups(stack, "Nodes", cluster=cluster, name="p5", shape=EFA, max_nodes_per_zone=2, subnets=twice)

@@ -13,25 +13,20 @@ import pytest
 from aws_cdk import aws_eks_v2 as eks
 from syrupy.assertion import SnapshotAssertion
 
-from gpu_constructs import (
+from gpu_constructs import GpuDeployment, GpuPod, ManagedNodeGroup, NodeShape, TimeSlicing
+from gpu_constructs.metrics import ManagedPrometheus, PrometheusStack
+from gpu_constructs.metrics.rules import recording_rules
+from gpu_constructs.pod_scaling import (
     CpuMemoryRightsizing,
     Demand,
-    GpuDeployment,
     GpuHorizontalAutoscaler,
     GpuMemory,
-    GpuPod,
     GpuUtilization,
     Keda,
-    ManagedNodeGroup,
-    ManagedPrometheus,
-    NodeShape,
     PrometheusAdapter,
-    PrometheusStack,
     SqsQueue,
-    TimeSlicing,
     VerticalPodAutoscaler,
 )
-from gpu_constructs.metrics.rules import recording_rules
 from gpu_constructs.pod_scaling.keda import keda_values
 from gpu_constructs.pod_scaling.prometheus_adapter import adapter_values
 from gpu_constructs.pod_scaling.rightsizing import vertical_pod_autoscaler

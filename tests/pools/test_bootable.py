@@ -122,6 +122,7 @@ def test_the_driver_of_the_image_drives_every_type(says: Any, least: Any, most: 
             shape("g6.xlarge", row, **says)
 
 
+TEAM = Taint(key="team", value="a")
 EIGHT_TAINTS = tuple(Taint(key=f"example.com/{number}", value="a", effect="NoSchedule") for number in range(8))
 
 
@@ -238,7 +239,15 @@ EIGHT_TAINTS = tuple(Taint(key=f"example.com/{number}", value="a", effect="NoSch
         ),
         ((), {"taints": None}, TypeError, "taints must be a tuple of Taint, got None"),
         ((), {"taints": ("a",)}, TypeError, "taints must be a tuple of Taint, got ('a',)"),
-        ((), {"taints": (GPU_TAINT, GPU_TAINT)}, ValueError, "taints must differ in key or effect, got one twice"),
+        ((), {"taints": (TEAM, TEAM)}, ValueError, "taints must differ in key or effect, got one twice"),
+        (
+            (),
+            {"taints": (GPU_TAINT, TEAM)},
+            ValueError,
+            "taints must leave out nvidia.com/gpu:NoSchedule, which every GPU node gets, got it; for another value "
+            "write gpu_taint=False beside it",
+        ),
+        ((), {"gpu_taint": "no"}, TypeError, "gpu_taint must be a bool, got 'no'; write True"),
         (
             ("g6.xlarge",),
             {"sharing": SEVENTHS},
@@ -324,7 +333,8 @@ def test_refuses_nodes_that_would_not_work(
         (("g6.xlarge",), {"sharing": TimeSlicing(2), "device_manager": "gpu-operator"}),
         (("g6.xlarge",), {"purpose": "training"}),
         (("g6.xlarge",), {"purpose": "inference"}),
-        (["g6.xlarge"], {"taints": [GPU_TAINT]}),
+        (["g6.xlarge"], {"taints": [TEAM]}),
+        (["g6.xlarge"], {"taints": [GPU_TAINT], "gpu_taint": False}),
         (("g6.xlarge",), {"taints": EIGHT_TAINTS}),
     ],
 )

@@ -8,7 +8,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from gpu_constructs import Budget, Disruption
+from gpu_constructs.pools import Budget, Disruption
 from tests.schemas import strict_schema
 
 WORKDAYS = Budget(nodes="0", reasons=("Drifted",), schedule="0 8 * * 1-5", minutes=600)

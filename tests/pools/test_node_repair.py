@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gpu_constructs import NodeRepair, RepairOverride, ScalingOptions
+from gpu_constructs.pools import NodeRepair, RepairOverride, ScalingOptions
 
 XID = RepairOverride(condition="AcceleratedHardwareReady", reason="NvidiaXID64Error", wait_minutes=5, action="Replace")
 PREFIX = "k8s.io/cluster-autoscaler/node-template/autoscaling-options/"

@@ -7,7 +7,11 @@ from typing import Any
 
 import pytest
 
-from gpu_constructs import GPU_TAINT, Disk, Kubelet, NodeShape, Taint, instance_type
+from gpu_constructs import Disk, NodeShape, Taint
+from gpu_constructs.facts.hardware import instance_type
+from gpu_constructs.pools import GPU_TAINT, Kubelet
+
+TEAM = Taint(key="team", value="a")
 
 
 def shape(**changes: Any) -> NodeShape:
@@ -56,7 +60,7 @@ def shape(**changes: Any) -> NodeShape:
         ({"labels": {"team": "a b"}}, ValueError, r"label 'team' must be .*got 'a b'"),
         ({"labels": [("team", "a")]}, TypeError, r"labels must map keys to values"),
         ({"taints": ({"key": "a"},)}, TypeError, r"taints must be a tuple of Taint"),
-        ({"taints": (GPU_TAINT, GPU_TAINT)}, ValueError, r"taints must differ in key or effect"),
+        ({"taints": (TEAM, TEAM)}, ValueError, r"taints must differ in key or effect"),
         ({"efa": True}, ValueError, r"efa must be False for 'g6.xlarge', which takes no EFA interface, got True"),
         (
             {"efa": True, "instance_types": ("p6e-gb200.36xlarge",)},
@@ -175,8 +179,14 @@ def test_bottlerocket_keeps_images_on_its_second_volume() -> None:
     assert [(each.device, each.size_gib) for each in volumes] == [("/dev/xvda", 4), ("/dev/xvdb", 300)]
 
 
-def test_a_pool_without_taints_is_the_users_choice() -> None:
-    assert shape(taints=()).taints == ()
+def test_taints_are_beside_the_one_of_every_gpu_node() -> None:
+    assert shape().node_taints == (GPU_TAINT,)
+    assert shape(taints=(TEAM,)).node_taints == (GPU_TAINT, TEAM)
+
+
+def test_a_pool_without_the_gpu_taint_is_said_so() -> None:
+    assert shape(gpu_taint=False).node_taints == ()
+    assert shape(gpu_taint=False, taints=(TEAM,)).node_taints == (TEAM,)
 
 
 def test_kubelets_own_label_prefixes_are_allowed() -> None:
@@ -192,6 +202,6 @@ def test_labels_cannot_be_changed_afterwards() -> None:
 
 
 def test_a_taint_per_effect_is_allowed() -> None:
-    both = (GPU_TAINT, Taint(key=GPU_TAINT.key, value="true", effect="NoExecute"))
+    evicts = Taint(key=GPU_TAINT.key, value="true", effect="NoExecute")
 
-    assert shape(taints=both).taints == both
+    assert shape(taints=(evicts,)).node_taints == (GPU_TAINT, evicts)

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from gpu_constructs import CustomImage, Disk, Kubelet, NodeShape
+from gpu_constructs import Disk, NodeShape
 from gpu_constructs.nodes.user_data import node_class_user_data, user_data
+from gpu_constructs.pools import CustomImage, Kubelet
 
 FAST = Disk(iops=16_000, throughput_mib_s=1_000)
 SNAPSHOT = Disk(snapshot_id="snap-0123456789abcdef0", initialization_mib_s=300)

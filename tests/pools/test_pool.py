@@ -7,15 +7,9 @@ from typing import Any, cast
 
 import pytest
 
-from gpu_constructs import (
-    AutoModeNodePool,
-    KarpenterNodePool,
-    ManagedNodeGroup,
-    NodeShape,
-    Pool,
-    SelfManagedNodeGroup,
-    ZonalNodeGroups,
-)
+from gpu_constructs import AutoModeNodePool, KarpenterNodePool, ManagedNodeGroup, NodeShape
+from gpu_constructs.nodes import SelfManagedNodeGroup, ZonalNodeGroups
+from gpu_constructs.pools import Pool
 from gpu_constructs.pools.pool import counts_huge_pages, refuse_unless_pool
 
 L4 = NodeShape(instance_types=("g6.xlarge",))

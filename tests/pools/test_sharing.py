@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 import tomli
 
-from gpu_constructs import CustomImage, Exclusive, Mig, Mps, NodeShape, TimeSlicing, catalogue
+from gpu_constructs import Mig, Mps, NodeShape, TimeSlicing
+from gpu_constructs.facts.hardware.catalogue import catalogue
 from gpu_constructs.facts.hardware.mig import PROFILES, SLICES, compute_slices
 from gpu_constructs.nodes.user_data import joining_user_data, node_class_user_data, user_data
+from gpu_constructs.pools import CustomImage, Exclusive
 from tests.nodes.test_user_data import MEMBERSHIP
 from tests.user_data import parts_of
 

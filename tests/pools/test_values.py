@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from gpu_constructs import CapacityBlock, Disk, Exclusive, OnDemand, Reservation, Spot, Taint
+from gpu_constructs import CapacityBlock, Disk, OnDemand, Reservation, Spot, Taint
 from gpu_constructs.facts.kubernetes import refuse_unless_object_name
+from gpu_constructs.pools import Exclusive
 from gpu_constructs.pools.capacity import refuse_unless_capacity
 
 

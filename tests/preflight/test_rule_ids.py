@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import re
+from datetime import date
 from pathlib import Path
 
+import pytest
 import yaml
 
 from gpu_constructs.preflight.rules import rules
+from gpu_constructs.preflight.rules.rule_ids import RETIRED, id_hint, rule_id
 
 FILE = Path(__file__).parent / "rule_ids.yaml"
 IDS = yaml.safe_load(FILE.read_text())
-GIVEN, RETIRED = IDS["given"], {each["id"]: each for each in IDS["retired"]}
+GIVEN = IDS["given"]
 
 
 def test_every_id_that_was_given_is_a_rule_or_retired() -> None:
     gone = set(GIVEN) - set(rules()) - set(RETIRED)
 
-    assert gone == set(), f"say in {FILE.name} that they are retired, and what finds it now"
+    assert gone == set(), (
+        "say in gpu_constructs/preflight/rules/rule_ids.py that they are retired, and what finds it now"
+    )
 
 
 def test_every_rule_has_an_id_that_is_written_down() -> None:
@@ -30,7 +35,7 @@ def test_no_rule_has_a_retired_id() -> None:
 
 def test_ids_are_written_down_once_and_in_order() -> None:
     assert sorted(set(GIVEN)) == GIVEN
-    assert sorted(RETIRED) == [each["id"] for each in IDS["retired"]]
+    assert sorted(RETIRED) == list(RETIRED)
     assert set(RETIRED) <= set(GIVEN)
     assert [each for each in GIVEN if not re.fullmatch(r"GPU\d{3}", each)] == []
 
@@ -41,5 +46,44 @@ def test_ids_that_were_given_do_not_become_fewer() -> None:
 
 def test_a_retired_rule_says_what_it_was_and_what_finds_it_now() -> None:
     for each in RETIRED.values():
-        assert set(each) == {"id", "title", "date", "now"}
-        assert set(each["now"]) <= set(rules())
+        assert each.title
+        assert date.fromisoformat(each.date)
+        assert each.now or each.why
+        assert set(each.now) <= set(rules())
+
+
+@pytest.mark.parametrize("said", ["GPU120", "gpu120", "GPU-120", "gpu_120", "120", " 120 "])
+def test_an_id_is_found_as_people_say_it(said: str) -> None:
+    assert rule_id(said) == "GPU120"
+
+
+@pytest.mark.parametrize(
+    ("said", "hint"),
+    [
+        ("GPU12O", "; did you mean 'GPU120'?"),
+        ("GPU0120", "; did you mean 'GPU120'?"),
+        ("GPUU120", "; did you mean 'GPU120'?"),
+        ("GP120", "; did you mean 'GPU120'?"),
+        ("gpu02i", "; did you mean 'GPU021'?"),
+        ("12", "; did you mean 'GPU012'?"),
+        ("GPU999", ""),
+        ("999", ""),
+        ("zebra", ""),
+        ("", ""),
+        (
+            "GPU047",
+            "; it was 'Several network interfaces in a public subnet', retired on 2026-11-21: GPU105 finds it now",
+        ),
+        (
+            "109",
+            "; it was 'Node repair that EKS refuses', retired on 2026-11-21: EKS says it itself when the group is made",
+        ),
+        (
+            "gpu199",
+            "; it was 'Requirement on labels of the other Karpenter', retired on 2026-11-21: GPU120 finds it now, "
+            "for pods that need the NodePool",
+        ),
+    ],
+)
+def test_an_id_that_no_rule_has_gets_the_nearest_one_or_none(said: str, hint: str) -> None:
+    assert id_hint(said, rules()) == hint

@@ -10,19 +10,10 @@ import jsonschema
 import pytest
 from aws_cdk import aws_eks_v2 as eks
 
-from gpu_constructs import (
-    GpuJob,
-    GpuPod,
-    KaiQueue,
-    KaiQueues,
-    KaiScheduler,
-    Kueue,
-    ManagedNodeGroup,
-    NodeShape,
-    TeamQueue,
-    TimeSlicing,
-)
+from gpu_constructs import GpuJob, GpuPod, ManagedNodeGroup, NodeShape, TimeSlicing
+from gpu_constructs.queueing import KaiQueues, KaiScheduler, Kueue, TeamQueue
 from gpu_constructs.queueing.kai import queue
+from gpu_constructs.workloads import KaiQueue
 from tests.schemas import strict_schema
 from tests.templates import CHART, depends_on, manifest, manifests_of, of_type, resources_of
 

@@ -13,21 +13,8 @@ from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
 from syrupy.assertion import SnapshotAssertion
 
-from gpu_constructs import (
-    Dynamo,
-    GpuJob,
-    GpuPod,
-    GpuQueues,
-    JobSets,
-    KarpenterNodePool,
-    KubeRay,
-    Kueue,
-    LeaderWorkerSets,
-    ManagedNodeGroup,
-    NodeShape,
-    TeamQueue,
-    TimeSlicing,
-)
+from gpu_constructs import GpuJob, GpuPod, KarpenterNodePool, ManagedNodeGroup, NodeShape, TimeSlicing, UpTo
+from gpu_constructs.queueing import Dynamo, GpuQueues, JobSets, KubeRay, Kueue, LeaderWorkerSets, TeamQueue
 from gpu_constructs.queueing.kueue import kueue_values
 from tests.chart_values import unknown_values
 from tests.schemas import strict_schema
@@ -53,7 +40,7 @@ class App:
             cluster=cluster,
             name="l40s",
             shape=NodeShape(instance_types=("g6e.xlarge",)),
-            max_gpus=8,
+            size=UpTo(gpus=8),
             node_role=iam.Role.from_role_name(stack, "Role", "nodes"),
         )
         self.kueue = Kueue(stack, "Kueue", cluster=cluster)

@@ -13,7 +13,8 @@ import yaml
 from aws_cdk import aws_eks_v2 as eks
 from syrupy.assertion import SnapshotAssertion
 
-from gpu_constructs import ManagedNodeGroup, MpiOperator, NcclTest, NodeShape, TimeSlicing
+from gpu_constructs import ManagedNodeGroup, NodeShape, TimeSlicing
+from gpu_constructs.workloads import MpiOperator, NcclTest
 from gpu_constructs.workloads.mpi_operator_manifests import mpi_job_definition
 from tests.schemas import strict_schema, validate
 from tests.templates import MANIFEST, depends_on, manifest, manifests_of, of_type, resources_of

@@ -9,14 +9,14 @@ import pytest
 from aws_cdk import aws_eks_v2 as eks
 from syrupy.assertion import SnapshotAssertion
 
-from gpu_constructs import GPU_TAINT, GpuSmokeTest, ManagedNodeGroup, NodeShape, Taint
+from gpu_constructs import GpuSmokeTest, ManagedNodeGroup, NodeShape, Taint
 from tests.templates import MANIFEST, depends_on, manifest, of_type, resources_of
 
 
 @pytest.fixture
 def nodes(stack: cdk.Stack, cluster: eks.ICluster) -> ManagedNodeGroup:
     """A group whose nodes have a taint of their own."""
-    shape = NodeShape(instance_types=("g6.xlarge",), taints=(GPU_TAINT, Taint(key="team", value="vision")))
+    shape = NodeShape(instance_types=("g6.xlarge",), taints=(Taint(key="team", value="vision"),))
     return ManagedNodeGroup(stack, "Nodes", cluster=cluster, name="l4", shape=shape, max_nodes=1)
 
 
@@ -72,7 +72,7 @@ def test_another_pod_is_another_job(stack: cdk.Stack, cluster: eks.ICluster, nod
         ({"image": "cuda:latest"}, ValueError, r"Test/Smoke: image must end in a tag other than 'latest'"),
         ({"cuda_image": "cuda"}, ValueError, r"Test/Smoke: cuda_image must end in a tag"),
         ({"namespace": "Default"}, ValueError, r"Test/Smoke: namespace must be 1 to 63"),
-        ({"cluster": None}, TypeError, r"Test/Smoke: cluster must be a cluster"),
+        ({"cluster": None}, TypeError, r"Test/Smoke: cluster must be a GpuCluster or a cluster"),
     ],
 )
 def test_refuses(

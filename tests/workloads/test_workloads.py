@@ -19,6 +19,7 @@ from gpu_constructs import (
     Mig,
     NodeShape,
     TimeSlicing,
+    UpTo,
 )
 from gpu_constructs.workloads.gpu_deployment import traffic_distribution
 from tests.templates import depends_on, manifest, manifests_of, of_type, resources_of
@@ -136,7 +137,7 @@ def test_a_pod_for_karpenter_asks_for_no_huge_pages(stack: cdk.Stack, cluster: e
         cluster=cluster,
         name="p5",
         shape=P5,
-        max_gpus=16,
+        size=UpTo(gpus=16),
         node_role=iam.Role.from_role_name(stack, "Role", "nodes"),
         subnets=[cluster.vpc.private_subnets[0]],
     )

@@ -18,6 +18,7 @@ from gpu_constructs.preflight.reading.objects import Origin
 from gpu_constructs.preflight.reading.unknown import known_text, mapping
 from gpu_constructs.preflight.rules import rules
 from gpu_constructs.preflight.rules.rule import Finding
+from gpu_constructs.preflight.rules.rule_ids import id_hint
 from gpu_constructs.refusals import did_you_mean
 
 # Key of a resource's metadata: {"gpu-constructs": {"acknowledge": {"GPU010": "reason"}}}.
@@ -63,7 +64,7 @@ def _line(file: str, line: Any) -> Acknowledgement:
             raise UnusableInput(f"{file}: acknowledgements: keys must be {', '.join(_KEYS)}, got {key!r}{hint}")
     rule, reason = known_text(mapping(line).get("id")), known_text(mapping(line).get("reason"))
     if rule not in rules():
-        hint = did_you_mean(rule or "", rules())
+        hint = id_hint(rule or "", rules())
         raise UnusableInput(f"{file}: acknowledgements: id must be a rule's id, got {rule!r}{hint}")
     if not reason or not reason.strip():
         raise UnusableInput(f"{file}: acknowledgements: {rule} must have a reason, got {reason!r}")

@@ -12,6 +12,11 @@ from typing import Any
 
 import yaml
 
+try:
+    from yaml import CSafeLoader as SafeLoader
+except ImportError:  # PyYAML without libyaml, as in a zipapp: ten times slower, and in other words where it refuses.
+    from yaml import SafeLoader  # type: ignore[assignment]
+
 _MIB = 1024**2
 MAX_FILE_BYTES = 16 * _MIB
 MAX_NODES = 1_000_000
@@ -52,7 +57,7 @@ class Document:
     size: int = 0
 
 
-class _Loader(yaml.CSafeLoader):
+class _Loader(SafeLoader):
     """Knows CloudFormation's short tags; dates and keys are the texts they are written as."""
 
     _merged = 0
@@ -84,7 +89,7 @@ class _Loader(yaml.CSafeLoader):
         node.value = merged + own
 
 
-def _intrinsic(loader: yaml.CSafeLoader, suffix: str, node: yaml.Node) -> Any:
+def _intrinsic(loader: SafeLoader, suffix: str, node: yaml.Node) -> Any:
     value: Any = None
     name = suffix if suffix in ("Ref", "Condition") else f"Fn::{suffix}"
     if isinstance(node, yaml.ScalarNode):
@@ -98,11 +103,11 @@ def _intrinsic(loader: yaml.CSafeLoader, suffix: str, node: yaml.Node) -> Any:
     return {name: value}
 
 
-def _as_written(loader: yaml.CSafeLoader, node: yaml.ScalarNode) -> Any:
+def _as_written(loader: SafeLoader, node: yaml.ScalarNode) -> Any:
     return loader.construct_scalar(node)
 
 
-def _number(loader: yaml.CSafeLoader, node: yaml.ScalarNode) -> Any:
+def _number(loader: SafeLoader, node: yaml.ScalarNode) -> Any:
     """Return a number; one of base 60, such as ``22:22``, is a text to Kubernetes and to CloudFormation."""
     text = str(loader.construct_scalar(node))
     if ":" in text:
@@ -112,7 +117,7 @@ def _number(loader: yaml.CSafeLoader, node: yaml.ScalarNode) -> Any:
     return loader.construct_yaml_int(node) if node.tag.endswith(":int") else loader.construct_yaml_float(node)
 
 
-def _refused(loader: yaml.CSafeLoader, node: yaml.Node) -> Any:
+def _refused(loader: SafeLoader, node: yaml.Node) -> Any:
     raise yaml.constructor.ConstructorError(None, None, f"tag {node.tag}, which no manifest has", node.start_mark)
 
 
@@ -204,7 +209,7 @@ def _no_constant(name: str) -> Any:
 def _refuse_crash(file: str, text: str) -> None:
     """Refuse what libyaml would build a tree of by recursion until the process crashes (0.2.5)."""
     depth = count = 0
-    for event in yaml.parse(text, Loader=yaml.CSafeLoader):
+    for event in yaml.parse(text, Loader=SafeLoader):
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
         elif isinstance(event, yaml.CollectionEndEvent):

@@ -11,19 +11,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpu_constructs.autoscaling import node_pool_spec
-from gpu_constructs.autoscaling.node_pool_spec import Network, NodePoolSpec, is_in, node_taints, place
+from gpu_constructs.autoscaling import node_pool
+from gpu_constructs.autoscaling.node_pool import Network, NodePool, is_in, node_taints, place
 from gpu_constructs.facts.hardware.catalogue import instance_type
 from gpu_constructs.pools.capacity import CapacityBlock, OnDemand, Reservation, Spot
 from gpu_constructs.pools.disruption import Disruption
 from gpu_constructs.pools.node_shape import NodeShape
 from gpu_constructs.pools.sharing import TimeSlicing
+from gpu_constructs.pools.size import Static, UpTo
 from gpu_constructs.pools.taint import GPU_TAINT, Taint
 
 EXAMPLES = settings(max_examples=100)
 WHO = "Test/Pool"
-# How the CDK hands out a number that is known at deployment only.
-TOKEN = -1.8881545897087626e289
 L4 = NodeShape(instance_types=("g6.xlarge",))
 MIXED = NodeShape(instance_types=("g6.12xlarge", "g6.xlarge"))
 H100 = NodeShape(instance_types=("p5.48xlarge",))
@@ -37,25 +36,29 @@ def block(instances: int = 4, id: str = "cr-3") -> CapacityBlock:
     return CapacityBlock(id=id, availability_zone="us-east-1a", starts=starts, ends=ends, instances=instances)
 
 
-def spec(**changes: Any) -> NodePoolSpec:
+def spec(**changes: Any) -> NodePool:
     """A pool of at most 8 L4, with ``changes`` applied."""
-    says: dict[str, Any] = {"who": WHO, "name": "l4", "shape": L4, "capacity": OnDemand(), "max_gpus": 8}
-    return NodePoolSpec(**says | changes)
+    says: dict[str, Any] = {"name": "l4", "shape": L4, "capacity": OnDemand(), "size": UpTo(gpus=8), "disruption": None}
+    return NodePool.of(WHO, **says | changes)
 
 
-def static(replicas: Any = 2, **changes: Any) -> NodePoolSpec:
-    return spec(max_gpus=None, replicas=replicas, **changes)
+def static(nodes: int = 2, spare: int | None = None, **changes: Any) -> NodePool:
+    return spec(size=Static(nodes=nodes, spare=spare), **changes)
 
 
 @EXAMPLES
 @given(st.integers(0, 20), st.one_of(st.none(), st.integers(0, 5)), st.booleans())
-def test_a_static_pool_has_its_replicas_and_what_replaces_one(replicas: int, spare: int | None, reserved: bool) -> None:
-    made = static(replicas, spare_nodes=spare, capacity=A if reserved else OnDemand())
+def test_a_static_pool_has_its_nodes_and_what_replaces_one(nodes: int, spare: int | None, reserved: bool) -> None:
+    made = static(nodes, spare, capacity=A if reserved else OnDemand())
 
     above = spare if spare is not None else 0 if reserved else 1
-    assert made.spare == above
-    assert made.max_nodes == replicas + above
-    assert made.size() == {"replicas": replicas, "limits": {"nodes": str(replicas + above)}}
+    assert made.max_nodes == nodes + above
+    assert made.to_size() == {"replicas": nodes, "limits": {"nodes": str(nodes + above)}}
+
+
+def test_of_several_ways_of_buying_one_that_is_not_counted_leaves_a_spare_node() -> None:
+    assert static(2, capacity=(A, OnDemand())).max_nodes == 3
+    assert static(2, capacity=(A, B)).max_nodes == 2
 
 
 @EXAMPLES
@@ -65,30 +68,32 @@ def test_a_pool_has_no_more_nodes_than_its_gpus_fill(gpus: int, name: str) -> No
     shape = NodeShape(instance_types=(name,))
 
     if gpus < each:
-        with pytest.raises(ValueError, match=f"max_gpus must be at least {each}, got {gpus}"):
-            spec(shape=shape, max_gpus=gpus)
+        with pytest.raises(ValueError, match=f"size.gpus must be at least {each}, got {gpus}"):
+            spec(shape=shape, size=UpTo(gpus=gpus))
     else:
-        made = spec(shape=shape, max_gpus=gpus)
+        made = spec(shape=shape, size=UpTo(gpus=gpus))
         assert isinstance(made.max_nodes, int)
         assert made.max_nodes * each <= gpus < (made.max_nodes + 1) * each
-        assert made.size() == {"limits": {"nvidia.com/gpu": str(gpus)}}
+        assert made.to_size() == {"limits": {"nvidia.com/gpu": str(gpus)}}
 
 
 @EXAMPLES
 @given(
     st.integers(4, 64),
-    st.sampled_from(("max_vcpus", "max_memory_gib")),
+    st.sampled_from(("vcpus", "memory_gib")),
     st.lists(st.sampled_from(("g6.xlarge", "g6.12xlarge", "g6.16xlarge", "g6e.xlarge")), min_size=1, unique=True),
 )
 def test_vcpus_and_memory_never_bind_before_the_gpus(gpus: int, argument: str, names: list[str]) -> None:
     rows = [instance_type(name) for name in names]
-    figures = {"max_vcpus": "vcpus", "max_memory_gib": "memory_gib"}
-    least = int(max(getattr(row, figures[argument]) * (gpus // row.gpus) for row in rows))
+    least = int(max(getattr(row, argument) * (gpus // row.gpus) for row in rows))
     shape = NodeShape(instance_types=names)
 
-    assert getattr(spec(shape=shape, max_gpus=gpus, **{argument: least}), argument) == least
-    with pytest.raises(ValueError, match=f"{WHO}: {argument} must be at least {least}, got {least - 1}") as refused:
-        spec(shape=shape, max_gpus=gpus, **{argument: least - 1})
+    nearest, below = (UpTo(**{"gpus": gpus, argument: number}) for number in (least, least - 1))
+    assert spec(shape=shape, size=nearest).size == nearest
+    with pytest.raises(
+        ValueError, match=f"{WHO}: size.{argument} must be at least {least}, got {least - 1}"
+    ) as refused:
+        spec(shape=shape, size=below)
     assert str(refused.value).endswith(f"; {gpus} GPUs of the pool come with so much")
 
 
@@ -96,19 +101,18 @@ def test_of_figures_that_no_source_states_none_binds() -> None:
     row = replace(instance_type("g6.xlarge"), name="g9.xlarge", vcpus=None, memory_mib=None)
     shape = NodeShape(instance_types=(row,))
 
-    assert spec(shape=shape, max_vcpus=0, max_memory_gib=0).max_vcpus == 0
-    with pytest.raises(ValueError, match="max_vcpus must be at least 0, got -1"):
-        spec(shape=shape, max_vcpus=-1)
+    size = UpTo(gpus=8, vcpus=0, memory_gib=0)
+    assert spec(shape=shape, size=size).size == size
 
 
 @pytest.mark.parametrize(
     ("made", "size"),
     [
         (spec(), {"limits": {"nvidia.com/gpu": "8"}}),
-        (spec(weight=100), {"limits": {"nvidia.com/gpu": "8"}, "weight": 100}),
-        (spec(weight=1), {"limits": {"nvidia.com/gpu": "8"}, "weight": 1}),
-        (spec(max_vcpus=32), {"limits": {"nvidia.com/gpu": "8", "cpu": "32"}}),
-        (spec(max_memory_gib=128), {"limits": {"nvidia.com/gpu": "8", "memory": "128Gi"}}),
+        (spec(size=UpTo(gpus=8, weight=100)), {"limits": {"nvidia.com/gpu": "8"}, "weight": 100}),
+        (spec(size=UpTo(gpus=8, weight=1)), {"limits": {"nvidia.com/gpu": "8"}, "weight": 1}),
+        (spec(size=UpTo(gpus=8, vcpus=32)), {"limits": {"nvidia.com/gpu": "8", "cpu": "32"}}),
+        (spec(size=UpTo(gpus=8, memory_gib=128)), {"limits": {"nvidia.com/gpu": "8", "memory": "128Gi"}}),
         (
             spec(shape=NodeShape(instance_types=("g6.xlarge",), sharing=TimeSlicing(4))),
             {"limits": {"nvidia.com/gpu.shared": "32"}},
@@ -116,15 +120,8 @@ def test_of_figures_that_no_source_states_none_binds() -> None:
         (static(0), {"replicas": 0, "limits": {"nodes": "1"}}),
     ],
 )
-def test_what_a_pool_says_of_its_size(made: NodePoolSpec, size: dict[str, Any]) -> None:
-    assert made.size() == size
-
-
-@pytest.fixture
-def tokens(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Numbers that are known at deployment only are told without the process behind the CDK."""
-    token = SimpleNamespace(is_unresolved=lambda number: number == TOKEN)
-    monkeypatch.setattr(node_pool_spec, "cdk", SimpleNamespace(Token=token))
+def test_what_a_pool_says_of_its_size(made: NodePool, size: dict[str, Any]) -> None:
+    assert made.to_size() == size
 
 
 @pytest.mark.parametrize(
@@ -165,86 +162,45 @@ def tokens(monkeypatch: pytest.MonkeyPatch) -> None:
             "capacity must be a Reservation with id, got a resource group; Karpenter selects by id",
         ),
         (
-            {"shape": NodeShape(instance_types=("p6e-gb200.36xlarge",)), "capacity": block(), "max_gpus": 16},
+            {"shape": NodeShape(instance_types=("p6e-gb200.36xlarge",)), "capacity": block(), "size": UpTo(gpus=16)},
             ValueError,
             "shape must not be 'p6e-gb200.36xlarge'; Karpenter knows no UltraServers, use a ManagedNodeGroup",
         ),
+        ({"size": 8}, TypeError, "size must be UpTo(gpus=8) or Static(nodes=2), got 8"),
+        ({"size": None}, TypeError, "size must be UpTo(gpus=8) or Static(nodes=2), got None"),
         (
-            {"max_gpus": None},
+            {"size": UpTo(gpus=3), "shape": NodeShape(instance_types=("g6.12xlarge", "g6.24xlarge"))},
             ValueError,
-            "either max_gpus or replicas must be given, got None and None; max_gpus for a pool that follows the pods, "
-            "replicas for a static one",
+            "size.gpus must be at least 4, got 3; the smallest of g6.12xlarge, g6.24xlarge has 4",
         ),
         (
-            {"replicas": 0},
+            {"size": UpTo(gpus=7), "shape": H100},
             ValueError,
-            "either max_gpus or replicas must be given, got 8 and 0; max_gpus for a pool that follows the pods, "
-            "replicas for a static one",
+            "size.gpus must be at least 8, got 7; the smallest of p5.48xlarge has 8",
         ),
-        ({"max_gpus": 0}, ValueError, "max_gpus must be at least 1, got 0; the smallest of g6.xlarge has 1"),
         (
-            {"max_gpus": 0, "shape": MIXED},
+            {"size": UpTo(gpus=8, memory_gib=127)},
             ValueError,
-            "max_gpus must be at least 1, got 0; the smallest of g6.12xlarge, g6.xlarge has 1",
+            "size.memory_gib must be at least 128, got 127; 8 GPUs of the pool come with so much",
         ),
         (
-            {"max_gpus": 7, "shape": H100},
+            {"size": Static(nodes=5), "shape": H100, "capacity": block(4)},
             ValueError,
-            "max_gpus must be at least 8, got 7; the smallest of p5.48xlarge has 8",
+            "size must be at most the 4 instances of the Capacity Block, spare nodes included, got 5",
         ),
-        ({"max_gpus": "8"}, TypeError, "max_gpus must be a whole number, got '8'"),
-        ({"max_gpus": 8.5}, TypeError, "max_gpus must be a whole number, got 8.5"),
-        ({"max_gpus": float("inf")}, TypeError, "max_gpus must be a whole number, got inf"),
         (
-            {"max_gpus": TOKEN},
+            {"size": Static(nodes=4, spare=1), "shape": H100, "capacity": block(4)},
             ValueError,
-            "max_gpus must be known at synth, got a token; a NodePool limit is part of a manifest",
+            "size must be at most the 4 instances of the Capacity Block, spare nodes included, got 5",
         ),
-        ({"spare_nodes": 0}, ValueError, "spare_nodes must go with replicas, got 0 without"),
-        ({"weight": 0}, ValueError, "weight must be at least 1, got 0"),
-        ({"weight": 101}, ValueError, "weight must be at most 100, got 101"),
-        ({"weight": "9"}, TypeError, "weight must be a whole number, got '9'"),
-        ({"max_vcpus": "9"}, TypeError, "max_vcpus must be a whole number, got '9'"),
         (
-            {"max_memory_gib": 127},
+            {"size": Static(nodes=7), "shape": H100, "capacity": (block(4), block(2, "cr-4"))},
             ValueError,
-            "max_memory_gib must be at least 128, got 127; 8 GPUs of the pool come with so much",
-        ),
-        ({"max_gpus": None, "replicas": -1}, ValueError, "replicas must be at least 0, got -1"),
-        ({"max_gpus": None, "replicas": "2"}, TypeError, "replicas must be a whole number, got '2'"),
-        ({"max_gpus": None, "replicas": 2, "spare_nodes": -1}, ValueError, "spare_nodes must be at least 0, got -1"),
-        (
-            {"max_gpus": None, "replicas": 2, "spare_nodes": 1.0},
-            TypeError,
-            "spare_nodes must be a whole number, got 1.0",
-        ),
-        *(
-            (
-                {"max_gpus": None, "replicas": 2, argument: 0},
-                ValueError,
-                f"{argument} must be left out with replicas, got 0; the API server takes a static pool's number of "
-                "nodes and nothing else",
-            )
-            for argument in ("weight", "max_vcpus", "max_memory_gib")
-        ),
-        (
-            {"max_gpus": None, "replicas": 5, "shape": H100, "capacity": block(4)},
-            ValueError,
-            "replicas must be at most the 4 instances of the Capacity Block, spare nodes included, got 5",
-        ),
-        (
-            {"max_gpus": None, "replicas": 4, "spare_nodes": 1, "shape": H100, "capacity": block(4)},
-            ValueError,
-            "replicas must be at most the 4 instances of the Capacity Block, spare nodes included, got 5",
-        ),
-        (
-            {"max_gpus": None, "replicas": 7, "shape": H100, "capacity": (block(4), block(2, "cr-4"))},
-            ValueError,
-            "replicas must be at most the 6 instances of the Capacity Block, spare nodes included, got 7",
+            "size must be at most the 6 instances of the Capacity Block, spare nodes included, got 7",
         ),
     ],
 )
-def test_refuses_pools(tokens: None, changes: dict[str, Any], error: type[Exception], message: str) -> None:
+def test_refuses_pools(changes: dict[str, Any], error: type[Exception], message: str) -> None:
     with pytest.raises(error) as refused:
         spec(**changes)
 
@@ -254,19 +210,18 @@ def test_refuses_pools(tokens: None, changes: dict[str, Any], error: type[Except
 @pytest.mark.parametrize(
     "changes",
     [
-        {"max_gpus": 1},
-        {"max_gpus": 1, "shape": MIXED},
-        {"max_gpus": 8, "shape": H100},
-        {"weight": 1},
-        {"weight": 100},
-        {"max_vcpus": 32},
-        {"max_memory_gib": 128},
-        {"max_gpus": None, "replicas": 0},
-        {"max_gpus": None, "replicas": 0, "spare_nodes": 0},
-        {"max_gpus": None, "replicas": 4, "shape": H100, "capacity": block(4)},
-        {"max_gpus": None, "replicas": 3, "spare_nodes": 1, "shape": H100, "capacity": block(4)},
-        {"max_gpus": None, "replicas": 6, "shape": H100, "capacity": (block(4), block(2, "cr-4"))},
-        {"max_gpus": None, "replicas": 99, "shape": H100, "capacity": (block(4), OnDemand())},
+        {"size": UpTo(gpus=1)},
+        {"size": UpTo(gpus=1), "shape": MIXED},
+        {"size": UpTo(gpus=8), "shape": H100},
+        {"size": UpTo(gpus=8, weight=100)},
+        {"size": UpTo(gpus=8, vcpus=32)},
+        {"size": UpTo(gpus=8, memory_gib=128)},
+        {"size": Static(nodes=0)},
+        {"size": Static(nodes=0, spare=0)},
+        {"size": Static(nodes=4), "shape": H100, "capacity": block(4)},
+        {"size": Static(nodes=3, spare=1), "shape": H100, "capacity": block(4)},
+        {"size": Static(nodes=6), "shape": H100, "capacity": (block(4), block(2, "cr-4"))},
+        {"size": Static(nodes=99), "shape": H100, "capacity": (block(4), OnDemand())},
         {"capacity": [A, Spot(), OnDemand()]},
         {"shape": NodeShape(instance_types=("g6.xlarge",), purpose="training"), "capacity": Spot(checkpointed=True)},
         {"disruption": Disruption(consolidation="WhenEmpty")},
@@ -276,7 +231,6 @@ def test_accepts_the_nearest_pool(changes: dict[str, Any]) -> None:
     made = spec(**changes)
 
     assert replace(made) == made
-    assert replace(made, who="Other/Path") == made
     assert isinstance(made.capacities, tuple)
 
 
@@ -294,8 +248,8 @@ TRAINING, INFERENCE = (NodeShape(instance_types=("g6.xlarge",), purpose=each) fo
         (static(disruption=Disruption.inference()), Disruption.inference()),
     ],
 )
-def test_nodes_go_as_told_or_as_suits_what_runs_on_them(made: NodePoolSpec, profile: Disruption) -> None:
-    assert made.profile == profile
+def test_nodes_go_as_told_or_as_suits_what_runs_on_them(made: NodePool, profile: Disruption) -> None:
+    assert made.disruption == profile
 
 
 @pytest.mark.parametrize(
@@ -326,7 +280,7 @@ def test_a_block_is_a_reservation_too() -> None:
     made = spec(capacity=(block(), OnDemand()), shape=H100)
 
     assert made.reservations == [{"id": "cr-3"}]
-    assert static(1, capacity=block(), shape=H100).spare == 0
+    assert static(1, capacity=block(), shape=H100).max_nodes == 1
 
 
 def test_a_requirement_is_spelled_as_kubernetes_does() -> None:
@@ -334,9 +288,7 @@ def test_a_requirement_is_spelled_as_kubernetes_does() -> None:
 
 
 def test_taints_are_spelled_as_kubernetes_does() -> None:
-    shape = NodeShape(
-        instance_types=("g6.xlarge",), taints=(GPU_TAINT, Taint(key="team", value="a", effect="NoExecute"))
-    )
+    shape = NodeShape(instance_types=("g6.xlarge",), taints=(Taint(key="team", value="a", effect="NoExecute"),))
 
     assert node_taints(shape) == [
         {"key": GPU_TAINT.key, "value": GPU_TAINT.value, "effect": GPU_TAINT.effect},
@@ -351,24 +303,19 @@ class Place:
         """Remember nothing yet."""
         self.security_group_id = group
         self.asked: list[Any] = []
-        self.claimed: list[Any] = []
 
     def subnets(self, given: Any, *, who: object, zone: str | None) -> list[Any]:
         """Return two subnets."""
         self.asked.append((given, who, zone))
         return [SimpleNamespace(subnet_id=f"subnet-{zone}-{number}") for number in (1, 2)]
 
-    def claim(self, who: object, what: str, *, why: str) -> None:
-        """Keep what is claimed."""
-        self.claimed.append((who, what, why))
 
-
-def placed(made: NodePoolSpec, cluster: Place, monkeypatch: pytest.MonkeyPatch, **says: Any) -> tuple[Network, Any]:
+def placed(made: NodePool, cluster: Place, monkeypatch: pytest.MonkeyPatch, **says: Any) -> tuple[Network, Any]:
     """Return where the nodes start, and what was checked of the subnets."""
     seen: list[Any] = []
-    monkeypatch.setattr(node_pool_spec, "check_subnets", lambda *of, **what: seen.append((of, what)))
+    monkeypatch.setattr(node_pool, "check_subnets", lambda *of, **what: seen.append((of, what)))
     given = {"subnets": None, "security_group_ids": None, **says}
-    network = place(cast("Any", "pool"), cluster=cast("Any", cluster), spec=made, **given)
+    network = place(cast("Any", "pool"), made, who=WHO, cluster=cast("Any", cluster), **given)
     return network, seen
 
 
@@ -381,7 +328,6 @@ def test_nodes_start_in_the_subnets_of_the_cluster_behind_its_group(monkeypatch:
     assert of == ("pool",)
     assert [each.subnet_id for each in checked.pop("subnets")] == network.subnet_ids
     assert checked == {"who": WHO, "cluster": cluster, "shape": L4, "max_nodes": 8}
-    assert cluster.claimed == [(WHO, "NodePool named 'l4'", "they are the same Kubernetes object")]
 
 
 @pytest.mark.parametrize(
@@ -442,4 +388,3 @@ def test_refuses_pools_behind_no_group(
         placed(spec(), cluster, monkeypatch, security_group_ids=given)
 
     assert str(refused.value) == f"{WHO}: {message}"
-    assert cluster.claimed == []

@@ -1,0 +1,4 @@
+from gpu_constructs.autoscaling.auto_mode_node_pool import AutoModeNodePool as AutoModeNodePool
+from gpu_constructs.autoscaling.cluster_autoscaler import ClusterAutoscaler as ClusterAutoscaler
+from gpu_constructs.autoscaling.karpenter import Karpenter as Karpenter
+from gpu_constructs.autoscaling.karpenter_node_pool import KarpenterNodePool as KarpenterNodePool

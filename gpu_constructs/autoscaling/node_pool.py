@@ -1,0 +1,203 @@
+"""What a NodePool may launch and keep, for Karpenter and for the Karpenter inside Auto Mode."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from aws_cdk import aws_ec2 as ec2
+from constructs import Construct
+
+from gpu_constructs.facts.kubernetes import ARCHITECTURES, refuse_unless_object_name
+from gpu_constructs.facts.labels import ARCH, CAPACITY_TYPE, INSTANCE_TYPE, ZONE
+from gpu_constructs.installing.cluster_ref import ClusterRef
+from gpu_constructs.nodes.suitable_subnets import check_subnets
+from gpu_constructs.pools.capacity import (
+    Capacity,
+    CapacityBlock,
+    Reservation,
+    refuse_spot_for_training,
+    refuse_unless_capacity,
+    refuse_unless_sold,
+)
+from gpu_constructs.pools.disruption import Disruption
+from gpu_constructs.pools.node_shape import NodeShape
+from gpu_constructs.pools.size import Size, Static, refuse_unless_size
+from gpu_constructs.refusals import words
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Network:
+    """Where nodes start.
+
+    Attributes:
+        subnet_ids: Ids of the subnets.
+        security_group_ids: Ids of the nodes' security groups.
+    """
+
+    subnet_ids: Sequence[str]
+    security_group_ids: Sequence[str]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NodePool:
+    """A pool that Karpenter, or the Karpenter inside Auto Mode, can launch nodes for.
+
+    Attributes:
+        name: Name of its objects.
+        shape: What every node looks like.
+        size: How large it may become.
+        capacities: How instances may be bought.
+        disruption: When nodes are removed or replaced.
+    """
+
+    name: str
+    shape: NodeShape
+    size: Size
+    capacities: tuple[Capacity, ...]
+    disruption: Disruption
+
+    @classmethod
+    def of(
+        cls,
+        who: object,
+        *,
+        name: str,
+        shape: NodeShape,
+        size: Size,
+        capacity: Capacity | Sequence[Capacity],
+        disruption: Disruption | None,
+    ) -> NodePool:
+        """Return the pool that the arguments of a construct describe.
+
+        Raises:
+            TypeError: An argument has the wrong type.
+            ValueError: EC2 does not sell the nodes so, or the size leaves room for none.
+        """
+        capacities = _ways_of_buying(who, capacity)
+        refuse_unless_object_name(who, "name", name)
+        if not isinstance(shape, NodeShape):
+            raise TypeError(f"{who}: shape must be a NodeShape, got {shape!r}")
+        if disruption is not None and not isinstance(disruption, Disruption):
+            raise TypeError(f"{who}: disruption must be a Disruption, got {disruption!r}")
+        refuse_unless_size(who, size)
+        _refuse_unless_launchable(who, shape, capacities)
+        size.refuse_unless_launchable(who, shape, capacities)
+        suited = Disruption.suited_to(shape.purpose, static=isinstance(size, Static))
+        return cls(name=name, shape=shape, size=size, capacities=capacities, disruption=disruption or suited)
+
+    @property
+    def zone(self) -> str | None:
+        """The one zone of its nodes, where all capacity is reserved there."""
+        zones = {each.availability_zone for each in self.capacities}
+        return zones.pop() if len(zones) == 1 else None
+
+    @property
+    def max_nodes(self) -> int:
+        """Most nodes, if each is of the smallest type."""
+        return self.size.max_nodes(self.shape, self.capacities)
+
+    @property
+    def reservations(self) -> list[dict[str, str]]:
+        """Selector terms of the reservations; without them none is taken, however the capacity type reads."""
+        return [
+            {"id": each.id}
+            for each in self.capacities
+            if isinstance(each, (Reservation, CapacityBlock)) and each.id is not None
+        ]
+
+    def requirements(self) -> list[dict[str, Any]]:
+        """Return what an instance must be. All of it, because Karpenter's own choice would be arm64 and spot."""
+        bought = list(dict.fromkeys(each.karpenter_capacity_type for each in self.capacities))
+        return [
+            is_in(INSTANCE_TYPE, self.shape.names),
+            is_in(ARCH, (ARCHITECTURES[self.shape.architecture],)),
+            is_in(CAPACITY_TYPE, bought),
+            *([is_in(ZONE, (self.zone,))] if self.zone else []),
+        ]
+
+    def to_size(self) -> dict[str, Any]:
+        """Return how large the pool may become, and its rank among pools."""
+        return self.size.to_manifest(self.shape, self.capacities)
+
+
+def is_in(key: str, values: Sequence[str]) -> dict[str, Any]:
+    """Return a requirement that a label has one of some values."""
+    return {"key": key, "operator": "In", "values": list(values)}
+
+
+def node_taints(shape: NodeShape) -> list[dict[str, str]]:
+    """Return the taints of a node as Kubernetes spells them."""
+    return [{"key": each.key, "value": each.value, "effect": each.effect} for each in shape.node_taints]
+
+
+def place(
+    construct: Construct,
+    pool: NodePool,
+    *,
+    who: object,
+    cluster: ClusterRef,
+    subnets: Sequence[ec2.ISubnet] | None,
+    security_group_ids: Sequence[str] | None,
+) -> Network:
+    """Refuse a pool that finds no place in the cluster, and return where its nodes start.
+
+    Raises:
+        TypeError: An argument has the wrong type.
+        ValueError: The subnets do not suit the nodes, or no security group is known.
+    """
+    # Each reservation has to find its zone among the subnets.
+    for zone in {each.availability_zone for each in pool.capacities} - {None, pool.zone}:
+        cluster.subnets(subnets, who=who, zone=zone)
+    chosen = cluster.subnets(subnets, who=who, zone=pool.zone)
+    check_subnets(construct, who=who, cluster=cluster, shape=pool.shape, subnets=chosen, max_nodes=pool.max_nodes)
+    return Network(
+        subnet_ids=[each.subnet_id for each in chosen],
+        security_group_ids=_security_groups(who, cluster, security_group_ids),
+    )
+
+
+def _ways_of_buying(who: object, capacity: object) -> tuple[Capacity, ...]:
+    found = tuple(capacity) if isinstance(capacity, (list, tuple)) else (capacity,)
+    for each in found:
+        refuse_unless_capacity(who, each)
+    if not found:
+        raise ValueError(f"{who}: capacity must name at least one way of buying, got none")
+    if len(set(found)) < len(found):
+        raise ValueError(f"{who}: capacity must differ, got {found!r}")
+    return cast("tuple[Capacity, ...]", found)
+
+
+def _refuse_unless_launchable(who: object, shape: NodeShape, capacities: Sequence[Capacity]) -> None:
+    refuse_unless_sold(who, shape.rows, capacities)
+    for each in capacities:
+        refuse_spot_for_training(who, shape.purpose, each)
+        if isinstance(each, Reservation) and each.id is None:
+            raise ValueError(
+                f"{who}: capacity must be a Reservation with id, got a resource group; Karpenter selects by id"
+            )
+    if any(each.ultraserver_only for each in shape.rows):
+        raise ValueError(
+            f"{who}: shape must not be {shape.names[0]!r}; Karpenter knows no UltraServers, use a ManagedNodeGroup"
+        )
+
+
+def _security_groups(who: object, cluster: ClusterRef, given: Sequence[str] | None) -> list[str]:
+    """Return the ids of the nodes' security groups: as given, or the cluster's own.
+
+    Raises:
+        TypeError: ``given`` is no list of ids.
+        ValueError: It is empty, or the cluster was imported without its group.
+    """
+    if given is not None:
+        ids = words(who, "security_group_ids", given)
+        if not ids:
+            raise ValueError(f"{who}: security_group_ids must name at least one group, got none")
+        return list(ids)
+    if cluster.security_group_id is None:
+        raise ValueError(
+            f"{who}: security_group_ids must be given when the cluster was imported without "
+            "cluster_security_group_id, got None"
+        )
+    return [cluster.security_group_id]

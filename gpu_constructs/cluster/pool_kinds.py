@@ -1,0 +1,136 @@
+"""The kind of pool that a cluster runs, and what a pool of it cannot do without."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+from constructs import Construct
+
+# Their names load when a cluster runs that kind.
+from gpu_constructs import autoscaling, devices, nodes
+from gpu_constructs.facts.hardware.catalogue import InstanceType
+from gpu_constructs.installing import claims
+from gpu_constructs.installing.cluster_ref import ClusterRef
+from gpu_constructs.nodes.gpu_nodes import GpuNodes
+from gpu_constructs.pools.device_manager import DeviceManagerName
+from gpu_constructs.pools.node_shape import NodeShape
+from gpu_constructs.pools.size import UpTo
+from gpu_constructs.refusals import refuse_unless_whole_number
+
+# What to write where a kind has not the argument.
+_INSTEAD = {
+    "min_nodes": "nodes that always run are size=Static(nodes=2) here",
+    "node_repair": "it belongs to a ManagedNodeGroup; Karpenter(node_repair=True) repairs nodes of its own",
+    "scaling_options": "they belong to a ManagedNodeGroup, which cluster autoscaler scales",
+    "size": "a ManagedNodeGroup has max_nodes and min_nodes",
+    "disruption": "it belongs to Karpenter; make Karpenter(stack, 'Karpenter', cluster=gpu) before the first pool",
+    "security_group_ids": "nodes of a ManagedNodeGroup have the cluster's own security group",
+    "ami_release": "Auto Mode chooses the image of its nodes",
+}
+
+
+def make_pool(
+    scope: Construct, who: object, cluster: ClusterRef, *, name: str, shape: NodeShape, given: Mapping[str, Any]
+) -> GpuNodes:
+    """Make a pool of the kind that a cluster runs.
+
+    Raises:
+        TypeError: An argument has the wrong type.
+        ValueError: The kind has not such an argument, or no such pool can exist.
+    """
+    kind, fixed = _kind(cluster)
+    takes = inspect.signature(kind.__init__).parameters
+    sized = _sized(who, shape, given) if "size" in takes else dict(given)
+    for argument in (each for each in sized if each not in takes):
+        raise ValueError(
+            f"{who}: add_pool must be given what a {kind.__name__} has, the kind that this cluster runs, got "
+            f"{argument!r}; {_INSTEAD[argument]}"
+        )
+    if "max_nodes" not in given and "size" not in sized:
+        raise ValueError(f"{who}: max_nodes must be given, got none; it is the most nodes of pool {name!r}")
+    made: GpuNodes = kind(scope, f"Pool-{name}", cluster=cluster.cluster, name=name, shape=shape, **sized, **fixed)
+    return made
+
+
+def shape_of(who: object, given: object) -> NodeShape:
+    """Return a shape, or the usual shape of some instance types.
+
+    Raises:
+        TypeError: ``given`` is neither.
+        ValueError: No such node can exist.
+    """
+    if isinstance(given, NodeShape):
+        return given
+    if not isinstance(given, (str, list, tuple, InstanceType)):
+        raise TypeError(f"{who}: shape must be a NodeShape or instance types such as 'g6.xlarge', got {given!r}")
+    return NodeShape(instance_types=given if isinstance(given, (list, tuple)) else (given,))
+
+
+def _kind(cluster: ClusterRef) -> tuple[type[Any], dict[str, Any]]:
+    """Return the kind of pool, and what every pool of it gets here."""
+    if cluster.auto_mode:
+        return autoscaling.AutoModeNodePool, {}
+    karpenter = cluster.holder(claims.KARPENTER)
+    if karpenter is not None:
+        return autoscaling.KarpenterNodePool, {"karpenter": karpenter}
+    return nodes.ManagedNodeGroup, {}
+
+
+def _sized(who: object, shape: NodeShape, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments with a size: for a number of nodes, as many GPUs as so many of the largest type have."""
+    if ("max_nodes" in given) == ("size" in given):
+        raise ValueError(
+            f"{who}: either max_nodes or size must be given, got {given.get('max_nodes')} and {given.get('size')}"
+        )
+    if "size" in given:
+        return dict(given)
+    most = given["max_nodes"]
+    refuse_unless_whole_number(who, "max_nodes", most, least=1, fix="delete the pool to switch it off")
+    others = {argument: value for argument, value in given.items() if argument != "max_nodes"}
+    return others | {"size": UpTo(gpus=most * max(row.gpus for row in shape.rows))}
+
+
+# Who is brought: what the cluster has one of, and the folder of the class.
+_BROUGHT = {
+    "DevicePlugin": (claims.DEVICE_MANAGER, devices),
+    "GpuOperator": (claims.DEVICE_MANAGER, devices),
+    "DraDriver": (claims.DRA_DRIVER, devices),
+    "EfaDevicePlugin": (claims.EFA_PLUGIN, devices),
+    "ClusterAutoscaler": (claims.CLUSTER_AUTOSCALER, autoscaling),
+}
+_MANAGERS: dict[DeviceManagerName, str] = {
+    "device-plugin": "DevicePlugin",
+    "gpu-operator": "GpuOperator",
+    "dra": "DraDriver",
+}
+
+
+def bring_what_it_needs(scope: Construct, who: object, cluster: ClusterRef, shape: NodeShape) -> None:
+    """Make what tells Kubernetes of a shape's devices, and what launches its nodes, where it is not there yet.
+
+    Raises:
+        ValueError: Another than the shape says tells Kubernetes of the cluster's GPUs.
+    """
+    if cluster.auto_mode:
+        return
+    _refuse_other_manager(who, cluster, shape)
+    needed = [_MANAGERS[shape.managed_by.name]] if shape.managed_by.name in _MANAGERS else []
+    needed += ["EfaDevicePlugin"] if shape.efa else []
+    needed += ["ClusterAutoscaler"] if cluster.holder(claims.KARPENTER) is None else []
+    for name in needed:
+        what, folder = _BROUGHT[name]
+        if cluster.holder(what) is None:
+            getattr(folder, name)(scope, name, cluster=cluster.cluster)
+            cluster.bring(what)
+
+
+def _refuse_other_manager(who: object, cluster: ClusterRef, shape: NodeShape) -> None:
+    there = type(cluster.holder(claims.DEVICE_MANAGER)).__name__
+    if shape.managed_by.cluster_plugin and there in _BROUGHT and there != _MANAGERS[shape.managed_by.name]:
+        [manager] = [manager for manager, name in _MANAGERS.items() if name == there]
+        raise ValueError(
+            f"{who}: shape must have device_manager={manager!r}, which the cluster has, got "
+            f"{shape.managed_by.name!r}; two of them would advertise every GPU twice"
+        )

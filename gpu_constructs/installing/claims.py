@@ -1,0 +1,44 @@
+"""What a cluster can have one of."""
+
+from __future__ import annotations
+
+from typing import Generic, TypeVar
+
+DEVICE_MANAGER = "device manager"
+DRA_DRIVER = "DRA driver"
+EFA_PLUGIN = "EFA device plugin"
+CLUSTER_AUTOSCALER = "cluster autoscaler"
+KARPENTER = "Karpenter"
+_Holder = TypeVar("_Holder")
+
+
+class Claims(Generic[_Holder]):
+    """What a cluster can have one of, and who is it. Parts of who is it have a share in that."""
+
+    def __init__(self) -> None:
+        self._holders: dict[str, _Holder] = {}
+        self._brought: set[str] = set()
+
+    def holder(self, what: str) -> _Holder | None:
+        """Return who is the only one of its kind; ``None`` where there is none."""
+        return self._holders.get(what)
+
+    def bring(self, what: str) -> None:
+        """Note that nobody asked for the holder by name: somebody else brought it."""
+        self._brought.add(what)
+
+    def was_brought(self, what: str) -> bool:
+        """Whether the holder was brought."""
+        return what in self._brought
+
+    def claim(self, who: _Holder, what: str, *, why: str) -> None:
+        """Make ``who``, which reads as its path, the only one of its kind.
+
+        Raises:
+            ValueError: There is one.
+        """
+        path, holder = str(who), str(self._holders.setdefault(what, who))
+        if path == holder or path.startswith(f"{holder}/"):
+            return
+        fix = "make yours before the first add_pool, which takes it then" if what in self._brought else "remove one"
+        raise ValueError(f"{path}: cluster must have one {what}, got a second one beside {holder!r}; {why}, {fix}")

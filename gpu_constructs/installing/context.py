@@ -1,0 +1,76 @@
+"""The context keys of this library, which hold for a whole app or for part of its tree."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, get_args
+
+from gpu_constructs.refusals import near, refuse_unless_one_of
+
+_PREFIX = "gpu-constructs"
+# Who applies manifests and charts.
+DELIVERY = f"{_PREFIX}:delivery"
+# Folder of the files that somebody else applies.
+FOLDER = f"{_PREFIX}:manifests"
+# A registry of your own with copies of the charts, for networks without a way to the internet.
+CHART_MIRROR = f"{_PREFIX}:chartMirror"
+
+Delivery = Literal["kubectl", "argocd", "flux"]
+
+# So near is a slip of the prefix; "my-gpu-constructs" is somebody else's.
+_CLOSENESS = 0.92
+_SEPARATOR = re.compile(r"[:/.]+")
+
+
+def refuse_wrong_context(context: Mapping[str, Any]) -> None:
+    """Refuse keys that nobody reads although they have the prefix of this library, and values that no key takes.
+
+    Raises:
+        ValueError: There is one.
+    """
+    for key, value in context.items():
+        if key in _CHECKS:
+            _CHECKS[key](value)
+        elif _is_ours(key):
+            raise ValueError(f"context: key must be one of {', '.join(_CHECKS)}, got {key!r}{_hint(key)}")
+
+
+def _is_ours(key: str) -> bool:
+    """Whether a context key has the prefix of this library, or a slip of it."""
+    prefix, *names = _SEPARATOR.split(key, maxsplit=1)
+    return bool(names) and near(prefix.replace("_", "-"), [_PREFIX], closeness=_CLOSENESS) is not None
+
+
+def _hint(key: str) -> str:
+    return hint_of_a_bare_name(_SEPARATOR.split(key, maxsplit=1)[-1])
+
+
+def hint_of_a_bare_name(name: str) -> str:
+    """Return ``; did you mean 'gpu-constructs:delivery'?`` for what is a name of this library without its prefix."""
+    nearest = near(name, [each.partition(":")[2] for each in _CHECKS])
+    return f"; did you mean '{_PREFIX}:{nearest}'?" if nearest else ""
+
+
+def _refuse_delivery(value: object) -> None:
+    refuse_unless_one_of("context", DELIVERY, value, get_args(Delivery))
+
+
+def _refuse_folder(value: object) -> None:
+    if not isinstance(value, str) or not value:
+        raise ValueError(f"context: {FOLDER} must be a folder, got {value!r}")
+
+
+def _refuse_mirror(value: object) -> None:
+    if not isinstance(value, str) or not value.startswith("oci://"):
+        raise ValueError(
+            f"context: {CHART_MIRROR} must be an OCI registry such as "
+            f"'oci://111122223333.dkr.ecr.us-east-1.amazonaws.com/charts', got {value!r}"
+        )
+
+
+_CHECKS: dict[str, Callable[[object], None]] = {
+    DELIVERY: _refuse_delivery,
+    FOLDER: _refuse_folder,
+    CHART_MIRROR: _refuse_mirror,
+}

@@ -1,0 +1,3 @@
+from gpu_constructs.metrics.dcgm_exporter import DcgmExporter as DcgmExporter
+from gpu_constructs.metrics.managed_prometheus import ManagedPrometheus as ManagedPrometheus
+from gpu_constructs.metrics.prometheus_stack import PrometheusStack as PrometheusStack

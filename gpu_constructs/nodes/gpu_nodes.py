@@ -1,0 +1,54 @@
+"""What every pool of GPU nodes has in common, whatever launches the nodes."""
+
+from __future__ import annotations
+
+import jsii
+from aws_cdk import aws_iam as iam
+from constructs import Construct
+
+from gpu_constructs.installing.cluster_ref import ClusterRef, PathOf
+from gpu_constructs.pools.node_shape import NodeShape
+from gpu_constructs.pools.pool import Autoscaler, node_selector, tolerations
+
+
+@jsii.implements(iam.IGrantable)
+class GpuNodes(Construct):
+    """GPU nodes of a cluster. What is granted to them, every pod on them may do.
+
+    Attributes:
+        name: Name of the pool, and value of its nodes' label ``gpu-constructs.io/pool``.
+        shape: What every node looks like.
+        max_nodes: Most nodes; a token where only deployment tells.
+        autoscaler: Who launches the nodes.
+        node_role: Role of the nodes.
+    """
+
+    name: str
+    shape: NodeShape
+    max_nodes: int
+    autoscaler: Autoscaler
+    node_role: iam.IRole
+
+    @property
+    def grant_principal(self) -> iam.IPrincipal:
+        """The role of the nodes, for every ``grant`` of the CDK."""
+        return self.node_role.grant_principal
+
+    @property
+    def node_selector(self) -> dict[str, str]:
+        """``nodeSelector`` of a pod that runs on these nodes."""
+        return node_selector(self)
+
+    @property
+    def tolerations(self) -> list[dict[str, str]]:
+        """``tolerations`` of a pod that runs on these nodes."""
+        return tolerations(self)
+
+    def _take_name(self, cluster: ClusterRef) -> None:
+        """Make this the only pool of its name in the cluster.
+
+        Raises:
+            ValueError: There is one.
+        """
+        why = "pods select their nodes by that name and would land on either"
+        cluster.claim(PathOf(self), f"pool named {self.name!r}", why=why)

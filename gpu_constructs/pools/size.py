@@ -1,0 +1,142 @@
+"""How large a pool of Karpenter, or of the Karpenter inside Auto Mode, may become."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, get_args
+
+from gpu_constructs.pools.capacity import Capacity, CapacityBlock, Reservation
+from gpu_constructs.pools.node_shape import NodeShape
+from gpu_constructs.refusals import is_number_token, refuse_unless_whole_number
+
+_MAX_WEIGHT = 100
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class UpTo:
+    """As many nodes as pods ask for, none where none asks, up to a number of GPUs.
+
+    Source: https://karpenter.sh/docs/concepts/nodepools/
+
+    Attributes:
+        gpus: Most GPUs alive in the pool, in whole devices. Karpenter has no such limit of its own.
+        vcpus: Most virtual CPUs alive in the pool. Default: as many as the GPUs come with.
+        memory_gib: Most memory alive in the pool, in GiB. Default: as much as the GPUs come with.
+        weight: Preference among pools that fit a pod, 1 to 100, higher first. Default: none.
+
+    Raises:
+        TypeError: A number is no whole number.
+        ValueError: A number is out of its range, or known at deployment only.
+    """
+
+    gpus: int
+    vcpus: int | None = None
+    memory_gib: int | None = None
+    weight: int | None = None
+
+    def __post_init__(self) -> None:
+        if is_number_token(self.gpus):
+            raise ValueError("size: gpus must be known at synth, got a token; a NodePool's limit is part of a manifest")
+        refuse_unless_whole_number("size", "gpus", self.gpus, least=1, fix="delete the pool to switch it off")
+        for argument, least in (("vcpus", 0), ("memory_gib", 0), ("weight", 1)):
+            if getattr(self, argument) is not None:
+                refuse_unless_whole_number("size", argument, getattr(self, argument), least=least)
+        if self.weight is not None and self.weight > _MAX_WEIGHT:
+            raise ValueError(f"size: weight must be at most {_MAX_WEIGHT}, got {self.weight}")
+
+    def max_nodes(self, shape: NodeShape, _capacities: Sequence[Capacity]) -> int:
+        """Return the most nodes, if each is of the smallest type."""
+        return self.gpus // shape.gpus
+
+    def refuse_unless_launchable(self, who: object, shape: NodeShape, _capacities: Sequence[Capacity]) -> None:
+        """Refuse limits that leave room for no node, or under which the last GPUs could never be launched.
+
+        Raises:
+            ValueError: They do.
+        """
+        least, names = shape.gpus, ", ".join(shape.names)
+        refuse_unless_whole_number(who, "size.gpus", self.gpus, least=least, fix=f"the smallest of {names} has {least}")
+        most = [(row, self.gpus // row.gpus) for row in shape.rows]
+        for argument, given, needed in (
+            ("vcpus", self.vcpus, max((row.vcpus or 0) * nodes for row, nodes in most)),
+            ("memory_gib", self.memory_gib, max(int((row.memory_gib or 0) * nodes) for row, nodes in most)),
+        ):
+            if given is not None:
+                refuse_unless_whole_number(
+                    who, f"size.{argument}", given, least=needed, fix=f"{self.gpus} GPUs of the pool come with so much"
+                )
+
+    def to_manifest(self, shape: NodeShape, _capacities: Sequence[Capacity]) -> dict[str, Any]:
+        """Return what a NodePool's ``spec`` says of it."""
+        # Karpenter counts what nodes advertise: of shared GPUs, the shares.
+        limits = {resource: str(amount) for resource, amount in shape.gpu_resources(self.gpus).items()}
+        if self.vcpus is not None:
+            limits["cpu"] = str(self.vcpus)
+        if self.memory_gib is not None:
+            limits["memory"] = f"{self.memory_gib}Gi"
+        return {"limits": limits} | ({"weight": self.weight} if self.weight is not None else {})
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Static:
+    """A number of nodes that are there with or without pods.
+
+    The API server takes no weight for it, and no limit but one of nodes.
+    Source: karpenter v1.14.1 pkg/apis/v1/nodepool.go
+
+    Attributes:
+        nodes: How many.
+        spare: Nodes that may be there above them while one is replaced. Default: none of a reservation, whose
+            instances are counted, else one.
+
+    Raises:
+        TypeError: A number is no whole number.
+        ValueError: A number is below 0.
+    """
+
+    nodes: int
+    spare: int | None = None
+
+    def __post_init__(self) -> None:
+        refuse_unless_whole_number("size", "nodes", self.nodes, least=0)
+        if self.spare is not None:
+            refuse_unless_whole_number("size", "spare", self.spare, least=0)
+
+    def max_nodes(self, _shape: NodeShape, capacities: Sequence[Capacity]) -> int:
+        """Return the most nodes, spare ones included."""
+        if self.spare is not None:
+            return self.nodes + self.spare
+        reserved = all(isinstance(each, (Reservation, CapacityBlock)) for each in capacities)
+        return self.nodes + (0 if reserved else 1)
+
+    def refuse_unless_launchable(self, who: object, shape: NodeShape, capacities: Sequence[Capacity]) -> None:
+        """Refuse more nodes than a Capacity Block has.
+
+        Raises:
+            ValueError: There are more.
+        """
+        blocks = [each.instances for each in capacities if isinstance(each, CapacityBlock)]
+        most = self.max_nodes(shape, capacities)
+        if len(blocks) == len(capacities) and most > sum(blocks):
+            raise ValueError(
+                f"{who}: size must be at most the {sum(blocks)} instances of the Capacity Block, spare nodes included, "
+                f"got {most}"
+            )
+
+    def to_manifest(self, shape: NodeShape, capacities: Sequence[Capacity]) -> dict[str, Any]:
+        """Return what a NodePool's ``spec`` says of it."""
+        return {"replicas": self.nodes, "limits": {"nodes": str(self.max_nodes(shape, capacities))}}
+
+
+Size = UpTo | Static
+
+
+def refuse_unless_size(who: object, size: object) -> None:
+    """Refuse what is no size.
+
+    Raises:
+        TypeError: ``size`` is something else.
+    """
+    if not isinstance(size, get_args(Size)):
+        raise TypeError(f"{who}: size must be UpTo(gpus=8) or Static(nodes=2), got {size!r}")

@@ -1,0 +1,76 @@
+"""Errors of this library without the stack trace, in which jsii's frames bury what is wrong.
+
+The function of the module is `gpu_constructs.plain_errors`; a module of that name would hide it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import sysconfig
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType, TracebackType
+
+_OURS = __name__.partition(".")[0]
+# Shows the whole trace, as it does for the command line.
+_DEBUG = "GPU_CONSTRUCTS_DEBUG"
+_LIBRARIES = tuple(f"{sysconfig.get_path(name)}{os.sep}" for name in ("stdlib", "platstdlib", "purelib", "platlib"))
+
+Hook = Callable[[type[BaseException], BaseException, TracebackType | None], object]
+
+
+def plain_errors(*packages: str) -> None:
+    """Have an app that a construct refuses end in one line: file and line of the app, and what is wrong.
+
+        app.py:12: gpu-constructs: Inference/L4: max_nodes must be at least 1, got 0; delete the group to switch it off
+
+    Every other error is shown as before, and with ``GPU_CONSTRUCTS_DEBUG=1`` this one too.
+
+    Args:
+        packages: Packages of yours whose ``ValueError`` and ``TypeError`` are as plain.
+    """
+    before = sys.excepthook.before if isinstance(sys.excepthook, _PlainErrors) else sys.excepthook
+    sys.excepthook = _PlainErrors(before, frozenset({_OURS, *packages}))
+
+
+@dataclass(frozen=True, slots=True)
+class _PlainErrors:
+    before: Hook
+    packages: frozenset[str]
+
+    def __call__(self, kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        """Show an error that nobody caught."""
+        frames = [frame for frame, _ in traceback.walk_tb(trace)]
+        if os.environ.get(_DEBUG) or not frames:
+            self.before(kind, error, trace)
+        elif _stands_in_the_report(error, frames[-1]):
+            return
+        elif isinstance(error, (TypeError, ValueError)) and _package(frames[-1]) in self.packages:
+            print(f"{self._place(trace)}gpu-constructs: {error}", file=sys.stderr)
+        else:
+            self.before(kind, error, trace)
+
+    def _place(self, trace: TracebackType | None) -> str:
+        """Return the innermost line that is neither of a library nor of a package that refuses."""
+        for frame, line in reversed(list(traceback.walk_tb(trace))):
+            file = frame.f_code.co_filename
+            if _package(frame) not in self.packages and not file.startswith((*_LIBRARIES, "<frozen")):
+                return f"{_short(file)}:{line}: "
+        return ""
+
+
+def _package(frame: FrameType) -> str:
+    return str(frame.f_globals.get("__name__", "")).partition(".")[0]
+
+
+def _stands_in_the_report(error: BaseException, innermost: FrameType) -> bool:
+    """Whether CDK ends after a report of its own of what is wrong."""
+    return isinstance(error, RuntimeError) and _package(innermost) == "jsii" and "ValidationFailed" in str(error)
+
+
+def _short(file: str) -> str:
+    path = Path(file)
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else file

@@ -1,0 +1,60 @@
+"""A Kubernetes version that is refused is told why, and no false nearest one."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from gpu_constructs.facts.versions import DEFAULT_KUBERNETES, KUBERNETES, STANDARD_SUPPORT_ENDED, kubernetes_minor
+
+RULE = "context: kubernetes_version must be one of 1.33, 1.34, 1.35, 1.36, got"
+
+
+@pytest.mark.parametrize("version", KUBERNETES)
+def test_what_is_known_is_taken(version: str) -> None:
+    assert kubernetes_minor(version, who="context") is KUBERNETES[version]
+
+
+@pytest.mark.parametrize(
+    ("version", "error", "message"),
+    [
+        ("1.30", ValueError, "'1.30'; EKS ended its support, 1.33 is the oldest that is known here"),
+        ("1.10", ValueError, "'1.10'; EKS ended its support, 1.33 is the oldest that is known here"),
+        # Never on EKS.
+        ("1.9", ValueError, "'1.9'; 1.33 is the oldest that is known here"),
+        (
+            "1.31",
+            ValueError,
+            "'1.31'; EKS ended its standard support on 2025-11-26, 1.33 is the oldest that is known here",
+        ),
+        (
+            "1.32",
+            ValueError,
+            "'1.32'; EKS ended its standard support on 2026-03-23, 1.33 is the oldest that is known here",
+        ),
+        ("1.37", ValueError, "'1.37'; this version of the library knows none newer than 1.36"),
+        ("2.0", ValueError, "'2.0'; this version of the library knows none newer than 1.36"),
+        ("1.63", ValueError, "'1.63'; did you mean '1.36'?"),
+        ("v1.36", ValueError, "'v1.36'; EKS takes minor versions, write '1.36'"),
+        ("1.36.2", ValueError, "'1.36.2'; EKS takes minor versions, write '1.36'"),
+        ("1.36 ", ValueError, "'1.36 '; EKS takes minor versions, write '1.36'"),
+        ("latest", ValueError, "'latest'"),
+        ("", ValueError, "''"),
+        (1.36, TypeError, "1.36, a number; quote it: '1.36'"),
+        # YAML and JSON read 1.30 so.
+        (1.3, TypeError, "1.3, a number; quote it: '1.30'"),
+        (None, TypeError, "None; write '1.36'"),
+        (136, TypeError, "136; write '1.36'"),
+    ],
+)
+def test_what_is_not_supported_is_told_why(version: object, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=f"^{re.escape(f'{RULE} {message}')}$"):
+        kubernetes_minor(version, who="context")
+
+
+def test_every_version_between_the_ended_and_the_known_has_its_day() -> None:
+    oldest = min(int(each.partition(".")[2]) for each in KUBERNETES)
+
+    assert list(STANDARD_SUPPORT_ENDED) == [f"1.{minor}" for minor in range(31, oldest)]
+    assert DEFAULT_KUBERNETES in KUBERNETES

@@ -1,0 +1,53 @@
+"""Build dist/gpu-constructs.pyz: the command line in one file, for machines that can install nothing.
+
+It runs on every system with a Python that the library supports: what a package brings as compiled code is left out, as
+each has the same in Python.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipapp
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+# What Python 3.10 needs, which has no tomllib; a newer one, which may build the file, would leave it out.
+FOR_THE_OLDEST = "tomli"
+# Of no use without pip, or compiled for one system.
+LEFT_OUT = ("*.so", "*.pyd", "bin", "__pycache__")
+
+
+def main() -> None:
+    """Build it, from the source or from a wheel."""
+    parser = argparse.ArgumentParser(description="Build gpu-constructs.pyz.")
+    parser.add_argument("--wheel", default=str(ROOT), help="the wheel to take, else the source")
+    parser.add_argument("--output", type=Path, default=ROOT / "dist" / "gpu-constructs.pyz")
+    arguments = parser.parse_args()
+    build(arguments.wheel, arguments.output)
+
+
+def build(package: str, output: Path) -> None:
+    """Write the library and all that it needs into one file."""
+    output.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as folder:
+        content = Path(folder)
+        pip = (sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile")
+        constraints = ("-c", str(ROOT / "constraints.txt"))
+        subprocess.run([*pip, "--target", folder, *constraints, package, FOR_THE_OLDEST], check=True)
+        _leave_out(content)
+        zipapp.create_archive(
+            content, output, "/usr/bin/env python3", "gpu_constructs.command_line.cli:main", compressed=True
+        )
+
+
+def _leave_out(content: Path) -> None:
+    for path in [path for pattern in LEFT_OUT for path in content.rglob(pattern)]:
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+if __name__ == "__main__":
+    main()
