@@ -34,7 +34,8 @@ def named_arguments(cls: type[T]) -> type[T]:
             # Only of a call that Python could not make is there no frame.
             if error.__traceback__ is None or error.__traceback__.tb_next is not None:
                 raise
-            raise TypeError(_Call(cls, parameters, args, kwargs).refusal) from None
+            called = type(self) if type(self).__init__ is init else cls
+            raise TypeError(_Call(called, parameters, args, kwargs).refusal) from None
 
     kind.__init__ = init
     return cls

@@ -186,6 +186,18 @@ def test_constructs_are_made_and_inherited(stack: cdk.Stack) -> None:
     assert (thing.node.path, thing.figure, thing.max_nodes) == ("Test/Mine", Figure(size_gib=3), 1)
 
 
+def test_a_class_without_arguments_of_its_own_is_called_by_its_name(stack: cdk.Stack) -> None:
+    class Other(Thing):
+        """A construct with the arguments of another."""
+
+    with pytest.raises(TypeError, match=r"^Other: scope and id must be given, got none; write Other\("):
+        Other()  # type: ignore[call-arg]
+
+    anything: Any = Special
+    with pytest.raises(TypeError, match=r"Special.__init__\(\) got an unexpected keyword argument 'figure'"):
+        anything(stack, "Mine", figure=1)
+
+
 def test_errors_of_a_class_itself_are_left_as_they_are() -> None:
     with pytest.raises(TypeError, match=r"^figure: size_gib must be positive$") as refused:
         Figure(size_gib=-1)
@@ -213,7 +225,7 @@ def test_the_signature_and_help_are_those_of_the_class(cls: type[Any], names: li
 def public_classes() -> Iterator[type[Any]]:
     for folder in FOLDERS:
         package = importlib.import_module(f"gpu_constructs.{folder}")
-        for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             for name, each in vars(importlib.import_module(module.name)).items():
                 ours = inspect.isclass(each) and each.__module__ == module.name and not name.startswith("_")
                 if ours and (dataclasses.is_dataclass(each) or issubclass(each, Construct)):

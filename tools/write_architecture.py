@@ -19,7 +19,9 @@ else:
 ROOT = Path(__file__).parents[1]
 DOCUMENT = ROOT / "docs" / "architecture.md"
 PICTURE = ROOT / "docs" / "architecture.svg"
-FACTS, REFUSALS, ROOMS = "gpu_constructs.facts", "gpu_constructs.refusals", "gpu_constructs.preflight"
+FACTS, ROOMS = "gpu_constructs.facts", "gpu_constructs.preflight"
+# What errors say, below everything.
+ERRORS = ("gpu_constructs.named_arguments", "gpu_constructs.refusals")
 # What the panels of the picture frame, for each contract of layers.
 SIDES = {"Constructs": "gpu_constructs", "Preflight": ROOMS}
 # Names that each part defines, and by which a reader knows it again.
@@ -99,7 +101,7 @@ def layers(side: str) -> Layers:
     """Return the layers of a side in the order of reading: each imports from those before it."""
     [contract] = [each for each in contracts() if each["name"].startswith(f"{side}: ")]
     found = [tuple(layer.split(" | ")) for layer in reversed(contract["layers"])]
-    return [layer for layer in found if not {FACTS, REFUSALS} & set(layer)]
+    return [layer for layer in found if not {FACTS, *ERRORS} & set(layer)]
 
 
 def contracts() -> list[dict[str, Any]]:

@@ -13,6 +13,7 @@ from constructs import Construct
 from gpu_constructs.autoscaling.karpenter import FeatureGate, Karpenter
 from gpu_constructs.autoscaling.karpenter_manifests import ec2_node_class, node_overlays, node_pool
 from gpu_constructs.autoscaling.node_pool import NodePool, place
+from gpu_constructs.facts.operating_systems import OperatingSystem
 from gpu_constructs.facts.versions import AMI_RELEASES, KARPENTER
 from gpu_constructs.installing.cluster_ref import AnyCluster, PathOf, cluster_ref, refuse_unless_role
 from gpu_constructs.installing.delivery import apply_manifests
@@ -20,7 +21,6 @@ from gpu_constructs.nodes.gpu_nodes import GpuNodes
 from gpu_constructs.pools.capacity import Capacity, OnDemand
 from gpu_constructs.pools.disruption import Disruption
 from gpu_constructs.pools.node_shape import NodeShape
-from gpu_constructs.pools.operating_system import OperatingSystem
 from gpu_constructs.pools.pool import Autoscaler
 from gpu_constructs.pools.size import Size, Static
 

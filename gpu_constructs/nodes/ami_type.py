@@ -6,9 +6,9 @@ import re
 from dataclasses import dataclass
 
 from gpu_constructs.facts.hardware.catalogue import Architecture
+from gpu_constructs.facts.operating_systems import OperatingSystem
 from gpu_constructs.facts.versions import KUBERNETES
 from gpu_constructs.installing.cluster_ref import ClusterRef
-from gpu_constructs.pools.operating_system import OperatingSystem
 from gpu_constructs.refusals import is_token
 
 # Source: https://docs.aws.amazon.com/eks/latest/APIReference/API_Nodegroup.html (amiType), read 2026-09.

@@ -154,12 +154,12 @@ class ManagedNodeGroup(GpuNodes):
 
     # Both load parts of the CDK that few groups need, 15 ms of every synth.
     def _tag(self, cluster_name: str, options: ScalingOptions) -> None:
-        from gpu_constructs.nodes.managed_group_tags import ManagedGroupTags
+        from gpu_constructs.nodes.managed.auto_scaling_tags import ManagedGroupTags
 
         ManagedGroupTags(self, "Tags", group=self.resource, cluster_name=cluster_name, tags=options.tags())
 
     def _schedule(self, cluster_name: str, block: CapacityBlock) -> None:
-        from gpu_constructs.nodes.capacity_block_schedule import CapacityBlockSchedule
+        from gpu_constructs.nodes.managed.capacity_block_schedule import CapacityBlockSchedule
 
         CapacityBlockSchedule(self, "Schedule", group=self.resource, cluster_name=cluster_name, block=block)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from gpu_constructs.pools.operating_system import OperatingSystem
+from gpu_constructs.facts.operating_systems import OperatingSystem
 from gpu_constructs.refusals import refuse_unless_one_of
 
 DeviceManagerName = Literal["device-plugin", "gpu-operator", "dra", "bottlerocket"]

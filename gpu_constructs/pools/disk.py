@@ -13,7 +13,7 @@ from gpu_constructs.facts.hardware.gp3 import (
     MAX_THROUGHPUT,
     MIB_PER_SECOND_PER_IOPS,
 )
-from gpu_constructs.pools.operating_system import OperatingSystem
+from gpu_constructs.facts.operating_systems import OperatingSystem
 from gpu_constructs.refusals import is_token, refuse_unless_whole_number
 
 MAX_GIB = 65_536

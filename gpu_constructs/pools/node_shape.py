@@ -18,13 +18,13 @@ from gpu_constructs.facts.labels import (
     SHARING,
     WITH_EFA,
 )
+from gpu_constructs.facts.operating_systems import OperatingSystem, refuse_unless_operating_system
 from gpu_constructs.facts.resources import EFA, EFA_HUGE_PAGES, GPU, HUGE_PAGE_MIB, HUGE_PAGES
 from gpu_constructs.facts.versions import DRIVER_BRANCH
 from gpu_constructs.pools.custom_image import CustomImage
 from gpu_constructs.pools.device_manager import DeviceManager, DeviceManagerName, device_manager_on
 from gpu_constructs.pools.disk import Disk, Volume, volumes_of
 from gpu_constructs.pools.kubelet import Kubelet
-from gpu_constructs.pools.operating_system import OperatingSystem, refuse_unless_operating_system
 from gpu_constructs.pools.sharing import Exclusive, Mig, Sharing, refuse_unless_shareable
 from gpu_constructs.pools.taint import GPU_TAINT, Taint
 from gpu_constructs.pools.user_labels import checked_labels, checked_tags
