@@ -11,7 +11,7 @@ export CDK_DISABLE_CLI_TELEMETRY := true
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help synth diff test lint check e2e e2e-tools snapshots bench mutants catalogue examples options picture rules architecture constraints dist pyz light clean
+.PHONY: help synth diff test lint check e2e e2e-tools snapshots bench mutants catalogue examples options picture rules architecture constraints floor released dist pyz light clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -71,6 +71,12 @@ architecture: $(VENV)/.synth ## Write the picture and the lists of docs/architec
 
 constraints: $(VENV)/.dev ## Resolve constraints.txt anew; run it with PYTHON=python3.10
 	python tools/write_constraints.py
+
+floor: $(VENV)/.dev ## Test with the lowest versions of the CDK that pyproject.toml allows
+	python tools/floor.py $(ARGS)
+
+released: $(VENV)/.dev ## Write down the logical ids of this release; once, when it is released
+	CDK_VALIDATION=false PYTHONPATH=. python tools/released.py
 
 dist: $(VENV)/.dist ## Build sdist and wheel into dist/ and check what an index would refuse
 	rm -f dist/*.whl dist/*.tar.gz

@@ -5,14 +5,16 @@ from __future__ import annotations
 import functools
 import inspect
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from inspect import Parameter
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from gpu_constructs.refusals import did_you_mean
 
 T = TypeVar("T")
+P = ParamSpec("P")
+R = TypeVar("R")
 _OF_A_CONSTRUCT = ["scope", "id"]
 _PLAIN = (str, int, float, bool, type(None))
 
@@ -20,35 +22,61 @@ _PLAIN = (str, int, float, bool, type(None))
 def named_arguments(cls: type[T]) -> type[T]:
     """Have a class say what is wrong with the names of its arguments. It stands above ``@dataclass``.
 
-    Python itself binds the arguments, so that a right call costs no more than one call more.
+    Python itself binds the arguments, so that a right call costs no more than one call more, 0.3 us.
     """
     kind: Any = cls
     own = kind.__init__
-    parameters = tuple(inspect.signature(own).parameters.values())[1:]
 
     @functools.wraps(own)
     def init(self: Any, /, *args: Any, **kwargs: Any) -> None:
         try:
             own(self, *args, **kwargs)
         except TypeError as error:
-            # Only of a call that Python could not make is there no frame.
-            if error.__traceback__ is None or error.__traceback__.tb_next is not None:
+            if not _was_not_called(error):
                 raise
             called = type(self) if type(self).__init__ is init else cls
-            raise TypeError(_Call(called, parameters, args, kwargs).refusal) from None
+            raise TypeError(_Call(called, _parameters(own)[1:], args, kwargs).refusal) from None
 
     kind.__init__ = init
     return cls
 
 
+def named_call(function: Callable[P, R]) -> Callable[P, R]:
+    """Have a function, or a method of a construct, say what is wrong with the names of its arguments."""
+
+    @functools.wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return function(*args, **kwargs)
+        except TypeError as error:
+            if not _was_not_called(error):
+                raise
+            parameters = _parameters(function)
+            bound = args[:1] if parameters[:1] and parameters[0].name == "self" else ()
+            rest = parameters[len(bound) :], args[len(bound) :]
+            raise TypeError(_Call(function, *rest, kwargs, *bound).refusal) from None
+
+    return call
+
+
+def _was_not_called(error: TypeError) -> bool:
+    """Whether Python could not make a call, of which there then is no frame."""
+    return error.__traceback__ is not None and error.__traceback__.tb_next is None
+
+
+def _parameters(function: Callable[..., object]) -> tuple[Parameter, ...]:
+    return tuple(inspect.signature(function).parameters.values())
+
+
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """A call that Python could not make."""
+    """A call that Python could not make; ``owner`` has the method that was called."""
 
-    cls: type[Any]
+    called: Callable[..., object]
     parameters: Sequence[Parameter]
     args: Sequence[Any]
     kwargs: Mapping[str, Any]
+    owner: object = None
 
     @property
     def refusal(self) -> str:
@@ -75,12 +103,13 @@ class _Call:
 
     @property
     def _who(self) -> str:
-        """The path that a construct would have, or the name of the class."""
+        """The path that a construct has or would have, or the name of what is called."""
         given = {**self.kwargs, **self._placed}
-        node: Any = getattr(given.get("scope"), "node", None)
-        id = given.get("id")
-        known = self._is_construct and node is not None and isinstance(id, str)
-        return f"{node.path}/{id}".lstrip("/") if known else self.cls.__name__
+        node: Any = getattr(self.owner if self.owner is not None else given.get("scope"), "node", None)
+        if self.owner is not None and node is not None:
+            return str(node.path)
+        known = self._is_construct and node is not None and isinstance(given.get("id"), str)
+        return f"{node.path}/{given['id']}".lstrip("/") if known else self.called.__name__
 
     def _unknown(self) -> str:
         wrong = next((each for each in self.kwargs if each not in self._names), None)
@@ -88,7 +117,7 @@ class _Call:
             return ""
         known = self._names[2:] if self._is_construct else self._names
         rule = f"argument must be one of {', '.join(known)}" if known else "number of arguments must be 0"
-        return f"{rule}, got {wrong!r}{did_you_mean(wrong, known)}"
+        return f"{rule}, got {wrong!r}{did_you_mean(wrong, known) or _longer(wrong, known)}"
 
     def _unnamed(self) -> str:
         values = self.args[len(self._positional) :]
@@ -99,7 +128,9 @@ class _Call:
         if len(values) > len(names):
             return f"number of arguments must be at most {len(self._names)}, got {len(self.args) + len(self.kwargs)}"
         named = [f"{name}={_shown(value)}" for name, value in zip(names, values, strict=False)]
-        return f"arguments must be named, got {got}; write {self.cls.__name__}({', '.join(self._positional + named)})"
+        return (
+            f"arguments must be named, got {got}; write {self.called.__name__}({', '.join(self._positional + named)})"
+        )
 
     def _twice(self) -> str:
         return next(
@@ -115,21 +146,24 @@ class _Call:
         needed = [each.name for each in self.parameters if each.default is Parameter.empty]
         names = [each for each in needed if each not in self._placed and each not in self.kwargs]
         if self._is_construct and names[0] in _OF_A_CONSTRUCT:
-            return f"scope and id must be given, got none; write {self.cls.__name__}(stack, 'Id', ...)"
+            return f"scope and id must be given, got none; write {self.called.__name__}(stack, 'Id', ...)"
         if len(names) > 1:
             return f"{', '.join(names[:-1])} and {names[-1]} must be given, got none"
-        meaning = _meanings(self.cls).get(names[0])
+        meaning = self._meaning(names[0])
         return f"{names[0]} must be given, got none" + (f"; it means: {meaning}" if meaning else "")
 
+    def _meaning(self, name: str) -> str:
+        """Return the first sentence of what the docstring says of an argument."""
+        text = inspect.getdoc(self.called) or ""
+        found = re.search(rf"^ {{4}}{name}: (.+(?:\n {{8}}.+)*)", text, re.MULTILINE)
+        words = " ".join(found[1].replace("``", "").split()) if found else ""
+        return re.split(r"\.\s+(?=[A-Z])", words)[0].rstrip(".")
 
-def _meanings(cls: type[Any]) -> dict[str, str]:
-    """Return the first sentence of what the docstring of a class says of each argument."""
-    return {name: re.split(r"\.\s+(?=[A-Z])", text)[0].rstrip(".") for name, text in _paragraphs(cls)}
 
-
-def _paragraphs(cls: type[Any]) -> Iterator[tuple[str, str]]:
-    for found in re.finditer(r"^ {4}(\w+): (.+(?:\n {8}.+)*)", inspect.getdoc(cls) or "", re.MULTILINE):
-        yield found[1], " ".join(found[2].replace("``", "").split())
+def _longer(name: str, known: Sequence[str]) -> str:
+    """Return ``; did you mean 'driver_branch'?`` for ``driver``, where one name alone begins so."""
+    longer = [each for each in known if each.startswith(f"{name}_")]
+    return f"; did you mean {longer[0]!r}?" if len(longer) == 1 else ""
 
 
 def _shown(value: object) -> str:

@@ -6,7 +6,10 @@ import difflib
 import re
 import struct
 from collections.abc import Iterable
-from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ipaddress import IPv4Network, IPv6Network
 
 # registry/name:tag, registry/name@sha256:digest, or both.
 _PINNED_IMAGE = re.compile(r"\S+(:[\w][\w.-]{0,127}|@sha256:[0-9a-f]{64})")
@@ -17,7 +20,7 @@ _ZONE = re.compile(r"[a-z]{2}(-[a-z]+)+-\d(-[a-z]+-\d)?[a-z]")
 def did_you_mean(value: str, known: Iterable[str], *, closeness: float = 0.6) -> str:
     """Return ``; did you mean 'x'?`` for the known word nearest to ``value``, or an empty string.
 
-    Case does not matter. What differs by its digits alone is no slip but another version, number or id.
+    Case does not matter. Another number is no slip but another version, size or id.
     """
     nearest = near(value, known, closeness=closeness)
     return f"; did you mean {nearest!r}?" if nearest is not None else ""
@@ -31,8 +34,9 @@ def near(value: str, known: Iterable[str], *, closeness: float = 0.6) -> str | N
 
 
 def _is_another_number(value: str, known: str) -> bool:
-    """Whether digits differ and nothing else does; two that changed places are a slip."""
-    return re.sub(r"\d", "0", value) == re.sub(r"\d", "0", known) and sorted(value) != sorted(known)
+    """Whether numbers differ, which are written with as many digits; two that changed places are a slip."""
+    pairs = list(zip(re.findall(r"\d+", value), re.findall(r"\d+", known), strict=False))
+    return any(len(said) == len(meant) and sorted(said) != sorted(meant) for said, meant in pairs)
 
 
 def refuse_unless_one_of(who: object, argument: str, value: object, known: Iterable[str]) -> None:
@@ -106,6 +110,8 @@ def address_block(who: object, argument: str, block: str, *, example: str) -> IP
     Raises:
         ValueError: ``block`` is none, has no length, or an address that is not its first.
     """
+    from ipaddress import ip_address, ip_network
+
     rule = f"{who}: {argument} must be an address block such as {example!r}, got {block!r}"
     try:
         network = ip_network(block, strict=False)

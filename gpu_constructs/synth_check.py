@@ -78,7 +78,7 @@ def check_gpus(app: IConstruct) -> None:
 
 
 def _stack(template: cdk.PolicyValidationStack) -> Stack:
-    # aws-cdk-lib before 2.2xx does not say where a stack goes.
+    # aws-cdk-lib before 2.269 does not say where a stack goes.
     account, region = (getattr(template, name, None) for name in ("account_id", "region"))
     return Stack(template.template_path, Path(template.stack_construct_path).name, account, region)
 

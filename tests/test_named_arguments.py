@@ -15,11 +15,13 @@ from typing import Any
 import aws_cdk as cdk
 import jsii
 import pytest
+from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 import gpu_constructs
-from gpu_constructs.named_arguments import named_arguments
+from gpu_constructs.metrics import PrometheusStack
+from gpu_constructs.named_arguments import named_arguments, named_call
 
 FOLDERS = ("autoscaling", "cluster", "devices", "metrics", "nodes", "pod_scaling", "pools", "queueing", "workloads")
 
@@ -54,6 +56,14 @@ class Share:
 @dataclass(frozen=True, slots=True)
 class Nothing:
     """Something without arguments."""
+
+
+@named_arguments
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Long:
+    """Something with a long name."""
+
+    driver_branch: int
 
 
 @named_arguments
@@ -114,6 +124,12 @@ class Special(Thing):
         (Share, (4, 5), {}, "Share: number of arguments must be at most 1, got 2"),
         (Share, (4,), {"replicas": 5}, "Share: replicas must be given once, got 4 and 5"),
         (Share, (), {"replica": 4}, "Share: argument must be one of replicas, got 'replica'; did you mean 'replicas'?"),
+        (
+            Long,
+            (),
+            {"driver": 1},
+            "Long: argument must be one of driver_branch, got 'driver'; did you mean 'driver_branch'?",
+        ),
         (Nothing, (), {"a": 1}, "Nothing: number of arguments must be 0, got 'a'"),
         (
             dataclasses.replace,
@@ -222,13 +238,90 @@ def test_the_signature_and_help_are_those_of_the_class(cls: type[Any], names: li
     assert f"{names[-1]}:" in pydoc.render_doc(cls.__init__)
 
 
+@named_call
+def find(*, most: int, least: int = 0) -> int:
+    """Find.
+
+    Args:
+        most: So many.
+        least: Not fewer.
+    """
+    return int(most) - least
+
+
+@named_call
+def made(scope: Construct, id: str, *, zones: int = 2) -> str:
+    """Make."""
+    return f"{scope.node.path}/{id}: {zones}"
+
+
+def test_functions_say_it_too(stack: cdk.Stack) -> None:
+    anything: Any = find
+
+    assert (find(most=3), find(most=3, least=1), made(stack, "Vpc")) == (3, 2, "Test/Vpc: 2")
+    with pytest.raises(TypeError, match=r"^find: argument must be one of most, least, got 'mots'; did you mean 'most'"):
+        anything(mots=1)
+    with pytest.raises(TypeError, match=r"^find: arguments must be named, got 3; write find\(most=3\)$"):
+        anything(3)
+    with pytest.raises(TypeError, match=r"^find: most must be given, got none; it means: So many$"):
+        anything()
+    with pytest.raises(TypeError, match=r"^int\(\) argument must be"):
+        anything(most=[])
+    with pytest.raises(TypeError, match=r"^Test/Vpc: argument must be one of zones, got 'max_azs'$"):
+        made(stack, "Vpc", max_azs=3)  # type: ignore[call-arg]
+
+
+def test_a_method_of_a_construct_says_where(stack: cdk.Stack, cluster: eks.ICluster) -> None:
+    metrics: Any = PrometheusStack(stack, "Metrics", cluster=cluster)
+
+    with pytest.raises(TypeError, match=r"^Test/Metrics: argument must be one of deployment, path, got 'pth'; did you"):
+        metrics.scrape(None, pth="/")
+    with pytest.raises(
+        TypeError, match=r"^Test/Metrics: arguments must be named, got '/'; write scrape\(deployment, path="
+    ):
+        metrics.scrape(None, "/")
+    with pytest.raises(TypeError, match=r"^Test/Metrics: deployment must be given, got none; it means: "):
+        metrics.scrape()
+
+
+def public_functions() -> Iterator[Any]:
+    """The functions that packages export, and methods of what they export, that have arguments with names."""
+    for package in ("", *(f".{each}" for each in FOLDERS), ".facts.hardware"):
+        module = importlib.import_module(f"gpu_constructs{package}")
+        exported = [getattr(module, name) for name in module.__all__]
+        yield from (each for each in exported if inspect.isfunction(each))
+        for each in exported:
+            yield from method_of(each) if inspect.isclass(each) and issubclass(each, Construct) else ()
+
+
+def method_of(cls: type[Any]) -> Iterator[Any]:
+    """The public methods that a construct has of its own."""
+    yield from (each for name, each in vars(cls).items() if inspect.isfunction(each) and not name.startswith("_"))
+
+
+def test_every_public_function_with_names_says_what_is_wrong() -> None:
+    named = {
+        each.__qualname__: each
+        for each in public_functions()
+        if any(one.kind is one.KEYWORD_ONLY for one in inspect.signature(each).parameters.values())
+    }
+
+    assert {"GpuCluster.add_pool", "PrometheusStack.scrape", "find_instance_types", "gpu_vpc"} <= set(named)
+    assert [name for name, each in named.items() if each.__code__.co_filename != named_call.__code__.co_filename] == []
+
+
+def is_protocol(cls: type[Any]) -> bool:
+    """Whether a class only says what others have."""
+    return getattr(cls, "_is_protocol", False)
+
+
 def public_classes() -> Iterator[type[Any]]:
     for folder in FOLDERS:
         package = importlib.import_module(f"gpu_constructs.{folder}")
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             for name, each in vars(importlib.import_module(module.name)).items():
                 ours = inspect.isclass(each) and each.__module__ == module.name and not name.startswith("_")
-                if ours and (dataclasses.is_dataclass(each) or issubclass(each, Construct)):
+                if ours and each.__init__.__module__.startswith("gpu_constructs.") and not is_protocol(each):
                     yield each
 
 

@@ -26,7 +26,12 @@ ELSEWHERE = (
     "tests/preflight/report/test_browser.py",
 )
 # What reads files, once more with PyYAML's own loader.
-READING = ("tests/command_line", "tests/preflight/reading", "tests/preflight/hostile", "tests/preflight/test_rules.py")
+READING = (
+    "tests/command_line",
+    "tests/preflight/reading",
+    "tests/preflight/hostile/test_size_and_depth.py",
+    "tests/preflight/hostile/test_texts.py",
+)
 BESIDE_TESTS = ("pyproject.toml", "cdk.json")
 
 

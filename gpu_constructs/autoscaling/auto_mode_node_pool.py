@@ -15,6 +15,7 @@ from gpu_constructs.autoscaling.node_pool import NodePool, place
 from gpu_constructs.installing import eks_resources
 from gpu_constructs.installing.cluster_ref import AnyCluster, ClusterRef, PathOf, cluster_ref, refuse_unless_role
 from gpu_constructs.installing.delivery import apply_manifests
+from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.nodes.gpu_nodes import GpuNodes
 from gpu_constructs.nodes.node_role import make_auto_mode_role
 from gpu_constructs.pools.capacity import Capacity, OnDemand
@@ -27,6 +28,7 @@ from gpu_constructs.pools.size import Size
 _ACCESS_POLICY = "AmazonEKSAutoNodePolicy"
 
 
+@named_arguments
 class AutoModeNodePool(GpuNodes):
     """A NodeClass and NodePool for GPU nodes of a cluster in EKS Auto Mode.
 

@@ -22,6 +22,7 @@ from gpu_constructs.installing.claims import CLUSTER_AUTOSCALER
 from gpu_constructs.installing.cluster_ref import AnyCluster, PathOf, cluster_ref
 from gpu_constructs.installing.delivery import apply_chart
 from gpu_constructs.installing.pod_identity import PodIdentity, policy_document, string_equals
+from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.refusals import refuse_unless_image, refuse_unless_whole_number
 
 _DRA_BY_FLAG = ("1.34",)
@@ -35,6 +36,7 @@ class RankedGroup(Protocol):
         """Regular expression of the name of its Auto Scaling group."""
 
 
+@named_arguments
 class ClusterAutoscaler(Construct):
     """Cluster autoscaler with the flags, permissions and image that GPU node groups need.
 

@@ -16,6 +16,7 @@ from gpu_constructs.installing import claims, eks_resources
 from gpu_constructs.installing.cluster_ref import AnyCluster, ClusterRef, PathOf, cluster_ref, refuse_unless_role
 from gpu_constructs.installing.delivery import install_helm_chart, late_values
 from gpu_constructs.installing.pod_identity import PodIdentity, policy_document, string_equals
+from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.nodes.interruption_queue import InterruptionQueue, event
 from gpu_constructs.nodes.node_role import make_node_role
 
@@ -32,6 +33,7 @@ INTERRUPTIONS = {
 }
 
 
+@named_arguments
 class Karpenter(Construct):
     """The Karpenter controller with its permissions, interruption queue and node role.
 

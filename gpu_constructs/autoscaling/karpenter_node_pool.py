@@ -17,6 +17,7 @@ from gpu_constructs.facts.operating_systems import OperatingSystem
 from gpu_constructs.facts.versions import AMI_RELEASES, KARPENTER
 from gpu_constructs.installing.cluster_ref import AnyCluster, PathOf, cluster_ref, refuse_unless_role
 from gpu_constructs.installing.delivery import apply_manifests
+from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.nodes.gpu_nodes import GpuNodes
 from gpu_constructs.pools.capacity import Capacity, OnDemand
 from gpu_constructs.pools.disruption import Disruption
@@ -31,6 +32,7 @@ _RELEASES: dict[OperatingSystem, re.Pattern[str]] = {
 }
 
 
+@named_arguments
 class KarpenterNodePool(GpuNodes):
     """A NodePool and its EC2NodeClass for GPU nodes.
 

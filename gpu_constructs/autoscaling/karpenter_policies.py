@@ -11,12 +11,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpu_constructs.facts.labels import CLUSTER_TAG, KARPENTER_AWS_DOMAIN, KARPENTER_DOMAIN, NODE_POOL, REGION
+from gpu_constructs.named_arguments import named_arguments
 
 Statements = list[dict[str, Any]]
 # Turns tag conditions into a StringEquals block; the keys contain the cluster's name, which may be a token.
 StringEquals = Callable[[str, Mapping[str, object]], object]
 
 
+@named_arguments
 @dataclass(frozen=True, kw_only=True, slots=True)
 class KarpenterScope:
     """What the policies are confined to.

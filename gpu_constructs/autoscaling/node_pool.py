@@ -12,6 +12,7 @@ from constructs import Construct
 from gpu_constructs.facts.kubernetes import ARCHITECTURES, refuse_unless_object_name
 from gpu_constructs.facts.labels import ARCH, CAPACITY_TYPE, INSTANCE_TYPE, ZONE
 from gpu_constructs.installing.cluster_ref import ClusterRef
+from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.nodes.suitable_subnets import check_subnets
 from gpu_constructs.pools.capacity import (
     Capacity,
@@ -27,6 +28,7 @@ from gpu_constructs.pools.size import Size, Static, refuse_unless_size
 from gpu_constructs.refusals import words
 
 
+@named_arguments
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Network:
     """Where nodes start.
@@ -40,6 +42,7 @@ class Network:
     security_group_ids: Sequence[str]
 
 
+@named_arguments
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NodePool:
     """A pool that Karpenter, or the Karpenter inside Auto Mode, can launch nodes for.

@@ -16,9 +16,11 @@ from gpu_constructs.facts import charts
 from gpu_constructs.installing import eks_resources
 from gpu_constructs.installing.cluster_ref import AnyCluster, ClusterRef, PathOf, cluster_ref
 from gpu_constructs.installing.pod_identity import TRUST, policy_document
+from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.refusals import refuse_unless_one_of
 
 
+@named_arguments
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Addon:
     """An EKS add-on.
@@ -66,6 +68,7 @@ ADDONS = (
 )
 
 
+@named_arguments
 class Addons(Construct):
     """The add-ons of a cluster.
 

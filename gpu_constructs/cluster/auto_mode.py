@@ -10,6 +10,7 @@ from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
+from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.nodes.node_role import make_auto_mode_role
 from gpu_constructs.refusals import refuse_unless_one_of, words
 
@@ -18,6 +19,7 @@ BuiltInPool = Literal["system", "general-purpose"]
 _POOLS: tuple[BuiltInPool, ...] = ("system", "general-purpose")
 
 
+@named_arguments
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AutoMode:
     """EKS Auto Mode: AWS runs nodes, network, disks, load balancers, DNS and Karpenter of the cluster.

@@ -27,6 +27,7 @@ from gpu_constructs.installing import claims, eks_resources
 from gpu_constructs.installing.cluster_ref import PathOf, cluster_ref, refuse_unless_role
 from gpu_constructs.installing.gitops import delivery_of
 from gpu_constructs.installing.subnets import node_subnets
+from gpu_constructs.named_arguments import named_arguments, named_call
 from gpu_constructs.nodes.gpu_nodes import GpuNodes
 from gpu_constructs.pools.capacity import Capacity
 from gpu_constructs.pools.disruption import Disruption
@@ -65,6 +66,7 @@ PACK_GPUS: dict[str, Any] = {
 }
 
 
+@named_arguments
 class GpuCluster(Construct):
     """Control plane, system nodes, add-ons and access of a cluster for GPU nodes.
 
@@ -168,6 +170,7 @@ class GpuCluster(Construct):
             ref.foundation.get_or_make(lambda: addons)
             self.addons = addons
 
+    @named_call
     def add_pool(
         self,
         name: str,

@@ -11,12 +11,14 @@ from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 from gpu_constructs.cluster.private_endpoints import PrivateEndpoints
+from gpu_constructs.named_arguments import named_call
 from gpu_constructs.refusals import refuse_unless_one_of, refuse_unless_whole_number, refuse_unless_zone, words
 
 _CIDR = "10.0.0.0/16"
 _ZONES_WITHOUT_NAMES = 2
 
 
+@named_call
 def gpu_vpc(
     scope: Construct,
     id: str,

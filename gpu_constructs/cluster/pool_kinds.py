@@ -10,6 +10,7 @@ from constructs import Construct
 
 # Their names load when a cluster runs that kind.
 from gpu_constructs import autoscaling, devices, nodes
+from gpu_constructs.facts.charts import GPU_OPERATOR
 from gpu_constructs.facts.hardware.catalogue import InstanceType
 from gpu_constructs.installing import claims
 from gpu_constructs.installing.cluster_ref import ClusterRef
@@ -102,7 +103,7 @@ _BROUGHT = {
 }
 _MANAGERS: dict[DeviceManagerName, str] = {
     "device-plugin": "DevicePlugin",
-    "gpu-operator": "GpuOperator",
+    GPU_OPERATOR: "GpuOperator",
     "dra": "DraDriver",
 }
 

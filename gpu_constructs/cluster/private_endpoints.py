@@ -9,6 +9,7 @@ from constructs import Construct
 
 from gpu_constructs.installing.cluster_ref import PathOf
 from gpu_constructs.installing.subnets import node_subnets
+from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.refusals import words
 
 # What nodes, EKS add-ons, cluster autoscaler, Karpenter and the termination handler call, and the function that applies
@@ -31,6 +32,7 @@ SERVICES = (
 )
 
 
+@named_arguments
 class PrivateEndpoints(Construct):
     """Endpoints through which nodes in isolated subnets reach what a GPU cluster needs of AWS.
 

@@ -12,6 +12,7 @@ from constructs import Construct
 from gpu_constructs.facts.hardware.plain_types import refuse_unless_plain_type
 from gpu_constructs.installing import eks_resources
 from gpu_constructs.installing.cluster_ref import AnyCluster, PathOf, cluster_ref
+from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.nodes.ami_type import pinned_release
 from gpu_constructs.nodes.group_arguments import refuse_unless_initial_nodes
 from gpu_constructs.nodes.launch_template import launch_template_data
@@ -29,6 +30,7 @@ _LEAST_PODS = 12
 _WHY = "CoreDNS, add-ons and an autoscaler are 11 where the other node is replaced"
 
 
+@named_arguments
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SystemNodes:
     """Nodes for the cluster's own software.
@@ -88,6 +90,7 @@ def is_graviton(instance_type: str) -> bool:
     return _GRAVITON.match(instance_type) is not None
 
 
+@named_arguments
 class SystemNodeGroup(Construct):
     """The managed node group of `SystemNodes`.
 

@@ -1,4 +1,4 @@
-"""The resources of EKS as they are; `aws_eks_v2` has them since aws-cdk-lib 2.26x, before that only `aws_eks` had."""
+"""CloudFormation's resources of EKS: ``aws_eks_v2`` has them since aws-cdk-lib 2.268, before that only ``aws_eks``."""
 
 from __future__ import annotations
 

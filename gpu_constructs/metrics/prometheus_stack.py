@@ -16,7 +16,7 @@ from gpu_constructs.facts.versions import KUBE_PROMETHEUS_STACK
 from gpu_constructs.installing.cluster_ref import AnyCluster, PathOf, cluster_ref
 from gpu_constructs.installing.delivery import apply_manifests, install_helm_chart
 from gpu_constructs.installing.pod_identity import PodIdentity, policy_document
-from gpu_constructs.named_arguments import named_arguments
+from gpu_constructs.named_arguments import named_arguments, named_call
 from gpu_constructs.refusals import is_token, refuse_unless_whole_number
 from gpu_constructs.workloads.gpu_deployment import GpuDeployment
 
@@ -101,6 +101,7 @@ class PrometheusStack(Construct):
             )
             self.chart.node.add_dependency(identity)
 
+    @named_call
     def scrape(self, deployment: GpuDeployment, *, path: str = "/metrics") -> None:
         """Read the metrics that the pods of a deployment offer on its port, such as vLLM's waiting requests.
 

@@ -9,6 +9,7 @@ from gpu_constructs.facts.hardware.catalogue import Architecture
 from gpu_constructs.facts.operating_systems import OperatingSystem
 from gpu_constructs.facts.versions import KUBERNETES
 from gpu_constructs.installing.cluster_ref import ClusterRef
+from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.refusals import is_token
 
 # Source: https://docs.aws.amazon.com/eks/latest/APIReference/API_Nodegroup.html (amiType), read 2026-09.
@@ -26,6 +27,7 @@ _RELEASES: dict[OperatingSystem, tuple[re.Pattern[str], str]] = {
 LATEST = "latest"
 
 
+@named_arguments
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Release:
     """What a managed group boots; ``None`` leaves the choice to EKS.

@@ -9,9 +9,11 @@ import aws_cdk as cdk
 
 from gpu_constructs.facts.versions import AMI_RELEASES
 from gpu_constructs.installing.cluster_ref import ClusterRef
+from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.refusals import address_block, is_token
 
 
+@named_arguments
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Bootstrap:
     """What CloudFormation cannot read of an imported cluster, and which image its nodes boot.
@@ -38,6 +40,7 @@ class Bootstrap:
         address_block("bootstrap", "service_cidr", self.service_cidr, example="172.20.0.0/16")
 
 
+@named_arguments
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Membership:
     """Everything a node is told of its cluster.

@@ -9,9 +9,12 @@ from aws_cdk import aws_events as events
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
+from gpu_constructs.named_arguments import named_arguments
+
 _RETENTION_SECONDS = 300
 
 
+@named_arguments
 class InterruptionQueue(Construct):
     """An encrypted queue that takes messages over TLS only, and the rules that fill it.
 

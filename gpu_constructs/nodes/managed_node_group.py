@@ -13,6 +13,7 @@ from constructs import Construct
 from gpu_constructs.facts.labels import RESOURCE_TAG
 from gpu_constructs.installing import eks_resources
 from gpu_constructs.installing.cluster_ref import AnyCluster, ClusterRef, PathOf, cluster_ref, refuse_unless_role
+from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.nodes.ami_type import Release, nvidia_ami_type, pinned_release
 from gpu_constructs.nodes.bootstrap import Bootstrap, membership
 from gpu_constructs.nodes.gpu_nodes import GpuNodes
@@ -34,6 +35,7 @@ _MANAGED_EFFECT = {
 }
 
 
+@named_arguments
 class ManagedNodeGroup(GpuNodes):
     """GPU nodes that EKS creates, joins to the cluster, updates and repairs.
 

@@ -14,6 +14,7 @@ from gpu_constructs.facts.versions import NODE_TERMINATION_HANDLER
 from gpu_constructs.installing.cluster_ref import AnyCluster, PathOf, cluster_ref
 from gpu_constructs.installing.delivery import install_helm_chart
 from gpu_constructs.installing.pod_identity import PodIdentity, policy_document, string_equals
+from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.nodes.interruption_queue import InterruptionQueue, event
 from gpu_constructs.refusals import refuse_unless_whole_number
 
@@ -36,6 +37,7 @@ _RULES = {
 }
 
 
+@named_arguments
 class NodeTerminationHandler(Construct):
     """aws-node-termination-handler, which drains the nodes of every `SelfManagedNodeGroup` of the cluster.
 

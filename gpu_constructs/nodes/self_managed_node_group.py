@@ -29,6 +29,7 @@ from gpu_constructs.installing.cluster_ref import (
     cluster_ref,
     refuse_unless_role,
 )
+from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.nodes.bootstrap import Bootstrap, membership
 from gpu_constructs.nodes.gpu_nodes import GpuNodes
 from gpu_constructs.nodes.group_arguments import check_group, refuse_unless_values
@@ -42,6 +43,7 @@ from gpu_constructs.pools.pool import Autoscaler
 from gpu_constructs.pools.scaling_options import ScalingOptions
 
 
+@named_arguments
 class SelfManagedNodeGroup(GpuNodes):
     """GPU nodes in an Auto Scaling group that CloudFormation owns.
 

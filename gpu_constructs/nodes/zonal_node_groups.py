@@ -10,12 +10,14 @@ from constructs import Construct
 
 from gpu_constructs.installing.cluster_ref import AnyCluster, PathOf, cluster_ref
 from gpu_constructs.installing.subnets import zone_of
+from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.nodes.gpu_nodes import GpuNodes
 from gpu_constructs.nodes.managed_node_group import ManagedNodeGroup
 from gpu_constructs.pools.node_shape import NodeShape
 from gpu_constructs.pools.pool import Autoscaler
 
 
+@named_arguments
 class ZonalNodeGroups(GpuNodes):
     """The same managed node group once in every zone, under one pool name.
 

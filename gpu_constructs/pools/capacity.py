@@ -9,12 +9,14 @@ from datetime import datetime, timedelta
 from typing import ClassVar, get_args
 
 from gpu_constructs.facts.hardware.catalogue import InstanceType
+from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.refusals import is_token, refuse_unless_whole_number, refuse_unless_zone
 
 _RESERVATION_ID = re.compile(r"cr-[0-9a-z]+")
 _GROUP_ARN = re.compile(r"arn:[\w-]+:resource-groups:[\w-]+:\d{12}:group/.+")
 
 
+@named_arguments
 @dataclass(frozen=True, slots=True)
 class OnDemand:
     """Instances at the list price, taken from what EC2 has free at that moment."""
@@ -25,6 +27,7 @@ class OnDemand:
     availability_zone: ClassVar[None] = None
 
 
+@named_arguments
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Spot:
     """Spare instances at a discount, which EC2 takes back with two minutes' notice.
@@ -42,6 +45,7 @@ class Spot:
     availability_zone: ClassVar[None] = None
 
 
+@named_arguments
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Reservation:
     """Instances of an On-Demand Capacity Reservation that is yours already.
@@ -77,6 +81,7 @@ class Reservation:
             raise ValueError(f"reservation: resource_group_arn must be the ARN of a resource group, got {group!r}")
 
 
+@named_arguments
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CapacityBlock:
     """A Capacity Block for ML: instances bought for a window of time.

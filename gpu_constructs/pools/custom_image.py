@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.refusals import is_token, refuse_unless_whole_number
 
 _IMAGE_ID = re.compile(r"ami-[0-9a-f]{8,17}")
 
 
+@named_arguments
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CustomImage:
     """An AMI that you build and keep up to date, in the shape of the EKS image for the operating system.

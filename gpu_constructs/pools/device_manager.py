@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from typing import Literal
 
 from gpu_constructs.facts.operating_systems import OperatingSystem
+from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.refusals import refuse_unless_one_of
 
 DeviceManagerName = Literal["device-plugin", "gpu-operator", "dra", "bottlerocket"]
 
 
+@named_arguments
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DeviceManager:
     """What tells Kubernetes of the GPUs of a node.

@@ -14,6 +14,7 @@ from gpu_constructs.facts.hardware.gp3 import (
     MIB_PER_SECOND_PER_IOPS,
 )
 from gpu_constructs.facts.operating_systems import OperatingSystem
+from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.refusals import is_token, refuse_unless_whole_number
 
 MAX_GIB = 65_536
@@ -28,6 +29,7 @@ MIN_GIB = 20
 BOTTLEROCKET_OS_GIB = 4
 
 
+@named_arguments
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Disk:
     """An encrypted gp3 volume for images, writable layers and emptyDirs.
@@ -92,6 +94,7 @@ class Disk:
             raise ValueError(f"disk: {argument} must be at most {most}, got {value}; {most} {why}")
 
 
+@named_arguments
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Volume:
     """One EBS volume of a node.

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
+from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.refusals import refuse_unless_one_of, refuse_unless_whole_number, words
 
 Consolidation = Literal["WhenEmpty", "WhenEmptyOrUnderutilized", "Balanced"]
@@ -18,6 +19,7 @@ _CRON = re.compile(r"@(annually|yearly|monthly|weekly|daily|midnight|hourly)|\S+
 _MAX_BUDGETS = 50
 
 
+@named_arguments
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Budget:
     """How many nodes of a pool may go at once, always or in a window of time.
@@ -61,6 +63,7 @@ class Budget:
         return found
 
 
+@named_arguments
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Disruption:
     """When nodes are removed or replaced.

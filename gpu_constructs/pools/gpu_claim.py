@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpu_constructs.facts.resources import DEVICE_CLASS
+from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.pools.sharing import MIG_PROFILE
 from gpu_constructs.refusals import refuse_unless_whole_number
 
@@ -16,6 +17,7 @@ REQUEST = "gpu"
 _MIG_CLASS = "mig.nvidia.com"
 
 
+@named_arguments
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GpuClaim:
     """GPUs, or MIG instances of one, all on one node.

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
+from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.refusals import refuse_unless_one_of, refuse_unless_whole_number
 
 # Source: https://kubernetes.io/docs/tasks/administer-cluster/reserve-compute-resources/
@@ -14,6 +15,7 @@ _RESERVABLE = ("cpu", "memory", "ephemeral-storage", "pid")
 _QUANTITY = re.compile(r"\d+(\.\d+)?(m|[kKMGT]i?)?")
 
 
+@named_arguments
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Kubelet:
     """Settings of kubelet; what is left out is the image's own choice.

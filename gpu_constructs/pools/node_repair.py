@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from gpu_constructs.facts.kubernetes import NodeCondition
+from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.refusals import refuse_unless_one_of, refuse_unless_whole_number
 
 Action = Literal["Replace", "Reboot", "NoAction"]
 
 
+@named_arguments
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RepairOverride:
     """What happens for one reason, in place of EKS' own choice. EKS asks for all four values.
@@ -43,6 +45,7 @@ class RepairOverride:
             raise ValueError(f"{who}: reason must be one word such as 'NvidiaXID64Error', got {self.reason!r}")
 
 
+@named_arguments
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NodeRepair:
     """Repair of a managed group's nodes. It acts on what the add-on ``eks-node-monitoring-agent`` finds.

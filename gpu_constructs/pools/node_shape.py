@@ -21,6 +21,7 @@ from gpu_constructs.facts.labels import (
 from gpu_constructs.facts.operating_systems import OperatingSystem, refuse_unless_operating_system
 from gpu_constructs.facts.resources import EFA, EFA_HUGE_PAGES, GPU, HUGE_PAGE_MIB, HUGE_PAGES
 from gpu_constructs.facts.versions import DRIVER_BRANCH
+from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.pools.custom_image import CustomImage
 from gpu_constructs.pools.device_manager import DeviceManager, DeviceManagerName, device_manager_on
 from gpu_constructs.pools.disk import Disk, Volume, volumes_of
@@ -56,6 +57,7 @@ _TAKEN: tuple[tuple[str, type, bool, str], ...] = (
 )
 
 
+@named_arguments
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NodeShape:
     """GPU nodes, as the user describes them.

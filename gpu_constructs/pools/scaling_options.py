@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gpu_constructs.facts.labels import OPTION_TAG
+from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.refusals import refuse_unless_whole_number
 
 
+@named_arguments
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ScalingOptions:
     """Options of one node group, in place of cluster autoscaler's flags. It reads these five and no others.

@@ -11,6 +11,7 @@ from typing import ClassVar
 from gpu_constructs.facts.hardware.catalogue import InstanceType
 from gpu_constructs.facts.hardware.mig import BOTTLEROCKET_NAMES, PROFILES, SLICES, USUAL_SLICES, compute_slices
 from gpu_constructs.facts.resources import GPU, MIG, SHARED_GPU
+from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.refusals import did_you_mean, refuse_unless_whole_number
 
 MIG_PROFILE = re.compile(r"\dg\.\d+gb(\+me)?")
@@ -19,6 +20,7 @@ MIG_PROFILE = re.compile(r"\dg\.\d+gb(\+me)?")
 _MAX_MPS, _MAX_MPS_VOLTA = 48, 16
 
 
+@named_arguments
 @dataclass(frozen=True, slots=True)
 class Exclusive:
     """Each GPU belongs to one container at a time."""
@@ -30,6 +32,7 @@ class Exclusive:
         return {GPU: gpus}
 
 
+@named_arguments
 @dataclass(frozen=True, slots=True)
 class TimeSlicing:
     """Containers take turns on a GPU. Each sees all of its memory, and nothing keeps one from taking it.
@@ -59,6 +62,7 @@ class TimeSlicing:
         return {SHARED_GPU: gpus * self.replicas}
 
 
+@named_arguments
 @dataclass(frozen=True, slots=True)
 class Mps:
     """Containers run on a GPU at once through NVIDIA's Multi-Process Service, each with its part of the memory.
@@ -90,6 +94,7 @@ class Mps:
         return {SHARED_GPU: gpus * self.replicas}
 
 
+@named_arguments
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Mig:
     """Each GPU is partitioned into instances with compute, memory and faults of their own.

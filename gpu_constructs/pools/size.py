@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, get_args
 
+from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.pools.capacity import Capacity, CapacityBlock, Reservation
 from gpu_constructs.pools.node_shape import NodeShape
 from gpu_constructs.refusals import is_number_token, refuse_unless_whole_number
@@ -13,6 +14,7 @@ from gpu_constructs.refusals import is_number_token, refuse_unless_whole_number
 _MAX_WEIGHT = 100
 
 
+@named_arguments
 @dataclass(frozen=True, kw_only=True, slots=True)
 class UpTo:
     """As many nodes as pods ask for, none where none asks, up to a number of GPUs.
@@ -78,6 +80,7 @@ class UpTo:
         return {"limits": limits} | ({"weight": self.weight} if self.weight is not None else {})
 
 
+@named_arguments
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Static:
     """A number of nodes that are there with or without pods.

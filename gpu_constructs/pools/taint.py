@@ -7,11 +7,13 @@ from typing import Literal, get_args
 
 from gpu_constructs.facts import labels
 from gpu_constructs.facts.kubernetes import LABEL_VALUE, QUALIFIED_NAME
+from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.refusals import refuse_unless_one_of
 
 Effect = Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
 
 
+@named_arguments
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Taint:
     """Keeps pods that do not tolerate it off a node.

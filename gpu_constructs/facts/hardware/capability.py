@@ -9,6 +9,7 @@ from typing import Literal, get_args
 
 from gpu_constructs.facts.hardware.bound import Bound
 from gpu_constructs.facts.hardware.catalogue import Architecture, InstanceType, catalogue
+from gpu_constructs.named_arguments import named_call
 from gpu_constructs.refusals import refuse_unless_one_of, words
 
 Order = Literal["price", "gpus", "name"]
@@ -129,6 +130,7 @@ def matching(*capabilities: Capability, order: Order = "price") -> Sequence[Inst
     return sorted(found, key=keys[order])
 
 
+@named_call
 def find_instance_types(
     *,
     gpu_models: Sequence[str] | None = None,

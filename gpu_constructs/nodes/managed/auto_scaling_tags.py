@@ -11,7 +11,10 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import custom_resources as cr
 from constructs import Construct
 
+from gpu_constructs.named_arguments import named_arguments
 
+
+@named_arguments
 class ManagedGroupTags(Construct):
     """Puts tags on the Auto Scaling group behind a managed node group, whose own tags never get there.
 

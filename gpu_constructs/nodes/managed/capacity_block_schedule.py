@@ -12,6 +12,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_scheduler as scheduler
 from constructs import Construct
 
+from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.nodes.group_arguments import CLOSED_MAX
 from gpu_constructs.pools.capacity import CapacityBlock
 
@@ -26,6 +27,7 @@ def _trust(account: str) -> dict[str, Any]:
     return {"Version": "2012-10-17", "Statement": [statement]}
 
 
+@named_arguments
 class CapacityBlockSchedule(Construct):
     """Scales a node group up when its Capacity Block starts, and drains it before the block ends.
 
