@@ -50,7 +50,7 @@ def test_the_same_synth_fails_on_a_template_that_is_wrong(tmp_path: Path) -> Non
     app = tmp_path / "app.py"
     app.write_text(
         "import aws_cdk as cdk\n"
-        "from aws_cdk import aws_eks_v2 as eks\n"
+        "from aws_cdk import aws_eks as eks\n"
         "app = cdk.App()\n"
         "stack = cdk.Stack(app, 'Wrong')\n"
         "eks.CfnNodegroup(stack, 'Group', cluster_name='a', node_role='arn:aws:iam::111122223333:role/a', "

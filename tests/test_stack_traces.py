@@ -128,7 +128,7 @@ def test_a_file_elsewhere_is_named_by_its_whole_path(tmp_path: Path) -> None:
 
 def test_after_the_report_of_cdk_nothing_is_said(tmp_path: Path) -> None:
     program = STACK + (
-        "from aws_cdk import aws_eks_v2 as eks\n"
+        "from aws_cdk import aws_eks as eks\n"
         "eks.CfnNodegroup(stack, 'Group', cluster_name='a', node_role='arn:aws:iam::111122223333:role/a',\n"
         "    subnets=['subnet-0123456789abcdef0'], ami_type='AL2_x86_64', instance_types=['p5.48xlarge'])\n"
         "gpu_constructs.check_gpus(app)\napp.synth()\n"

@@ -9,7 +9,7 @@ from typing import Any
 import aws_cdk as cdk
 import pytest
 from aws_cdk import Acknowledgment, Validations
-from aws_cdk import aws_eks_v2 as eks
+from aws_cdk import aws_eks as eks
 from constructs import Construct
 
 from gpu_constructs import check_gpus

@@ -32,6 +32,8 @@ READING = (
     "tests/preflight/hostile/test_size_and_depth.py",
     "tests/preflight/hostile/test_texts.py",
 )
+MOST_MIB = 25
+BROUGHT_BY_VENV = ("pip", "setuptools", "pkg_resources", "_distutils_hack", "distutils-precedence")
 BESIDE_TESTS = ("pyproject.toml", "cdk.json")
 
 
@@ -59,8 +61,21 @@ def install(wheel: Path, folder: Path) -> Path:
     subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
     python = folder / "bin" / "python"
     pip = (str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile")
-    subprocess.run([*pip, "-c", str(ROOT / "constraints.txt"), str(wheel), *TOOLS], check=True)
+    constraints = ("-c", str(ROOT / "constraints.txt"))
+    subprocess.run([*pip, *constraints, str(wheel)], check=True)
+    refuse_unless_light(next(folder.glob("lib/python*/site-packages")))
+    subprocess.run([*pip, *constraints, *TOOLS], check=True)
     return python
+
+
+def refuse_unless_light(site_packages: Path) -> None:
+    """Refuse an install that is larger than promised, in MiB beside pip and setuptools."""
+    files = [path for path in site_packages.rglob("*") if path.is_file()]
+    ours = [path for path in files if not path.relative_to(site_packages).parts[0].startswith(BROUGHT_BY_VENV)]
+    size = sum(path.stat().st_size for path in ours) / 1024**2
+    if size > MOST_MIB:
+        raise SystemExit(f"base install: must be at most {MOST_MIB} MiB, got {size:.1f}; what has come in?")
+    print(f"The base install is {size:.1f} MiB.", flush=True)
 
 
 def copy_of_tests(project: Path) -> Path:

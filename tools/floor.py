@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -28,6 +29,8 @@ ELSEWHERE = (
     "tests/test_documents.py",
     "tests/test_wheel.py",
 )
+# cdk-nag knows the cluster of aws_eks only, which aws_eks_v2 takes before aws-cdk-lib 2.268, and finds more there.
+PINNED_ONLY = "tests/stacks/test_gpu_cluster_stack.py::test_cdk_nag_finds_nothing_without_a_reason"
 
 
 def main() -> None:
@@ -35,9 +38,10 @@ def main() -> None:
     lowest = lowest_versions(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"])
     python = install(lowest)
     print("Testing with", ", ".join(f"{name} {version}" for name, version in lowest.items()), flush=True)
-    ignored = (f"--ignore={each}" for each in ELSEWHERE)
-    command = [python, "-m", "pytest", "-n", "auto", "-p", "no:cacheprovider", "--other-cdk", *ignored, *sys.argv[1:]]
-    raise SystemExit(subprocess.run(command, cwd=ROOT, check=False).returncode)
+    left_out = (*(f"--ignore={each}" for each in ELSEWHERE), f"--deselect={PINNED_ONLY}")
+    command = [python, "-m", "pytest", "-n", "auto", "-p", "no:cacheprovider", "--other-cdk", *left_out, *sys.argv[1:]]
+    environment = os.environ | {"PATH": f"{PLACE / 'bin'}{os.pathsep}{os.environ['PATH']}"}
+    raise SystemExit(subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode)
 
 
 def install(lowest: Mapping[str, str]) -> str:

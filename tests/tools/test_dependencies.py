@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
+
 from tests.conftest import ROOT, types_by_id
-from tools import floor, write_constraints
+from tests.without_cdk import Watch
+from tools import base_install, floor, write_constraints
 
 LOWEST = {"aws-cdk-lib": "2.262.1", "aws-cdk-lambda-layer-kubectl-v36": "2.0.0"}
 
@@ -47,3 +52,26 @@ def test_of_a_template_only_types_and_ids_count() -> None:
     assert types_by_id(template) == {"Group": "AWS::EKS::Nodegroup"}
     for other in ({"kind": "Pod"}, {"Group": {"Type": "Pod"}}, {}, ["a"], "a"):
         assert types_by_id(other) == other
+
+
+def test_who_looks_for_the_cdk_is_noted() -> None:
+    watch = Watch()
+
+    assert [watch.find_spec(name, None) for name in ("json", "constructs", "aws_cdk.aws_eks", "cdk8s_extra")] == [
+        None
+    ] * 4
+    assert watch.wanted == ["constructs", "aws_cdk.aws_eks"]
+
+
+def test_a_base_install_has_a_largest_size(tmp_path: Path) -> None:
+    for name, mib in (("pip", 100), ("click", 20), ("typing_extensions.py", 0)):
+        (tmp_path / name).mkdir()
+        with (tmp_path / name / "data").open("wb") as stream:
+            stream.truncate(mib * 1024**2)
+
+    base_install.refuse_unless_light(tmp_path)
+
+    with (tmp_path / "one_file.py").open("wb") as stream:
+        stream.truncate(6 * 1024**2)
+    with pytest.raises(SystemExit, match=r"base install: must be at most 25 MiB, got 26.0"):
+        base_install.refuse_unless_light(tmp_path)
