@@ -18,17 +18,35 @@ _OF_THE_CDK = ("aws_cdk", "constructs", "jsii", "cdk8s", "cdk8s_plus_28")
 
 def lazy_names(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
     """Return ``__getattr__``, ``__dir__`` and ``__all__`` of a package, from its stub."""
-    stub = (pkgutil.get_data(package, "__init__.pyi") or b"").decode()
-    homes = {name: home for home, name in _LINE.findall(stub) if not name.startswith("_")}
+    homes = _homes(package)
 
     def load(name: str) -> Any:
         if name not in homes:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+            raise _unknown(package, name)
         value = getattr(_module(homes[name], name), name)
         setattr(sys.modules[package], name, value)
         return value
 
     return load, lambda: sorted({*vars(sys.modules[package]), *homes}), sorted(homes)
+
+
+def _homes(package: str) -> dict[str, str]:
+    """Return the module of each name, by its stub; a package without one exports nothing."""
+    try:
+        stub = (pkgutil.get_data(package, "__init__.pyi") or b"").decode()
+    except OSError:
+        return {}
+    return {name: home for home, name in _LINE.findall(stub) if not name.startswith("_")}
+
+
+def _unknown(package: str, name: str) -> Exception:
+    """Return what to raise for a name that a package has not: where a folder of it has the name, say so."""
+    here = importlib.import_module(package).__path__
+    folders = [each.name for each in pkgutil.iter_modules(here, f"{package}.") if each.ispkg] if name[:1] != "_" else []
+    for folder in folders:
+        if name in _homes(folder):
+            return ImportError(f"{name} is one folder down: from {folder} import {name}", name=package)
+    return AttributeError(f"module {package!r} has no attribute {name!r}")
 
 
 def _module(home: str, name: str) -> Any:

@@ -57,8 +57,10 @@ def refuse_unless_whole_number(who: object, argument: str, value: object, *, lea
 
     Raises:
         TypeError: ``value`` is no ``int``.
-        ValueError: ``value`` is below ``least``.
+        ValueError: ``value`` is below ``least``, or known at deployment only.
     """
+    if is_number_token(value):
+        raise ValueError(f"{who}: {argument} must be known at synth, got a token")
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError(f"{who}: {argument} must be a whole number, got {value!r}")
     if value < least:

@@ -5,6 +5,7 @@ The function of the module is `gpu_constructs.plain_errors`; a module of that na
 
 from __future__ import annotations
 
+import linecache
 import os
 import sys
 import sysconfig
@@ -48,10 +49,16 @@ class _PlainErrors:
             self.before(kind, error, trace)
         elif _stands_in_the_report(error, frames[-1]):
             return
-        elif isinstance(error, (TypeError, ValueError)) and _package(frames[-1]) in self.packages:
+        elif isinstance(error, (TypeError, ValueError)) and self._was_refused(trace):
             print(f"{self._place(trace)}gpu-constructs: {error}", file=sys.stderr)
         else:
             self.before(kind, error, trace)
+
+    def _was_refused(self, trace: TracebackType | None) -> bool:
+        """Whether the innermost line is one of these packages that raises; of a bug it is another."""
+        *_, (frame, line) = traceback.walk_tb(trace)
+        text = linecache.getline(frame.f_code.co_filename, line, frame.f_globals).strip()
+        return _package(frame) in self.packages and text.startswith("raise")
 
     def _place(self, trace: TracebackType | None) -> str:
         """Return the innermost line that is neither of a library nor of a package that refuses."""

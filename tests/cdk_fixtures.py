@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import sys
+from types import SimpleNamespace
+
 import aws_cdk as cdk
 import pytest
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_lambda as lambda_
+from jsii._kernel.providers import process
 
 from tests.clusters import imported_cluster, imported_vpc
 from tests.conftest import FLAGS
+
+# What the process behind the CDK says comes when it likes, and must not get into the output that another test reads.
+process.sys = SimpleNamespace(**{**vars(sys), "stderr": sys.__stderr__, "stdout": sys.__stdout__})  # type: ignore[assignment, attr-defined]
 
 
 @pytest.fixture

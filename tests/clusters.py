@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
+from constructs import Construct
 
 ENDPOINT = "https://0123456789ABCDEF.gr7.us-east-1.eks.amazonaws.com"
 CERTIFICATE = "Y2VydGlmaWNhdGU="
 
 
-def imported_vpc(stack: cdk.Stack, zones: tuple[str, ...] = ("us-east-1a", "us-east-1b")) -> ec2.IVpc:
+def imported_vpc(scope: Construct, zones: tuple[str, ...] = ("us-east-1a", "us-east-1b")) -> ec2.IVpc:
     """Import a VPC with a private subnet in each zone."""
     return ec2.Vpc.from_vpc_attributes(
-        stack,
+        scope,
         "Vpc",
         vpc_id="vpc-0123456789abcdef0",
         availability_zones=list(zones),
@@ -25,16 +25,16 @@ def imported_vpc(stack: cdk.Stack, zones: tuple[str, ...] = ("us-east-1a", "us-e
     )
 
 
-def imported_cluster(stack: cdk.Stack, vpc: ec2.IVpc, **attributes: Any) -> eks.ICluster:
+def imported_cluster(scope: Construct, vpc: ec2.IVpc, **attributes: Any) -> eks.ICluster:
     """Import a cluster called demo that manifests can be applied to, with whatever else of it is known."""
     provider = eks.KubectlProvider.from_kubectl_provider_attributes(
-        stack,
+        scope,
         "Kubectl",
         service_token="arn:aws:lambda:us-east-1:111122223333:function:kubectl",
-        role=iam.Role.from_role_arn(stack, "KubectlRole", "arn:aws:iam::111122223333:role/kubectl"),
+        role=iam.Role.from_role_arn(scope, "KubectlRole", "arn:aws:iam::111122223333:role/kubectl"),
     )
     return eks.Cluster.from_cluster_attributes(
-        stack,
+        scope,
         "Cluster",
         cluster_name="demo",
         vpc=vpc,

@@ -70,6 +70,11 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
         _ = gpu_constructs.GpuClutser  # type: ignore[attr-defined]
 
 
+def test_a_name_of_a_folder_says_which() -> None:
+    with pytest.raises(ImportError, match=r"^Kueue is one folder down: from gpu_constructs.queueing import Kueue$"):
+        from gpu_constructs import Kueue  # type: ignore[attr-defined]  # noqa: F401
+
+
 def test_a_construct_without_the_cdk_says_how_to_get_it() -> None:
     program = (
         "import sys; sys.modules['aws_cdk'] = None\n"

@@ -99,10 +99,18 @@ def _refuse_what_auto_mode_cannot(who: object, cluster: ClusterRef, name: str, s
         raise ValueError(f"{who}: cluster must be in EKS Auto Mode, got one with node groups; use KarpenterNodePool")
     if name == "default":
         raise ValueError(f"{who}: name must not be 'default', which is Auto Mode's own NodeClass, got 'default'")
+    _refuse_unless_its_nodes(who, shape)
+
+
+def _refuse_unless_its_nodes(who: object, shape: NodeShape) -> None:
     if shape.operating_system not in (None, "bottlerocket"):
         raise ValueError(
             f"{who}: shape must leave operating_system out or have 'bottlerocket', which Auto Mode's image is, got "
             f"{shape.operating_system!r}"
+        )
+    if any(each.ultraserver_only for each in shape.rows):
+        raise ValueError(
+            f"{who}: shape must not be {shape.names[0]!r}; Auto Mode knows no UltraServers, use a ManagedNodeGroup"
         )
     if shape.placement_group is not None:
         raise ValueError(

@@ -18,7 +18,7 @@ from gpu_constructs.autoscaling.cluster_autoscaler_settings import (
 )
 from gpu_constructs.facts.labels import AUTOSCALED_BY_TAG, AUTOSCALED_TAG
 from gpu_constructs.facts.versions import WITHOUT_CLAIMS, kubernetes_minor
-from gpu_constructs.installing.claims import CLUSTER_AUTOSCALER
+from gpu_constructs.installing import claims
 from gpu_constructs.installing.cluster_ref import AnyCluster, PathOf, cluster_ref
 from gpu_constructs.installing.delivery import apply_chart
 from gpu_constructs.installing.pod_identity import PodIdentity, policy_document, string_equals
@@ -84,8 +84,8 @@ class ClusterAutoscaler(Construct):
         refuse_unless_image(who, "image", chosen)
         _refuse_unless_tags(who, scaling_tags)
         ranks = _patterns(who, priorities) if priorities is not None else None
-        claims = dynamic_resource_allocation and _needs_flag_for_claims(who, version)
-        ref.claim(who, CLUSTER_AUTOSCALER, why="both would scale the same groups")
+        by_claim = dynamic_resource_allocation and _needs_flag_for_claims(who, version)
+        ref.claim(who, claims.CLUSTER_AUTOSCALER, why="both would scale the same groups")
 
         stack, name = cdk.Stack.of(self), ref.name
         tags = discovery_tags(name) if scaling_tags is None else scaling_tags
@@ -101,7 +101,7 @@ class ClusterAutoscaler(Construct):
             service_account=NAME,
             policies={"ClusterAutoscaler": policy_document(statements)},
         )
-        command = flags(name, priorities=ranks is not None, balance_similar=balance_similar, claims=claims)
+        command = flags(name, priorities=ranks is not None, balance_similar=balance_similar, claims=by_claim)
         text = priorities_text(ranks) if ranks is not None else None
         # Not above: it loads cdk8s, which takes a second.
         from gpu_constructs.autoscaling.cluster_autoscaler_manifests import cluster_autoscaler_chart

@@ -83,9 +83,7 @@ class Karpenter(Construct):
                 f"{who}: cluster must not be in EKS Auto Mode, which runs a Karpenter of its own, got one that is; use "
                 "AutoModeNodePool"
             )
-        ref.refuse_beside_brought(
-            who, claims.CLUSTER_AUTOSCALER, why="its groups and Karpenter's pools would grow for the same pod"
-        )
+        _refuse_beside_brought_autoscaler(who, ref)
         ref.claim(who, claims.KARPENTER, why="both are the helm release 'karpenter'")
 
         self._gates: dict[str, bool] = {"nodeRepair": True} if node_repair else {}
@@ -155,6 +153,15 @@ class Karpenter(Construct):
             iam.CfnManagedPolicy(self, name, policy_document=policy_document(statements)).ref
             for name, statements in karpenter_policies(scope).items()
         ]
+
+
+def _refuse_beside_brought_autoscaler(who: object, cluster: ClusterRef) -> None:
+    brought = cluster.holder(claims.CLUSTER_AUTOSCALER)
+    if brought is not None and cluster.was_brought(claims.CLUSTER_AUTOSCALER):
+        raise ValueError(
+            f"{who}: cluster must have no {brought.node.path!r}, which add_pool brought for managed groups, got it; "
+            "groups and pools would grow for the same pod, make Karpenter before the first add_pool"
+        )
 
 
 def controller_values(*, cluster_name: str, queue_name: str, gates: Any, isolated: bool = False) -> Mapping[str, Any]:

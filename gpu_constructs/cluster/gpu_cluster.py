@@ -18,7 +18,7 @@ from constructs import Construct
 from gpu_constructs.cluster.addons import Addons, refuse_unless_addon_versions
 from gpu_constructs.cluster.auto_mode import AutoMode, compute
 from gpu_constructs.cluster.network import gpu_vpc
-from gpu_constructs.cluster.pool_kinds import bring_what_it_needs, make_pool, shape_of
+from gpu_constructs.cluster.pool_kinds import bring_what_it_needs, make_pool, refuse_other_manager, shape_of
 from gpu_constructs.cluster.system_nodes import SystemNodeGroup, SystemNodes
 from gpu_constructs.facts.hardware.catalogue import InstanceType
 from gpu_constructs.facts.resources import GPU
@@ -191,16 +191,16 @@ class GpuCluster(Construct):
         """Make a pool of GPU nodes of the kind that this cluster runs, and what its GPUs cannot do without.
 
         The kind is an `AutoModeNodePool` in Auto Mode; a `KarpenterNodePool` where a `Karpenter` was made for this
-        cluster before; else a `ManagedNodeGroup`. Brought with the first pool that needs it, unless the cluster has one
-        already: the shape's `DevicePlugin`, `GpuOperator` or `DraDriver`; `EfaDevicePlugin` for a shape with EFA; and
-        for a managed group `ClusterAutoscaler`. To have one of your own taken, make it before. Children of this
-        construct: ``Pool-<name>``, and what is brought by the name of its class.
+        cluster before, in its stack; else a `ManagedNodeGroup`. Brought with the first pool that needs it, unless the
+        cluster has one already: the shape's `DevicePlugin`, `GpuOperator` or `DraDriver`; `EfaDevicePlugin` for a shape
+        with EFA; and for a managed group `ClusterAutoscaler`. To have one of your own taken, make it before. Children
+        of this construct: ``Pool-<name>``, and what is brought by the name of its class.
 
         Args:
             name: Name of the pool, and value of its nodes' label ``gpu-constructs.io/pool``.
             shape: What every node looks like, or the instance types of an otherwise usual node.
-            max_nodes: Most nodes; in a pool of Karpenter as many GPUs as so many of its largest type have.
-            size: How large a pool of Karpenter may become, instead of ``max_nodes``.
+            max_nodes: Most nodes.
+            size: How large a pool of Karpenter may become, where its types differ in GPUs or it is static.
             min_nodes: Nodes of a managed group that always run.
             capacity: How the instances are bought; a list for a pool of Karpenter. Default: on demand.
             subnets: Where nodes may start. Default: the private subnets of the cluster's VPC.
@@ -234,13 +234,17 @@ class GpuCluster(Construct):
             "security_group_ids": security_group_ids,
         }
         given = {argument: value for argument, value in said.items() if value is not None}
+        refuse_other_manager(who, ref, nodes)
         pool = make_pool(self, who, ref, name=name, shape=nodes, given=given)
-        bring_what_it_needs(self, who, ref, nodes)
+        bring_what_it_needs(self, ref, nodes)
         return pool
 
     @property
     def autoscaler(self) -> ClusterAutoscaler | Karpenter | None:
-        """What launches nodes for pods that wait, made by you or brought by `add_pool`; ``None`` until then."""
+        """What launches nodes for pods that wait, made by you or brought by `add_pool`.
+
+        ``None`` until then, and in Auto Mode, which launches them itself.
+        """
         ref = cluster_ref(self, self.cluster)
         found = ref.holder(claims.KARPENTER) or ref.holder(claims.CLUSTER_AUTOSCALER)
         return cast("ClusterAutoscaler | Karpenter | None", found)

@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Mapping
 from typing import Any
 
+import aws_cdk as cdk
 from constructs import Construct
 
 # Their names load when a cluster runs that kind.
@@ -23,7 +24,7 @@ from gpu_constructs.refusals import refuse_unless_whole_number
 # What to write where a kind has not the argument.
 _INSTEAD = {
     "min_nodes": "nodes that always run are size=Static(nodes=2) here",
-    "node_repair": "it belongs to a ManagedNodeGroup; Karpenter(node_repair=True) repairs nodes of its own",
+    "node_repair": "it belongs to a ManagedNodeGroup",
     "scaling_options": "they belong to a ManagedNodeGroup, which cluster autoscaler scales",
     "size": "a ManagedNodeGroup has max_nodes and min_nodes",
     "disruption": "it belongs to Karpenter; make Karpenter(stack, 'Karpenter', cluster=gpu) before the first pool",
@@ -41,12 +42,18 @@ def make_pool(
         TypeError: An argument has the wrong type.
         ValueError: The kind has not such an argument, or no such pool can exist.
     """
-    kind, fixed = _kind(cluster)
+    holder = cluster.holder(claims.pool_named(name))
+    if holder is not None:
+        raise ValueError(
+            f"{who}: name must be one that no pool of the cluster has, got {name!r}, which is {holder.node.path!r}; "
+            "pods select their nodes by it"
+        )
+    kind, fixed = _kind(who, cluster)
     takes = inspect.signature(kind.__init__).parameters
     sized = _sized(who, shape, given) if "size" in takes else dict(given)
     for argument in (each for each in sized if each not in takes):
         raise ValueError(
-            f"{who}: add_pool must be given what a {kind.__name__} has, the kind that this cluster runs, got "
+            f"{who}: add_pool must be given arguments of the kind that this cluster runs, {kind.__name__}, got "
             f"{argument!r}; {_INSTEAD[argument]}"
         )
     if "max_nodes" not in given and "size" not in sized:
@@ -69,18 +76,23 @@ def shape_of(who: object, given: object) -> NodeShape:
     return NodeShape(instance_types=given if isinstance(given, (list, tuple)) else (given,))
 
 
-def _kind(cluster: ClusterRef) -> tuple[type[Any], dict[str, Any]]:
+def _kind(who: object, cluster: ClusterRef) -> tuple[type[Any], dict[str, Any]]:
     """Return the kind of pool, and what every pool of it gets here."""
     if cluster.auto_mode:
         return autoscaling.AutoModeNodePool, {}
     karpenter = cluster.holder(claims.KARPENTER)
     if karpenter is not None:
+        if cdk.Stack.of(karpenter) is not cluster.stack:
+            raise ValueError(
+                f"{who}: Karpenter must be in the stack of the cluster for add_pool, got {karpenter.node.path!r}; two "
+                "stacks cannot wait for each other, make a KarpenterNodePool beside it"
+            )
         return autoscaling.KarpenterNodePool, {"karpenter": karpenter}
     return nodes.ManagedNodeGroup, {}
 
 
 def _sized(who: object, shape: NodeShape, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments with a size: for a number of nodes, as many GPUs as so many of the largest type have."""
+    """Return the arguments with a size: for a number of nodes, as many GPUs as these have."""
     if ("max_nodes" in given) == ("size" in given):
         raise ValueError(
             f"{who}: either max_nodes or size must be given, got {given.get('max_nodes')} and {given.get('size')}"
@@ -89,8 +101,14 @@ def _sized(who: object, shape: NodeShape, given: Mapping[str, Any]) -> dict[str,
         return dict(given)
     most = given["max_nodes"]
     refuse_unless_whole_number(who, "max_nodes", most, least=1, fix="delete the pool to switch it off")
+    gpus = {row.name: row.gpus for row in shape.rows}
+    if len(set(gpus.values())) > 1:
+        raise ValueError(
+            f"{who}: size must be given instead of max_nodes where types differ in GPUs, got {gpus}; write "
+            f"size=UpTo(gpus={most * max(gpus.values())})"
+        )
     others = {argument: value for argument, value in given.items() if argument != "max_nodes"}
-    return others | {"size": UpTo(gpus=most * max(row.gpus for row in shape.rows))}
+    return others | {"size": UpTo(gpus=most * shape.gpus)}
 
 
 # Who is brought: what the cluster has one of, and the folder of the class.
@@ -108,15 +126,10 @@ _MANAGERS: dict[DeviceManagerName, str] = {
 }
 
 
-def bring_what_it_needs(scope: Construct, who: object, cluster: ClusterRef, shape: NodeShape) -> None:
-    """Make what tells Kubernetes of a shape's devices, and what launches its nodes, where it is not there yet.
-
-    Raises:
-        ValueError: Another than the shape says tells Kubernetes of the cluster's GPUs.
-    """
+def bring_what_it_needs(scope: Construct, cluster: ClusterRef, shape: NodeShape) -> None:
+    """Make what tells Kubernetes of a shape's devices, and what launches its nodes, where it is not there yet."""
     if cluster.auto_mode:
         return
-    _refuse_other_manager(who, cluster, shape)
     needed = [_MANAGERS[shape.managed_by.name]] if shape.managed_by.name in _MANAGERS else []
     needed += ["EfaDevicePlugin"] if shape.efa else []
     needed += ["ClusterAutoscaler"] if cluster.holder(claims.KARPENTER) is None else []
@@ -127,11 +140,15 @@ def bring_what_it_needs(scope: Construct, who: object, cluster: ClusterRef, shap
             cluster.bring(what)
 
 
-def _refuse_other_manager(who: object, cluster: ClusterRef, shape: NodeShape) -> None:
-    there = type(cluster.holder(claims.DEVICE_MANAGER)).__name__
-    if shape.managed_by.cluster_plugin and there in _BROUGHT and there != _MANAGERS[shape.managed_by.name]:
-        [manager] = [manager for manager, name in _MANAGERS.items() if name == there]
+def refuse_other_manager(who: object, cluster: ClusterRef, shape: NodeShape) -> None:
+    """Refuse a shape whose GPUs another tells Kubernetes of than who does in this cluster.
+
+    Raises:
+        ValueError: It is another.
+    """
+    there = getattr(cluster.holder(claims.DEVICE_MANAGER), "manages", None)
+    if shape.managed_by.cluster_plugin and there not in (None, shape.managed_by.name):
         raise ValueError(
-            f"{who}: shape must have device_manager={manager!r}, which the cluster has, got "
-            f"{shape.managed_by.name!r}; two of them would advertise every GPU twice"
+            f"{who}: shape must have device_manager={there!r}, which the cluster has, got {shape.managed_by.name!r}; "
+            "two of them would advertise every GPU twice"
         )

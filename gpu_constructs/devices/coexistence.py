@@ -5,7 +5,7 @@ from __future__ import annotations
 import aws_cdk as cdk
 from constructs import Construct
 
-from gpu_constructs.installing.claims import DEVICE_MANAGER, DRA_DRIVER
+from gpu_constructs.installing import claims
 from gpu_constructs.installing.cluster_ref import ClusterRef
 
 
@@ -14,7 +14,7 @@ def warn_of_both(manager: Construct, cluster: ClusterRef) -> None:
 
     Source: https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocation/ (extended resources)
     """
-    if cluster.holder(DEVICE_MANAGER) is not None and cluster.holder(DRA_DRIVER) is not None:
+    if cluster.holder(claims.DEVICE_MANAGER) is not None and cluster.holder(claims.DRA_DRIVER) is not None:
         cdk.Annotations.of(manager).add_warning_v2(
             "gpu-constructs:countedAndClaimed",
             "the cluster has a device plugin and the DRA driver: from Kubernetes 1.36 on a pod that asks for "

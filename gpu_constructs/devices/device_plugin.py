@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import get_args
+from typing import ClassVar, get_args
 
 from constructs import Construct
 
 from gpu_constructs.devices.coexistence import warn_of_both
 from gpu_constructs.facts.versions import DEVICE_PLUGIN
-from gpu_constructs.installing.claims import DEVICE_MANAGER
+from gpu_constructs.installing import claims
 from gpu_constructs.installing.cluster_ref import AnyCluster, PathOf, cluster_ref
 from gpu_constructs.installing.delivery import apply_chart
 from gpu_constructs.named_arguments import named_arguments
+from gpu_constructs.pools.device_manager import DeviceManagerName
 from gpu_constructs.pools.sharing import Exclusive, Sharing
 from gpu_constructs.refusals import refuse_unless_image
 
@@ -41,6 +42,8 @@ class DevicePlugin(Construct):
         ValueError: The cluster has a device manager or no kubectl provider, or the image breaks EFA.
     """
 
+    manages: ClassVar[DeviceManagerName] = "device-plugin"
+
     def __init__(
         self,
         scope: Construct,
@@ -57,7 +60,7 @@ class DevicePlugin(Construct):
         _refuse_efa_thief(who, image)
         if not isinstance(sharing, (list, tuple)) or not all(isinstance(each, get_args(Sharing)) for each in sharing):
             raise TypeError(f"{who}: sharing must be a list of TimeSlicing(...), Mps(...) or Mig(...), got {sharing!r}")
-        ref.claim(who, DEVICE_MANAGER, why="two advertise every GPU twice")
+        ref.claim(who, claims.DEVICE_MANAGER, why="two advertise every GPU twice")
         warn_of_both(self, ref)
 
         # Not above: it loads cdk8s, which takes a second.

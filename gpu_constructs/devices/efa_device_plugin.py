@@ -10,7 +10,7 @@ from constructs import Construct
 from gpu_constructs.facts.kubernetes import KUBE_SYSTEM
 from gpu_constructs.facts.labels import WITH_EFA
 from gpu_constructs.facts.versions import EFA_DEVICE_PLUGIN
-from gpu_constructs.installing.claims import EFA_PLUGIN
+from gpu_constructs.installing import claims
 from gpu_constructs.installing.cluster_ref import AnyCluster, PathOf, cluster_ref
 from gpu_constructs.installing.delivery import install_helm_chart
 from gpu_constructs.named_arguments import named_arguments
@@ -44,7 +44,7 @@ class EfaDevicePlugin(Construct):
         super().__init__(scope, id)
         who = PathOf(self)
         ref = cluster_ref(who, cluster, kubectl=True)
-        ref.claim(who, EFA_PLUGIN, why="two advertise every interface twice")
+        ref.claim(who, claims.EFA_PLUGIN, why="two advertise every interface twice")
 
         self.resource = install_helm_chart(
             self,

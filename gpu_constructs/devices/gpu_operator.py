@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from constructs import Construct
 
@@ -49,6 +49,8 @@ class GpuOperator(Construct):
         chart: The release.
     """
 
+    manages: ClassVar[DeviceManagerName] = "gpu-operator"
+
     def __init__(
         self,
         scope: Construct,
@@ -71,6 +73,7 @@ class GpuOperator(Construct):
                 )
         if not isinstance(acknowledge_bottlerocket, bool):
             raise TypeError(f"{who}: acknowledge_bottlerocket must be True or False, got {acknowledge_bottlerocket!r}")
+        ref.claim(who, claims.GPU_OPERATOR, why="both are the helm release 'gpu-operator'")
         if not acknowledge_bottlerocket:
             ref.claim(who, claims.DEVICE_MANAGER, why="two advertise every GPU twice")
             warn_of_both(self, ref)

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from typing import Generic, TypeVar
 
+# Used as `claims.KARPENTER`: other modules have names like these for other things.
 DEVICE_MANAGER = "device manager"
 DRA_DRIVER = "DRA driver"
 EFA_PLUGIN = "EFA device plugin"
 CLUSTER_AUTOSCALER = "cluster autoscaler"
 KARPENTER = "Karpenter"
+GPU_OPERATOR = "GPU Operator"
 _Holder = TypeVar("_Holder")
+
+
+def pool_named(name: str) -> str:
+    """Return the claim of a pool to its name."""
+    return f"pool named {name!r}"
 
 
 class Claims(Generic[_Holder]):

@@ -224,14 +224,9 @@ class ClusterRef(Construct):
         """Note that `add_pool` brought what the cluster has one of."""
         self._own.claims.bring(what)
 
-    def refuse_beside_brought(self, who: PathOf, what: str, *, why: str) -> None:
-        """Refuse a construct beside what `add_pool` brought because there was nothing of its kind.
-
-        Raises:
-            ValueError: `add_pool` has.
-        """
-        if self._own.claims.was_brought(what):
-            self._own.claims.claim(who, what, why=why)
+    def was_brought(self, what: str) -> bool:
+        """Whether `add_pool` brought what the cluster has one of."""
+        return self._own.claims.was_brought(what)
 
     def serve_gpus(self, shape: NodeShape) -> None:
         """Have the cluster's device plugin serve nodes of a shape, where it is what serves them."""
@@ -310,6 +305,9 @@ def cluster_ref(who: object, cluster: AnyCluster, *, kubectl: bool = False) -> C
         TypeError: ``cluster`` is no cluster of ``aws_eks_v2``.
         ValueError: Nothing can be applied to it, and something will be.
     """
+    # What has a cluster need not be hashable, as a dataclass is not.
+    while not isinstance(cluster, Construct) and hasattr(cluster, "cluster"):
+        cluster = cluster.cluster
     known = _FOUND.get(cluster) if hasattr(cluster, "__weakref__") else None
     found = known() if known is not None else None
     if found is None:
@@ -350,7 +348,9 @@ def _checked(who: object, given: object) -> eks.ICluster:
     Raises:
         TypeError: There is none of ``aws_eks_v2``.
     """
-    cluster = given if hasattr(given, "cluster_name") else getattr(given, "cluster", given)
+    cluster = given
+    while not hasattr(cluster, "cluster_name") and hasattr(cluster, "cluster"):
+        cluster = cluster.cluster
     # Only clusters of the older aws_eks have a kubectl layer of their own.
     older = hasattr(cluster, "kubectl_layer")
     if older or not hasattr(cluster, "cluster_name"):

@@ -6,6 +6,7 @@ import jsii
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
+from gpu_constructs.installing.claims import pool_named
 from gpu_constructs.installing.cluster_ref import ClusterRef, PathOf
 from gpu_constructs.pools.node_shape import NodeShape
 from gpu_constructs.pools.pool import Autoscaler, node_selector, tolerations
@@ -51,4 +52,4 @@ class GpuNodes(Construct):
             ValueError: There is one.
         """
         why = "pods select their nodes by that name and would land on either"
-        cluster.claim(PathOf(self), f"pool named {self.name!r}", why=why)
+        cluster.claim(PathOf(self), pool_named(self.name), why=why)

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from gpu_constructs.installing.cluster_ref import AnyCluster, PathOf, cluster_ref
 from gpu_constructs.installing.subnets import zone_of
 from gpu_constructs.named_arguments import named_arguments
+from gpu_constructs.nodes.bootstrap import Bootstrap
 from gpu_constructs.nodes.gpu_nodes import GpuNodes
 from gpu_constructs.nodes.managed_node_group import ManagedNodeGroup
+from gpu_constructs.pools.capacity import Capacity, OnDemand
+from gpu_constructs.pools.node_repair import NodeRepair
 from gpu_constructs.pools.node_shape import NodeShape
 from gpu_constructs.pools.pool import Autoscaler
+from gpu_constructs.pools.scaling_options import ScalingOptions
+from gpu_constructs.refusals import is_number_token, refuse_unless_whole_number
 
 
 @named_arguments
@@ -31,7 +36,12 @@ class ZonalNodeGroups(GpuNodes):
         max_nodes_per_zone: Most nodes in each zone.
         min_nodes_per_zone: Nodes that always run in each zone.
         subnets: One subnet a zone. Default: the private subnets of the cluster's VPC.
-        more: Further arguments of `ManagedNodeGroup`, the same in each zone.
+        capacity: How the instances are bought, the same in each zone, like all that follows.
+        node_role: Role of the nodes, as of a `ManagedNodeGroup`.
+        ami_release: Release of the image, likewise.
+        bootstrap: What a node with an image of its own must be told of an imported cluster, likewise.
+        node_repair: When EKS reboots or replaces a broken node, likewise.
+        scaling_options: What cluster autoscaler does otherwise for these groups, likewise.
 
     Raises:
         TypeError: An argument has the wrong type.
@@ -54,7 +64,12 @@ class ZonalNodeGroups(GpuNodes):
         max_nodes_per_zone: int,
         min_nodes_per_zone: int = 0,
         subnets: Sequence[ec2.ISubnet] | None = None,
-        **more: Any,
+        capacity: Capacity = OnDemand(),  # noqa: B008 - frozen value
+        node_role: iam.IRole | None = None,
+        ami_release: str | None = None,
+        bootstrap: Bootstrap = Bootstrap(),  # noqa: B008 - frozen value
+        node_repair: NodeRepair = NodeRepair(),  # noqa: B008 - frozen value
+        scaling_options: ScalingOptions | None = None,
     ) -> None:
         super().__init__(scope, id)
         who = PathOf(self)
@@ -65,7 +80,11 @@ class ZonalNodeGroups(GpuNodes):
             raise ValueError(f"{who}: subnets must lie in different zones, got {', '.join(zones)}; pass one of each")
         self.name = name
         self.shape = shape
-        self.max_nodes = max_nodes_per_zone * len(chosen)
+        _refuse_unless_number(who, "max_nodes_per_zone", max_nodes_per_zone, least=1)
+        _refuse_unless_number(who, "min_nodes_per_zone", min_nodes_per_zone, least=0)
+        # A number that deployment tells cannot be reckoned with.
+        several = 1 if is_number_token(max_nodes_per_zone) else len(chosen)
+        self.max_nodes = max_nodes_per_zone * several
         self._take_name(ref)
         self.groups = [
             ManagedNodeGroup(
@@ -77,7 +96,12 @@ class ZonalNodeGroups(GpuNodes):
                 min_nodes=min_nodes_per_zone,
                 max_nodes=max_nodes_per_zone,
                 subnets=[subnet],
-                **more,
+                capacity=capacity,
+                node_role=node_role,
+                ami_release=ami_release,
+                bootstrap=bootstrap,
+                node_repair=node_repair,
+                scaling_options=scaling_options,
             )
             for zone, subnet in zip(zones, chosen, strict=True)
         ]
@@ -87,3 +111,8 @@ class ZonalNodeGroups(GpuNodes):
     def auto_scaling_group_pattern(self) -> str:
         """Regular expression of the names of the groups' Auto Scaling groups."""
         return "|".join(each.auto_scaling_group_pattern for each in self.groups)
+
+
+def _refuse_unless_number(who: object, argument: str, number: object, *, least: int) -> None:
+    if not is_number_token(number):
+        refuse_unless_whole_number(who, argument, number, least=least)

@@ -9,7 +9,7 @@ from typing import Any, get_args
 from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.pools.capacity import Capacity, CapacityBlock, Reservation
 from gpu_constructs.pools.node_shape import NodeShape
-from gpu_constructs.refusals import is_number_token, refuse_unless_whole_number
+from gpu_constructs.refusals import refuse_unless_whole_number
 
 _MAX_WEIGHT = 100
 
@@ -38,8 +38,6 @@ class UpTo:
     weight: int | None = None
 
     def __post_init__(self) -> None:
-        if is_number_token(self.gpus):
-            raise ValueError("size: gpus must be known at synth, got a token; a NodePool's limit is part of a manifest")
         refuse_unless_whole_number("size", "gpus", self.gpus, least=1, fix="delete the pool to switch it off")
         for argument, least in (("vcpus", 0), ("memory_gib", 0), ("weight", 1)):
             if getattr(self, argument) is not None:
@@ -47,11 +45,11 @@ class UpTo:
         if self.weight is not None and self.weight > _MAX_WEIGHT:
             raise ValueError(f"size: weight must be at most {_MAX_WEIGHT}, got {self.weight}")
 
-    def max_nodes(self, shape: NodeShape, _capacities: Sequence[Capacity]) -> int:
+    def max_nodes(self, shape: NodeShape, capacities: Sequence[Capacity]) -> int:
         """Return the most nodes, if each is of the smallest type."""
         return self.gpus // shape.gpus
 
-    def refuse_unless_launchable(self, who: object, shape: NodeShape, _capacities: Sequence[Capacity]) -> None:
+    def refuse_unless_launchable(self, who: object, shape: NodeShape, capacities: Sequence[Capacity]) -> None:
         """Refuse limits that leave room for no node, or under which the last GPUs could never be launched.
 
         Raises:
@@ -69,7 +67,7 @@ class UpTo:
                     who, f"size.{argument}", given, least=needed, fix=f"{self.gpus} GPUs of the pool come with so much"
                 )
 
-    def to_manifest(self, shape: NodeShape, _capacities: Sequence[Capacity]) -> dict[str, Any]:
+    def to_manifest(self, shape: NodeShape, capacities: Sequence[Capacity]) -> dict[str, Any]:
         """Return what a NodePool's ``spec`` says of it."""
         # Karpenter counts what nodes advertise: of shared GPUs, the shares.
         limits = {resource: str(amount) for resource, amount in shape.gpu_resources(self.gpus).items()}
@@ -106,7 +104,7 @@ class Static:
         if self.spare is not None:
             refuse_unless_whole_number("size", "spare", self.spare, least=0)
 
-    def max_nodes(self, _shape: NodeShape, capacities: Sequence[Capacity]) -> int:
+    def max_nodes(self, shape: NodeShape, capacities: Sequence[Capacity]) -> int:
         """Return the most nodes, spare ones included."""
         if self.spare is not None:
             return self.nodes + self.spare

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 from pathlib import Path
 from typing import Any
@@ -128,12 +129,12 @@ def test_what_was_made_before_is_taken(stack: cdk.Stack, gpu: GpuCluster) -> Non
 def test_where_karpenter_was_made_the_pool_is_its(stack: cdk.Stack, gpu: GpuCluster) -> None:
     karpenter = Karpenter(stack, "Karpenter", cluster=gpu)
 
-    pool = gpu.add_pool("l4", ("g6.xlarge", "g6.12xlarge"), max_nodes=8, capacity=(Spot(), OnDemand()))
+    pool = gpu.add_pool("l4", ("g6.12xlarge", "g6.24xlarge"), max_nodes=8, capacity=(Spot(), OnDemand()))
 
     assert isinstance(pool, KarpenterNodePool)
     assert gpu.autoscaler is karpenter
     assert children(gpu) == {"Pool-l4", "DevicePlugin"}
-    # Eight of the largest type.
+    assert pool.max_nodes == 8
     assert manifest(resources_of(stack), "NodePool")["spec"]["limits"] == {"nvidia.com/gpu": "32"}
 
 
@@ -182,13 +183,13 @@ def test_options_of_a_managed_group_reach_it(stack: cdk.Stack, gpu: GpuCluster) 
         (
             {"size": UpTo(gpus=8)},
             ValueError,
-            "Test/Gpu: add_pool must be given what a ManagedNodeGroup has, the kind that this cluster runs, got 'size';"
-            " a ManagedNodeGroup has max_nodes and min_nodes",
+            "Test/Gpu: add_pool must be given arguments of the kind that this cluster runs, ManagedNodeGroup, got "
+            "'size'; a ManagedNodeGroup has max_nodes and min_nodes",
         ),
         (
             {"max_nodes": 8, "disruption": Disruption.training()},
             ValueError,
-            "Test/Gpu: add_pool must be given what a ManagedNodeGroup has, the kind that this cluster runs, got "
+            "Test/Gpu: add_pool must be given arguments of the kind that this cluster runs, ManagedNodeGroup, got "
             "'disruption'; it belongs to Karpenter; make Karpenter(stack, 'Karpenter', cluster=gpu) before the first ",
         ),
         ({}, ValueError, "Test/Gpu: max_nodes must be given, got none; it is the most nodes of pool 'l4'"),
@@ -228,6 +229,12 @@ def test_refuses_what_a_managed_group_has_not(
         ({"max_nodes": 8, "size": UpTo(gpus=8)}, "either max_nodes or size must be given, got 8 and UpTo(gpus=8,"),
         ({}, "either max_nodes or size must be given, got None and None"),
         ({"max_nodes": 0}, "max_nodes must be at least 1, got 0; delete the pool to switch it off"),
+        ({"max_nodes": -1.8881545897087626e289}, "max_nodes must be known at synth, got a token"),
+        (
+            {"max_nodes": 2, "shape": ("g6.xlarge", "g6.12xlarge")},
+            "size must be given instead of max_nodes where types differ in GPUs, got {'g6.xlarge': 1, "
+            "'g6.12xlarge': 4}; write size=UpTo(gpus=8)",
+        ),
     ],
 )
 def test_refuses_what_a_pool_of_karpenter_has_not(
@@ -236,7 +243,7 @@ def test_refuses_what_a_pool_of_karpenter_has_not(
     Karpenter(stack, "Karpenter", cluster=gpu)
 
     with pytest.raises(ValueError, match=r"^Test/Gpu: ") as refused:
-        gpu.add_pool("l4", "g6.xlarge", **says)
+        gpu.add_pool("l4", says.pop("shape", "g6.xlarge"), **says)
 
     assert message in str(refused.value)
 
@@ -264,9 +271,7 @@ def test_a_second_autoscaler_made_afterwards_is_refused_with_the_fix(
 ) -> None:
     gpu.add_pool("l4", "g6.xlarge", max_nodes=8)
 
-    with pytest.raises(
-        ValueError, match=r"Test/Mine: .* beside 'Test/Gpu/ClusterAutoscaler'; .* make yours before the first add_pool"
-    ):
+    with pytest.raises(ValueError, match=r"Test/Mine: .*'Test/Gpu/ClusterAutoscaler'.* before the first add_pool"):
         kind(stack, "Mine", cluster=gpu)
 
 
@@ -285,7 +290,50 @@ def test_gpus_are_told_of_by_one(stack: cdk.Stack, gpu: GpuCluster) -> None:
         ValueError, match="Test/Gpu: shape must have device_manager='gpu-operator', which the cluster has"
     ):
         gpu.add_pool("l4", "g6.xlarge", max_nodes=8)
-    gpu.add_pool("other", NodeShape(instance_types=("g6.xlarge",), device_manager="gpu-operator"), max_nodes=8)
+    gpu.add_pool("l4", NodeShape(instance_types=("g6.xlarge",), device_manager="gpu-operator"), max_nodes=8)
+
+
+def test_a_manager_of_ones_own_kind_is_known_again(stack: cdk.Stack, gpu: GpuCluster) -> None:
+    class OurPlugin(DevicePlugin):
+        """Somebody's own."""
+
+    OurPlugin(stack, "Plugin", cluster=gpu)
+
+    with pytest.raises(ValueError, match="shape must have device_manager='device-plugin', which the cluster has"):
+        gpu.add_pool("l4", NodeShape(instance_types=("g6.xlarge",), device_manager="gpu-operator"), max_nodes=8)
+
+
+def test_a_release_of_the_operator_is_made_once(stack: cdk.Stack, gpu: GpuCluster) -> None:
+    GpuOperator(stack, "Labels", cluster=gpu, acknowledge_bottlerocket=True)
+
+    with pytest.raises(ValueError, match="cluster must have one GPU Operator, got a second one beside 'Test/Labels'"):
+        gpu.add_pool("l4", NodeShape(instance_types=("g6.xlarge",), device_manager="gpu-operator"), max_nodes=8)
+
+
+def test_a_name_is_taken_once(gpu: GpuCluster) -> None:
+    gpu.add_pool("l4", "g6.xlarge", max_nodes=8)
+
+    with pytest.raises(ValueError, match=r"Test/Gpu: name must be one that no pool .* got 'l4', .* 'Test/Gpu/Pool-l4'"):
+        gpu.add_pool("l4", "g6.2xlarge", max_nodes=8)
+
+
+def test_karpenter_of_another_stack_is_not_taken(stack: cdk.Stack, gpu: GpuCluster) -> None:
+    elsewhere = cdk.Stack(cdk.App.of(stack), "Elsewhere")
+    Karpenter(elsewhere, "Karpenter", cluster=gpu)
+
+    with pytest.raises(ValueError, match="Test/Gpu: Karpenter must be in the stack of the cluster for add_pool, got"):
+        gpu.add_pool("l4", "g6.xlarge", max_nodes=8)
+
+
+def test_a_stage_has_pools_of_its_own(tmp_path: Path) -> None:
+    app = cdk.App(context=FLAGS, analytics_reporting=False, outdir=str(tmp_path))
+    for name in ("Dev", "Prod"):
+        stack = cdk.Stack(cdk.Stage(app, name), "Inference")
+        GpuCluster(stack, "Gpu").add_pool("l4", "g6.xlarge", max_nodes=2)
+
+    app.synth()
+
+    assert len(list(tmp_path.rglob("*.template.json"))) == 2
 
 
 def test_files_for_gitops_are_pools_too(tmp_path: Path) -> None:
@@ -313,3 +361,19 @@ def test_a_construct_with_a_cluster_is_taken_for_it(stack: cdk.Stack, gpu: GpuCl
 
     assert group.resource.cluster_name == gpu.cluster.cluster_name
     assert only(resources_of(stack), "AWS::EKS::Cluster")["Name"] == gpu.name
+
+
+@dataclasses.dataclass
+class Owner:
+    """Has a cluster, and is neither hashable nor a construct."""
+
+    cluster: Any
+
+
+def test_whatever_has_a_cluster_is_taken_for_it(stack: cdk.Stack, gpu: GpuCluster) -> None:
+    shape = NodeShape(instance_types=("g6.xlarge",))
+
+    for number, holder in enumerate((Owner(gpu.cluster), Owner(gpu), Owner(Owner(gpu)))):
+        ManagedNodeGroup(stack, f"L{number}", cluster=holder, name=f"l{number}", shape=shape, max_nodes=1)
+
+    assert len(of_type(resources_of(stack), "AWS::EKS::Nodegroup")) == 4

@@ -10,6 +10,7 @@ import pytest
 from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3 as s3
+from constructs import Construct
 
 from gpu_constructs import AutoModeNodePool, KarpenterNodePool, ManagedNodeGroup, NodeShape, Taint, UpTo
 from gpu_constructs.nodes import Bootstrap, GpuNodes, SelfManagedNodeGroup, ZonalNodeGroups
@@ -82,11 +83,11 @@ def test_two_pools_of_one_name_are_refused_whatever_their_kind(
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_two_clusters_have_pools_of_one_name(stack: cdk.Stack, joinable: eks.ICluster, kind: str) -> None:
-    elsewhere = cdk.Stack(cdk.App(analytics_reporting=False), "Elsewhere")
+    scope = Construct(stack, "Other")
     other = imported_cluster(
-        elsewhere, imported_vpc(elsewhere), cluster_endpoint=ENDPOINT, cluster_certificate_authority_data=CERTIFICATE
+        scope, imported_vpc(scope), cluster_endpoint=ENDPOINT, cluster_certificate_authority_data=CERTIFICATE
     )
 
-    pools = [KINDS[kind](cdk.Stack.of(each), "Pool", cluster=each, name="l4", shape=L4) for each in (joinable, other)]
+    pools = [KINDS[kind](scope, id, cluster=each, name="l4", shape=L4) for id, each in (("A", joinable), ("B", other))]
 
     assert [each.name for each in pools] == ["l4", "l4"]

@@ -107,7 +107,7 @@ def test_every_type_boots_the_right_image_and_scales_from_zero(
     assert properties["NodeRepairConfig"] == {"Enabled": True}
     assert properties.keys().isdisjoint({"NodegroupName", "DiskSize", "RemoteAccess", "Version", "ReleaseVersion"})
     labels = properties["Labels"]
-    assert labels["gpu-constructs.io/pool"] .startswith("t")
+    assert labels["gpu-constructs.io/pool"].startswith("t")
     assert labels["k8s.amazonaws.com/accelerator"].startswith("nvidia-")
     assert ("nvidia.com/gpu.present" in labels) == (system == "al2023")
     prefix = "k8s.io/cluster-autoscaler/node-template/resources/"
