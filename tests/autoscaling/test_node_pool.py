@@ -238,18 +238,25 @@ TRAINING, INFERENCE = (NodeShape(instance_types=("g6.xlarge",), purpose=each) fo
 
 
 @pytest.mark.parametrize(
-    ("made", "profile"),
+    ("says", "profile"),
     [
-        (spec(), Disruption.training()),
-        (spec(shape=TRAINING), Disruption.training()),
-        (spec(shape=INFERENCE), Disruption.inference()),
-        (static(shape=INFERENCE), Disruption.static()),
-        (static(0), Disruption.static()),
-        (static(disruption=Disruption.inference()), Disruption.inference()),
+        ({}, Disruption.training()),
+        ({"shape": TRAINING}, Disruption.training()),
+        ({"shape": INFERENCE}, Disruption.inference()),
+        ({"shape": INFERENCE, "size": Static(nodes=2)}, Disruption.static()),
+        ({"size": Static(nodes=0)}, Disruption.static()),
+        ({"size": Static(nodes=2), "disruption": Disruption.inference()}, Disruption.inference()),
     ],
 )
-def test_nodes_go_as_told_or_as_suits_what_runs_on_them(made: NodePool, profile: Disruption) -> None:
-    assert made.disruption == profile
+def test_nodes_go_as_told_or_as_suits_what_runs_on_them(says: dict[str, Any], profile: Disruption) -> None:
+    assert spec(**says).disruption == profile
+
+
+def test_a_pool_keeps_what_it_was_told() -> None:
+    made = spec(capacity=[Spot(), OnDemand()])
+
+    assert (made.name, made.shape, made.size) == ("l4", L4, UpTo(gpus=8))
+    assert made.capacities == (Spot(), OnDemand())
 
 
 @pytest.mark.parametrize(
