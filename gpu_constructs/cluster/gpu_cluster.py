@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 import aws_cdk as cdk
+import jsii
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
@@ -24,7 +25,7 @@ from gpu_constructs.facts.hardware.catalogue import InstanceType
 from gpu_constructs.facts.resources import GPU
 from gpu_constructs.facts.versions import DEFAULT_KUBERNETES, kubernetes_minor
 from gpu_constructs.installing import claims, eks_resources
-from gpu_constructs.installing.cluster_ref import PathOf, cluster_ref, refuse_unless_role
+from gpu_constructs.installing.cluster_ref import ClusterRef, PathOf, cluster_ref, refuse_unless_role
 from gpu_constructs.installing.gitops import delivery_of
 from gpu_constructs.installing.subnets import node_subnets
 from gpu_constructs.named_arguments import named_arguments, named_call
@@ -282,7 +283,10 @@ def _refuse_beside_auto_mode(who: object, auto_mode: object, **others: object) -
 
 
 def _cluster_name(who: object, scope: Construct, given: object) -> str:
-    name = cdk.Stack.of(scope).stack_name if given is None else given
+    stack = _stack(who, scope)
+    name = stack.stack_name if given is None else given
+    if any(isinstance(each, ClusterRef) and each.name == name for each in stack.node.children):
+        raise ValueError(f"{who}: cluster_name must differ from that of the other cluster in the stack, got {name!r}")
     if not isinstance(name, str):
         raise TypeError(f"{who}: cluster_name must be a string, got {name!r}")
     if cdk.Token.is_unresolved(name):
@@ -293,6 +297,13 @@ def _cluster_name(who: object, scope: Construct, given: object) -> str:
             f"got {name!r}"
         )
     return name
+
+
+def _stack(who: object, scope: Construct) -> cdk.Stack:
+    try:
+        return cdk.Stack.of(scope)
+    except (jsii.errors.JSIIError, RuntimeError) as error:
+        raise ValueError(f"{who}: scope must be in a cdk.Stack, got one that is not; make one first") from error
 
 
 def _endpoint(who: object, cidrs: object) -> eks.EndpointAccess:

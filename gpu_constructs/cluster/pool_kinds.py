@@ -94,9 +94,8 @@ def _kind(who: object, cluster: ClusterRef) -> tuple[type[Any], dict[str, Any]]:
 def _sized(who: object, shape: NodeShape, given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments with a size: for a number of nodes, as many GPUs as these have."""
     if ("max_nodes" in given) == ("size" in given):
-        raise ValueError(
-            f"{who}: either max_nodes or size must be given, got {given.get('max_nodes')} and {given.get('size')}"
-        )
+        got = f"{given['max_nodes']} and {given['size']}" if "size" in given else "neither"
+        raise ValueError(f"{who}: either max_nodes or size must be given, got {got}")
     if "size" in given:
         return dict(given)
     most = given["max_nodes"]

@@ -26,6 +26,9 @@ def run(command: click.Command) -> int:
         code = command.main(prog_name="gpu-constructs", standalone_mode=False)
     except (click.Abort, KeyboardInterrupt):
         return INTERRUPTED
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message(), err=True)
+        return UNUSABLE
     except click.ClickException as error:
         return _refused(_told(error))
     except Exception as error:

@@ -161,8 +161,12 @@ def refuse_unless_capacity(who: object, capacity: object) -> None:
         TypeError: ``capacity`` is a class, a string or something else.
     """
     if not isinstance(capacity, get_args(Capacity)):
+        hint = "; a list is for pools of Karpenter and Auto Mode" if isinstance(capacity, (list, tuple)) else ""
+        if isinstance(capacity, str) and capacity in CAPACITIES:
+            hint = f"; write {type(CAPACITIES[capacity]).__name__}()"
         raise TypeError(
             f"{who}: capacity must be OnDemand(), Spot(), Reservation(...) or CapacityBlock(...), got {capacity!r}"
+            f"{hint}"
         )
 
 

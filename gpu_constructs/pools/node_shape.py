@@ -303,7 +303,7 @@ def _rows(names: object) -> tuple[InstanceType, ...]:
 
 def _taints(taints: object, *, gpu_taint: object) -> tuple[Taint, ...]:
     if not isinstance(taints, (list, tuple)) or not all(isinstance(each, Taint) for each in taints):
-        raise TypeError(f"node shape: taints must be a tuple of Taint, got {taints!r}")
+        raise TypeError(f"node shape: taints must be a list of Taint(key='team', value='a'), got {taints!r}")
     found = tuple(taints)
     if gpu_taint is True and any((each.key, each.effect) == (GPU_TAINT.key, GPU_TAINT.effect) for each in found):
         raise ValueError(

@@ -197,8 +197,16 @@ def test_options_of_a_managed_group_reach_it(stack: cdk.Stack, gpu: GpuCluster) 
         (
             {"max_nodes": 8, "capacity": (Spot(), OnDemand())},
             TypeError,
-            "Test/Gpu/Pool-l4: capacity must be OnDemand(), Spot()",
+            "Test/Gpu/Pool-l4: capacity must be OnDemand(), Spot(), Reservation(...) or CapacityBlock(...), got "
+            "(Spot(checkpointed=False), OnDemand()); a list is for pools of Karpenter and Auto Mode",
         ),
+        (
+            {"max_nodes": 8, "capacity": "spot"},
+            TypeError,
+            "Test/Gpu/Pool-l4: capacity must be OnDemand(), Spot(), Reservation(...) or CapacityBlock(...), got "
+            "'spot'; write Spot()",
+        ),
+        ({"max_nodez": 8}, TypeError, "Test/Gpu.add_pool: argument must be one of "),
         (
             {"max_nodes": 8, "shape": 5},
             TypeError,
@@ -227,7 +235,7 @@ def test_refuses_what_a_managed_group_has_not(
             "got 'scaling_options'; they belong to a Managed",
         ),
         ({"max_nodes": 8, "size": UpTo(gpus=8)}, "either max_nodes or size must be given, got 8 and UpTo(gpus=8,"),
-        ({}, "either max_nodes or size must be given, got None and None"),
+        ({}, "either max_nodes or size must be given, got neither"),
         ({"max_nodes": 0}, "max_nodes must be at least 1, got 0; delete the pool to switch it off"),
         ({"max_nodes": -1.8881545897087626e289}, "max_nodes must be known at synth, got a token"),
         (

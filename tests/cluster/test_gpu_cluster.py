@@ -40,6 +40,19 @@ def test_addons_and_system_nodes(stack: cdk.Stack, vpc: ec2.IVpc, snapshot_yaml:
     assert slice_of(resources, "GpuAddons") | slice_of(resources, "GpuSystemNodes") == snapshot_yaml
 
 
+def test_two_clusters_of_one_name_in_a_stack_are_refused(stack: cdk.Stack, vpc: ec2.IVpc) -> None:
+    gpu_cluster(stack, vpc=vpc)
+
+    with pytest.raises(ValueError, match="Test/Other: cluster_name must differ from that of the other cluster in the"):
+        GpuCluster(stack, "Other", vpc=vpc)
+    GpuCluster(stack, "Third", vpc=vpc, cluster_name="third")
+
+
+def test_a_cluster_outside_a_stack_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"Gpu: scope must be in a cdk.Stack, got one that is not; make one first"):
+        GpuCluster(cdk.App(), "Gpu")
+
+
 def addon_ids(resources: dict[str, Any]) -> dict[str, str]:
     return {each["Properties"]["AddonName"]: id for id, each in of_type(resources, "AWS::EKS::Addon").items()}
 

@@ -237,8 +237,8 @@ EIGHT_TAINTS = tuple(Taint(key=f"example.com/{number}", value="a", effect="NoSch
             ValueError,
             "operating_system must be one of al2023, bottlerocket, got 'windows'",
         ),
-        ((), {"taints": None}, TypeError, "taints must be a tuple of Taint, got None"),
-        ((), {"taints": ("a",)}, TypeError, "taints must be a tuple of Taint, got ('a',)"),
+        ((), {"taints": None}, TypeError, "taints must be a list of Taint(key='team', value='a'), got None"),
+        ((), {"taints": ("a",)}, TypeError, "taints must be a list of Taint(key='team', value='a'), got ('a',)"),
         ((), {"taints": (TEAM, TEAM)}, ValueError, "taints must differ in key or effect, got one twice"),
         (
             (),

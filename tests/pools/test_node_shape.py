@@ -59,7 +59,7 @@ def shape(**changes: Any) -> NodeShape:
         ({"labels": {"-team": "x"}}, ValueError, r"qualified names as keys, got '-team'"),
         ({"labels": {"team": "a b"}}, ValueError, r"label 'team' must be .*got 'a b'"),
         ({"labels": [("team", "a")]}, TypeError, r"labels must map keys to values"),
-        ({"taints": ({"key": "a"},)}, TypeError, r"taints must be a tuple of Taint"),
+        ({"taints": ({"key": "a"},)}, TypeError, r"taints must be a list of Taint"),
         ({"taints": (TEAM, TEAM)}, ValueError, r"taints must differ in key or effect"),
         ({"efa": True}, ValueError, r"efa must be False for 'g6.xlarge', which takes no EFA interface, got True"),
         (
