@@ -11,7 +11,7 @@ export CDK_DISABLE_CLI_TELEMETRY := true
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help synth diff test lint check e2e e2e-tools snapshots bench mutants catalogue examples options picture rules architecture constraints floor released dist pyz light clean
+.PHONY: help synth diff test lint check e2e e2e-tools charts snapshots bench mutants catalogue examples options picture rules architecture constraints floor released stale dist pyz light clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -36,10 +36,14 @@ check: lint test ## Everything that CI asks of a change
 
 e2e: $(VENV)/.dev ## Run the tests that need the API server and scheduler of Kubernetes itself
 	python tools/build_e2e_tools.py --check
+	PYTHONPATH=. python tools/charts.py --check
 	pytest tests/e2e $(ARGS)
 
 e2e-tools: ## Build that API server, scheduler and etcd with Go, once; some minutes
 	$(PYTHON) tools/build_e2e_tools.py
+
+charts: $(VENV)/.synth ## Pack the charts that make e2e installs: of Go modules, and others whose registry is reached
+	PYTHONPATH=. python tools/charts.py
 
 snapshots: $(VENV)/.dev ## Write the snapshots anew; read their diff before you commit
 	pytest -n auto --snapshot-update --snapshot-file-lock
@@ -53,6 +57,7 @@ mutants: $(VENV)/.mutants ## Change what decides, bit by bit, and see whether te
 
 catalogue: $(VENV)/.dev ## Write the instance catalogue anew
 	PYTHONPATH=. python tools/build_catalogue.py
+	PYTHONPATH=. python tools/build_regions.py
 
 examples: ## Write docs/examples.md anew
 	$(PYTHON) tools/write_examples.py
@@ -77,6 +82,9 @@ floor: $(VENV)/.dev ## Test with the lowest versions of the CDK that pyproject.t
 
 released: $(VENV)/.dev ## Write down the logical ids of this release; once, when it is released
 	CDK_VALIDATION=false PYTHONPATH=. python tools/released.py
+
+stale: $(VENV)/.dev ## List pins, tables and facts that are too old, and what registries have newer; ARGS=--offline
+	PYTHONPATH=. python tools/stale.py $(ARGS)
 
 dist: $(VENV)/.dist ## Build sdist and wheel into dist/ and check what an index would refuse
 	rm -f dist/*.whl dist/*.tar.gz

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import aws_cdk as cdk
 
 from gpu_constructs import plain_errors
@@ -14,7 +16,9 @@ def main() -> None:
     """Synthesize the stack, or say why the context is refused or a GPU pod would stay Pending."""
     plain_errors("stacks")
     app = cdk.App()
-    GpuClusterStack(app, "GpuClusterStack", options=options_from_context(app.node.get_all_context()))
+    # The region alone: with the account, zones would be looked up, which takes credentials.
+    env = cdk.Environment(region=os.environ.get("CDK_DEFAULT_REGION"))
+    GpuClusterStack(app, "GpuClusterStack", env=env, options=options_from_context(app.node.get_all_context()))
     check_gpus(app)
     app.synth()
 

@@ -12,9 +12,21 @@ if TYPE_CHECKING:
     from ipaddress import IPv4Network, IPv6Network
 
 # registry/name:tag, registry/name@sha256:digest, or both.
-_PINNED_IMAGE = re.compile(r"\S+(:[\w][\w.-]{0,127}|@sha256:[0-9a-f]{64})")
+# Source: https://github.com/distribution/reference (v0.6.0 regexp.go)
+_HOST = r"(\[[0-9A-Fa-f:]+\]|[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?)(:\d+)?"
+_WORD = r"[a-z0-9]+((\.|__?|-+)[a-z0-9]+)*"
+_DIGEST = r"@sha256:[0-9a-f]{64}"
+_PINNED_IMAGE = re.compile(rf"({_HOST}/)?{_WORD}(/{_WORD})*(:\w[\w.-]{{0,127}}({_DIGEST})?|{_DIGEST})", re.ASCII)
+# Source: aws-cdk-lib 2.275.0 core/lib/private/encoding.ts, token-map.ts (a name, and a number that counts up).
+_TOKEN = re.compile(r"\$\{Token\[[a-zA-Z0-9:._-]*\.\d+\]\}")
+_PLAIN = re.compile(r"[!#-\[\]-z|~]*")
 # us-east-1a, or of a Local Zone us-west-2-lax-1a.
-_ZONE = re.compile(r"[a-z]{2}(-[a-z]+)+-\d(-[a-z]+-\d)?[a-z]")
+_REGION = re.compile(r"[a-z]{2,}(-[a-z]+)+-\d", re.ASCII)
+_ZONE = re.compile(r"[a-z]{2}(-[a-z]+)+-\d(-[a-z]+-\d)?[a-z]", re.ASCII)
+
+
+# The largest number that Kubernetes and CloudFormation take for a count.
+INT32 = 2**31 - 1
 
 
 def did_you_mean(value: str, known: Iterable[str], *, closeness: float = 0.6) -> str:
@@ -52,12 +64,14 @@ def refuse_unless_one_of(who: object, argument: str, value: object, known: Itera
     raise ValueError(f"{who}: {argument} must be one of {', '.join(words)}, got {value!r}{hint}")
 
 
-def refuse_unless_whole_number(who: object, argument: str, value: object, *, least: int, fix: str = "") -> None:
-    """Refuse what is not a whole number of at least ``least``.
+def refuse_unless_whole_number(
+    who: object, argument: str, value: object, *, least: int, most: int = INT32, fix: str = ""
+) -> None:
+    """Refuse what is not a whole number of at least ``least`` and at most ``most``.
 
     Raises:
         TypeError: ``value`` is no ``int``.
-        ValueError: ``value`` is below ``least``, or known at deployment only.
+        ValueError: ``value`` is below ``least`` or above ``most``, or known at deployment only.
     """
     if is_number_token(value):
         raise ValueError(f"{who}: {argument} must be known at synth, got a token")
@@ -66,11 +80,23 @@ def refuse_unless_whole_number(who: object, argument: str, value: object, *, lea
     if value < least:
         advice = f"; {fix}" if fix else ""
         raise ValueError(f"{who}: {argument} must be at least {least}, got {value}{advice}")
+    if value > most:
+        raise ValueError(f"{who}: {argument} must be at most {most}, got {value}")
+
+
+def refuse_unless_bool(who: object, argument: str, value: object) -> None:
+    """Refuse what is neither true nor false: any text would count as true.
+
+    Raises:
+        TypeError: ``value`` is no ``bool``.
+    """
+    if not isinstance(value, bool):
+        raise TypeError(f"{who}: {argument} must be True or False, got {value!r}")
 
 
 def is_token(text: str) -> bool:
-    """Whether a string is known at deployment only, as CDK writes it."""
-    return "${Token[" in text
+    """Whether a string is known at deployment only, as CDK writes it; beside it no space, quote or brace."""
+    return _TOKEN.search(text) is not None and _PLAIN.fullmatch(_TOKEN.sub("", text)) is not None
 
 
 def is_number_token(number: object) -> bool:
@@ -94,6 +120,16 @@ def refuse_unless_image(who: object, argument: str, image: object) -> None:
         return
     if not _PINNED_IMAGE.fullmatch(image) or image.endswith(":latest"):
         raise ValueError(f"{who}: {argument} must end in a tag other than 'latest' or a digest, got {image!r}")
+
+
+def refuse_unless_region(who: object, argument: str, region: object) -> None:
+    """Refuse what is no name of a region.
+
+    Raises:
+        ValueError: ``region`` is none.
+    """
+    if not isinstance(region, str) or not (is_token(region) or _REGION.fullmatch(region)):
+        raise ValueError(f"{who}: {argument} must be one such as 'us-east-1', got {region!r}")
 
 
 def refuse_unless_zone(who: object, argument: str, zone: object) -> None:

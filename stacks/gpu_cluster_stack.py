@@ -38,7 +38,7 @@ class GpuClusterStack(cdk.Stack):
             admins=says.admins,
             system_nodes=says.system_nodes,
         )
-        self.cluster, self.first_deployment = gpu.cluster, says.first_deployment
+        self.cluster = gpu.cluster
         DevicePlugin(self, "DevicePlugin", cluster=self.cluster)
         if says.autoscaler == "karpenter":
             karpenter = Karpenter(self, "Karpenter", cluster=self.cluster)
@@ -61,7 +61,6 @@ class GpuClusterStack(cdk.Stack):
             capacity=says.bought,
             min_nodes=says.min_nodes,
             max_nodes=says.max_nodes,
-            initial_nodes=says.min_nodes if self.first_deployment else None,
         )
 
     def _node_pool(self, says: PoolOptions, karpenter: Karpenter) -> Pool:

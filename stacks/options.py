@@ -97,7 +97,6 @@ class GpuClusterOptions:
             Default: everybody who has credentials.
         admins: ARNs of IAM users or roles that administer the cluster.
         smoke_test: Run nvidia-smi on the first pool after each change of it.
-        first_deployment: The node groups do not exist yet: state the size that each starts with.
 
     Raises:
         TypeError: A value has the wrong type.
@@ -114,14 +113,12 @@ class GpuClusterOptions:
     public_access_cidrs: Sequence[str] | None = None
     admins: Sequence[str] = ()
     smoke_test: bool = False
-    first_deployment: bool = False
 
     def __post_init__(self) -> None:
         refuse_unless_one_of("context", "autoscaler", self.autoscaler, get_args(Autoscaler))
         kubernetes_minor(self.kubernetes_version, who="context")
         refuse_unless_whole_number("context", "nat_gateways", self.nat_gateways, least=0)
-        for switch in ("smoke_test", "first_deployment"):
-            _boolean(switch, getattr(self, switch))
+        _boolean("smoke_test", self.smoke_test)
         names = [pool.name for pool in self.pools]
         if not names:
             raise ValueError("context: pools must hold at least one pool, got none")
@@ -142,11 +139,7 @@ class GpuClusterOptions:
     def system_nodes(self) -> SystemNodes:
         """The nodes without GPUs. Karpenter leaves node groups alone, so that two of them stay two."""
         smallest = SystemNodes(instance_types=self.system_instance_types)
-        return replace(
-            smallest,
-            max_nodes=smallest.min_nodes if self.autoscaler == "karpenter" else smallest.max_nodes,
-            initial_nodes=smallest.min_nodes if self.first_deployment else None,
-        )
+        return replace(smallest, max_nodes=smallest.min_nodes) if self.autoscaler == "karpenter" else smallest
 
 
 _OPTIONS = tuple(each.name for each in fields(GpuClusterOptions))
@@ -261,5 +254,4 @@ _READ: dict[str, Callable[[str, Any], Any]] = {
     "public_access_cidrs": _list,
     "admins": _list,
     "smoke_test": _boolean,
-    "first_deployment": _boolean,
 }

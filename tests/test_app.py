@@ -36,9 +36,9 @@ def _cdk_is_installed() -> None:
 
 @pytest.mark.parametrize("mode", ["cluster-autoscaler", "karpenter"])
 def test_synth_passes_cdks_own_rules_as_errors(mode: str, tmp_path: Path) -> None:
-    done = cdk(
-        "synth", "GpuClusterStack", "--quiet", "-c", f"autoscaler={mode}", "-c", "smoke_test=true", output=tmp_path
-    )
+    said = (f"autoscaler={mode}", "smoke_test=true", "admins=arn:aws:iam::111122223333:role/Admin")
+    context = [word for each in said for word in ("-c", each)]
+    done = cdk("synth", "GpuClusterStack", "--quiet", *context, output=tmp_path)
 
     assert done.returncode == 0, done.stderr
     assert json.loads((ROOT / "cdk.json").read_text())["context"]["@aws-cdk/core:validateAgainstDefaultRules"] is True

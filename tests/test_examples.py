@@ -196,6 +196,7 @@ API_GROUPS = {
     "apps/v1",
     "autoscaling/v2",
     "batch/v1",
+    "networking.k8s.io/v1",
     "policy/v1",
     "rbac.authorization.k8s.io/v1",
     "resource.k8s.io/v1",

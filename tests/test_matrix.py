@@ -52,7 +52,8 @@ SYSTEMS = ("al2023", "bottlerocket")
 KINDS = ("managed", "self-managed", "karpenter", "auto mode")
 # The fact each refusal names, by words of its message; a refusal of any other kind is a defect.
 FACTS = {
-    "driver 595": "no image carries its driver",
+    "one with NVIDIA driver 595": "the pinned release does not carry its driver",
+    "that NVIDIA driver 580 drives": "no document says that Auto Mode drives it",
     "EC2 sells": "EC2 does not sell it so",
     "whose GPUs EC2 counts": "Auto Mode cannot count a fraction of a GPU",
     "knows no UltraServers": "Karpenter knows no UltraServers",

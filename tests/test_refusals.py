@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpu_constructs.refusals import address_block, did_you_mean, refuse_unless_one_of
+from gpu_constructs.refusals import address_block, did_you_mean, is_token, refuse_unless_image, refuse_unless_one_of
 
 
 @pytest.mark.parametrize(
@@ -72,3 +72,30 @@ def test_what_is_no_address_block_is_refused_in_our_words(block: str, hint: str)
 @pytest.mark.parametrize("block", ["203.0.113.0/24", "0.0.0.0/0", "203.0.113.7/32", "2001:db8::/64", "2001:DB8::/64"])
 def test_an_address_block_is_taken(block: str) -> None:
     assert str(address_block("pool", "cidr", block, example="203.0.113.0/24")) == block.lower()
+
+
+@pytest.mark.parametrize("text", ["${Token[TOKEN.7]}", "arn:${Token[AWS.Partition.11]}:sns:us-east-1:1:${Token[T.1]}"])
+def test_what_cdk_writes_is_a_token(text: str) -> None:
+    assert is_token(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x${Token[a",
+        "${Token[a\n]}",
+        "${Token[]}",
+        "${Token[nothing]}",
+        "${Token[TOKEN.7]}\n[settings.host-containers.admin]",
+        '${Token[TOKEN.7]}"',
+        "v1}}{{resolve:secretsmanager:prod/db}}{{${Token[TOKEN.7]}",
+        "plain",
+    ],
+)
+def test_what_only_looks_like_a_token_is_none(text: str) -> None:
+    assert not is_token(text)
+
+
+def test_an_image_that_only_looks_like_a_token_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"image must end in a tag"):
+        refuse_unless_image("pod", "image", "x${Token[a")

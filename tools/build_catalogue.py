@@ -155,6 +155,7 @@ def complete(name: str, row: dict[str, Any]) -> dict[str, Any]:
         "driver_min": facts.DRIVER_MIN.get(family),
         "driver_max": facts.DRIVER_MAX.get(family),
         "usd_per_hour": facts.USD_PER_HOUR.get(name),
+        "without_price": facts.WITHOUT_PRICE.get(name),
     }
 
 
@@ -164,7 +165,7 @@ def columns() -> dict[str, dict[str, str]]:
         "source": f"moto {version('moto')} moto/ec2/{DUMP} (EC2 DescribeInstanceTypes)",
         "as_of": DUMP_AS_OF,
     }
-    stated = facts.COLUMNS | {"usd_per_hour": facts.PRICE_SOURCE}
+    stated = facts.COLUMNS | {"usd_per_hour": facts.PRICE_SOURCE, "without_price": facts.PRICE_SOURCE}
     reported = {column: dump for column in describe_columns() if column not in stated}
     return dict(sorted((reported | stated).items()))
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 AMAZON_EKS_AMI = "https://github.com/awslabs/amazon-eks-ami (doc/usage/g7-ami.md, install-nvidia-driver.sh)"
+DRIVER_RESOLVER = "awslabs/amazon-eks-ami 46d3c70a (templates/al2023/runtime/gpu/resolve-nvidia-driver.sh)"
 USER_GUIDE = "https://docs.aws.amazon.com/eks/latest/userguide"
 
 # Lowest NVIDIA driver branch that knows the chip. Families that every current branch knows have no row.
@@ -78,8 +79,8 @@ BY_HAND: dict[str, dict[str, Any]] = {
 }
 
 COLUMNS: dict[str, dict[str, str]] = {
-    "driver_min": {"source": AMAZON_EKS_AMI, "as_of": "2026-07-23"},
-    "driver_max": {"source": AMAZON_EKS_AMI, "as_of": "2026-07-23"},
+    "driver_min": {"source": DRIVER_RESOLVER, "as_of": "2026-11-21"},
+    "driver_max": {"source": DRIVER_RESOLVER, "as_of": "2026-11-21"},
     "mig": {"source": f"{USER_GUIDE}/device-management-nvidia-mig.html", "as_of": "2026-08-21"},
     "nvswitch": {"source": "https://aws.amazon.com/ec2/instance-types/", "as_of": "2026-08-21"},
     "accelerator_label": {
@@ -98,9 +99,14 @@ COLUMNS: dict[str, dict[str, str]] = {
 PRICE_SOURCE = {
     "source": "EC2 on-demand list price of Linux in us-east-1, as recorded by karpenter-provider-aws "
     "pkg/providers/pricing/zz_generated.pricing_aws.go",
-    "as_of": "2026-01-19",
+    "as_of": "2026-07-20",
 }
-# US dollars an hour. A type without a row has an unknown price.
+# Why a type has no price there.
+WITHOUT_PRICE = {
+    "p5e.48xlarge": "not sold in us-east-1",
+    "p6e-gb200.36xlarge": "sold in Capacity Blocks alone, which are paid when they are bought",
+}
+# US dollars an hour.
 USD_PER_HOUR = {
     "g4dn.xlarge": 0.526,
     "g4dn.2xlarge": 0.752,
@@ -143,6 +149,18 @@ USD_PER_HOUR = {
     "g6f.xlarge": 0.2375,
     "g6f.2xlarge": 0.475,
     "g6f.4xlarge": 0.95,
+    "g7.2xlarge": 2.52,
+    "g7.4xlarge": 3.04208,
+    "g7.8xlarge": 4.08624,
+    "g7.12xlarge": 7.12832,
+    "g7.24xlarge": 14.25664,
+    "g7.48xlarge": 28.51328,
+    "g7e.2xlarge": 3.36312,
+    "g7e.4xlarge": 3.99816,
+    "g7e.8xlarge": 5.26824,
+    "g7e.12xlarge": 8.28608,
+    "g7e.24xlarge": 16.57216,
+    "g7e.48xlarge": 33.14432,
     "gr6.4xlarge": 1.5392,
     "gr6.8xlarge": 2.4464,
     "gr6f.4xlarge": 1.066,
@@ -153,4 +171,5 @@ USD_PER_HOUR = {
     "p5.48xlarge": 55.04,
     "p5en.48xlarge": 63.296,
     "p6-b200.48xlarge": 113.9328,
+    "p6-b300.48xlarge": 142.416,
 }

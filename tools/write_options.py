@@ -26,7 +26,6 @@ EXAMPLES = {
     "public_access_cidrs": "203.0.113.0/24",
     "admins": "arn:aws:iam::111122223333:role/Admin",
     "smoke_test": "true",
-    "first_deployment": "true",
 }
 POOL_EXAMPLES: dict[str, Any] = {
     "name": "l4",
@@ -61,7 +60,10 @@ NOTES = """
 * The two zones taken by default are the first two of the region. GPU types are sold in few zones; those of yours are
   listed by `aws ec2 describe-instance-type-offerings --location-type availability-zone`. EKS puts no control plane into
   the zones with the ids use1-az3, usw1-az2 and cac1-az3
-  ([network requirements](https://docs.aws.amazon.com/eks/latest/userguide/network-reqs.html)).
+  ([network requirements](https://docs.aws.amazon.com/eks/latest/userguide/network-reqs.html)), and which name that is
+  your account alone knows. In us-east-1, us-west-1 and ca-central-1 the control plane therefore gets two subnets of its
+  own in other zones. That takes a stack which knows its region: `app.py` takes the CDK's, an app of yours says
+  `env=cdk.Environment(region=...)`.
 """
 
 

@@ -18,7 +18,7 @@ pool = gpu.add_pool(
     # EFA reaches as far as one zone.
     subnets=gpu.vpc.private_subnets[:1],
 )
-queues = GpuQueues(
+GpuQueues(
     stack,
     "Queues",
     cluster=gpu,
@@ -26,7 +26,7 @@ queues = GpuQueues(
     pools=[pool],
     teams=[TeamQueue(name="research", namespace="default", nodes={"p5": 4})],
 )
-job = GpuJob(
+GpuJob(
     stack,
     "Pretrain",
     cluster=gpu,
@@ -45,5 +45,4 @@ job = GpuJob(
     queue="research",
     max_hours=72,
 )
-job.node.add_dependency(queues)
 app.synth()

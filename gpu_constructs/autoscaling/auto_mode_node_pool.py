@@ -12,6 +12,7 @@ from constructs import Construct
 
 from gpu_constructs.autoscaling import auto_mode_manifests as manifests
 from gpu_constructs.autoscaling.node_pool import NodePool, place
+from gpu_constructs.facts.image_releases import LTS
 from gpu_constructs.installing import eks_resources
 from gpu_constructs.installing.cluster_ref import AnyCluster, ClusterRef, PathOf, cluster_ref, refuse_unless_role
 from gpu_constructs.installing.delivery import apply_manifests
@@ -111,6 +112,13 @@ def _refuse_unless_its_nodes(who: object, shape: NodeShape) -> None:
     if any(each.ultraserver_only for each in shape.rows):
         raise ValueError(
             f"{who}: shape must not be {shape.names[0]!r}; Auto Mode knows no UltraServers, use a ManagedNodeGroup"
+        )
+    undriven = [each for each in shape.rows if not each.driven_by((LTS,))]
+    if undriven:
+        raise ValueError(
+            f"{who}: shape must have instance types that NVIDIA driver {LTS} drives, got "
+            f"{', '.join(each.name for each in undriven)}; no document says that Auto Mode's image carries a newer "
+            "one, use a KarpenterNodePool"
         )
     if shape.placement_group is not None:
         raise ValueError(

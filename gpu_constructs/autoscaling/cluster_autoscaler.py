@@ -17,13 +17,13 @@ from gpu_constructs.autoscaling.cluster_autoscaler_settings import (
     priorities_text,
 )
 from gpu_constructs.facts.labels import AUTOSCALED_BY_TAG, AUTOSCALED_TAG
-from gpu_constructs.facts.versions import WITHOUT_CLAIMS, kubernetes_minor
+from gpu_constructs.facts.versions import WITHOUT_CLAIMS, autoscaler_image
 from gpu_constructs.installing import claims
 from gpu_constructs.installing.cluster_ref import AnyCluster, PathOf, cluster_ref
 from gpu_constructs.installing.delivery import apply_chart
 from gpu_constructs.installing.pod_identity import PodIdentity, policy_document, string_equals
 from gpu_constructs.named_arguments import named_arguments
-from gpu_constructs.refusals import refuse_unless_image, refuse_unless_whole_number
+from gpu_constructs.refusals import refuse_unless_bool, refuse_unless_image, refuse_unless_whole_number
 
 _DRA_BY_FLAG = ("1.34",)
 
@@ -80,8 +80,10 @@ class ClusterAutoscaler(Construct):
         who = PathOf(self)
         ref = cluster_ref(who, cluster, kubectl=True)
         version = ref.kubernetes_version(kubernetes_version, who=who)
-        chosen = kubernetes_minor(version, who=who).cluster_autoscaler.reference if image is None else image
+        chosen = autoscaler_image(version, who=who).reference if image is None else image
         refuse_unless_image(who, "image", chosen)
+        refuse_unless_bool(who, "balance_similar", balance_similar)
+        refuse_unless_bool(who, "dynamic_resource_allocation", dynamic_resource_allocation)
         _refuse_unless_tags(who, scaling_tags)
         ranks = _patterns(who, priorities) if priorities is not None else None
         by_claim = dynamic_resource_allocation and _needs_flag_for_claims(who, version)

@@ -9,16 +9,17 @@ import aws_cdk as cdk
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from gpu_constructs.autoscaling.karpenter_policies import KarpenterScope, karpenter_policies
+from gpu_constructs.autoscaling.karpenter_policies import KarpenterScope, karpenter_policies, pass_role
 from gpu_constructs.facts.kubernetes import KUBE_SYSTEM
-from gpu_constructs.facts.versions import KARPENTER, KARPENTER_CRDS
+from gpu_constructs.facts.versions import KARPENTER, karpenter_release
 from gpu_constructs.installing import claims, eks_resources
 from gpu_constructs.installing.cluster_ref import AnyCluster, ClusterRef, PathOf, cluster_ref, refuse_unless_role
-from gpu_constructs.installing.delivery import install_helm_chart, late_values
+from gpu_constructs.installing.delivery import install_helm_chart, late_values, refuse_unless_chart_values
 from gpu_constructs.installing.pod_identity import PodIdentity, policy_document, string_equals
-from gpu_constructs.named_arguments import named_arguments
+from gpu_constructs.named_arguments import named_arguments, named_call
 from gpu_constructs.nodes.interruption_queue import InterruptionQueue, event
 from gpu_constructs.nodes.node_role import make_node_role
+from gpu_constructs.refusals import refuse_unless_bool
 
 FeatureGate = Literal["nodeRepair", "nodeOverlay", "reservedCapacity", "staticCapacity"]
 NAMESPACE = KUBE_SYSTEM
@@ -52,6 +53,8 @@ class Karpenter(Construct):
         isolated: The controller has no way to IAM and the price list, of which AWS has no endpoint in a VPC: make the
             instance profile of its nodes here, and use the prices in its image.
         values: Values of the chart, laid over ours, e.g. for an image of your own registry.
+        version: Release of Karpenter, ``1.14.1`` or ``1.15.1``. Default: the older one that is for the cluster's
+            Kubernetes version.
 
     Raises:
         TypeError: An argument has the wrong type.
@@ -73,16 +76,21 @@ class Karpenter(Construct):
         node_repair: bool = False,
         isolated: bool = False,
         values: Mapping[str, Any] | None = None,
+        version: str | None = None,
     ) -> None:
         super().__init__(scope, id)
         who = PathOf(self)
         ref = cluster_ref(who, cluster, kubectl=True)
         refuse_unless_role(who, "node_role", node_role)
+        refuse_unless_bool(who, "node_repair", node_repair)
+        refuse_unless_bool(who, "isolated", isolated)
+        refuse_unless_chart_values(who, values)
         if ref.auto_mode:
             raise ValueError(
                 f"{who}: cluster must not be in EKS Auto Mode, which runs a Karpenter of its own, got one that is; use "
                 "AutoModeNodePool"
             )
+        release = karpenter_release(version, ref.stated_version, who=who)
         _refuse_beside_brought_autoscaler(who, ref)
         ref.claim(who, claims.KARPENTER, why="both are the helm release 'karpenter'")
 
@@ -100,15 +108,17 @@ class Karpenter(Construct):
             cluster_name=ref.name_token,
             namespace=NAMESPACE,
             service_account=SERVICE_ACCOUNT,
-            managed_policy_arns=self._policy_arns(ref.name, queue),
+            managed_policy_arns=self._policy_arns(ref.name, queue, isolated=isolated),
         )
-        # The CRDs are a release of their own: helm never upgrades those inside a chart.
-        crds = install_helm_chart(self, "Crds", cluster=ref, chart=KARPENTER_CRDS, namespace=NAMESPACE)
+        self._role = identity.role
+        # The CRDs are a release of their own: helm upgrades none that lie inside a chart. Helm 4 applies those as well
+        # when it installs the controller, so both are of one version.
+        crds = install_helm_chart(self, "Crds", cluster=ref, chart=release.crds, namespace=NAMESPACE)
         self.chart = install_helm_chart(
             self,
             "Controller",
             cluster=ref,
-            chart=KARPENTER,
+            chart=release.controller,
             namespace=NAMESPACE,
             own_definitions=False,
             values=controller_values(
@@ -127,6 +137,18 @@ class Karpenter(Construct):
         """Switch on feature gates of the controller, as pools do that need them."""
         self._gates.update(dict.fromkeys(gates, True))
 
+    @named_call
+    def allow_to_pass(self, role: iam.IRole, *, pool: Construct) -> iam.CfnRolePolicy:
+        """Let the controller give a pool's own role to instances; what makes them depends on it."""
+        # In the pool's stack, which may be another one: the controller's must not depend on it.
+        return iam.CfnRolePolicy(
+            pool,
+            "PassRole",
+            role_name=self._role.ref,
+            policy_name=cdk.Names.unique_resource_name(pool, max_length=128),
+            policy_document=policy_document([pass_role(role.role_arn)]),
+        )
+
     def _make_node_role(self, cluster: ClusterRef) -> iam.IRole:
         role = make_node_role(self, "NodeRole", cluster)
         eks_resources.CfnAccessEntry(
@@ -138,7 +160,7 @@ class Karpenter(Construct):
         entry = self.node.try_find_child("NodeAccess")
         return [cast("Construct", entry)] if entry is not None else []
 
-    def _policy_arns(self, cluster_name: str, queue: InterruptionQueue) -> list[str]:
+    def _policy_arns(self, cluster_name: str, queue: InterruptionQueue, *, isolated: bool) -> list[str]:
         stack = cdk.Stack.of(self)
         scope = KarpenterScope(
             cluster_name=cluster_name,
@@ -151,7 +173,7 @@ class Karpenter(Construct):
         )
         return [
             iam.CfnManagedPolicy(self, name, policy_document=policy_document(statements)).ref
-            for name, statements in karpenter_policies(scope).items()
+            for name, statements in karpenter_policies(scope, isolated=isolated).items()
         ]
 
 

@@ -13,8 +13,9 @@ from constructs import Construct
 from gpu_constructs.autoscaling.karpenter import FeatureGate, Karpenter
 from gpu_constructs.autoscaling.karpenter_manifests import ec2_node_class, node_overlays, node_pool
 from gpu_constructs.autoscaling.node_pool import NodePool, place
+from gpu_constructs.facts.image_releases import TAKE_WITH_BOTH
 from gpu_constructs.facts.operating_systems import OperatingSystem
-from gpu_constructs.facts.versions import AMI_RELEASES, KARPENTER
+from gpu_constructs.facts.versions import AMI_RELEASES
 from gpu_constructs.installing.cluster_ref import AnyCluster, PathOf, cluster_ref, refuse_unless_role
 from gpu_constructs.installing.delivery import apply_manifests
 from gpu_constructs.named_arguments import named_arguments
@@ -27,8 +28,8 @@ from gpu_constructs.pools.size import Size, Static
 
 # What follows the "@" in `alias: <family>@<release>` of an EC2NodeClass.
 _RELEASES: dict[OperatingSystem, re.Pattern[str]] = {
-    "al2023": re.compile(r"v\d{8}|latest"),
-    "bottlerocket": re.compile(r"v?\d+\.\d+\.\d+|latest"),
+    "al2023": re.compile(r"v\d{8}|latest", re.ASCII),
+    "bottlerocket": re.compile(r"v?\d+\.\d+\.\d+|latest", re.ASCII),
 }
 
 
@@ -52,7 +53,7 @@ class KarpenterNodePool(GpuNodes):
         node_role: Role of the nodes, with an access entry. Default: the role of ``karpenter``.
         subnets: Where nodes may start. Default: the private subnets of the cluster's VPC.
         security_group_ids: Security groups of the nodes. Default: the cluster's own security group.
-        ami_release: Image release, ``v20260714`` for AL2023 or ``1.66.0`` for Bottlerocket; ``latest`` replaces
+        ami_release: Image release, ``v20261012`` for AL2023 or ``1.66.0`` for Bottlerocket; ``latest`` replaces
             empty nodes at every release. Default: the release pinned in `gpu_constructs.facts.versions`.
 
     Raises:
@@ -87,6 +88,7 @@ class KarpenterNodePool(GpuNodes):
         _refuse_unseen_claims(who, pool)
         role = _role(who, karpenter, node_role)
         release = _ami_release(who, shape, ami_release)
+        shape.refuse_undriven(who, release, ref.stated_version, take=TAKE_WITH_BOTH[shape.os])
         network = place(self, pool, who=who, cluster=ref, subnets=subnets, security_group_ids=security_group_ids)
 
         self.name = name
@@ -110,6 +112,8 @@ class KarpenterNodePool(GpuNodes):
         if karpenter is not None:
             for each in before:
                 each.node.add_dependency(karpenter.chart)
+            if role is not karpenter.node_role:
+                self.node_class.node.add_dependency(karpenter.allow_to_pass(role, pool=self))
 
     def _runs_as(self, karpenter: Karpenter | None, role: iam.IRole) -> dict[str, str]:
         """Return the role of the nodes, or a profile with it where the controller cannot make one."""
@@ -147,11 +151,12 @@ def _refuse_lost_settings(who: object, shape: NodeShape) -> None:
 
 
 def _refuse_unseen_claims(who: object, pool: NodePool) -> None:
-    # Source: karpenter-provider-aws v1.14.1 pkg/operator/options: IGNORE_DRA_REQUESTS is true
+    # Source: karpenter-provider-aws v1.14.1 pkg/operator/options: IGNORE_DRA_REQUESTS is true. So it is in v1.15.1
+    # unless settings.enableDRA is on, which is alpha.
     if pool.shape.managed_by.by_claim and not isinstance(pool.size, Static):
         raise ValueError(
-            f"{who}: size must be Static(nodes=2) with device_manager='dra', got {pool.size!r}; Karpenter "
-            f"{KARPENTER.version} looks at no pod that claims a device"
+            f"{who}: size must be Static(nodes=2) with device_manager='dra', got {pool.size!r}; Karpenter as "
+            "it is installed here looks at no pod that claims a device"
         )
 
 

@@ -61,9 +61,9 @@ class KarpenterScope:
         return f"arn:{self.partition}:iam::{self.account}:instance-profile/*"
 
 
-def karpenter_policies(scope: KarpenterScope) -> dict[str, Statements]:
-    """Return the statements of each policy, by the policy's name."""
-    return {
+def karpenter_policies(scope: KarpenterScope, *, isolated: bool = False) -> dict[str, Statements]:
+    """Return the statements of each policy, by the policy's name; without what an isolated controller never calls."""
+    every = {
         "NodeLifecyclePolicy": node_lifecycle(scope),
         "IAMIntegrationPolicy": iam_integration(scope),
         "EKSIntegrationPolicy": eks_integration(scope),
@@ -71,6 +71,8 @@ def karpenter_policies(scope: KarpenterScope) -> dict[str, Statements]:
         "ZonalShiftPolicy": zonal_shift(scope),
         "ResourceDiscoveryPolicy": resource_discovery(scope),
     }
+    left_out = _OUT_OF_REACH if isolated else ()
+    return {name: [each for each in said if each["Sid"] not in left_out] for name, said in every.items()}
 
 
 def allow(sid: str, action: str | list[str], resource: str | list[str], **condition: object) -> dict[str, Any]:
@@ -140,6 +142,28 @@ def node_lifecycle(scope: KarpenterScope) -> Statements:
     ]
 
 
+# Of IAM and the price list, which have no endpoint in a VPC.
+# Source: karpenter-provider-aws v1.14.1 pkg/controllers/controllers.go, pkg/controllers/nodeclass/controller.go
+_OUT_OF_REACH = (
+    "AllowScopedInstanceProfileCreationActions",
+    "AllowScopedInstanceProfileTagActions",
+    "AllowScopedInstanceProfileActions",
+    "AllowPricingReadActions",
+    "AllowUnscopedInstanceProfileListAction",
+    "AllowInstanceProfileReadActions",
+)
+
+
+def pass_role(arn: str) -> dict[str, Any]:
+    """Give a role to instances."""
+    return allow(
+        "AllowPassingInstanceRole",
+        "iam:PassRole",
+        arn,
+        StringEquals={"iam:PassedToService": ["ec2.amazonaws.com", "ec2.amazonaws.com.cn"]},
+    )
+
+
 def iam_integration(scope: KarpenterScope) -> Statements:
     """Pass the node role, and keep the instance profiles that carry it."""
     resource = {f"aws:ResourceTag/{scope.owned}": "owned", f"aws:ResourceTag/{REGION}": scope.region}
@@ -151,12 +175,7 @@ def iam_integration(scope: KarpenterScope) -> Statements:
     of_any_class = {f"aws:ResourceTag/{KARPENTER_AWS_DOMAIN}/ec2nodeclass": "*"}
     any_requested_class = {f"aws:RequestTag/{KARPENTER_AWS_DOMAIN}/ec2nodeclass": "*"}
     return [
-        allow(
-            "AllowPassingInstanceRole",
-            "iam:PassRole",
-            scope.node_role_arn,
-            StringEquals={"iam:PassedToService": ["ec2.amazonaws.com", "ec2.amazonaws.com.cn"]},
-        ),
+        pass_role(scope.node_role_arn),
         allow(
             "AllowScopedInstanceProfileCreationActions",
             ["iam:CreateInstanceProfile"],

@@ -13,9 +13,10 @@ from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from gpu_constructs.facts import charts
+from gpu_constructs.facts.kubernetes import KUBE_SYSTEM
 from gpu_constructs.installing import eks_resources
 from gpu_constructs.installing.cluster_ref import AnyCluster, ClusterRef, PathOf, cluster_ref
-from gpu_constructs.installing.pod_identity import TRUST, policy_document
+from gpu_constructs.installing.pod_identity import policy_document, trust
 from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.refusals import refuse_unless_one_of
 
@@ -124,7 +125,9 @@ class Addons(Construct):
         role = iam.CfnRole(
             shared if addon is VPC_CNI else cast("Construct", self),
             "CniRole" if addon is VPC_CNI else f"{addon.id}Role",
-            assume_role_policy_document=TRUST,
+            assume_role_policy_document=trust(
+                self, cluster_name=cluster.name_token, namespace=KUBE_SYSTEM, service_account=addon.service_account
+            ),
             managed_policy_arns=None if ipv6 else [managed],
             policies=[_ipv6_policy(cdk.Stack.of(self).partition)] if ipv6 else None,
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import ipaddress
 import re
 from collections.abc import Mapping, Sequence
@@ -18,16 +17,19 @@ from constructs import Construct
 
 from gpu_constructs.cluster.addons import Addons, refuse_unless_addon_versions
 from gpu_constructs.cluster.auto_mode import AutoMode, compute
+from gpu_constructs.cluster.control_plane_subnets import place_control_plane
+from gpu_constructs.cluster.kubectl import accept_equal_conditions, kubectl_options
+from gpu_constructs.cluster.log_groups import own_log_groups, refuse_unless_log_days
 from gpu_constructs.cluster.network import gpu_vpc
 from gpu_constructs.cluster.pool_kinds import bring_what_it_needs, make_pool, refuse_other_manager, shape_of
 from gpu_constructs.cluster.system_nodes import SystemNodeGroup, SystemNodes
 from gpu_constructs.facts.hardware.catalogue import InstanceType
+from gpu_constructs.facts.hardware.regions import refuse_misspelt_region
 from gpu_constructs.facts.resources import GPU
 from gpu_constructs.facts.versions import DEFAULT_KUBERNETES, kubernetes_minor
 from gpu_constructs.installing import claims, eks_resources
 from gpu_constructs.installing.cluster_ref import ClusterRef, PathOf, cluster_ref, refuse_unless_role
-from gpu_constructs.installing.gitops import delivery_of
-from gpu_constructs.installing.subnets import node_subnets
+from gpu_constructs.installing.subnets import node_subnets, refuse_unless_vpc
 from gpu_constructs.named_arguments import named_arguments, named_call
 from gpu_constructs.nodes.gpu_nodes import GpuNodes
 from gpu_constructs.pools.capacity import Capacity
@@ -36,7 +38,7 @@ from gpu_constructs.pools.node_repair import NodeRepair
 from gpu_constructs.pools.node_shape import NodeShape
 from gpu_constructs.pools.scaling_options import ScalingOptions
 from gpu_constructs.pools.size import Size
-from gpu_constructs.refusals import address_block, refuse_unless_one_of, words
+from gpu_constructs.refusals import address_block, refuse_unless_bool, refuse_unless_one_of, words
 
 if TYPE_CHECKING:
     from gpu_constructs.autoscaling import ClusterAutoscaler, Karpenter
@@ -51,6 +53,7 @@ _IPV4 = 4
 _PRIVATE = [ipaddress.IPv4Network(block) for block in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "127.0.0.0/8")]
 _ADMIN_POLICY = "AmazonEKSClusterAdminPolicy"
 IpFamily = Literal["ipv4", "ipv6"]
+UpgradePolicy = Literal["extended", "standard"]
 # Without cpu and memory in the list they would no longer count.
 # Source: https://docs.aws.amazon.com/eks/latest/userguide/control-plane-configuration.html
 PACK_GPUS: dict[str, Any] = {
@@ -90,6 +93,12 @@ class GpuCluster(Construct):
         role: Role of the control plane. Default: a new one with the policies that EKS asks for.
         secrets_key: Key that encrypts Kubernetes secrets. Default: a new one that rotates.
         addon_versions: Version by add-on name. Default: EKS' own.
+        deletion_protection: Let EKS refuse to delete the cluster; switch it off in a deployment of its own before you
+            destroy or replace it.
+        log_days: How long the logs of the control plane, and of what applies manifests, are kept, as CloudWatch
+            offers it. They go with the stack.
+        upgrade_policy: What EKS does when standard support of the version ends: ``extended`` keeps it for a year at
+            0.50 USD an hour more, and cannot be left once that began; ``standard`` has EKS upgrade the control plane.
 
     Raises:
         TypeError: An argument has the wrong type.
@@ -120,10 +129,14 @@ class GpuCluster(Construct):
         role: iam.IRole | None = None,
         secrets_key: kms.IKey | None = None,
         addon_versions: Mapping[str, str] | None = None,
+        deletion_protection: bool = False,
+        log_days: int = 90,
+        upgrade_policy: UpgradePolicy = "extended",
     ) -> None:
         super().__init__(scope, id)
         who = PathOf(self)
         name = _cluster_name(who, self, cluster_name)
+        refuse_misspelt_region(who, cdk.Stack.of(self).region)
         minor = kubernetes_minor(kubernetes_version, who=who)
         endpoint = _endpoint(who, public_access_cidrs)
         administrators = _admins(who, admins)
@@ -131,6 +144,10 @@ class GpuCluster(Construct):
         _refuse_parts(who, vpc=vpc, system_nodes=system_nodes, secrets_key=secrets_key)
         refuse_unless_role(who, "role", role)
         refuse_unless_one_of(who, "ip_family", ip_family, get_args(IpFamily))
+        refuse_unless_bool(who, "pack_gpus", pack_gpus)
+        refuse_unless_bool(who, "deletion_protection", deletion_protection)
+        refuse_unless_log_days(who, log_days)
+        refuse_unless_one_of(who, "upgrade_policy", upgrade_policy, get_args(UpgradePolicy))
         _refuse_beside_auto_mode(who, auto_mode, system_nodes=system_nodes, addon_versions=addon_versions)
 
         self.name = name
@@ -153,11 +170,18 @@ class GpuCluster(Construct):
             **compute(self, auto_mode),
             bootstrap_self_managed_addons=False,
             bootstrap_cluster_creator_admin_permissions=False,
-            kubectl_provider_options=_kubectl(self, minor.kubectl_layer),
+            kubectl_provider_options=kubectl_options(self, minor.kubectl_layer),
         )
+        control_plane = cast("eks.CfnCluster", self.cluster.node.default_child)
+        place_control_plane(self.cluster, self.vpc)
         if pack_gpus:
-            control_plane = cast("eks.CfnCluster", self.cluster.node.default_child)
             control_plane.add_property_override("KubeSchedulerConfig", PACK_GPUS)
+        # Also where it is off: left out, a protection that was on would stay.
+        control_plane.add_property_override("DeletionProtection", deletion_protection)
+        # Left out, EKS takes EXTENDED. The L2 of aws-cdk-lib 2.275 cannot say it.
+        control_plane.add_property_override("UpgradePolicy", {"SupportType": upgrade_policy.upper()})
+        accept_equal_conditions(self)
+        own_log_groups(self, self.cluster, name=name, days=log_days)
         ref = cluster_ref(who, self.cluster)
         for arn in administrators:
             _admit(self, f"Admin-{arn.partition(':iam::')[2]}", cluster_name=ref.name_token, principal_arn=arn)
@@ -263,8 +287,8 @@ def _refuse_parts(who: object, *, vpc: ec2.IVpc | None, system_nodes: object, se
         raise TypeError(f"{who}: system_nodes must be SystemNodes(...), got {system_nodes!r}")
     if secrets_key is not None and not hasattr(secrets_key, "key_arn"):
         raise TypeError(f"{who}: secrets_key must be a kms.IKey, got {secrets_key!r}; import one with Key.from_key_arn")
-    if vpc is not None and not hasattr(vpc, "private_subnets"):
-        raise TypeError(f"{who}: vpc must be an ec2.IVpc, got {vpc!r}; import one with Vpc.from_lookup")
+    if vpc is not None:
+        refuse_unless_vpc(who, vpc)
     if vpc is not None and len(node_subnets(vpc)) < MIN_ZONES:
         raise ValueError(
             f"{who}: vpc must have private or isolated subnets in at least {MIN_ZONES} zones, which EKS asks for, got "
@@ -326,7 +350,7 @@ def _endpoint(who: object, cidrs: object) -> eks.EndpointAccess:
 def _admins(who: object, admins: object) -> tuple[str, ...]:
     arns = words(who, "admins", admins)
     for arn in arns:
-        if not re.fullmatch(r"arn:[\w-]+:iam::\d{12}:(user|role)/.+", arn):
+        if not re.fullmatch(r"arn:[\w-]+:iam::\d{12}:(user|role)/[\w+=,.@/-]+", arn, re.ASCII):
             raise ValueError(
                 f"{who}: admins must be literal ARNs of IAM users or roles, got {arn!r}; 'aws sts get-caller-identity' "
                 "shows yours, and of an assumed role the access entry takes the role's ARN"
@@ -345,22 +369,3 @@ def _admit(scope: Construct, id: str, *, cluster_name: str, principal_arn: str) 
     eks_resources.CfnAccessEntry(
         scope, id, cluster_name=cluster_name, principal_arn=principal_arn, access_policies=[policy], type="STANDARD"
     )
-
-
-def _kubectl(scope: Construct, module: str) -> eks.KubectlProviderOptions | None:
-    """Return what applies manifests; nothing where Argo CD or Flux do."""
-    if delivery_of(scope) != "kubectl":
-        return None
-    return eks.KubectlProviderOptions(kubectl_layer=_kubectl_layer(scope, module))
-
-
-def _kubectl_layer(scope: Construct, module: str) -> Any:
-    try:
-        layer = importlib.import_module(module)
-    except ModuleNotFoundError as error:
-        raise ValueError(
-            f"{scope.node.path}: kubernetes_version must have its kubectl layer installed, got none; "
-            f"pip install 'gpu-constructs[kubectl-{module.rpartition('_')[2]}]'"
-        ) from error
-    [layer_class] = [getattr(layer, name) for name in layer.__all__ if name.startswith("KubectlV")]
-    return layer_class(scope, "KubectlLayer")

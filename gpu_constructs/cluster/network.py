@@ -10,7 +10,9 @@ from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
+from gpu_constructs.cluster.control_plane_subnets import make_control_plane_subnets
 from gpu_constructs.cluster.private_endpoints import PrivateEndpoints
+from gpu_constructs.facts.hardware.regions import refuse_misspelt_region
 from gpu_constructs.named_arguments import named_call
 from gpu_constructs.refusals import refuse_unless_one_of, refuse_unless_whole_number, refuse_unless_zone, words
 
@@ -30,7 +32,8 @@ def gpu_vpc(
     """Make a VPC with private subnets for nodes and public ones for load balancers.
 
     Images come from ECR through a gateway endpoint for S3, which costs nothing, and not through the NAT gateway,
-    which costs by the gigabyte. Refused connections are logged for a month.
+    which costs by the gigabyte. Refused connections are logged for a month. In us-east-1, us-west-1 and ca-central-1
+    the control plane of a cluster gets two small subnets of its own, in zones that EKS takes; the zones of nodes stay.
 
     Args:
         availability_zones: Zone names. GPU types are sold in few zones of a region, so name those that sell yours:
@@ -55,6 +58,7 @@ def gpu_vpc(
     if zones is not None and len({zone[:-1] for zone in zones}) > 1:
         raise ValueError(f"{who}: availability_zones must lie in one region, got {zones!r}")
     region = cdk.Stack.of(scope).region
+    refuse_misspelt_region(who, region)
     if zones and not cdk.Token.is_unresolved(region) and not zones[0].startswith(region):
         raise ValueError(f"{who}: availability_zones must lie in {region!r}, the region of the stack, got {zones!r}")
     if zones is not None and len(set(zones)) < len(zones):
@@ -76,13 +80,20 @@ def gpu_vpc(
         gateway_endpoints={"S3": ec2.GatewayVpcEndpointOptions(service=ec2.GatewayVpcEndpointAwsService.S3)},
         flow_logs={"Rejected": _rejected_traffic(scope, f"{id}FlowLogs")},
     )
+    make_control_plane_subnets(vpc, ipv6=ip_family == "ipv6")
     if isolated:
         PrivateEndpoints(vpc, "Endpoints", vpc=cast("ec2.IVpc", vpc), s3_gateway=False)
     return cast("ec2.IVpc", vpc)
 
 
 def _subnets() -> list[ec2.SubnetConfiguration]:
-    public = ec2.SubnetConfiguration(name="Public", subnet_type=ec2.SubnetType.PUBLIC, cidr_mask=24)
+    public = ec2.SubnetConfiguration(
+        name="Public",
+        subnet_type=ec2.SubnetType.PUBLIC,
+        cidr_mask=24,
+        # Load balancers and NAT gateways bring addresses of their own.
+        map_public_ip_on_launch=False,
+    )
     return [public, _for_nodes(ec2.SubnetType.PRIVATE_WITH_EGRESS)]
 
 

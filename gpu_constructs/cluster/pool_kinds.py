@@ -13,6 +13,7 @@ from constructs import Construct
 from gpu_constructs import autoscaling, devices, nodes
 from gpu_constructs.facts.charts import GPU_OPERATOR
 from gpu_constructs.facts.hardware.catalogue import InstanceType
+from gpu_constructs.facts.versions import autoscaler_image
 from gpu_constructs.installing import claims
 from gpu_constructs.installing.cluster_ref import ClusterRef
 from gpu_constructs.nodes.gpu_nodes import GpuNodes
@@ -88,6 +89,9 @@ def _kind(who: object, cluster: ClusterRef) -> tuple[type[Any], dict[str, Any]]:
                 "stacks cannot wait for each other, make a KarpenterNodePool beside it"
             )
         return autoscaling.KarpenterNodePool, {"karpenter": karpenter}
+    version = cluster.stated_version
+    if version and cluster.holder(claims.CLUSTER_AUTOSCALER) is None:
+        autoscaler_image(version, who=who)
     return nodes.ManagedNodeGroup, {}
 
 

@@ -8,9 +8,9 @@ from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
 from gpu_constructs.installing.cluster_ref import PathOf
-from gpu_constructs.installing.subnets import node_subnets
+from gpu_constructs.installing.subnets import given_subnets, node_subnets, refuse_unless_vpc
 from gpu_constructs.named_arguments import named_arguments
-from gpu_constructs.refusals import words
+from gpu_constructs.refusals import refuse_unless_bool, words
 
 # What nodes, EKS add-ons, cluster autoscaler, Karpenter and the termination handler call, and the function that applies
 # manifests, which calls another one; beside S3, which takes a gateway.
@@ -63,11 +63,14 @@ class PrivateEndpoints(Construct):
         super().__init__(scope, id)
         who = PathOf(self)
         names = words(who, "services", services)
-        chosen = list(subnets) if subnets is not None else node_subnets(vpc)
+        refuse_unless_bool(who, "s3_gateway", s3_gateway)
+        refuse_unless_vpc(who, vpc)
+        chosen = given_subnets(subnets, who) if subnets is not None else node_subnets(vpc)
         if not chosen:
             raise ValueError(f"{who}: vpc must have private or isolated subnets, got {vpc.node.path!r} without")
+        block = _cidr(who, vpc)
         group = ec2.SecurityGroup(self, "SecurityGroup", vpc=vpc, allow_all_outbound=False)
-        group.add_ingress_rule(ec2.Peer.ipv4(_cidr(who, vpc)), ec2.Port.HTTPS, "Nodes and pods")
+        group.add_ingress_rule(ec2.Peer.ipv4(block), ec2.Port.HTTPS, "Nodes and pods")
         for name in names:
             ec2.InterfaceVpcEndpoint(
                 self,

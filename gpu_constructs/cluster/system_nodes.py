@@ -10,13 +10,11 @@ from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
 from gpu_constructs.facts.hardware.plain_types import refuse_unless_plain_type
-from gpu_constructs.installing import eks_resources
 from gpu_constructs.installing.cluster_ref import AnyCluster, PathOf, cluster_ref
 from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.nodes.ami_type import pinned_release
-from gpu_constructs.nodes.group_arguments import refuse_unless_initial_nodes
 from gpu_constructs.nodes.launch_template import launch_template_data
-from gpu_constructs.nodes.managed_node_group import scaling_config
+from gpu_constructs.nodes.managed.desired_size import DesiredSize, NodeGroup
 from gpu_constructs.nodes.node_role import shared_node_role
 from gpu_constructs.pools.disk import Disk, volumes_of
 from gpu_constructs.refusals import refuse_unless_whole_number, words
@@ -40,8 +38,6 @@ class SystemNodes:
             takes 12 pods: ``medium`` of family t, ``large`` of most others.
         min_nodes: Least nodes. Two, in two zones, is what Karpenter's controller needs.
         max_nodes: Most nodes. Where it equals ``min_nodes`` no autoscaler moves the number.
-        initial_nodes: Nodes at the first deployment, see `ManagedNodeGroup`. Default: no desired size in the
-            template, but for a group whose number never moves.
         disk: Volume of a node.
 
     Raises:
@@ -52,7 +48,6 @@ class SystemNodes:
     instance_types: Sequence[str] = ("m6i.large",)
     min_nodes: int = 2
     max_nodes: int = 4
-    initial_nodes: int | None = None
     disk: Disk = field(default_factory=lambda: Disk(size_gib=50))
 
     def __post_init__(self) -> None:
@@ -69,7 +64,6 @@ class SystemNodes:
             raise ValueError(f"{who}: instance_types must share one CPU architecture, got {names!r}")
         refuse_unless_whole_number(who, "min_nodes", self.min_nodes, least=1, fix="CoreDNS must run somewhere")
         refuse_unless_whole_number(who, "max_nodes", self.max_nodes, least=self.min_nodes)
-        refuse_unless_initial_nodes(who, self.initial_nodes, self.min_nodes, self.max_nodes)
         if not isinstance(self.disk, Disk):
             raise TypeError(f"{who}: disk must be a Disk, got {self.disk!r}; write Disk(size_gib=50)")
 
@@ -77,12 +71,6 @@ class SystemNodes:
     def ami_type(self) -> str:
         """``AmiType`` of the node group."""
         return "AL2023_ARM_64_STANDARD" if is_graviton(self.instance_types[0]) else "AL2023_x86_64_STANDARD"
-
-    @property
-    def scaling(self) -> dict[str, int]:
-        """Sizes of the node group."""
-        never_moves = self.min_nodes == self.max_nodes
-        return scaling_config(self.min_nodes, self.max_nodes, self.min_nodes if never_moves else self.initial_nodes)
 
 
 def is_graviton(instance_type: str) -> bool:
@@ -113,7 +101,8 @@ class SystemNodeGroup(Construct):
                 name=f"{ref.name}-system", volumes=volumes_of("al2023", nodes.disk)
             ),
         )
-        self.resource = eks_resources.CfnNodegroup(
+        size = DesiredSize(self, "Size", cluster=ref, min_nodes=nodes.min_nodes, max_nodes=nodes.max_nodes)
+        self.resource = NodeGroup(
             self,
             "Resource",
             cluster_name=ref.name_token,
@@ -124,7 +113,9 @@ class SystemNodeGroup(Construct):
             release_version=release.ami_release,
             instance_types=list(nodes.instance_types),
             launch_template={"id": template.ref, "version": template.attr_latest_version_number},
-            scaling_config=nodes.scaling,
+            tags=size.tag,
+            scaling_config=size.scaling_config,
             update_config={"maxUnavailable": 1},
             node_repair_config={"enabled": True},
         )
+        size.asks_for(self.resource)

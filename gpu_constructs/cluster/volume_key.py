@@ -40,10 +40,16 @@ def grant_volume_key(key: kms.IKey) -> None:
             )
 
 
+def _ec2(region: str) -> str | list[str]:
+    """Return EC2 as the condition spells it; no source says whether it does so by the domain of the China regions."""
+    name = f"ec2.{region}.amazonaws.com"
+    return [name, f"{name}.cn"] if region.startswith("cn-") or cdk.Token.is_unresolved(region) else name
+
+
 def _statements(stack: cdk.Stack) -> list[iam.PolicyStatement]:
     arn = f"arn:{stack.partition}:iam::{stack.account}:{_AUTO_SCALING}"
     auto_scaling = [cast("iam.IPrincipal", iam.ArnPrincipal(arn))]
-    through_ec2 = {"kms:CallerAccount": stack.account, "kms:ViaService": f"ec2.{stack.region}.amazonaws.com"}
+    through_ec2 = {"kms:CallerAccount": stack.account, "kms:ViaService": _ec2(stack.region)}
     return [
         iam.PolicyStatement(sid="AutoScalingUses", actions=list(_USE), principals=auto_scaling, resources=["*"]),
         iam.PolicyStatement(

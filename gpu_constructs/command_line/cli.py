@@ -158,14 +158,15 @@ def _end(view: dict[str, Any], *, html: str | None, strict: bool, **_: Any) -> i
 @written(*PLAIN)
 def instances(form: str, output: str | None, order: Any, **demands: Any) -> int:
     """Find instance types by what they can do."""
-    from gpu_constructs.facts.hardware.capability import Capability, matching
+    from gpu_constructs.facts.hardware.capability import Capability, matching, without_a_price
     from gpu_constructs.preflight.report.view import instances_view
 
     try:
         capability = Capability(**demands)
     except ValueError as error:
         raise click.UsageError(str(error)) from None
-    console.emit(instances_view(matching(capability, order=order)), form, output)
+    found = instances_view(matching(capability, order=order), without_a_price(capability))
+    console.emit(found, form, output)
     return console.PASSED
 
 

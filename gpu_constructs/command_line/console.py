@@ -57,7 +57,10 @@ def _told(error: click.ClickException) -> str:
 
 
 def _refused(message: str) -> int:
-    click.echo(f"gpu-constructs: {' '.join(message.split())}", err=True)
+    from gpu_constructs.preflight.report.wording import printable
+
+    # It may quote names out of files, which a terminal would obey.
+    click.echo(f"gpu-constructs: {printable(message.strip())}", err=True)
     return UNUSABLE
 
 

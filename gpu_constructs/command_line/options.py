@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime, timezone
 from typing import Any, TypeVar
 
 import click
@@ -74,10 +75,24 @@ def written(*forms: str) -> Callable[[F], F]:
     return add
 
 
+def _say(_context: click.Context, _option: click.Parameter, day: datetime | None) -> None:
+    if day is not None:
+        from gpu_constructs.facts.today import say
+
+        say(day.replace(tzinfo=timezone.utc))
+
+
 def judged(command: F) -> F:
     """Add the options of what a command reads and of how it ends."""
     for option in (
         click.option("--parameter", "parameters", type=_Parameter(), multiple=True, help="Value of a parameter."),
+        click.option(
+            "--as-of",
+            type=click.DateTime(["%Y-%m-%d"]),
+            callback=_say,
+            expose_value=False,
+            help="Judge dates as of this day, in UTC. Default: SOURCE_DATE_EPOCH, else today.",
+        ),
         click.option("--strict", is_flag=True, help="Fail also where something is known at deployment only."),
         click.option("--html", metavar="FILE", help="Write a page for browsers to FILE, too."),
     ):

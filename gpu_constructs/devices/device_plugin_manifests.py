@@ -71,7 +71,7 @@ def _plugin(image: str, sharing: Sharing | None) -> k8s.PodSpec:
                 name=NAME,
                 image=image,
                 env=_environment(sharing),
-                resources=_requests(),
+                resources=_resources(limited=True),
                 security_context=_security(sharing),
                 volume_mounts=[mount, *_mounts(sharing)],
             )
@@ -95,6 +95,7 @@ def _control_daemon(image: str, sharing: Mps) -> k8s.PodSpec:
                 name="mount-shm",
                 image=image,
                 command=["mps-control-daemon", "mount-shm"],
+                resources=_resources(limited=True),
                 security_context=privileged,
                 volume_mounts=[root],
             )
@@ -105,7 +106,8 @@ def _control_daemon(image: str, sharing: Mps) -> k8s.PodSpec:
                 image=image,
                 command=["mps-control-daemon"],
                 env=[_variable("NVIDIA_VISIBLE_DEVICES", "all"), *_environment(sharing)],
-                resources=_requests(),
+                # Its server may hold memory that clients pinned.
+                resources=_resources(limited=False),
                 security_context=privileged,
                 volume_mounts=_mounts(sharing),
             )
@@ -149,15 +151,21 @@ def _volumes(sharing: Sharing | None) -> list[k8s.Volume]:
 
 
 def _security(sharing: Sharing | None) -> k8s.SecurityContext:
+    seccomp = k8s.SeccompProfile(type="RuntimeDefault")
     if isinstance(sharing, Mig):
         # What reading MIG devices takes.
-        return k8s.SecurityContext(capabilities=k8s.Capabilities(add=["SYS_ADMIN"]))
-    return k8s.SecurityContext(allow_privilege_escalation=False, capabilities=k8s.Capabilities(drop=["ALL"]))
+        return k8s.SecurityContext(capabilities=k8s.Capabilities(add=["SYS_ADMIN"]), seccomp_profile=seccomp)
+    return k8s.SecurityContext(
+        allow_privilege_escalation=False, capabilities=k8s.Capabilities(drop=["ALL"]), seccomp_profile=seccomp
+    )
 
 
-def _requests() -> k8s.ResourceRequirements:
+def _resources(*, limited: bool) -> k8s.ResourceRequirements:
+    quantity = k8s.Quantity.from_string
     return k8s.ResourceRequirements(
-        requests={"cpu": k8s.Quantity.from_string("10m"), "memory": k8s.Quantity.from_string("64Mi")}
+        requests={"cpu": quantity("10m"), "memory": quantity("64Mi")},
+        # Far above what it takes: without its plugin a node has no GPUs.
+        limits={"memory": quantity("512Mi")} if limited else None,
     )
 
 

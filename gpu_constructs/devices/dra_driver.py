@@ -7,7 +7,8 @@ from typing import Any
 
 from constructs import Construct
 
-from gpu_constructs.devices.coexistence import warn_of_both
+from gpu_constructs.devices.coexistence import install_in_order, warn_of_both
+from gpu_constructs.facts.charts import NAMESPACES
 from gpu_constructs.facts.labels import DEVICE_MANAGER
 from gpu_constructs.facts.versions import DRA_DRIVER, WITHOUT_CLAIMS
 from gpu_constructs.installing import claims
@@ -15,7 +16,7 @@ from gpu_constructs.installing.cluster_ref import AnyCluster, PathOf, cluster_re
 from gpu_constructs.installing.delivery import install_helm_chart
 from gpu_constructs.named_arguments import named_arguments
 
-NAMESPACE = DRA_DRIVER.name
+NAMESPACE = NAMESPACES[DRA_DRIVER.name]
 
 
 @named_arguments
@@ -74,6 +75,7 @@ class DraDriver(Construct):
             values=dra_driver_values(),
             user_values=values,
         )
+        install_in_order(ref)
         # Without it no pod that has a claim ends.
         ref.claimants.serve(lambda workload: workload.node.add_dependency(self.chart))
 

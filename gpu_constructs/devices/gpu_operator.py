@@ -8,9 +8,10 @@ from typing import Any, ClassVar
 
 from constructs import Construct
 
-from gpu_constructs.devices.coexistence import warn_of_both
+from gpu_constructs.devices.coexistence import install_in_order, warn_of_both
 from gpu_constructs.devices.device_plugin_config import plugin_config
 from gpu_constructs.devices.gpu_operator_values import refuse_unknown_values
+from gpu_constructs.facts.charts import NAMESPACES
 from gpu_constructs.facts.labels import DEVICE_MANAGER
 from gpu_constructs.facts.versions import GPU_OPERATOR
 from gpu_constructs.installing import claims
@@ -19,8 +20,9 @@ from gpu_constructs.installing.delivery import install_helm_chart, late_values
 from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.pools.device_manager import DeviceManagerName
 from gpu_constructs.pools.sharing import Exclusive, Sharing
+from gpu_constructs.refusals import refuse_unless_bool
 
-NAMESPACE = GPU_OPERATOR.name
+NAMESPACE = NAMESPACES[GPU_OPERATOR.name]
 _CONFIG_MAP = "gpu-constructs-device-plugin"
 
 
@@ -31,7 +33,8 @@ class GpuOperator(Construct):
     It runs the device plugin there, each way of sharing among the pools as a part of its configuration. Driver and
     container toolkit come with the AL2023 image, MIG is set by the node's own boot script, and metrics are the work of
     `DcgmExporter`; the operator's own of these are off. NVIDIA supports neither AL2023 nor Bottlerocket with it; AWS
-    documents AL2023.
+    documents AL2023. A deployment waits neither for the operator nor for what it runs on each node: ``kubectl get
+    clusterpolicy`` says how far it is.
 
     Source: https://docs.aws.amazon.com/eks/latest/userguide/ml-eks-optimized-ami.html
 
@@ -71,8 +74,7 @@ class GpuOperator(Construct):
                     f"{who}: values must leave {component}.enabled False, got True; the image has its own, and both "
                     "break each other"
                 )
-        if not isinstance(acknowledge_bottlerocket, bool):
-            raise TypeError(f"{who}: acknowledge_bottlerocket must be True or False, got {acknowledge_bottlerocket!r}")
+        refuse_unless_bool(who, "acknowledge_bottlerocket", acknowledge_bottlerocket)
         ref.claim(who, claims.GPU_OPERATOR, why="both are the helm release 'gpu-operator'")
         if not acknowledge_bottlerocket:
             ref.claim(who, claims.DEVICE_MANAGER, why="two advertise every GPU twice")
@@ -90,7 +92,11 @@ class GpuOperator(Construct):
             create_namespace=True,
             values=ours,
             user_values=values,
+            # Helm would wait for its ClusterPolicy, which is not ready while one GPU node has something that is not: a
+            # change of the values would then fail, after minutes, for a node that has nothing to do with it.
+            until_ready=False,
         )
+        install_in_order(ref)
 
         if not acknowledge_bottlerocket:
             self._serve(Exclusive())

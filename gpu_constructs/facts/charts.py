@@ -5,6 +5,7 @@ A pinned chart's version stands in `versions`; what charts and add-ons put on no
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 # Of NVIDIA. The driver for claims changed its name with its home.
@@ -69,3 +70,19 @@ KAI_SCHEDULER: Final = "kai-scheduler"
 JOBSET: Final = "jobset"
 LEADER_WORKER_SET: Final = "lws"
 KUBERAY: Final = "kuberay-operator"
+
+# Namespaces of the releases that are installed here; the others go to kube-system.
+NAMESPACES: Final[Mapping[str, str]] = {
+    GPU_OPERATOR: GPU_OPERATOR,
+    DRA_DRIVER: DRA_DRIVER,
+    KUBE_PROMETHEUS_STACK: "monitoring",
+    PROMETHEUS_ADAPTER: "monitoring",
+    KEDA: KEDA,
+    VERTICAL_POD_AUTOSCALER: "vpa",
+    KUEUE: "kueue-system",
+    KAI_SCHEDULER: KAI_SCHEDULER,
+    JOBSET: "jobset-system",
+    LEADER_WORKER_SET: "lws-system",
+    KUBERAY: "kuberay-system",
+    DYNAMO: "dynamo-system",
+}

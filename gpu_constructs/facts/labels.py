@@ -12,6 +12,10 @@ from gpu_constructs.facts.resources import GPU
 
 # Domains of labels, which are API groups of who owns them.
 OUR_DOMAIN: Final = "gpu-constructs.io"
+# On a managed node group: by it the function that is asked for its size finds it.
+SIZE_TAG: Final = f"{OUR_DOMAIN}/size-of"
+# What asks that function in a template.
+SIZE_RESOURCE: Final = "Custom::GpuNodeGroupSize"
 EKS_DOMAIN: Final = "eks.amazonaws.com"
 KARPENTER_DOMAIN: Final = "karpenter.sh"
 KARPENTER_AWS_DOMAIN: Final = "karpenter.k8s.aws"

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 
 from gpu_constructs.facts import charts
+from gpu_constructs.facts.image_releases import NEWEST_WITHOUT_FAULT
 from gpu_constructs.refusals import did_you_mean
 
 
@@ -59,13 +60,16 @@ class KubernetesMinor:
 
     Attributes:
         kubectl_layer: Module of the Lambda layer with kubectl and helm; its package is in requirements.txt.
-        cluster_autoscaler: Image of cluster autoscaler; its minor must equal the cluster's.
+        cluster_autoscaler: Image of cluster autoscaler, whose minor must equal the cluster's; ``None`` where none was
+            seen yet.
         al2023: Release of the AL2023 images, as managed node groups name it.
+        karpenter: Least release of Karpenter that is for it.
     """
 
     kubectl_layer: str
-    cluster_autoscaler: Image
+    cluster_autoscaler: Image | None
     al2023: Pin
+    karpenter: str = "1.14.1"
 
 
 def _autoscaler(version: str) -> Image:
@@ -107,11 +111,51 @@ KUBERNETES = {
         cluster_autoscaler=_autoscaler("v1.36.1"),
         al2023=_al2023("1.36.2"),
     ),
+    "1.37": KubernetesMinor(
+        kubectl_layer="aws_cdk.lambda_layer_kubectl_v37",
+        cluster_autoscaler=None,
+        al2023=Pin(
+            version="1.37.1-20261023",
+            source="https://github.com/awslabs/amazon-eks-ami/releases/tag/v20261023",
+            as_of="2026-11-21",
+        ),
+        karpenter="1.15.1",
+    ),
 }
 
-# When EKS ended the standard support of versions that are older than those above; extended support costs more, and
-# ends a year later. Source: https://docs.aws.amazon.com/eks/latest/userguide/kubernetes-versions.html (2026-11-21)
-STANDARD_SUPPORT_ENDED = {"1.31": "2025-11-26", "1.32": "2026-03-23"}
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Support:
+    """How long EKS supports a minor version. Support ends at midnight UTC, when the day begins.
+
+    Attributes:
+        standard_ends: Day on which standard support ends, ISO 8601.
+        extended_ends: Day on which extended support ends.
+        source: Where they were read.
+        as_of: Day they were read.
+    """
+
+    standard_ends: str
+    extended_ends: str
+    source: str = "https://docs.aws.amazon.com/eks/latest/userguide/kubernetes-versions.html"
+    as_of: str = "2026-11-21"
+
+
+_PLATFORM_VERSIONS = "https://docs.aws.amazon.com/eks/latest/userguide/platform-versions.html"
+_QUOTED = f"{_PLATFORM_VERSIONS}; eks:DescribeClusterVersions as somebody quoted it on 2026-07-28"
+_COUNTED = f"{_PLATFORM_VERSIONS}; not stated, but 14 and 26 months after EKS opened it"
+SUPPORT = {
+    "1.31": Support(standard_ends="2025-11-26", extended_ends="2026-11-26"),
+    "1.32": Support(standard_ends="2026-03-23", extended_ends="2027-03-23"),
+    "1.33": Support(standard_ends="2026-07-29", extended_ends="2027-07-29"),
+    "1.34": Support(standard_ends="2026-12-02", extended_ends="2027-12-02", source=_PLATFORM_VERSIONS),
+    "1.35": Support(standard_ends="2027-03-27", extended_ends="2028-03-27", source=_PLATFORM_VERSIONS),
+    "1.36": Support(standard_ends="2027-08-02", extended_ends="2028-08-02", source=_QUOTED),
+    "1.37": Support(standard_ends="2027-12-02", extended_ends="2028-12-02", source=_COUNTED),
+}
+# What an hour in extended support costs more, US dollars a cluster.
+# Source: https://aws.amazon.com/eks/pricing/, as texts of 2026 quote it (2026-11-21)
+EXTENDED_SUPPORT_USD_PER_HOUR = 0.5
 # The last version whose extended support has ended, on 2026-07-23 (same source).
 _SUPPORT_ENDED = (1, 30)
 _FIRST_ON_EKS = (1, 10)
@@ -156,21 +200,47 @@ NCCL_TESTS = Image(
     as_of="2026-10-10",
 )
 
-_KARPENTER_SOURCE = "https://github.com/aws/karpenter-provider-aws/releases/tag/v1.14.1"
-KARPENTER_CRDS = Chart(
-    version="1.14.1",
-    name=charts.KARPENTER_CRDS,
-    repository="oci://public.ecr.aws/karpenter/karpenter-crd",
-    source=_KARPENTER_SOURCE,
-    as_of="2026-08-20",
-)
-KARPENTER = Chart(
-    version="1.14.1",
-    name=charts.KARPENTER,
-    repository="oci://public.ecr.aws/karpenter/karpenter",
-    source=_KARPENTER_SOURCE,
-    as_of="2026-08-20",
-)
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class KarpenterRelease:
+    """A release of Karpenter: two charts of one version.
+
+    Attributes:
+        crds: Chart of its definitions.
+        controller: Chart of the controller.
+    """
+
+    crds: Chart
+    controller: Chart
+
+
+def _karpenter(version: str, *, as_of: str) -> KarpenterRelease:
+    source = f"https://github.com/aws/karpenter-provider-aws/releases/tag/v{version}"
+    return KarpenterRelease(
+        crds=Chart(
+            version=version,
+            name=charts.KARPENTER_CRDS,
+            repository="oci://public.ecr.aws/karpenter/karpenter-crd",
+            source=source,
+            as_of=as_of,
+        ),
+        controller=Chart(
+            version=version,
+            name=charts.KARPENTER,
+            repository="oci://public.ecr.aws/karpenter/karpenter",
+            source=source,
+            as_of=as_of,
+        ),
+    )
+
+
+# The releases whose policies, definitions and values were read whole, the oldest first. 1.14 has support until 2027-07
+# and is not for Kubernetes 1.37; 1.15 has it until the next minor release.
+KARPENTER_RELEASES = {
+    "1.14.1": _karpenter("1.14.1", as_of="2026-08-20"),
+    "1.15.1": _karpenter("1.15.1", as_of="2026-11-21"),
+}
+KARPENTER = KARPENTER_RELEASES["1.14.1"].controller
 
 EFA_DEVICE_PLUGIN = Chart(
     version="v0.5.30",
@@ -215,12 +285,15 @@ PROMETHEUS_ADAPTER = Chart(
     source="https://github.com/prometheus-community/helm-charts",
     as_of="2026-08-20",
 )
+# 2.21 mends CVE-2026-77524, as several texts say of 2.20; KEDA's own advisory was not read. Definitions, RBAC and the
+# SQS scaler of the module github.com/kedacore/keda/v2 are those of 2.20.2; the values of the chart were not to be had,
+# and the one that is set was read in 2.20.2.
 KEDA = Chart(
-    version="2.20.2",
+    version="2.21.0",
     name=charts.KEDA,
     repository="https://kedacore.github.io/charts",
-    source="https://github.com/kedacore/charts",
-    as_of="2026-07-31",
+    source="https://github.com/kedacore/keda/tree/v2.21.0",
+    as_of="2026-11-21",
 )
 VERTICAL_POD_AUTOSCALER = Chart(
     version="0.11.0",
@@ -282,11 +355,13 @@ NODE_TERMINATION_HANDLER = Chart(
     as_of="2026-04-02",
 )
 
-# NVIDIA driver branch of the EKS images for AL2023 and Bottlerocket, every supported Kubernetes minor.
-DRIVER_BRANCH = 580
 # What an EC2NodeClass names in `alias: <family>@<version>`. A pinned release keeps nodes until the pin moves.
 AMI_RELEASES = {
-    "al2023": Pin(version=f"v{_AL2023_DATE}", source=_AL2023_SOURCE, as_of="2026-07-23"),
+    "al2023": Pin(
+        version=NEWEST_WITHOUT_FAULT,
+        source=f"https://github.com/awslabs/amazon-eks-ami/releases/tag/{NEWEST_WITHOUT_FAULT}",
+        as_of="2026-11-21",
+    ),
     "bottlerocket": Pin(
         version="1.66.0", source="https://github.com/bottlerocket-os/bottlerocket/pull/4946", as_of="2026-09-19"
     ),
@@ -310,6 +385,39 @@ def kubernetes_minor(version: object, *, who: object) -> KubernetesMinor:
     raise TypeError(f"{rule}, got {version!r}; write {DEFAULT_KUBERNETES!r}")
 
 
+def autoscaler_image(kubernetes_version: str, *, who: object) -> Image:
+    """Return the image of cluster autoscaler for a Kubernetes minor version.
+
+    Raises:
+        ValueError: None was seen, or the version is none this library supports.
+    """
+    pinned = kubernetes_minor(kubernetes_version, who=who).cluster_autoscaler
+    if pinned is None:
+        raise ValueError(
+            f"{who}: ClusterAutoscaler must have an image on Kubernetes {kubernetes_version}, for which no release of "
+            "it was seen, got none; use Karpenter or EKS Auto Mode there, or make ClusterAutoscaler(image=...)"
+        )
+    return pinned
+
+
+def karpenter_release(version: object, kubernetes_version: str | None, *, who: object) -> KarpenterRelease:
+    """Return a release of Karpenter, without a version the least that is for the cluster.
+
+    Raises:
+        ValueError: None of them was read, or it is not for the Kubernetes version.
+    """
+    minor = KUBERNETES.get(kubernetes_version or "")
+    least = minor.karpenter if minor else KARPENTER.version
+    fitting = [each for each in KARPENTER_RELEASES if _number(each) >= _number(least)]
+    if version is None:
+        return KARPENTER_RELEASES[least]
+    if version not in fitting:
+        where = f" on Kubernetes {kubernetes_version}" if kubernetes_version else ""
+        hint = did_you_mean(str(version), fitting)
+        raise ValueError(f"{who}: version must be one of {', '.join(fitting)}{where}, got {version!r}{hint}")
+    return KARPENTER_RELEASES[str(version)]
+
+
 _VERSION = re.compile(r"v?(\d+)\.(\d+)(\.[\w.+-]+)?", re.IGNORECASE)
 
 
@@ -331,8 +439,8 @@ def _why_not(version: str) -> str:
 
 
 def _ended(minor: str) -> str:
-    if day := STANDARD_SUPPORT_ENDED.get(minor):
-        return f"EKS ended its standard support on {day}, "
+    if support := SUPPORT.get(minor):
+        return f"EKS ended its standard support on {support.standard_ends}, "
     return "EKS ended its support, " if _FIRST_ON_EKS <= _number(minor) <= _SUPPORT_ENDED else ""
 
 

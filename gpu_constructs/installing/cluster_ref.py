@@ -5,6 +5,7 @@ Every question to the CDK crosses a process boundary, so each is asked once for 
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -76,9 +77,12 @@ class Shared(Construct):
         vpc_cni: The VPC CNI as an add-on with a role of its own.
         foundation: What must run before controllers do: nodes, network, DNS, credentials. It and what follows is
             asked for in the cluster's own stack.
+        size_handler: ARN of the function that knows how many nodes a group has.
         claims: What the cluster has one of.
         sharing: Ways in which pools share their GPUs, and the device plugin that serves them.
         claimants: Workloads that claim GPUs, and the DRA driver that they claim them from.
+        jobs: Jobs of the app, and the queueing system without which none is taken.
+        queues: Jobs of one queue, and that queue, by its name; with its namespace where it has one.
     """
 
     def __init__(self, scope: Construct, id: str) -> None:
@@ -88,9 +92,12 @@ class Shared(Construct):
         self.self_managed_nodes: Once[SelfManagedNodes] = Once()
         self.vpc_cni: Once[eks.CfnAddon] = Once()
         self.foundation: Once[Construct] = Once()
+        self.size_handler: Once[str] = Once()
         self.claims: Claims[PathOf] = Claims()
         self.sharing: Meeting[Sharing] = Meeting()
         self.claimants: Meeting[Construct] = Meeting()
+        self.jobs: Meeting[Construct] = Meeting()
+        self.queues: defaultdict[tuple[str, ...], Meeting[Construct]] = defaultdict(Meeting)
 
 
 class ClusterRef(Construct):
@@ -201,6 +208,15 @@ class ClusterRef(Construct):
     def claimants(self) -> Meeting[Construct]:
         """Where workloads that claim GPUs meet the DRA driver."""
         return self._own.claimants
+
+    @property
+    def jobs(self) -> Meeting[Construct]:
+        """Where jobs meet the queueing system."""
+        return self._own.jobs
+
+    def queue(self, *name: str) -> Meeting[Construct]:
+        """Where the jobs of a queue meet it."""
+        return self._own.queues[name]
 
     @property
     def foundation(self) -> Once[Construct]:

@@ -5,7 +5,7 @@ Constructs hand over what should exist in Kubernetes and do not know how it gets
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import aws_cdk as cdk
@@ -35,6 +35,16 @@ def apply_manifests(
     return eks.KubernetesManifest(scope, id, cluster=cluster.cluster, manifest=list(manifests))
 
 
+def apply_before(needed: Construct) -> Callable[[Construct], None]:
+    """Return what applies a construct after ``needed``, in its stack: stacks have an order of their own."""
+
+    def put_after(construct: Construct) -> None:
+        if cdk.Stack.of(construct) is cdk.Stack.of(needed):
+            construct.node.add_dependency(needed)
+
+    return put_after
+
+
 def apply_chart(scope: Construct, id: str, *, cluster: ClusterRef, chart: cdk8s.Chart) -> Construct:
     """Apply the objects of a cdk8s chart."""
     return apply_manifests(scope, id, cluster=cluster, manifests=chart.to_json())
@@ -55,6 +65,16 @@ class _LateValues:
     def produce(self) -> Any:
         """Return the values."""
         return dict(sorted(self._values.items())) or None
+
+
+def refuse_unless_chart_values(who: object, values: object) -> None:
+    """Refuse what cannot be laid over the values of a chart.
+
+    Raises:
+        TypeError: ``values`` is no mapping.
+    """
+    if values is not None and not isinstance(values, Mapping):
+        raise TypeError(f"{who}: values must be a mapping, got {values!r}")
 
 
 def _merged(values: Mapping[str, Any], more: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -85,20 +105,22 @@ def install_helm_chart(
     user_values: Mapping[str, Any] | None = None,
     create_namespace: bool = False,
     own_definitions: bool = True,
+    until_ready: bool = True,
 ) -> Construct:
     """Install a chart under its own name, after what every controller needs, and wait until it runs.
 
     The release's name is fixed, so that moving the construct does not install it a second time. Without
-    ``own_definitions`` a release of their own has the definitions; helm itself then sees that they are there.
-    ``user_values`` are laid over ``values``.
+    ``own_definitions`` a release of their own, of the same version, has the definitions; Helm 4 applies those of the
+    chart when it first installs it all the same, because aws-cdk-lib 2.275 does not pass on that it should not.
+    ``user_values`` are laid over ``values``. Without ``until_ready`` helm waits for the hooks of the chart alone:
+    otherwise it waits for its custom resources too, where they have a condition Ready (Helm 4).
 
     Raises:
         TypeError: ``user_values`` is no mapping.
         ValueError: The mirror in the app's context is no OCI registry.
     """
+    refuse_unless_chart_values(PathOf(scope), user_values)
     if user_values is not None:
-        if not isinstance(user_values, Mapping):
-            raise TypeError(f"{PathOf(scope)}: values must be a mapping, got {user_values!r}")
         values = _merged(values or {}, user_values)
     repository = _repository(scope, chart)
     release: Construct
@@ -111,6 +133,7 @@ def install_helm_chart(
             namespace=namespace,
             values=values,
             own_definitions=own_definitions,
+            until_ready=until_ready,
         )
     else:
         release = eks.HelmChart(
@@ -124,7 +147,7 @@ def install_helm_chart(
             namespace=namespace,
             create_namespace=create_namespace,
             values=values,
-            wait=True,
+            wait=until_ready,
             timeout=cdk.Duration.minutes(HELM_TIMEOUT_MINUTES),
         )
     cluster.wait_for_foundation(release)

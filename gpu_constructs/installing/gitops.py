@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -25,6 +26,8 @@ FILES = "gpu-constructs-files"
 _TTL = "ttlSecondsAfterFinished"
 # Charts bring the definitions of what the others are, and go first.
 _CHARTS, _OBJECTS = "charts", "objects"
+# First line of every file, by which those that nobody writes any more are told from the user's own.
+_MARK = "# Written by gpu_constructs, and deleted with its construct.\n"
 
 
 def delivery_of(scope: constructs.IConstruct) -> Delivery:
@@ -48,7 +51,7 @@ class ManifestFile(Construct):
         folder: Folder of the stack that it goes into.
 
     Raises:
-        ValueError: A key is known at deployment only.
+        ValueError: A key is known at deployment only, or another construct has the same file.
     """
 
     def __init__(
@@ -57,9 +60,10 @@ class ManifestFile(Construct):
         super().__init__(scope, id)
         stack = cdk.Stack.of(self)
         path = self.node.path.removeprefix(stack.node.path).strip("/")
-        told = [_with_outputs(self, _kept(each), path) for each in manifests]
         file = _root(self) / stack.artifact_id / folder / f"{re.sub(r'[^A-Za-z0-9.]+', '-', path)}.yaml"
-        _files_of(stack).manifests[file] = told
+        files = _files_of(stack)
+        files.take(file, path)
+        files.manifests[file] = [_with_outputs(self, _kept(each), path) for each in manifests]
 
 
 class ChartFile(ManifestFile):
@@ -71,6 +75,7 @@ class ChartFile(ManifestFile):
         namespace: Namespace of the release.
         values: Its values.
         own_definitions: Whether it installs the definitions that it contains; not where a chart of their own does.
+        until_ready: Whether Flux waits until its objects are ready; Argo CD fails for none that is not.
     """
 
     def __init__(
@@ -83,8 +88,11 @@ class ChartFile(ManifestFile):
         namespace: str,
         values: Mapping[str, Any] | None,
         own_definitions: bool = True,
+        until_ready: bool = True,
     ) -> None:
-        make = argocd_application if delivery_of(scope) == "argocd" else flux_release
+        make = argocd_application
+        if delivery_of(scope) == "flux":
+            make = partial(flux_release, until_ready=until_ready)
         made = make(
             chart, repository=repository, namespace=namespace, values=values or {}, own_definitions=own_definitions
         )
@@ -125,7 +133,13 @@ def argocd_application(
 
 
 def flux_release(
-    chart: Chart, *, repository: str, namespace: str, values: Mapping[str, Any], own_definitions: bool = True
+    chart: Chart,
+    *,
+    repository: str,
+    namespace: str,
+    values: Mapping[str, Any],
+    own_definitions: bool = True,
+    until_ready: bool = True,
 ) -> list[dict[str, Any]]:
     """Return the HelmRepository and the HelmRelease of a chart.
 
@@ -134,6 +148,7 @@ def flux_release(
     url = _repository(chart, repository)
     metadata = {"name": chart.name, "namespace": "flux-system"}
     definitions = "CreateReplace" if own_definitions else "Skip"
+    both = {"crds": definitions} | ({} if until_ready else {"disableWait": True})
     from_here = {"kind": "HelmRepository", "name": chart.name}
     return [
         {
@@ -151,8 +166,8 @@ def flux_release(
                 "releaseName": chart.name,
                 "targetNamespace": namespace,
                 # By default Flux gives up after the first failure.
-                "install": {"createNamespace": True, "crds": definitions, "remediation": {"retries": -1}},
-                "upgrade": {"crds": definitions, "remediation": {"retries": -1}},
+                "install": {"createNamespace": True, **both, "remediation": {"retries": -1}},
+                "upgrade": {**both, "remediation": {"retries": -1}},
                 "chart": {"spec": {"chart": chart.name, "version": chart.version, "sourceRef": from_here}},
                 "values": values,
             },
@@ -211,7 +226,20 @@ class _Files(Construct):
     def __init__(self, scope: Construct, id: str) -> None:
         super().__init__(scope, id)
         self.manifests: dict[Path, Sequence[Any]] = {}
+        self._owners: dict[str, str] = {}
         self.node.add_validation(self)
+
+    def take(self, file: Path, path: str) -> None:
+        """Make a file that of one construct.
+
+        Raises:
+            ValueError: Another has it; case makes no other file on some systems.
+        """
+        owner = self._owners.setdefault(str(file).lower(), path)
+        if owner != path:
+            raise ValueError(
+                f"{path}: id must give a file of its own, got {file.name!r}, which is that of {owner!r}; rename one"
+            )
 
     def validate(self) -> list[str]:
         """Write them, and find no fault."""
@@ -221,9 +249,10 @@ class _Files(Construct):
         for folder in {file.parents[1] / name for file in self.manifests for name in (_CHARTS, _OBJECTS)}:
             # Of what is no longer defined.
             for old in folder.glob("*.yaml"):
-                old.unlink()
+                if old.read_bytes().startswith(_MARK.encode()):
+                    old.unlink()
         for file, manifests in self.manifests.items():
-            file.write_text(yaml.safe_dump_all(stack.resolve(manifests), sort_keys=False, width=120))
+            file.write_text(_MARK + yaml.safe_dump_all(stack.resolve(manifests), sort_keys=False, width=120))
         return []
 
 

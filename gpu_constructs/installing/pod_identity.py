@@ -11,17 +11,30 @@ from constructs import Construct
 
 from gpu_constructs.installing import eks_resources
 
-# Source: https://docs.aws.amazon.com/eks/latest/userguide/pod-id-role.html
-TRUST = {
-    "Version": "2012-10-17",
-    "Statement": [
-        {
-            "Effect": "Allow",
-            "Principal": {"Service": "pods.eks.amazonaws.com"},
-            "Action": ["sts:AssumeRole", "sts:TagSession"],
-        }
-    ],
-}
+
+def trust(scope: Construct, *, cluster_name: str, namespace: str, service_account: str) -> dict[str, Any]:
+    """Return who may take a role: pods of one service account of one cluster, by the tags of their session.
+
+    Sources: https://docs.aws.amazon.com/eks/latest/userguide/pod-id-role.html,
+    https://docs.aws.amazon.com/eks/latest/userguide/pod-id-abac.html
+    """
+    stack = cdk.Stack.of(scope)
+    where = f"{stack.partition}:eks:{stack.region}:{stack.account}"
+    session = {
+        "aws:RequestTag/eks-cluster-arn": f"arn:{where}:cluster/{cluster_name}",
+        "aws:RequestTag/kubernetes-namespace": namespace,
+        "aws:RequestTag/kubernetes-service-account": service_account,
+    }
+    return policy_document(
+        [
+            {
+                "Effect": "Allow",
+                "Principal": {"Service": "pods.eks.amazonaws.com"},
+                "Action": ["sts:AssumeRole", "sts:TagSession"],
+                "Condition": {"StringEquals": session},
+            }
+        ]
+    )
 
 
 def policy_document(statements: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -66,7 +79,9 @@ class PodIdentity(Construct):
         self.role = iam.CfnRole(
             self,
             "Role",
-            assume_role_policy_document=TRUST,
+            assume_role_policy_document=trust(
+                self, cluster_name=cluster_name, namespace=namespace, service_account=service_account
+            ),
             policies=inline or None,
             managed_policy_arns=list(managed_policy_arns) or None,
         )

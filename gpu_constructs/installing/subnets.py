@@ -16,6 +16,16 @@ def node_subnets(vpc: ec2.IVpc) -> list[ec2.ISubnet]:
     return list(vpc.private_subnets) or list(vpc.isolated_subnets)
 
 
+def refuse_unless_vpc(who: object, vpc: object) -> None:
+    """Refuse what is no VPC.
+
+    Raises:
+        TypeError: ``vpc`` is something else, for example an id.
+    """
+    if not hasattr(vpc, "private_subnets"):
+        raise TypeError(f"{who}: vpc must be an ec2.IVpc, got {vpc!r}; import one with Vpc.from_lookup")
+
+
 def given_subnets(given: object, who: object) -> list[ec2.ISubnet]:
     """Return subnets that a user named.
 

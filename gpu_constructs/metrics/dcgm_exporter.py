@@ -10,10 +10,10 @@ from gpu_constructs.facts.versions import DCGM_EXPORTER
 from gpu_constructs.installing.cluster_ref import AnyCluster, PathOf, cluster_ref
 from gpu_constructs.installing.delivery import apply_chart, apply_manifests
 from gpu_constructs.metrics.dcgm_fields import DEFAULT_FIELDS, counters_csv
-from gpu_constructs.metrics.prometheus_stack import PrometheusStack
+from gpu_constructs.metrics.prometheus_stack import NAMESPACE, PrometheusStack
 from gpu_constructs.metrics.rules import prometheus_rule
 from gpu_constructs.named_arguments import named_arguments
-from gpu_constructs.refusals import refuse_unless_image
+from gpu_constructs.refusals import refuse_unless_bool, refuse_unless_image
 
 
 @named_arguments
@@ -21,7 +21,8 @@ class DcgmExporter(Construct):
     """The exporter on every GPU node of a cluster and on no other, whatever its taints.
 
     It runs on the nodes with the label ``gpu-constructs.io/device-manager``, which those of every pool of this library
-    have. With Prometheus come the scrape, rules for use and memory of each pod, alarms and a Grafana dashboard.
+    have. With Prometheus come the scrape, rules for use and memory of each pod, alarms and a Grafana dashboard; where
+    the cluster enforces network policies, nobody outside the namespace of Prometheus reaches the exporter.
 
     Args:
         cluster: Cluster to install into; needs a kubectl provider.
@@ -50,6 +51,7 @@ class DcgmExporter(Construct):
         who = PathOf(self)
         ref = cluster_ref(who, cluster, kubectl=True)
         refuse_unless_image(who, "image", image)
+        refuse_unless_bool(who, "shared_gpus", shared_gpus)
         counters = counters_csv(who, fields)
         if prometheus is not None and not isinstance(prometheus, PrometheusStack):
             raise TypeError(f"{who}: prometheus must be a PrometheusStack, got {prometheus!r}")
@@ -63,6 +65,7 @@ class DcgmExporter(Construct):
         if prometheus is not None:
             objects = {
                 "ServiceMonitor": manifests.service_monitor(),
+                "NetworkPolicy": manifests.network_policy(NAMESPACE),
                 "Rules": prometheus_rule(name=manifests.NAME, namespace=manifests.NAMESPACE),
                 "Dashboard": manifests.dashboard(),
             }

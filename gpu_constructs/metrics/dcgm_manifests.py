@@ -13,7 +13,7 @@ from cdk8s_plus_28 import k8s
 
 from gpu_constructs.facts.charts import DCGM_EXPORTER
 from gpu_constructs.facts.kubernetes import KUBE_SYSTEM, NODE_CRITICAL
-from gpu_constructs.facts.labels import APP_NAME, DEVICE_MANAGER
+from gpu_constructs.facts.labels import APP_NAME, DEVICE_MANAGER, NAMESPACE_NAME
 
 NAME = DCGM_EXPORTER
 NAMESPACE = KUBE_SYSTEM
@@ -69,6 +69,22 @@ def service_monitor() -> dict[str, Any]:
     }
 
 
+def network_policy(namespace: str) -> dict[str, Any]:
+    """Return what lets pods of one namespace alone reach the exporter, where the cluster enforces such policies.
+
+    The kubelet of a node always reaches its pods.
+    Source: https://kubernetes.io/docs/concepts/services-networking/network-policies/
+    """
+    scrapers = {"namespaceSelector": {"matchLabels": {NAMESPACE_NAME: namespace}}}
+    allowed = {"from": [scrapers], "ports": [{"protocol": "TCP", "port": _PORT}]}
+    return {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "NetworkPolicy",
+        "metadata": {"name": NAME, "namespace": NAMESPACE},
+        "spec": {"podSelector": {"matchLabels": _LABELS}, "policyTypes": ["Ingress"], "ingress": [allowed]},
+    }
+
+
 def dashboard() -> dict[str, Any]:
     """Return the Grafana dashboard as a ConfigMap that Grafana's sidecar takes up."""
     text = files("gpu_constructs.metrics").joinpath("gpu_dashboard.json").read_text()
@@ -116,6 +132,7 @@ def _pod(*, image: str, shared: bool) -> k8s.PodSpec:
                     allow_privilege_escalation=False,
                     # What the profiling fields take.
                     capabilities=k8s.Capabilities(drop=["ALL"], add=["SYS_ADMIN"]),
+                    seccomp_profile=k8s.SeccompProfile(type="RuntimeDefault"),
                 ),
                 volume_mounts=[
                     k8s.VolumeMount(name="pod-resources", mount_path=_POD_RESOURCES, read_only=True),

@@ -6,10 +6,9 @@ import re
 from dataclasses import dataclass
 
 from gpu_constructs.named_arguments import named_arguments
-from gpu_constructs.refusals import is_token
+from gpu_constructs.refusals import is_token, refuse_unless_region
 
-_URL = re.compile(r"https://aps-workspaces\.[\w-]+\.amazonaws\.com/workspaces/ws-[\w-]+/?")
-_REGION = re.compile(r"[a-z]{2,}(-[a-z]+)+-\d")
+_URL = re.compile(r"https://aps-workspaces\.[\w-]+\.amazonaws\.com/workspaces/ws-[\w-]+/?", re.ASCII)
 
 
 @named_arguments
@@ -31,9 +30,9 @@ class ManagedPrometheus:
     region: str
 
     def __post_init__(self) -> None:
-        for argument, value, pattern, example in (
-            ("url", self.url, _URL, "https://aps-workspaces.us-east-1.amazonaws.com/workspaces/ws-..."),
-            ("region", self.region, _REGION, "us-east-1"),
-        ):
-            if not isinstance(value, str) or not (is_token(value) or pattern.fullmatch(value)):
-                raise ValueError(f"managed prometheus: {argument} must be one such as '{example}', got {value!r}")
+        if not isinstance(self.url, str) or not (is_token(self.url) or _URL.fullmatch(self.url)):
+            raise ValueError(
+                "managed prometheus: url must be one such as "
+                f"'https://aps-workspaces.us-east-1.amazonaws.com/workspaces/ws-...', got {self.url!r}"
+            )
+        refuse_unless_region("managed prometheus", "region", self.region)

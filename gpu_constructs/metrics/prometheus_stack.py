@@ -10,6 +10,7 @@ from typing import Any
 import aws_cdk as cdk
 from constructs import Construct
 
+from gpu_constructs.facts.charts import KUBE_STATE_METRICS, NAMESPACES
 from gpu_constructs.facts.kubernetes import refuse_unless_object_name
 from gpu_constructs.facts.labels import APP_NAME
 from gpu_constructs.facts.versions import KUBE_PROMETHEUS_STACK
@@ -20,10 +21,11 @@ from gpu_constructs.named_arguments import named_arguments, named_call
 from gpu_constructs.refusals import is_token, refuse_unless_whole_number
 from gpu_constructs.workloads.gpu_deployment import GpuDeployment
 
-NAMESPACE = "monitoring"
+NAMESPACE = NAMESPACES[KUBE_PROMETHEUS_STACK.name]
 # Named here where a role belongs to it.
 _SERVICE_ACCOUNT = "prometheus"
-_WORKSPACE = re.compile(r"arn:[\w-]+:aps:[\w-]+:\d{12}:workspace/ws-[\w-]+")
+_TAKEN_UP = ("serviceMonitor", "podMonitor", "probe", "scrapeConfig", "rule")
+_WORKSPACE = re.compile(r"arn:[\w-]+:aps:[\w-]+:\d{12}:workspace/ws-[\w-]+", re.ASCII)
 
 
 @named_arguments
@@ -187,17 +189,26 @@ def stack_values(
         "prometheus": {
             "prometheusSpec": {
                 # Otherwise it takes up only objects with the label of its own release.
-                "serviceMonitorSelectorNilUsesHelmValues": False,
-                "podMonitorSelectorNilUsesHelmValues": False,
-                "ruleSelectorNilUsesHelmValues": False,
+                **{f"{what}SelectorNilUsesHelmValues": False for what in _TAKEN_UP},
                 "retention": f"{retention_days}d",
+                "resources": _asks(memory="400Mi"),
                 **storage,
                 **(sends.values() if sends is not None else {}),
             },
             **({"serviceAccount": {"name": _SERVICE_ACCOUNT}} if sends is not None else {}),
         },
-        # Dashboards are taken from every namespace.
-        "grafana": {"sidecar": {"dashboards": {"enabled": True, "searchNamespace": "ALL"}}},
+        "prometheusOperator": {"resources": _asks(cpu="100m", memory="100Mi")},
+        KUBE_STATE_METRICS: {"resources": _asks(cpu="10m", memory="32Mi")},
+        "grafana": {
+            "resources": _asks(cpu="100m", memory="128Mi"),
+            # Dashboards are taken from every namespace.
+            "sidecar": {"dashboards": {"enabled": True, "searchNamespace": "ALL"}},
+        },
         # Of the control plane EKS shows none of these.
         **{part: {"enabled": False} for part in ("kubeControllerManager", "kubeEtcd", "kubeScheduler")},
     }
+
+
+def _asks(**requests: str) -> dict[str, Any]:
+    """Return requests as the charts suggest them; they set none, and the kubelet evicts pods without first."""
+    return {"requests": requests}

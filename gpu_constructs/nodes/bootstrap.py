@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 from dataclasses import dataclass
 
 import aws_cdk as cdk
 
-from gpu_constructs.facts.versions import AMI_RELEASES
+from gpu_constructs.facts.operating_systems import OperatingSystem
+from gpu_constructs.facts.versions import AMI_RELEASES, kubernetes_minor
 from gpu_constructs.installing.cluster_ref import ClusterRef
 from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.refusals import address_block, is_token
+
+# How the names of SSM parameters spell a release.
+_RELEASES: dict[OperatingSystem, re.Pattern[str]] = {
+    "al2023": re.compile(r"v\d{8}", re.ASCII),
+    "bottlerocket": re.compile(r"\d+\.\d+\.\d+(-[0-9a-f]{8})?", re.ASCII),
+}
+# Source: https://docs.aws.amazon.com/eks/latest/APIReference/API_KubernetesNetworkConfigRequest.html
+_LARGEST, _SMALLEST = 12, 24
+# The address of the cluster's DNS in that block.
+_DNS = 10
 
 
 @named_arguments
@@ -23,11 +35,12 @@ class Bootstrap:
         service_cidr: Address block of its services, e.g. ``172.20.0.0/16``; ``aws eks describe-cluster`` shows it as
             ``kubernetesNetworkConfig.serviceIpv4Cidr`` or ``serviceIpv6Cidr``. Default: the cluster's, where it is
             created here with one.
-        ami_release: Image release, ``v20260714`` for AL2023 or ``1.66.0`` for Bottlerocket.
+        ami_release: Image release, ``v20261012`` for AL2023 or ``1.66.0`` for Bottlerocket.
             Default: the release pinned in `gpu_constructs.facts.versions`.
 
     Raises:
-        ValueError: ``service_cidr`` is no address block.
+        TypeError: An argument is no string.
+        ValueError: ``service_cidr`` is no address block that EKS takes, or the version is not supported.
     """
 
     kubernetes_version: str | None = None
@@ -35,9 +48,22 @@ class Bootstrap:
     ami_release: str | None = None
 
     def __post_init__(self) -> None:
-        if self.service_cidr is None or is_token(self.service_cidr):
-            return
-        address_block("bootstrap", "service_cidr", self.service_cidr, example="172.20.0.0/16")
+        for argument in ("service_cidr", "ami_release"):
+            value = getattr(self, argument)
+            if value is not None and not isinstance(value, str):
+                raise TypeError(f"bootstrap: {argument} must be a string, got {value!r}")
+        if self.kubernetes_version is not None:
+            kubernetes_minor(self.kubernetes_version, who="bootstrap")
+        if self.service_cidr is not None and not is_token(self.service_cidr):
+            _refuse_unless_service_cidr(self.service_cidr)
+
+
+def _refuse_unless_service_cidr(given: str) -> None:
+    block = address_block("bootstrap", "service_cidr", given, example="172.20.0.0/16")
+    if block.version == 4 and not _LARGEST <= block.prefixlen <= _SMALLEST:
+        raise ValueError(f"bootstrap: service_cidr must be between /{_SMALLEST} and /{_LARGEST}, got {given!r}")
+    if block.num_addresses <= _DNS:
+        raise ValueError(f"bootstrap: service_cidr must hold the cluster's DNS at its tenth address, got {given!r}")
 
 
 @named_arguments
@@ -50,6 +76,8 @@ class Membership:
         endpoint: URL of the API server.
         certificate_authority: Its certificate, base64.
         service_cidr: Address block of the services.
+        kubernetes_version: Minor version of the nodes.
+        ami_release: Release of the image.
         image_parameter: SSM parameter with the id of the image.
     """
 
@@ -57,6 +85,8 @@ class Membership:
     endpoint: str
     certificate_authority: str
     service_cidr: str
+    kubernetes_version: str
+    ami_release: str
     image_parameter: str
 
     @property
@@ -65,16 +95,16 @@ class Membership:
         if is_token(self.service_cidr):
             # Only of IPv6, whose block ends in "::".
             return cdk.Fn.join("", [cdk.Fn.select(0, cdk.Fn.split("/", self.service_cidr)), "a"])
-        return str(ipaddress.ip_network(self.service_cidr)[10])
+        return str(ipaddress.ip_network(self.service_cidr)[_DNS])
 
 
 def membership(
-    cluster: ClusterRef, given: Bootstrap, *, operating_system: str, architecture: str, who: object
+    cluster: ClusterRef, given: Bootstrap, *, operating_system: OperatingSystem, architecture: str, who: object
 ) -> Membership:
     """Return what a node is told, from the cluster and from what was given.
 
     Raises:
-        ValueError: Something is neither known of the cluster nor given.
+        ValueError: Something is neither known of the cluster nor given, or there is no such release of the image.
     """
     version = cluster.kubernetes_version(given.kubernetes_version, who=who)
     service_cidr = given.service_cidr or cluster.service_cidr
@@ -88,14 +118,29 @@ def membership(
             f"{who}: cluster must be imported with cluster_endpoint and cluster_certificate_authority_data, got "
             "neither or one; a node joins by them"
         )
-    release = given.ami_release or AMI_RELEASES[operating_system].version
+    release = _release(who, given.ami_release, operating_system)
     return Membership(
         name=cluster.name_token,
         endpoint=cluster.endpoint,
         certificate_authority=cluster.certificate_authority,
         service_cidr=service_cidr,
+        kubernetes_version=version,
+        ami_release=release,
         image_parameter=image_parameter(operating_system, architecture, version, release),
     )
+
+
+def _release(who: object, given: str | None, operating_system: OperatingSystem) -> str:
+    pinned = AMI_RELEASES[operating_system].version
+    if given is None:
+        return pinned
+    # It becomes part of a dynamic reference, which CloudFormation resolves.
+    if not is_token(given) and not _RELEASES[operating_system].fullmatch(given):
+        raise ValueError(
+            f"{who}: bootstrap must have a release of {operating_system} as ami_release, such as {pinned!r}, got "
+            f"{given!r}"
+        )
+    return given
 
 
 def image_parameter(operating_system: str, architecture: str, version: str, release: str) -> str:

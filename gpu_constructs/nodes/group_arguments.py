@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from datetime import datetime, timezone
 
 import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
@@ -42,7 +41,6 @@ def check_group(
     capacity: Capacity,
     min_nodes: int,
     max_nodes: int,
-    initial_nodes: int | None = None,
     subnets: Sequence[ec2.ISubnet] | None,
 ) -> list[ec2.ISubnet]:
     """Refuse a group that cannot exist, warn of one that would disappoint, and return where its nodes may start.
@@ -53,13 +51,11 @@ def check_group(
     """
     _refuse_unless_group(who, name=name, shape=shape, capacity=capacity)
     _refuse_unless_sizes(who, min_nodes, max_nodes)
-    refuse_unless_initial_nodes(who, initial_nodes, min_nodes, max_nodes)
     _refuse_empty_with_claims(who, shape, min_nodes)
     _refuse_unless_block_sizes(who, capacity, min_nodes, max_nodes)
     chosen = cluster.subnets(subnets, who=who, zone=capacity.availability_zone)
     check_subnets(group, who=who, cluster=cluster, shape=shape, subnets=chosen, max_nodes=max_nodes)
     _warn_of_types(group, shape)
-    _warn_of_block(group, capacity)
     return chosen
 
 
@@ -117,21 +113,6 @@ def _refuse_empty_with_claims(who: object, shape: NodeShape, min_nodes: object) 
         )
 
 
-def refuse_unless_initial_nodes(who: object, initial_nodes: object, min_nodes: object, max_nodes: object) -> None:
-    """Refuse a first size outside the limits.
-
-    Raises:
-        TypeError: ``initial_nodes`` is no whole number.
-        ValueError: It is below ``min_nodes`` or above ``max_nodes``.
-    """
-    if initial_nodes is None or _is_token(initial_nodes):
-        return
-    least = min_nodes if isinstance(min_nodes, int) else 0
-    refuse_unless_whole_number(who, "initial_nodes", initial_nodes, least=least, fix="the group never has fewer")
-    if isinstance(max_nodes, int) and isinstance(initial_nodes, int) and initial_nodes > max_nodes:
-        raise ValueError(f"{who}: initial_nodes must be at most max_nodes, got {initial_nodes} and {max_nodes}")
-
-
 def _refuse_unless_block_sizes(who: object, capacity: Capacity, min_nodes: object, max_nodes: object) -> None:
     """Refuse other sizes than those of the Capacity Block that the group spends.
 
@@ -170,20 +151,6 @@ def refuse_unless_values(
 def _is_token(number: object) -> bool:
     # What is no number at all would end the process behind the CDK.
     return isinstance(number, float) and math.isfinite(number) and cdk.Token.is_unresolved(number)
-
-
-def _warn_of_block(group: Construct, capacity: Capacity) -> None:
-    """Warn of a Capacity Block whose time has come or gone, where the group does not know of it."""
-    if not isinstance(capacity, CapacityBlock):
-        return
-    now = datetime.now(timezone.utc)
-    if now >= capacity.ends:
-        text = f"the Capacity Block {capacity.id} ended at {capacity.ends}: delete the group"
-    elif now >= capacity.starts and not capacity.started:
-        text = f"the Capacity Block {capacity.id} began at {capacity.starts}: write CapacityBlock(..., started=True)"
-    else:
-        return
-    cdk.Annotations.of(group).add_warning_v2("gpu-constructs:capacityBlock", text)
 
 
 def _warn_of_types(group: Construct, shape: NodeShape) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from aws_cdk import aws_events as events
@@ -29,9 +29,12 @@ class InterruptionQueue(Construct):
             self, "Resource", message_retention_period=_RETENTION_SECONDS, sqs_managed_sse_enabled=True
         )
         self.arn: str = self.queue.attr_arn
-        self.policy = sqs.CfnQueuePolicy(self, "Policy", queues=[self.queue.ref], policy_document=_policy(self.arn))
-        for name, pattern in rules.items():
-            events.CfnRule(self, name, event_pattern=dict(pattern), targets=[{"id": target_id, "arn": self.arn}])
+        targets = [{"id": target_id, "arn": self.arn}]
+        made = [
+            events.CfnRule(self, name, event_pattern=dict(pattern), targets=targets) for name, pattern in rules.items()
+        ]
+        document = _policy(self.arn, [rule.attr_arn for rule in made])
+        self.policy = sqs.CfnQueuePolicy(self, "Policy", queues=[self.queue.ref], policy_document=document)
 
     @property
     def name(self) -> str:
@@ -49,16 +52,18 @@ def event(source: str, detail_type: str, **detail: list[str]) -> dict[str, Any]:
     return {"source": [source], "detail-type": [detail_type]} | ({"detail": detail} if detail else {})
 
 
-def _policy(arn: str) -> dict[str, object]:
+def _policy(arn: str, rules: Sequence[str]) -> dict[str, object]:
     return {
         "Version": "2012-10-17",
         "Statement": [
             {
                 "Sid": "EC2InterruptionPolicy",
                 "Effect": "Allow",
-                "Principal": {"Service": ["events.amazonaws.com", "sqs.amazonaws.com"]},
+                "Principal": {"Service": "events.amazonaws.com"},
                 "Action": "sqs:SendMessage",
                 "Resource": arn,
+                # No rule of another account feigns an interruption.
+                "Condition": {"ArnEquals": {"aws:SourceArn": list(rules)}},
             },
             {
                 "Sid": "DenyHTTP",

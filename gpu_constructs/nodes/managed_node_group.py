@@ -11,14 +11,14 @@ from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from gpu_constructs.facts.labels import RESOURCE_TAG
-from gpu_constructs.installing import eks_resources
 from gpu_constructs.installing.cluster_ref import AnyCluster, ClusterRef, PathOf, cluster_ref, refuse_unless_role
 from gpu_constructs.named_arguments import named_arguments
-from gpu_constructs.nodes.ami_type import Release, nvidia_ami_type, pinned_release
+from gpu_constructs.nodes.ami_type import LATEST, Release, nvidia_ami_type, pinned_release
 from gpu_constructs.nodes.bootstrap import Bootstrap, membership
 from gpu_constructs.nodes.gpu_nodes import GpuNodes
-from gpu_constructs.nodes.group_arguments import CLOSED_MAX, check_group, refuse_unless_values
+from gpu_constructs.nodes.group_arguments import check_group, refuse_unless_values
 from gpu_constructs.nodes.launch_template import launch_template_data, network, reserved_capacity
+from gpu_constructs.nodes.managed.desired_size import DesiredSize, NodeGroup
 from gpu_constructs.nodes.node_role import shared_node_role
 from gpu_constructs.nodes.user_data import joining_user_data, user_data
 from gpu_constructs.pools.capacity import Capacity, CapacityBlock, OnDemand
@@ -47,9 +47,6 @@ class ManagedNodeGroup(GpuNodes):
         shape: What every node looks like.
         max_nodes: Most nodes the group may have.
         min_nodes: Nodes that always run.
-        initial_nodes: Nodes the group starts with. EKS asks for a desired size beside the others when a group is
-            created: give it for the first deployment and leave it out of every later one, which would reset what
-            the autoscaler has set. Default: no desired size in the template.
         capacity: How the instances are bought.
         subnets: Where nodes may start. Default: the private subnets of the cluster's VPC.
         node_role: Role of the nodes. Default: one role shared by the node groups of the cluster.
@@ -79,7 +76,6 @@ class ManagedNodeGroup(GpuNodes):
         shape: NodeShape,
         max_nodes: int,
         min_nodes: int = 0,
-        initial_nodes: int | None = None,
         capacity: Capacity = OnDemand(),  # noqa: B008 - frozen value
         subnets: Sequence[ec2.ISubnet] | None = None,
         node_role: iam.IRole | None = None,
@@ -102,7 +98,6 @@ class ManagedNodeGroup(GpuNodes):
             capacity=capacity,
             min_nodes=min_nodes,
             max_nodes=max_nodes,
-            initial_nodes=initial_nodes,
             subnets=subnets,
         )
         boots = _image(who, ref, shape, name, ami_release, bootstrap)
@@ -125,7 +120,9 @@ class ManagedNodeGroup(GpuNodes):
         )
         # L1 on purpose: aws_eks_v2.Nodegroup (aws-cdk-lib 2.275) takes p5 and g6f for CPU types and cannot read
         # "p6-b200". No name: replacing a named group fails, because the old one still holds the name.
-        self.resource = eks_resources.CfnNodegroup(
+        block = capacity if isinstance(capacity, CapacityBlock) else None
+        size = DesiredSize(self, "Size", cluster=ref, min_nodes=min_nodes, max_nodes=max_nodes, block=block)
+        self.resource = NodeGroup(
             self,
             "Resource",
             cluster_name=ref.name_token,
@@ -135,24 +132,21 @@ class ManagedNodeGroup(GpuNodes):
             version=boots.release.kubernetes_version,
             release_version=boots.release.ami_release,
             capacity_type=capacity.managed_capacity_type,
-            instance_types=None if isinstance(capacity, CapacityBlock) else list(shape.names),
+            instance_types=None if block is not None else list(shape.names),
             launch_template={"id": template.ref, "version": template.attr_latest_version_number},
             labels=shape.node_labels(name),
             taints=[managed_taint(taint) for taint in shape.node_taints],
-            tags=scale_from_zero_tags(shape),
-            scaling_config=(
-                block_sizes(capacity)
-                if isinstance(capacity, CapacityBlock)
-                else scaling_config(min_nodes, max_nodes, initial_nodes)
-            ),
+            tags=scale_from_zero_tags(shape) | size.tag,
+            scaling_config=size.scaling_config,
             # MINIMAL terminates before it launches: an update needs no spare GPU, which is what there never is.
             update_config={"maxUnavailable": 1, "updateStrategy": "MINIMAL"},
             node_repair_config=node_repair.to_properties(),
         )
+        size.asks_for(self.resource)
         if scaling_options is not None:
             self._tag(ref.name_token, scaling_options)
-        if isinstance(capacity, CapacityBlock):
-            self._schedule(ref.name_token, capacity)
+        if block is not None:
+            self._schedule(ref.name_token, block)
 
     # Both load parts of the CDK that few groups need, 15 ms of every synth.
     def _tag(self, cluster_name: str, options: ScalingOptions) -> None:
@@ -196,26 +190,14 @@ def _image(
         # EKS merges nothing into the user data of an image of yours, and taints its nodes late.
         told = cdk.Fn.base64(joining_user_data(shape, name, joins))
         return _Image(template={"imageId": shape.image.id, "userData": told})
+    release = pinned_release(who, cluster, shape.os, ami_release)
+    boots = LATEST if release.ami_release is None else release.ami_release
+    shape.refuse_undriven(who, boots, release.kubernetes_version, take=f"'{LATEST}'")
     return _Image(
         ami_type=nvidia_ami_type(shape.os, shape.architecture),
-        release=pinned_release(who, cluster, shape.os, ami_release),
+        release=release,
         user_data=user_data(shape),
     )
-
-
-def scaling_config(min_nodes: int, max_nodes: int, initial_nodes: int | None) -> dict[str, int]:
-    """Return the sizes of a group; without a desired one as soon as it belongs to an autoscaler.
-
-    Source: https://docs.aws.amazon.com/eks/latest/APIReference/API_NodegroupScalingConfig.html
-    """
-    desired = {"desiredSize": initial_nodes} if initial_nodes is not None else {}
-    return {"minSize": min_nodes, "maxSize": max_nodes} | desired
-
-
-def block_sizes(block: CapacityBlock) -> dict[str, int]:
-    """Return the sizes of a group on a Capacity Block; from its start on they belong to its schedule."""
-    nodes = block.instances if block.started else 0
-    return scaling_config(0, max(nodes, CLOSED_MAX), nodes)
 
 
 def managed_taint(taint: Taint) -> dict[str, str]:

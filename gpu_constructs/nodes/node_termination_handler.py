@@ -12,7 +12,7 @@ from gpu_constructs.facts.kubernetes import KUBE_SYSTEM
 from gpu_constructs.facts.labels import CLUSTER_TAG, POOL
 from gpu_constructs.facts.versions import NODE_TERMINATION_HANDLER
 from gpu_constructs.installing.cluster_ref import AnyCluster, PathOf, cluster_ref
-from gpu_constructs.installing.delivery import install_helm_chart
+from gpu_constructs.installing.delivery import install_helm_chart, refuse_unless_chart_values
 from gpu_constructs.installing.pod_identity import PodIdentity, policy_document, string_equals
 from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.nodes.interruption_queue import InterruptionQueue, event
@@ -25,6 +25,8 @@ MANAGED_TAG = f"{NODE_TERMINATION_HANDLER.name}/managed"
 # How long Auto Scaling holds an instance for a handler that is not of this app.
 DRAIN_SECONDS = 300
 _RESERVE_SECONDS = 30
+# Source: https://docs.aws.amazon.com/autoscaling/ec2/APIReference/API_PutLifecycleHook.html (HeartbeatTimeout)
+_MOST_MINUTES = 120
 
 # No rebalance recommendations: each would end a run that EC2 perhaps never interrupts. Auto Scaling replaces such an
 # instance itself, and its termination comes here.
@@ -70,7 +72,8 @@ class NodeTerminationHandler(Construct):
         super().__init__(scope, id)
         who = PathOf(self)
         ref = cluster_ref(who, cluster, kubectl=True)
-        refuse_unless_whole_number(who, "drain_minutes", drain_minutes, least=1)
+        refuse_unless_whole_number(who, "drain_minutes", drain_minutes, least=1, most=_MOST_MINUTES)
+        refuse_unless_chart_values(who, values)
         self.drain_seconds = drain_minutes * 60
         ref.claim(who, "node termination handler", why="both are the helm release 'aws-node-termination-handler'")
         queue = InterruptionQueue(self, "Events", rules=_RULES, target_id="NodeTerminationHandlerQueue")
@@ -133,7 +136,8 @@ def _statements(*, queue_arn: str, groups: str, owned: object) -> list[dict[str,
         {
             "Sid": "LetGo",
             "Effect": "Allow",
-            "Action": "autoscaling:CompleteLifecycleAction",
+            # The second with `heartbeatInterval` among the values.
+            "Action": ["autoscaling:CompleteLifecycleAction", "autoscaling:RecordLifecycleActionHeartbeat"],
             "Resource": f"{groups}:autoScalingGroupName/*",
             "Condition": {"StringEquals": owned},
         },

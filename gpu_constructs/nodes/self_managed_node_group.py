@@ -12,6 +12,7 @@ from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
+from gpu_constructs.facts.image_releases import TAKE_WITH_BOTH
 from gpu_constructs.facts.labels import (
     AUTOSCALED_BY_TAG,
     AUTOSCALED_TAG,
@@ -34,6 +35,7 @@ from gpu_constructs.nodes.bootstrap import Bootstrap, membership
 from gpu_constructs.nodes.gpu_nodes import GpuNodes
 from gpu_constructs.nodes.group_arguments import check_group, refuse_unless_values
 from gpu_constructs.nodes.launch_template import launch_template_data, network, reserved_capacity
+from gpu_constructs.nodes.managed.desired_size import DesiredSize, ScalingGroup
 from gpu_constructs.nodes.node_role import make_node_role
 from gpu_constructs.nodes.node_termination_handler import DRAIN_SECONDS, MANAGED_TAG, NodeTerminationHandler
 from gpu_constructs.nodes.user_data import joining_user_data
@@ -111,8 +113,10 @@ class SelfManagedNodeGroup(GpuNodes):
             max_nodes=max_nodes,
             subnets=subnets,
         )
+        _refuse_two_effects(who, shape)
         refuse_unless_handled(who, capacity, termination_handler)
         joins = membership(ref, bootstrap, operating_system=shape.os, architecture=shape.architecture, who=who)
+        shape.refuse_undriven(who, joins.ami_release, joins.kubernetes_version, take=TAKE_WITH_BOTH[shape.os])
         groups = _security_groups(who, ref)
 
         self.name = name
@@ -140,14 +144,13 @@ class SelfManagedNodeGroup(GpuNodes):
         )
         template = ec2.CfnLaunchTemplate(self, "LaunchTemplate", launch_template_data=data)
         version = {"launchTemplateId": template.ref, "version": template.attr_latest_version_number}
-        self.resource = autoscaling.CfnAutoScalingGroup(
+        size = self._size(ref, capacity, max_nodes)
+        self.resource = ScalingGroup(
             self,
             "Resource",
-            min_size=str(min_nodes),
-            max_size=str(_most(capacity, max_nodes)),
-            desired_capacity=str(capacity.instances)
-            if isinstance(capacity, CapacityBlock) and capacity.started
-            else None,
+            min_size=size.answer("MinSize") if size is not None else str(min_nodes),
+            max_size=size.answer("MaxSize") if size is not None else str(max_nodes),
+            desired_capacity=size.answer("DesiredSize") if size is not None else None,
             vpc_zone_identifier=[each.subnet_id for each in chosen],
             capacity_rebalance=True if isinstance(capacity, Spot) else None,
             tags=group_tags(ref.name, name, shape, drained=termination_handler is not None, options=scaling_options),
@@ -155,6 +158,8 @@ class SelfManagedNodeGroup(GpuNodes):
             lifecycle_hook_specification_list=_hooks(termination_handler),
             **instances(shape, capacity, version),
         )
+        if size is not None:
+            size.asks_for(self.resource)
         if isinstance(termination_handler, NodeTerminationHandler):
             # On the way down the nodes are drained, and then the handler goes.
             self.resource.node.add_dependency(termination_handler.chart)
@@ -165,6 +170,15 @@ class SelfManagedNodeGroup(GpuNodes):
     def auto_scaling_group_pattern(self) -> str:
         """Regular expression of the name of the group's Auto Scaling group."""
         return f"^{self.resource.ref}$"
+
+    def _size(self, cluster: ClusterRef, capacity: Capacity, max_nodes: int) -> DesiredSize | None:
+        """Return what is asked for the sizes that the window of a Capacity Block has at deployment."""
+        if not isinstance(capacity, CapacityBlock):
+            return None
+        # Unlike EKS, Auto Scaling takes a group that can have no node.
+        return DesiredSize(
+            self, "Size", cluster=cluster, min_nodes=0, max_nodes=max_nodes, block=capacity, closed_max=0
+        )
 
     def _schedule(self, block: CapacityBlock) -> None:
         """Scale up when the block starts, and to zero before it ends."""
@@ -200,11 +214,6 @@ def instances(shape: NodeShape, capacity: Capacity, version: dict[str, Any]) -> 
     }
 
 
-def _most(capacity: Capacity, max_nodes: int) -> int:
-    """Return the largest size: none before a block starts, or the autoscaler would try in vain."""
-    return 0 if isinstance(capacity, CapacityBlock) and not capacity.started else max_nodes
-
-
 def _hooks(handler: NodeTerminationHandler | Literal["installed"] | None) -> list[dict[str, Any]] | None:
     """Return what holds an instance until its node is drained."""
     if handler is None:
@@ -233,6 +242,18 @@ def refuse_unless_handled(who: object, capacity: Capacity, handler: object) -> N
             f"{who}: termination_handler must be given with Spot(), got None; EC2 takes a node back with two minutes' "
             "notice and nothing would drain it"
         )
+
+
+def _refuse_two_effects(who: object, shape: NodeShape) -> None:
+    # The autoscaler would scale up for pods that the taint without a tag keeps off the node.
+    keys = [taint.key for taint in shape.node_taints]
+    for key in keys:
+        if keys.count(key) > 1:
+            effects = ", ".join(taint.effect for taint in shape.node_taints if taint.key == key)
+            raise ValueError(
+                f"{who}: shape must have one taint a key, got {key!r} with {effects}; cluster autoscaler reads one "
+                "effect from the tag of a key, make it a ManagedNodeGroup or use another key"
+            )
 
 
 def group_tags(

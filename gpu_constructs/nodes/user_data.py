@@ -54,7 +54,7 @@ def joining_user_data(shape: NodeShape, pool: str, cluster: Membership) -> str:
             "cluster-certificate": cluster.certificate_authority,
             "cluster-dns-ip": cluster.dns_ip,
             "node-labels": labels,
-            "node-taints": {taint.key: [f"{taint.value}:{taint.effect}"] for taint in shape.node_taints},
+            "node-taints": _taints_by_key(shape),
         }
         return _toml(_bottlerocket_settings(shape), joins | _bottlerocket_kubelet(shape)) or ""
     taints = ",".join(f"{taint.key}={taint.value}:{taint.effect}" for taint in shape.node_taints)
@@ -70,6 +70,14 @@ def joining_user_data(shape: NodeShape, pool: str, cluster: Membership) -> str:
     }
     spec["kubelet"] |= _nodeadm_kubelet(shape).get("kubelet", {})
     return _al2023(spec | _nodeadm_disks(shape) | _nodeadm_pulls(shape), shape) or ""
+
+
+def _taints_by_key(shape: NodeShape) -> dict[str, list[str]]:
+    # A node may have two taints of one key, which differ in their effects.
+    found: dict[str, list[str]] = {}
+    for taint in shape.node_taints:
+        found.setdefault(taint.key, []).append(f"{taint.value}:{taint.effect}")
+    return found
 
 
 def _nodeadm_disks(shape: NodeShape) -> dict[str, Any]:

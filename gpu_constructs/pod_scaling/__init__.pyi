@@ -1,8 +1,10 @@
 from gpu_constructs.pod_scaling.gpu_horizontal_autoscaler import GpuHorizontalAutoscaler as GpuHorizontalAutoscaler
 from gpu_constructs.pod_scaling.keda import Keda as Keda
+from gpu_constructs.pod_scaling.metrics_server import MetricsServer as MetricsServer
 from gpu_constructs.pod_scaling.prometheus_adapter import PrometheusAdapter as PrometheusAdapter
 from gpu_constructs.pod_scaling.rightsizing import CpuMemoryRightsizing as CpuMemoryRightsizing
 from gpu_constructs.pod_scaling.rightsizing import VerticalPodAutoscaler as VerticalPodAutoscaler
+from gpu_constructs.pod_scaling.signals import CpuUtilization as CpuUtilization
 from gpu_constructs.pod_scaling.signals import Demand as Demand
 from gpu_constructs.pod_scaling.signals import GpuMemory as GpuMemory
 from gpu_constructs.pod_scaling.signals import GpuUtilization as GpuUtilization

@@ -13,6 +13,7 @@ from gpu_constructs.metrics.managed_prometheus import ManagedPrometheus
 from gpu_constructs.metrics.prometheus_stack import PrometheusStack
 from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.pod_scaling.keda import Keda
+from gpu_constructs.pod_scaling.metrics_server import bring_metrics_server
 from gpu_constructs.pod_scaling.prometheus_adapter import PrometheusAdapter
 from gpu_constructs.pod_scaling.scaling_manifests import (
     Scale,
@@ -20,7 +21,7 @@ from gpu_constructs.pod_scaling.scaling_manifests import (
     scaled_object,
     trigger_authentication,
 )
-from gpu_constructs.pod_scaling.signals import Demand, GpuMemory, GpuUtilization, Signal, SqsQueue
+from gpu_constructs.pod_scaling.signals import CpuUtilization, Demand, GpuMemory, GpuUtilization, Signal, SqsQueue
 from gpu_constructs.pools.sharing import Exclusive
 from gpu_constructs.refusals import refuse_unless_whole_number
 from gpu_constructs.workloads.gpu_deployment import GpuDeployment
@@ -31,7 +32,8 @@ class GpuHorizontalAutoscaler(Construct):
     """Keeps as many pods as the signals ask for: the largest number that one of them does.
 
     Through KEDA it takes every signal and scales to none and up again by what waits; through prometheus-adapter it is a
-    plain HorizontalPodAutoscaler on the use of GPUs. Pods are added one a minute and removed one in two.
+    plain HorizontalPodAutoscaler on the use of GPUs. By CPU alone it needs neither. Pods are added one a minute and
+    removed one in two.
 
     Args:
         cluster: Cluster of the deployment; needs a kubectl provider.
@@ -39,9 +41,9 @@ class GpuHorizontalAutoscaler(Construct):
         signals: What to scale by.
         max_replicas: Most pods.
         min_replicas: Least pods; 0 takes a signal of what waits, because pods that are not there use no GPU.
-        through: What reads the signals.
+        through: What reads the signals. Default: for `CpuUtilization` alone, the cluster's `MetricsServer`.
         prometheus: Where use and demand are measured: in the cluster, or, with Keda, a workspace of AWS.
-            Default: none, for queues alone.
+            Default: none, for queues and CPU alone.
 
     Raises:
         TypeError: An argument has the wrong type.
@@ -58,7 +60,7 @@ class GpuHorizontalAutoscaler(Construct):
         signals: Sequence[Signal],
         max_replicas: int,
         min_replicas: int = 1,
-        through: Keda | PrometheusAdapter,
+        through: Keda | PrometheusAdapter | None = None,
         prometheus: PrometheusStack | ManagedPrometheus | None = None,
     ) -> None:
         super().__init__(scope, id)
@@ -93,8 +95,10 @@ class GpuHorizontalAutoscaler(Construct):
         else:
             objects = [horizontal_pod_autoscaler(scale)]
         self.resource = apply_manifests(self, "Resource", cluster=ref, manifests=objects)
-        for needed in (through.chart, target):
+        for needed in (target, *((through.chart,) if through is not None else ())):
             self.resource.node.add_dependency(needed)
+        if any(isinstance(each, CpuUtilization) for each in signals):
+            bring_metrics_server(ref)
 
 
 def _refuse_unless_target(who: object, target: object) -> None:
@@ -107,7 +111,7 @@ def _refuse_unless_target(who: object, target: object) -> None:
 
 
 def _refuse_unless_signals(who: object, signals: object, through: object, prometheus: object) -> None:
-    if not isinstance(through, (Keda, PrometheusAdapter)):
+    if through is not None and not isinstance(through, (Keda, PrometheusAdapter)):
         raise TypeError(f"{who}: through must be a Keda or a PrometheusAdapter, got {through!r}")
     if prometheus is not None and not isinstance(prometheus, (PrometheusStack, ManagedPrometheus)):
         raise TypeError(f"{who}: prometheus must be a PrometheusStack or ManagedPrometheus, got {prometheus!r}")
@@ -119,10 +123,13 @@ def _refuse_unless_signals(who: object, signals: object, through: object, promet
         raise TypeError(f"{who}: signals must be a list such as [GpuUtilization(percent=70)], got {signals!r}")
     if not signals:
         raise ValueError(f"{who}: signals must name at least one, got none")
+    others = [type(each).__name__ for each in signals if not isinstance(each, CpuUtilization)]
+    if through is None and others:
+        raise ValueError(f"{who}: through must be given for {', '.join(others)}, got None; make a Keda")
     foreign = [type(each).__name__ for each in signals if isinstance(each, (Demand, SqsQueue))]
     if isinstance(through, PrometheusAdapter) and foreign:
         raise ValueError(f"{who}: through must be a Keda for {', '.join(foreign)}, got a PrometheusAdapter")
-    measured = any(not isinstance(each, SqsQueue) for each in signals)
+    measured = any(not isinstance(each, (SqsQueue, CpuUtilization)) for each in signals)
     if isinstance(through, Keda) and measured and prometheus is None:
         raise ValueError(f"{who}: prometheus must be given for signals that it measures, got None")
 
@@ -131,7 +138,8 @@ def _refuse_sleep_without_waking(who: object, least: int, signals: Sequence[Sign
     if least:
         return
     if not isinstance(through, Keda):
-        raise ValueError(f"{who}: min_replicas must be at least 1 through a PrometheusAdapter, got 0; use Keda")
+        reader = "through a PrometheusAdapter" if through is not None else "without a Keda"
+        raise ValueError(f"{who}: min_replicas must be at least 1 {reader}, got 0; use Keda")
     if not any(isinstance(each, (Demand, SqsQueue)) for each in signals):
         raise ValueError(
             f"{who}: min_replicas must be at least 1 without a Demand or SqsQueue, got 0; no pod uses no GPU, and "

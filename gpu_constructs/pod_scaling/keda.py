@@ -7,7 +7,7 @@ from typing import Any
 
 from constructs import Construct
 
-from gpu_constructs.facts.charts import KEDA_OPERATOR
+from gpu_constructs.facts.charts import KEDA_OPERATOR, NAMESPACES
 from gpu_constructs.facts.versions import KEDA
 from gpu_constructs.installing.cluster_ref import AnyCluster, PathOf, cluster_ref
 from gpu_constructs.installing.delivery import install_helm_chart
@@ -15,7 +15,7 @@ from gpu_constructs.installing.pod_identity import PodIdentity, policy_document
 from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.refusals import words
 
-NAMESPACE = KEDA.name
+NAMESPACE = NAMESPACES[KEDA.name]
 
 
 @named_arguments

@@ -66,7 +66,12 @@ def adapter_values(url: str) -> Mapping[str, Any]:
     """
     address, _, port = url.rpartition(":")
     rules = [_rule(record) for record in (UTILIZATION_RECORD, MEMORY_RECORD)]
-    return {"prometheus": {"url": address, "port": int(port)}, "rules": {"default": False, "custom": rules}}
+    return {
+        "prometheus": {"url": address, "port": int(port)},
+        "rules": {"default": False, "custom": rules},
+        # As the chart suggests; it sets none, and the kubelet evicts a pod without requests first.
+        "resources": {"requests": {"cpu": "100m", "memory": "128Mi"}},
+    }
 
 
 def _rule(record: str) -> dict[str, Any]:

@@ -7,21 +7,25 @@ from typing import Any, Literal, get_args
 
 from constructs import Construct
 
+from gpu_constructs.facts.charts import NAMESPACES
 from gpu_constructs.facts.versions import VERTICAL_POD_AUTOSCALER
 from gpu_constructs.installing.cluster_ref import AnyCluster, PathOf, cluster_ref
 from gpu_constructs.installing.delivery import apply_manifests, install_helm_chart
 from gpu_constructs.named_arguments import named_arguments
+from gpu_constructs.pod_scaling.metrics_server import bring_metrics_server
 from gpu_constructs.refusals import refuse_unless_one_of, words
 from gpu_constructs.workloads.gpu_deployment import GpuDeployment
 
-NAMESPACE = "vpa"
+NAMESPACE = NAMESPACES[VERTICAL_POD_AUTOSCALER.name]
 Mode = Literal["Off", "Initial", "InPlaceOrRecreate"]
 _RESOURCES = ("cpu", "memory")
 
 
 @named_arguments
 class VerticalPodAutoscaler(Construct):
-    """The controllers of the VerticalPodAutoscaler. They need the add-on ``metrics-server``.
+    """The controllers of the VerticalPodAutoscaler.
+
+    They need a `MetricsServer`, which a cluster of this app gets with them.
 
     Args:
         cluster: Cluster to install into; needs a kubectl provider.
@@ -49,8 +53,19 @@ class VerticalPodAutoscaler(Construct):
             chart=VERTICAL_POD_AUTOSCALER,
             namespace=NAMESPACE,
             create_namespace=True,
+            values=controller_values(),
             user_values=values,
         )
+        bring_metrics_server(ref)
+
+
+def controller_values() -> Mapping[str, Any]:
+    """Return the values of the chart: requests as it suggests them, since the kubelet evicts pods without first.
+
+    Source: kubernetes/autoscaler vertical-pod-autoscaler chart 0.11.0 values.yaml
+    """
+    memory = {"admissionController": "200Mi", "recommender": "500Mi", "updater": "200Mi"}
+    return {part: {"resources": {"requests": {"cpu": "50m", "memory": each}}} for part, each in memory.items()}
 
 
 @named_arguments

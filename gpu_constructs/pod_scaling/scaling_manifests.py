@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpu_constructs.named_arguments import named_arguments
-from gpu_constructs.pod_scaling.signals import Demand, GpuMemory, GpuUtilization, Signal, SqsQueue
+from gpu_constructs.pod_scaling.signals import CpuUtilization, Demand, GpuMemory, GpuUtilization, Signal, SqsQueue
 
 # Slow, because a GPU takes minutes to come and a model minutes to load.
 BEHAVIOR: dict[str, Any] = {
@@ -46,17 +46,7 @@ class Scale:
 
 def horizontal_pod_autoscaler(scale: Scale) -> dict[str, Any]:
     """Return an HPA on records of the pods themselves."""
-    metrics = [
-        {
-            "type": "Pods",
-            "pods": {
-                "metric": {"name": each.record},
-                "target": {"type": "AverageValue", "averageValue": str(each.percent)},
-            },
-        }
-        for each in scale.signals
-        if isinstance(each, (GpuUtilization, GpuMemory))
-    ]
+    metrics = [_metric(each) for each in scale.signals if isinstance(each, (GpuUtilization, GpuMemory, CpuUtilization))]
     return {
         "apiVersion": "autoscaling/v2",
         "kind": "HorizontalPodAutoscaler",
@@ -69,6 +59,14 @@ def horizontal_pod_autoscaler(scale: Scale) -> dict[str, Any]:
             "behavior": BEHAVIOR,
         },
     }
+
+
+def _metric(signal: GpuUtilization | GpuMemory | CpuUtilization) -> dict[str, Any]:
+    if isinstance(signal, CpuUtilization):
+        target = {"type": "Utilization", "averageUtilization": signal.percent}
+        return {"type": "Resource", "resource": {"name": "cpu", "target": target}}
+    target = {"type": "AverageValue", "averageValue": str(signal.percent)}
+    return {"type": "Pods", "pods": {"metric": {"name": signal.record}, "target": target}}
 
 
 def scaled_object(scale: Scale, *, prometheus_url: str, region: str | None = None) -> dict[str, Any]:
@@ -115,6 +113,8 @@ def _trigger(signal: Signal, scale: Scale, prometheus_url: str) -> dict[str, Any
             },
             "authenticationRef": {"name": scale.name},
         }
+    if isinstance(signal, CpuUtilization):
+        return {"type": "cpu", "metricType": "Utilization", "metadata": {"value": str(signal.percent)}}
     if isinstance(signal, Demand):
         return _measured(prometheus_url, signal.query, signal.per_pod, signal.wakes_at)
     # Pods of this Deployment: its name, the hash of a ReplicaSet, five characters.

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from gpu_constructs.metrics.dcgm_fields import FB_FREE, FB_USED, GPU_UTIL
 from gpu_constructs.metrics.rules import MEMORY_RECORD, UTILIZATION_RECORD
 from gpu_constructs.named_arguments import named_arguments
-from gpu_constructs.refusals import is_token, refuse_unless_whole_number
+from gpu_constructs.refusals import is_token, refuse_unless_region, refuse_unless_whole_number
 
-_QUEUE_URL = re.compile(r"https://sqs\.[\w.-]+/\d{12}/[\w.-]+")
+_QUEUE_URL = re.compile(r"https://sqs\.[\w.-]+/\d{12}/[\w.-]+", re.ASCII)
 _FULL = 100
 
 
@@ -77,6 +77,27 @@ class GpuMemory:
 
 @named_arguments
 @dataclass(frozen=True, kw_only=True, slots=True)
+class CpuUtilization:
+    """The mean use of CPU, in percent of what the pods ask for.
+
+    It needs neither DCGM nor Prometheus, and says little of a GPU: a server that waits for its GPU uses no CPU.
+
+    Attributes:
+        percent: Use above which pods are added; above 100 where pods may take more than they ask for.
+
+    Raises:
+        TypeError: ``percent`` is no whole number.
+        ValueError: It is below 1.
+    """
+
+    percent: int = 70
+
+    def __post_init__(self) -> None:
+        refuse_unless_whole_number("cpu utilization", "percent", self.percent, least=1, fix="70 is 70 percent")
+
+
+@named_arguments
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Demand:
     """Work that waits, from Prometheus: requests in a queue, sessions, tokens to produce.
 
@@ -117,7 +138,7 @@ class SqsQueue:
 
     Raises:
         TypeError: A number is no whole number.
-        ValueError: ``url`` is no queue's, or a number is below 1.
+        ValueError: ``url`` is no queue's, ``region`` is none, or a number is below 1.
     """
 
     url: str
@@ -128,11 +149,12 @@ class SqsQueue:
     def __post_init__(self) -> None:
         if not isinstance(self.url, str) or not (is_token(self.url) or _QUEUE_URL.fullmatch(self.url)):
             raise ValueError(f"sqs queue: url must be one of a queue, 'https://sqs...', got {self.url!r}")
+        refuse_unless_region("sqs queue", "region", self.region)
         refuse_unless_whole_number("sqs queue", "per_pod", self.per_pod, least=1)
         refuse_unless_whole_number("sqs queue", "wakes_at", self.wakes_at, least=1)
 
 
-Signal = GpuUtilization | GpuMemory | Demand | SqsQueue
+Signal = GpuUtilization | GpuMemory | CpuUtilization | Demand | SqsQueue
 
 
 def _refuse_unless_percent(who: str, percent: object) -> None:

@@ -10,10 +10,13 @@ from typing import ClassVar, get_args
 
 from gpu_constructs.facts.hardware.catalogue import InstanceType
 from gpu_constructs.named_arguments import named_arguments
-from gpu_constructs.refusals import is_token, refuse_unless_whole_number, refuse_unless_zone
+from gpu_constructs.refusals import is_token, refuse_unless_bool, refuse_unless_whole_number, refuse_unless_zone
 
 _RESERVATION_ID = re.compile(r"cr-[0-9a-z]+")
-_GROUP_ARN = re.compile(r"arn:[\w-]+:resource-groups:[\w-]+:\d{12}:group/.+")
+# Of 182 days, in minutes.
+# Source: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-capacity-blocks.html
+_LONGEST_BLOCK = 182 * 24 * 60
+_GROUP_ARN = re.compile(r"arn:[\w-]+:resource-groups:[\w-]+:\d{12}:group/[\w+=,.@/:-]+", re.ASCII)
 
 
 @named_arguments
@@ -35,6 +38,9 @@ class Spot:
     Attributes:
         checkpointed: Runs on these nodes save checkpoints, so that losing a node costs minutes and not the run. Pools
             for training take spot only with it.
+
+    Raises:
+        TypeError: ``checkpointed`` is no ``bool``.
     """
 
     checkpointed: bool = False
@@ -43,6 +49,9 @@ class Spot:
     managed_capacity_type: ClassVar[str] = "SPOT"
     karpenter_capacity_type: ClassVar[str] = "spot"
     availability_zone: ClassVar[None] = None
+
+    def __post_init__(self) -> None:
+        refuse_unless_bool("spot", "checkpointed", self.checkpointed)
 
 
 @named_arguments
@@ -96,7 +105,8 @@ class CapacityBlock:
         starts: When the block begins, with time zone.
         ends: When the block ends, with time zone.
         instances: Instances in the block.
-        started: The block has begun, so that its nodes start with the next deployment.
+        started: The block has begun: leave out the schedule that starts its nodes, whose time is over and which Auto
+            Scaling refuses then. The deployment itself starts them.
         drain_minutes: How long before the end the nodes are drained; more than the 40 minutes after which EKS
             does it.
 
@@ -130,7 +140,7 @@ class CapacityBlock:
                     "write datetime(2026, 12, 1, 11, 30, tzinfo=timezone.utc)"
                 )
         refuse_unless_whole_number(who, "instances", self.instances, least=1)
-        refuse_unless_whole_number(who, "drain_minutes", self.drain_minutes, least=41)
+        refuse_unless_whole_number(who, "drain_minutes", self.drain_minutes, least=41, most=_LONGEST_BLOCK)
         if self.drained_at <= self.starts:
             raise ValueError(
                 f"{who}: ends must be more than {self.drain_minutes} minutes after starts, got {self.starts} and "

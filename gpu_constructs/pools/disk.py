@@ -20,7 +20,7 @@ from gpu_constructs.refusals import is_token, refuse_unless_whole_number
 MAX_GIB = 65_536
 # Source: https://docs.aws.amazon.com/ebs/latest/userguide/initalize-volume.html
 MAX_INITIALIZATION = 300
-_KEY_ARN = re.compile(r"arn:[\w-]+:kms:[\w-]+:\d{12}:key/.+")
+_KEY_ARN = re.compile(r"arn:[\w-]+:kms:[\w-]+:\d{12}:key/[\w-]+", re.ASCII)
 _SNAPSHOT = re.compile(r"snap-[0-9a-f]{8,17}")
 # The EKS images' own size; EC2 refuses a volume smaller than its snapshot.
 MIN_GIB = 20

@@ -12,7 +12,7 @@ from gpu_constructs.refusals import refuse_unless_one_of, refuse_unless_whole_nu
 
 # Source: https://kubernetes.io/docs/tasks/administer-cluster/reserve-compute-resources/
 _RESERVABLE = ("cpu", "memory", "ephemeral-storage", "pid")
-_QUANTITY = re.compile(r"\d+(\.\d+)?(m|[kKMGT]i?)?")
+_QUANTITY = re.compile(r"\d+(\.\d+)?(m|[kKMGT]i?)?", re.ASCII)
 
 
 @named_arguments

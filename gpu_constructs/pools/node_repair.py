@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from gpu_constructs.facts.kubernetes import NodeCondition
 from gpu_constructs.named_arguments import named_arguments
-from gpu_constructs.refusals import refuse_unless_one_of, refuse_unless_whole_number
+from gpu_constructs.refusals import refuse_unless_bool, refuse_unless_one_of, refuse_unless_whole_number
 
+_SHARE = re.compile(r"(\d{1,2}|100)%", re.ASCII)
 Action = Literal["Replace", "Reboot", "NoAction"]
 
 
@@ -41,7 +43,7 @@ class RepairOverride:
         refuse_unless_one_of(who, "condition", self.condition, get_args(NodeCondition))
         refuse_unless_one_of(who, "action", self.action, get_args(Action))
         refuse_unless_whole_number(who, "wait_minutes", self.wait_minutes, least=1)
-        if not isinstance(self.reason, str) or not self.reason.isalnum():
+        if not isinstance(self.reason, str) or not (self.reason.isascii() and self.reason.isalnum()):
             raise ValueError(f"{who}: reason must be one word such as 'NvidiaXID64Error', got {self.reason!r}")
 
 
@@ -71,8 +73,7 @@ class NodeRepair:
 
     def __post_init__(self) -> None:
         who = "node repair"
-        if not isinstance(self.enabled, bool):
-            raise TypeError(f"{who}: enabled must be a bool, got {self.enabled!r}")
+        refuse_unless_bool(who, "enabled", self.enabled)
         for argument in ("max_unhealthy", "max_parallel"):
             _refuse_unless_amount(who, argument, getattr(self, argument))
         made = isinstance(self.overrides, (list, tuple)) and all(
@@ -105,7 +106,7 @@ class NodeRepair:
 def _refuse_unless_amount(who: str, argument: str, amount: object) -> None:
     if amount is None:
         return
-    share = isinstance(amount, str) and amount.endswith("%") and amount[:-1].isdecimal() and int(amount[:-1]) <= 100
+    share = isinstance(amount, str) and _SHARE.fullmatch(amount) is not None
     if not share:
         if isinstance(amount, str):
             raise ValueError(f"{who}: {argument} must be a number or a share such as '20%', got {amount!r}")

@@ -8,6 +8,8 @@ from types import MappingProxyType
 from typing import Literal, cast, get_args
 
 from gpu_constructs.facts.hardware.catalogue import Architecture, InstanceType, instance_type
+from gpu_constructs.facts.hardware.own_row import refuse_unless_row
+from gpu_constructs.facts.image_releases import DRIVER_BRANCHES, LTS, driver_branches
 from gpu_constructs.facts.labels import (
     ACCELERATOR,
     DEVICE_MANAGER,
@@ -20,7 +22,6 @@ from gpu_constructs.facts.labels import (
 )
 from gpu_constructs.facts.operating_systems import OperatingSystem, refuse_unless_operating_system
 from gpu_constructs.facts.resources import EFA, EFA_HUGE_PAGES, GPU, HUGE_PAGE_MIB, HUGE_PAGES
-from gpu_constructs.facts.versions import DRIVER_BRANCH
 from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.pools.custom_image import CustomImage
 from gpu_constructs.pools.device_manager import DeviceManager, DeviceManagerName, device_manager_on
@@ -242,7 +243,28 @@ class NodeShape:
     @property
     def ageing(self) -> tuple[str, ...]:
         """Types whose last driver branch is the one the images carry now: the next image may drop them."""
-        return tuple(each.name for each in self.rows if each.driver_max == DRIVER_BRANCH)
+        return tuple(each.name for each in self.rows if each.driver_max == LTS)
+
+    def refuse_undriven(self, who: object, release: str | None, kubernetes_version: str | None, *, take: str) -> None:
+        """Refuse a release of EKS' image that is known not to carry the driver branch of a type.
+
+        Args:
+            who: Who refuses.
+            release: The release, ``latest``, or ``None`` where it is not known.
+            kubernetes_version: Minor version of the nodes, ``None`` where it is not known.
+            take: Releases that carry it, as the error names them.
+
+        Raises:
+            ValueError: The GPUs of a type would stay invisible.
+        """
+        carried = driver_branches(self.os, release, kubernetes_version) if self.image is None else None
+        undriven = [each for each in self.rows if carried and not each.driven_by(carried)]
+        if carried and undriven:
+            raise ValueError(
+                f"{who}: ami_release must be one with NVIDIA driver {max(each.driver_min or 0 for each in undriven)}, "
+                f"which {', '.join(each.name for each in undriven)} needs, got {release!r}, which carries "
+                f"{_named(carried)}; take {take} [GPU006]"
+            )
 
     def node_labels(self, pool: str) -> dict[str, str]:
         """Return every label of a node of the pool that is called ``pool``."""
@@ -283,6 +305,7 @@ class NodeShape:
 
 def _row(named: object) -> InstanceType:
     if isinstance(named, InstanceType):
+        refuse_unless_row(named)
         return named
     if not isinstance(named, str):
         raise TypeError(f"node shape: instance_types must hold EC2 names such as 'g6.xlarge', got {named!r}")
@@ -352,13 +375,18 @@ def _refuse_mixed_architectures(types: tuple[InstanceType, ...]) -> None:
 
 
 def _refuse_without_driver(each: InstanceType, image: CustomImage | None) -> None:
+    branches = DRIVER_BRANCHES if image is None else (image.driver_branch,)
+    if each.driven_by(branches):
+        return
     who = f"node shape: instance type {each.name!r}"
-    branch = DRIVER_BRANCH if image is None else image.driver_branch
     carrier = "the EKS images for AL2023 and Bottlerocket carry" if image is None else "the custom image carries"
-    if each.driver_min and each.driver_min > branch:
+    if each.driver_min and each.driver_min > max(branches):
         raise ValueError(
-            f"{who} must have NVIDIA driver {each.driver_min} or newer, and {carrier} {branch}; its GPUs would stay "
-            "invisible, use family 'g7e' or 'g6e', or an image=CustomImage(...) of your own"
+            f"{who} must have NVIDIA driver {each.driver_min} or newer, and {carrier} {_named(branches)}; its GPUs "
+            f"would stay invisible, use an image=CustomImage(id=..., driver_branch={each.driver_min}) of your own"
         )
-    if each.driver_max and each.driver_max < branch:
-        raise ValueError(f"{who} must have NVIDIA driver {each.driver_max} or older, and {carrier} {branch}")
+    raise ValueError(f"{who} must have NVIDIA driver {each.driver_max} or older, and {carrier} {_named(branches)}")
+
+
+def _named(branches: Sequence[int]) -> str:
+    return " and ".join(map(str, branches))

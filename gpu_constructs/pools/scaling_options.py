@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from gpu_constructs.facts.labels import OPTION_TAG
 from gpu_constructs.named_arguments import named_arguments
-from gpu_constructs.refusals import refuse_unless_whole_number
+from gpu_constructs.refusals import refuse_unless_bool, refuse_unless_whole_number
 
 
 @named_arguments
@@ -45,8 +45,8 @@ class ScalingOptions:
                 raise TypeError(f"{who}: {argument} must be a number, got {share!r}")
             if share is not None and not 0 <= share <= 1:
                 raise ValueError(f"{who}: {argument} must be between 0 and 1, got {share}")
-        if self.ignore_daemonsets is not None and not isinstance(self.ignore_daemonsets, bool):
-            raise TypeError(f"{who}: ignore_daemonsets must be a bool, got {self.ignore_daemonsets!r}")
+        if self.ignore_daemonsets is not None:
+            refuse_unless_bool(who, "ignore_daemonsets", self.ignore_daemonsets)
         if not self.tags():
             raise ValueError(f"{who}: at least one option must be given, got none")
 

@@ -14,7 +14,7 @@ from gpu_constructs.facts.resources import GPU, MIG, SHARED_GPU
 from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.refusals import did_you_mean, refuse_unless_whole_number
 
-MIG_PROFILE = re.compile(r"\dg\.\d+gb(\+me)?")
+MIG_PROFILE = re.compile(r"\dg\.\d+gb(\+me)?", re.ASCII)
 # MPS clients of one GPU, by whether its compute capability is 7.5 (T4) or newer; of EC2's only V100 is older.
 # Source: NVIDIA/k8s-device-plugin v0.20.0 cmd/mps-control-daemon/mps/
 _MAX_MPS, _MAX_MPS_VOLTA = 48, 16

@@ -8,8 +8,8 @@ from typing import Any
 from constructs import Construct
 
 from gpu_constructs.facts.kubernetes import refuse_unless_object_name
-from gpu_constructs.installing.cluster_ref import AnyCluster, PathOf, cluster_ref
-from gpu_constructs.installing.delivery import apply_manifests
+from gpu_constructs.installing.cluster_ref import AnyCluster, ClusterRef, PathOf, cluster_ref
+from gpu_constructs.installing.delivery import apply_before, apply_manifests
 from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.pools.pool import Pool
 from gpu_constructs.queueing import kueue_manifests as manifests
@@ -63,6 +63,7 @@ class GpuQueues(Construct):
             raise TypeError(f"{who}: kueue must be a Kueue, got {kueue!r}")
         refuse_unless_pools(who, pools)
         refuse_unless_teams(who, teams)
+        _refuse_where_kueue_does_not_look(who, kueue, teams)
         refuse_more_than_there_is(who, pools, teams)
         refuse_unless_object_name(who, "cohort", cohort)
         levels = words(who, "topology_levels", topology_levels) if topology_levels is not None else ()
@@ -79,14 +80,29 @@ class GpuQueues(Construct):
             )
             objects[f"ClusterQueue-{team.name}"] = queue
             objects[f"LocalQueue-{team.name}"] = manifests.local_queue(team.name, team.namespace)
-        self._apply(ref, kueue, objects, pools)
+        applied = self._apply(ref, kueue, objects, pools)
+        for team in teams:
+            ref.queue(team.namespace, team.name).serve(apply_before(applied[f"LocalQueue-{team.name}"]))
 
-    def _apply(self, cluster: Any, kueue: Kueue, objects: Mapping[str, dict[str, Any]], pools: Sequence[Pool]) -> None:
+    def _apply(
+        self, cluster: ClusterRef, kueue: Kueue, objects: Mapping[str, dict[str, Any]], pools: Sequence[Pool]
+    ) -> dict[str, Construct]:
         """Apply each after the one before it: a queue whose flavor is missing admits nothing."""
         before: Construct = kueue.chart
+        applied = {}
         for id, made in objects.items():
-            applied = apply_manifests(self, id, cluster=cluster, manifests=[made])
-            applied.node.add_dependency(before)
-            before = applied
+            applied[id] = apply_manifests(self, id, cluster=cluster, manifests=[made])
+            applied[id].node.add_dependency(before)
+            before = applied[id]
         for pool in pools:
             before.node.add_dependency(pool)
+        return applied
+
+
+def _refuse_where_kueue_does_not_look(who: object, kueue: Kueue, teams: Sequence[TeamQueue]) -> None:
+    for team in teams:
+        if team.namespace in kueue.unmanaged:
+            raise ValueError(
+                f"{who}: team {team.name!r} must have a namespace where Kueue looks at jobs, got {team.namespace!r}; "
+                "jobs there would start without quota"
+            )

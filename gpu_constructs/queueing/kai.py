@@ -7,11 +7,12 @@ from typing import Any
 
 from constructs import Construct
 
+from gpu_constructs.facts.charts import NAMESPACES
 from gpu_constructs.facts.kubernetes import refuse_unless_object_name
 from gpu_constructs.facts.resources import GPU
 from gpu_constructs.facts.versions import KAI_SCHEDULER
 from gpu_constructs.installing.cluster_ref import AnyCluster, PathOf, cluster_ref
-from gpu_constructs.installing.delivery import apply_manifests, install_helm_chart
+from gpu_constructs.installing.delivery import apply_before, apply_manifests, install_helm_chart
 from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.pools.pool import Pool
 from gpu_constructs.queueing.team_queue import (
@@ -22,7 +23,7 @@ from gpu_constructs.queueing.team_queue import (
 )
 from gpu_constructs.workloads.kai_queue import KaiQueue
 
-NAMESPACE = KAI_SCHEDULER.name
+NAMESPACE = NAMESPACES[KAI_SCHEDULER.name]
 _UNLIMITED = -1
 
 
@@ -36,7 +37,7 @@ class KaiScheduler(Construct):
 
     Args:
         cluster: Cluster to install into; needs a kubectl provider.
-        values: Values of the chart.
+        values: Values of the chart, laid over ours.
 
     Raises:
         TypeError: ``cluster`` is no cluster of ``aws_eks_v2``.
@@ -60,8 +61,21 @@ class KaiScheduler(Construct):
             chart=KAI_SCHEDULER,
             namespace=NAMESPACE,
             create_namespace=True,
+            values=kai_values(),
             user_values=values,
         )
+        ref.queue(KAI_SCHEDULER.name).serve(apply_before(self.chart))
+
+
+def kai_values() -> Mapping[str, Any]:
+    """Return the values of the chart, by which helm waits for the scheduler and not only for its operator.
+
+    The operator makes the scheduler from a ``Config``, and reports on it there. By default a hook applies that object
+    when helm has already reported success.
+
+    Source: kai-scheduler/KAI-Scheduler v0.17.0 deployments/kai-scheduler/values.yaml, docs/gitops/README.md
+    """
+    return {"kaiConfigDeployer": {"enabled": False}, "kaiConfig": {"render": True}}
 
 
 @named_arguments
@@ -115,6 +129,7 @@ class KaiQueues(Construct):
             leaf = queue(team.name, gpus[team.name], team.weight, parent=department)
             applied = apply_manifests(self, f"Queue-{team.name}", cluster=ref, manifests=[leaf])
             applied.node.add_dependency(parent)
+            ref.queue(KAI_SCHEDULER.name, team.name).serve(apply_before(applied))
 
     def queue(self, team: str) -> KaiQueue:
         """Return the queue of a team, for ``GpuJob(queue=...)``.

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import yaml
 from constructs import Construct
 
+from gpu_constructs.facts.charts import NAMESPACES
+from gpu_constructs.facts.kubernetes import KUBE_SYSTEM, refuse_unless_object_name
+from gpu_constructs.facts.labels import NAMESPACE_NAME
 from gpu_constructs.facts.versions import KUEUE
 from gpu_constructs.installing.cluster_ref import AnyCluster, PathOf, cluster_ref
-from gpu_constructs.installing.delivery import install_helm_chart
+from gpu_constructs.installing.delivery import apply_before, install_helm_chart
 from gpu_constructs.named_arguments import named_arguments
-from gpu_constructs.refusals import refuse_unless_whole_number
+from gpu_constructs.refusals import INT32, refuse_unless_bool, refuse_unless_whole_number, words
 
-NAMESPACE = "kueue-system"
+NAMESPACE = NAMESPACES[KUEUE.name]
+# The chart's own, without those that look at plain pods, Deployments and StatefulSets.
 _FRAMEWORKS = (
     "batch/job",
     "jobset.x-k8s.io/jobset",
@@ -22,12 +26,28 @@ _FRAMEWORKS = (
     "leaderworkerset.x-k8s.io/leaderworkerset",
     "ray.io/raycluster",
     "ray.io/rayjob",
+    "ray.io/rayservice",
+    "trainer.kubeflow.org/trainjob",
+    "workload.codeflare.dev/appwrapper",
 )
+# The chart's own; the controller itself would work on one of each at a time.
+_CONCURRENCY = {
+    "Job.batch": 5,
+    "Pod": 5,
+    "Workload.kueue.x-k8s.io": 10,
+    "LocalQueue.kueue.x-k8s.io": 5,
+    "ClusterQueue.kueue.x-k8s.io": 5,
+    "ResourceFlavor.kueue.x-k8s.io": 1,
+}
 
 
 @named_arguments
 class Kueue(Construct):
     """Kueue's controller. A job waits, without pods, until its queue has the quota for all of them at once.
+
+    While the controller does not answer, the API server refuses every job, with or without a queue. So it looks at no
+    job in the namespaces of this library's charts, which run jobs while they are installed, and jobs of its stack are
+    applied after it.
 
     Source: https://kueue.sigs.k8s.io/docs/
 
@@ -36,6 +56,8 @@ class Kueue(Construct):
         ready_minutes: How long an admitted job may take until all its pods run, nodes from zero included; after that it
             goes back into its queue, so that two halves of two jobs never wait for each other.
         fair_sharing: Teams that use less of what they borrow come first.
+        unmanaged_namespaces: Namespaces beside those in which it looks at no job, such as of charts of yours that run
+            jobs while they are installed.
         values: Values of the chart, laid over ours, e.g. for an image of your own registry.
 
     Raises:
@@ -44,6 +66,7 @@ class Kueue(Construct):
 
     Attributes:
         chart: The release; queues depend on it.
+        unmanaged: Namespaces in which it looks at no job.
     """
 
     def __init__(
@@ -54,13 +77,19 @@ class Kueue(Construct):
         cluster: AnyCluster,
         ready_minutes: int = 45,
         fair_sharing: bool = True,
+        unmanaged_namespaces: Sequence[str] = (),
         values: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__(scope, id)
         who = PathOf(self)
         ref = cluster_ref(who, cluster, kubectl=True)
-        refuse_unless_whole_number(who, "ready_minutes", ready_minutes, least=1)
+        refuse_unless_whole_number(who, "ready_minutes", ready_minutes, least=1, most=INT32 // 60)
+        refuse_unless_bool(who, "fair_sharing", fair_sharing)
+        others = words(who, "unmanaged_namespaces", unmanaged_namespaces)
+        for each in others:
+            refuse_unless_object_name(who, "unmanaged_namespaces", each)
         ref.claim(who, "queueing system", why="both decide when a job may start")
+        self.unmanaged = frozenset((KUBE_SYSTEM, *NAMESPACES.values(), *others))
         self.chart = install_helm_chart(
             self,
             "Resource",
@@ -68,12 +97,13 @@ class Kueue(Construct):
             chart=KUEUE,
             namespace=NAMESPACE,
             create_namespace=True,
-            values=kueue_values(ready_minutes=ready_minutes, fair_sharing=fair_sharing),
+            values=kueue_values(ready_minutes=ready_minutes, fair_sharing=fair_sharing, unmanaged=self.unmanaged),
             user_values=values,
         )
+        ref.jobs.serve(apply_before(self.chart))
 
 
-def kueue_values(*, ready_minutes: int, fair_sharing: bool) -> Mapping[str, Any]:
+def kueue_values(*, ready_minutes: int, fair_sharing: bool, unmanaged: Iterable[str]) -> Mapping[str, Any]:
     """Return the values of the chart, which takes the controller's configuration as one text.
 
     Source: kubernetes-sigs/kueue v0.19.2 charts/kueue/values.yaml
@@ -85,6 +115,10 @@ def kueue_values(*, ready_minutes: int, fair_sharing: bool) -> Mapping[str, Any]
         "metrics": {"bindAddress": ":8443"},
         "webhook": {"port": 9443},
         "leaderElection": {"leaderElect": True, "resourceName": "c1f6bfd2.kueue.x-k8s.io"},
+        "controller": {"groupKindConcurrency": _CONCURRENCY},
+        "managedJobsNamespaceSelector": {
+            "matchExpressions": [{"key": NAMESPACE_NAME, "operator": "NotIn", "values": sorted(unmanaged)}]
+        },
         "waitForPodsReady": {"timeout": f"{ready_minutes}m", "blockAdmission": False},
         "integrations": {"frameworks": list(_FRAMEWORKS)},
     }

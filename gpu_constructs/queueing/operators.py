@@ -7,10 +7,16 @@ from typing import Any, ClassVar
 
 from constructs import Construct
 
+from gpu_constructs.facts.charts import NAMESPACES
 from gpu_constructs.facts.versions import DYNAMO, JOBSET, KUBERAY, LEADER_WORKER_SET, Chart
 from gpu_constructs.installing.cluster_ref import AnyCluster, PathOf, cluster_ref
 from gpu_constructs.installing.delivery import install_helm_chart
 from gpu_constructs.named_arguments import named_arguments
+
+# The chart's own default since 1.4, where requests go by TCP and events by ZMQ; before it was True.
+# Source: https://github.com/ai-dynamo/dynamo/pull/11951
+DYNAMO_VALUES: Mapping[str, Any] = {"global": {"nats": {"install": False}}}
+_NATS_CLASS = "nats.config.jetstream.fileStore.pvc.storageClassName"
 
 
 @named_arguments
@@ -18,7 +24,7 @@ class _Operator(Construct):
     """A controller that is its chart."""
 
     _release: ClassVar[Chart]
-    _namespace: ClassVar[str]
+    _values: ClassVar[Mapping[str, Any] | None] = None
 
     def __init__(
         self, scope: Construct, id: str, *, cluster: AnyCluster, values: Mapping[str, Any] | None = None
@@ -26,16 +32,22 @@ class _Operator(Construct):
         super().__init__(scope, id)
         who = PathOf(self)
         ref = cluster_ref(who, cluster, kubectl=True)
+        self._refuse_values(who, values)
         ref.claim(who, f"helm release {self._release.name!r}", why="a release has one owner")
         self.chart = install_helm_chart(
             self,
             "Resource",
             cluster=ref,
             chart=self._release,
-            namespace=self._namespace,
+            namespace=NAMESPACES[self._release.name],
             create_namespace=True,
+            values=self._values,
             user_values=values,
         )
+
+    @staticmethod
+    def _refuse_values(who: object, values: object) -> None:
+        """Refuse values of the chart with which it could not start."""
 
 
 class JobSets(_Operator):
@@ -54,7 +66,6 @@ class JobSets(_Operator):
     """
 
     _release = JOBSET
-    _namespace = "jobset-system"
 
 
 class LeaderWorkerSets(_Operator):
@@ -73,7 +84,6 @@ class LeaderWorkerSets(_Operator):
     """
 
     _release = LEADER_WORKER_SET
-    _namespace = "lws-system"
 
 
 class KubeRay(_Operator):
@@ -92,25 +102,43 @@ class KubeRay(_Operator):
     """
 
     _release = KUBERAY
-    _namespace = "kuberay-system"
 
 
 class Dynamo(_Operator):
     """NVIDIA's Dynamo platform: the operator that serves one model over many GPUs.
 
-    Its graphs (``DynamoGraphDeployment``) are yours to apply; their shape still changes between releases.
+    Its graphs (``DynamoGraphDeployment``) are yours to apply; their shape still changes between releases. It comes
+    without NATS, which graphs need no longer; to have it, its volume takes a storage class.
 
     Args:
         cluster: Cluster to install into; needs a kubectl provider.
-        values: Values of the chart.
+        values: Values of the chart, laid over ours.
 
     Raises:
         TypeError: ``cluster`` is no cluster of ``aws_eks_v2``.
-        ValueError: The cluster has no kubectl provider, or has the platform from this library.
+        ValueError: The cluster has no kubectl provider, or has the platform from this library, or ``values`` install
+            NATS on a volume that nobody makes.
 
     Attributes:
         chart: The release.
     """
 
     _release = DYNAMO
-    _namespace = "dynamo-system"
+    _values: ClassVar[Mapping[str, Any] | None] = DYNAMO_VALUES
+
+    @staticmethod
+    def _refuse_values(who: object, values: object) -> None:
+        volume = _at(values, "nats", "config", "jetstream", "fileStore", "pvc")
+        claimed = _at(volume, "enabled") is not False and not _at(volume, "storageClassName")
+        if _at(values, "global", "nats", "install") is True and claimed:
+            raise ValueError(
+                f"{who}: values must name {_NATS_CLASS} with global.nats.install=True, got none; EKS makes no default "
+                "class, and NATS would stay Pending"
+            )
+
+
+def _at(values: object, *path: str) -> object:
+    """Return the value at a path; ``None`` where there is none."""
+    for key in path:
+        values = values.get(key) if isinstance(values, Mapping) else None
+    return values

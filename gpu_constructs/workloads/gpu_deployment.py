@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from constructs import Construct
 
 from gpu_constructs.facts.kubernetes import refuse_unless_object_name
@@ -10,13 +12,17 @@ from gpu_constructs.installing.cluster_ref import AnyCluster, PathOf, cluster_re
 from gpu_constructs.installing.delivery import apply_manifests
 from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.pools.pool import Pool, refuse_unless_pool
-from gpu_constructs.refusals import refuse_unless_whole_number
+from gpu_constructs.refusals import INT32, refuse_unless_bool, refuse_unless_whole_number
 from gpu_constructs.workloads.gpu_pod import GpuPod
 from gpu_constructs.workloads.pod_claim import pod_claim
 
 # Its older spelling, for API servers that do not know the newer one.
 # Source: https://github.com/kubernetes/enhancements/tree/master/keps/sig-network/3015-prefer-same-node
 _PREFER_CLOSE = ("1.33",)
+# Until 1.36 a Service begins with a letter.
+# Source: kubernetes/kubernetes v1.36.3 pkg/features/kube_features.go (RelaxedServiceNameValidation)
+_LETTER_FIRST = ("1.33", "1.34", "1.35")
+_PATH = re.compile(r"/[!-~]*")
 
 
 @named_arguments
@@ -36,7 +42,8 @@ class GpuDeployment(Construct):
         health_path: HTTP path that answers when the model is loaded.
         startup_minutes: How long loading may take.
         same_zone: Route a client to pods in its own zone, where there are any; it suits several pods in every zone.
-        kubernetes_version: Minor version of an imported cluster; only for ``same_zone``. Default: the cluster's own.
+        kubernetes_version: Minor version of an imported cluster; only for ``same_zone``, and for a name that begins
+            with a digit. Default: the cluster's own.
 
     Raises:
         TypeError: An argument has the wrong type.
@@ -72,13 +79,16 @@ class GpuDeployment(Construct):
         refuse_unless_object_name(who, "namespace", namespace)
         if not isinstance(pod, GpuPod):
             raise TypeError(f"{who}: pod must be a GpuPod, got {pod!r}")
-        refuse_unless_whole_number(who, "port", port, least=1)
-        refuse_unless_whole_number(who, "startup_minutes", startup_minutes, least=1)
+        refuse_unless_whole_number(who, "port", port, least=1, most=65535)
+        refuse_unless_whole_number(who, "startup_minutes", startup_minutes, least=1, most=INT32 // 60)
+        refuse_unless_bool(who, "same_zone", same_zone)
         if replicas is not None:
             refuse_unless_whole_number(who, "replicas", replicas, least=0)
-        if not isinstance(health_path, str) or not health_path.startswith("/"):
-            raise ValueError(f"{who}: health_path must begin with '/', got {health_path!r}")
+        if not isinstance(health_path, str) or not _PATH.fullmatch(health_path):
+            raise ValueError(f"{who}: health_path must begin with '/' and have no spaces, got {health_path!r}")
         version = ref.kubernetes_version(kubernetes_version, who=who) if same_zone else DEFAULT_KUBERNETES
+        if name[0].isdigit():
+            _refuse_early_number(who, name, kubernetes_version or ref.stated_version)
 
         self.name, self.namespace, self.pool, self.pod = name, namespace, pool, pod
         self.replicas = replicas
@@ -102,6 +112,15 @@ class GpuDeployment(Construct):
         self.resource.node.add_dependency(pool)
         if claim is not None:
             claim.apply(self, ref, self.resource)
+
+
+def _refuse_early_number(who: object, name: str, version: str | None) -> None:
+    if version is None or version in _LETTER_FIRST:
+        runs = "a cluster whose kubernetes_version is not given" if version is None else f"Kubernetes {version}"
+        raise ValueError(
+            f"{who}: name must begin with a letter in {runs}, got {name!r}; Kubernetes 1.36 is the first that takes a "
+            "digit for a Service"
+        )
 
 
 def traffic_distribution(kubernetes_version: str) -> str:

@@ -9,7 +9,7 @@ from gpu_constructs.installing.cluster_ref import AnyCluster, PathOf, cluster_re
 from gpu_constructs.installing.delivery import apply_manifests
 from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.pools.pool import Pool, refuse_unless_pool
-from gpu_constructs.refusals import refuse_unless_whole_number
+from gpu_constructs.refusals import INT32, refuse_unless_bool, refuse_unless_whole_number
 from gpu_constructs.workloads.gang import make_gang, refuse_unless_gang
 from gpu_constructs.workloads.gpu_pod import GpuPod
 from gpu_constructs.workloads.kai_queue import KaiQueue
@@ -37,7 +37,8 @@ class GpuJob(Construct):
         retries: How many pods may fail before the Job does.
         max_hours: Time after which the Job is ended. Default: none.
         keep_hours: How long a finished Job and its logs stay; in files for Argo CD or Flux until you delete them.
-        queue: Name of a local queue of Kueue, or what ``KaiQueues.queue(...)`` returns. Default: it starts at once.
+        queue: Name of a local queue of Kueue, or what ``KaiQueues.queue(...)`` returns; a queue of the same stack is
+            made first. Default: it starts at once.
         gang: The pods work together: each has an index and a host name, and ``torchrun`` finds the others by its
             environment (``PET_NNODES``, ``PET_NODE_RANK``, ``PET_MASTER_ADDR``, ``PET_MASTER_PORT``). Take a queue
             for it: without one some pods hold GPUs while others wait for a node.
@@ -74,10 +75,15 @@ class GpuJob(Construct):
             ("pods", pods, 1),
             ("parallel", pods if parallel is None else parallel, 1),
             ("retries", retries, 0),
+        ):
+            refuse_unless_whole_number(who, argument, number, least=least)
+        # Kubernetes counts in seconds.
+        for argument, hours, least in (
             ("max_hours", 1 if max_hours is None else max_hours, 1),
             ("keep_hours", keep_hours, 0),
         ):
-            refuse_unless_whole_number(who, argument, number, least=least)
+            refuse_unless_whole_number(who, argument, hours, least=least, most=INT32 // 3600)
+        refuse_unless_bool(who, "gang", gang)
 
         limits = {
             "completions": pods,
@@ -86,8 +92,6 @@ class GpuJob(Construct):
             "active_deadline_seconds": None if max_hours is None else max_hours * 3600,
             "ttl_seconds_after_finished": keep_hours * 3600,
         }
-        if not isinstance(gang, bool):
-            raise TypeError(f"{who}: gang must be True or False, got {gang!r}")
         claim = pod_claim(who, pod, pool, name=name, namespace=namespace)
         # Not above: it loads cdk8s, which takes a second.
         from gpu_constructs.workloads.job_manifest import job_manifest
@@ -116,6 +120,13 @@ class GpuJob(Construct):
             manifests.append(make_gang(manifest))
         self.resource = apply_manifests(self, "Resource", cluster=ref, manifests=manifests)
         self.resource.node.add_dependency(pool)
+        ref.jobs.ask(self.resource)
+        if isinstance(queue, KaiQueue):
+            # Also one that is not made here needs the scheduler.
+            ref.queue(queue.key[0]).ask(self.resource)
+            ref.queue(*queue.key).ask(self.resource)
+        elif queue is not None:
+            ref.queue(namespace, queue).ask(self.resource)
         if claim is not None:
             claim.apply(self, ref, self.resource)
 

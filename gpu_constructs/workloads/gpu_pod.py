@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -16,6 +18,10 @@ from gpu_constructs.refusals import refuse_unless_image, refuse_unless_one_of, r
 
 # What pods of a node leave to the system, its daemons and DaemonSets.
 _FOR_PODS = 0.8
+# The least that Kubernetes counts.
+_LEAST_CPUS = 0.001
+# Source: https://github.com/kubernetes/enhancements/tree/master/keps/sig-node/4369-allow-special-characters-environment-variable
+_ENV_NAME = re.compile(r"[ -<>-~]+")
 
 
 @named_arguments
@@ -71,15 +77,13 @@ class GpuPod:
         for argument, least in (("memory_gib", 1), ("run_as_user", 0)):
             if getattr(self, argument) is not None:
                 refuse_unless_whole_number(who, argument, getattr(self, argument), least=least)
-        if self.cpus is not None and (isinstance(self.cpus, bool) or not isinstance(self.cpus, (int, float))):
-            raise TypeError(f"{who}: cpus must be a number, got {self.cpus!r}")
-        if self.cpus is not None and self.cpus <= 0:
-            raise ValueError(f"{who}: cpus must be above 0, got {self.cpus}")
-        if not isinstance(self.env, Mapping) or not all(
-            isinstance(word, str) for pair in self.env.items() for word in pair
-        ):
-            raise TypeError(f"{who}: env must map names to strings, got {self.env!r}")
+        if self.cpus is not None:
+            _refuse_unless_cpus(who, self.cpus)
+        _refuse_unless_env(who, self.env)
         object.__setattr__(self, "env", MappingProxyType(dict(self.env)))
+        # Which profiles there are the pool knows.
+        if self.mig_profile is not None and not isinstance(self.mig_profile, str):
+            raise TypeError(f"{who}: mig_profile must be a string, got {self.mig_profile!r}")
         for argument in ("service_account", "priority_class", "claim"):
             if getattr(self, argument) is not None:
                 refuse_unless_object_name(who, argument, getattr(self, argument))
@@ -203,3 +207,19 @@ class GpuPod:
         refuse_unless_one_of(who, "mig_profile", self.mig_profile, shape.sharing.geometry)
         named = mig_resource(self.mig_profile)
         return named if named in offered else offered[0]
+
+
+def _refuse_unless_cpus(who: str, cpus: object) -> None:
+    if isinstance(cpus, bool) or not isinstance(cpus, (int, float)):
+        raise TypeError(f"{who}: cpus must be a number, got {cpus!r}")
+    # Also what is no number: it is neither below nor above.
+    if not (_LEAST_CPUS <= cpus < math.inf):
+        raise ValueError(f"{who}: cpus must be at least {_LEAST_CPUS}, got {cpus}")
+
+
+def _refuse_unless_env(who: str, env: object) -> None:
+    if not isinstance(env, Mapping) or not all(isinstance(word, str) for pair in env.items() for word in pair):
+        raise TypeError(f"{who}: env must map names to strings, got {env!r}")
+    for name in env:
+        if not _ENV_NAME.fullmatch(name):
+            raise ValueError(f"{who}: env must have names of ASCII letters and signs other than '=', got {name!r}")

@@ -28,6 +28,11 @@ class KaiQueue:
     def __post_init__(self) -> None:
         refuse_unless_object_name("kai queue", "name", self.name)
 
+    @property
+    def key(self) -> tuple[str, str]:
+        """What the jobs of the queue and the queue meet by."""
+        return (KAI_SCHEDULER, self.name)
+
     def put_on(self, job: dict[str, Any]) -> None:
         """Put a Job and its pods into it."""
         template = job["spec"]["template"]

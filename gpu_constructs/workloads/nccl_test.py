@@ -66,6 +66,7 @@ class NcclTest(Construct):
         self.resource = apply_manifests(self, "Resource", cluster=ref, manifests=[made])
         for needed in (operator, pool):
             self.resource.node.add_dependency(needed)
+        ref.jobs.ask(self.resource)
 
 
 def _refuse_unless_testable(who: object, pool: Pool, nodes: int, image: str | None) -> None:

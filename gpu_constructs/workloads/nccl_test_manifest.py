@@ -33,12 +33,15 @@ def mpi_job(who: object, *, pool: Pool, nodes: int, image: str, namespace: str) 
     launcher = {
         "restartPolicy": "Never",
         "automountServiceAccountToken": False,
+        "securityContext": {"seccompProfile": {"type": "RuntimeDefault"}},
         "containers": [
             {
                 "name": "launcher",
                 "image": image,
                 "command": _command(nodes, gpus, efa=pool.shape.efa),
                 "resources": {"requests": {"cpu": "100m", "memory": "256Mi"}, "limits": {"memory": "256Mi"}},
+                # It starts the others over SSH, and takes no GPU itself.
+                "securityContext": {"allowPrivilegeEscalation": False},
             }
         ],
     }

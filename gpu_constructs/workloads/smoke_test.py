@@ -65,3 +65,4 @@ class GpuSmokeTest(Construct):
         chart = smoke_test_chart(pool=pool, image=image, cuda_image=cuda_image, namespace=namespace)
         self.resource = apply_chart(self, "Resource", cluster=ref, chart=chart)
         self.resource.node.add_dependency(pool)
+        ref.jobs.ask(self.resource)

@@ -16,12 +16,13 @@ NAME = "gpu-smoke-test"
 # A node from zero needs about 5 minutes, a p5 or p6 up to 30.
 _DEADLINE_SECONDS = 2_700
 _KEEP_SECONDS = 86_400
+_MEMORY_LIMIT = "2Gi"
 
 
 def smoke_test_chart(*, pool: Pool, image: str, cuda_image: str | None, namespace: str) -> cdk8s.Chart:
     """Return the job. Its name contains a hash of its pod, because Kubernetes never changes a job's pod."""
-    says = json.dumps([pool.name, [repr(taint) for taint in pool.shape.node_taints], image, cuda_image])
-    name = f"{NAME}-{hashlib.sha256(says.encode()).hexdigest()[:8]}"
+    pod = _pod(pool, image, cuda_image)
+    name = f"{NAME}-{_hash(pod)}"
     labels = {APP_NAME: NAME}
     chart = cdk8s.Chart(cdk8s.App(), NAME)
     k8s.KubeJob(
@@ -32,10 +33,17 @@ def smoke_test_chart(*, pool: Pool, image: str, cuda_image: str | None, namespac
             backoff_limit=0,
             active_deadline_seconds=_DEADLINE_SECONDS,
             ttl_seconds_after_finished=_KEEP_SECONDS,
-            template=k8s.PodTemplateSpec(metadata=k8s.ObjectMeta(labels=labels), spec=_pod(pool, image, cuda_image)),
+            template=k8s.PodTemplateSpec(metadata=k8s.ObjectMeta(labels=labels), spec=pod),
         ),
     )
     return chart
+
+
+def _hash(pod: k8s.PodSpec) -> str:
+    chart = cdk8s.Chart(cdk8s.App(), NAME)
+    k8s.KubePod(chart, "Pod", spec=pod)
+    says = json.dumps(chart.to_json()[0]["spec"], sort_keys=True)
+    return hashlib.sha256(says.encode()).hexdigest()[:8]
 
 
 def _pod(pool: Pool, image: str, cuda_image: str | None) -> k8s.PodSpec:
@@ -49,6 +57,7 @@ def _pod(pool: Pool, image: str, cuda_image: str | None) -> k8s.PodSpec:
         automount_service_account_token=False,
         node_selector={POOL: pool.name},
         tolerations=typed_tolerations(pool),
+        security_context=k8s.PodSecurityContext(seccomp_profile=k8s.SeccompProfile(type="RuntimeDefault")),
         init_containers=[lists] if computes is not None else None,
         containers=[computes if computes is not None else lists],
     )
@@ -62,7 +71,11 @@ def _container(name: str, image: str, resource: str, *, command: list[str] | Non
         command=command,
         resources=k8s.ResourceRequirements(
             requests={"cpu": k8s.Quantity.from_string("100m"), "memory": k8s.Quantity.from_string(memory)},
-            limits={resource: k8s.Quantity.from_number(1)},
+            limits={
+                resource: k8s.Quantity.from_number(1),
+                # CUDA's context alone may take more than a container of its size asks for.
+                "memory": k8s.Quantity.from_string(_MEMORY_LIMIT),
+            },
         ),
         security_context=k8s.SecurityContext(
             allow_privilege_escalation=False, capabilities=k8s.Capabilities(drop=["ALL"])

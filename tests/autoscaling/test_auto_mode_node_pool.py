@@ -124,6 +124,12 @@ def test_a_given_role_brings_its_own_entry(stack: cdk.Stack, cluster: eks.IClust
             r"shape must be without image, got CustomImage",
         ),
         (
+            {"shape": NodeShape(instance_types=("g6.xlarge", "g7.2xlarge"))},
+            ValueError,
+            r"shape must have instance types that NVIDIA driver 580 drives, got g7.2xlarge; no document says that Auto "
+            r"Mode's image carries a newer one, use a KarpenterNodePool",
+        ),
+        (
             {"shape": NodeShape(instance_types=("g6.xlarge",), operating_system="bottlerocket", placement_group="a")},
             ValueError,
             r"shape must be without placement_group, got 'a'; Auto Mode has none",

@@ -204,7 +204,7 @@ def test_pods_start_after_their_role_and_stop_before_it_goes(stack: cdk.Stack, c
         (
             {"kubernetes_version": "1.32"},
             ValueError,
-            r"must be one of 1.33, 1.34, 1.35, 1.36, got '1.32'; EKS ended its standard support on 2026-03-23",
+            r"must be one of 1.33, 1.34, 1.35, 1.36, 1.37, got '1.32'; EKS ended its standard support on 2026-03-23",
         ),
         ({"kubernetes_version": 1.36}, TypeError, r"must be one of 1.33, .* got 1.36, a number; quote it: '1.36'"),
         ({"image": "autoscaler"}, ValueError, r"image must end in a tag"),

@@ -18,6 +18,7 @@ from syrupy.assertion import SnapshotAssertion
 from gpu_constructs import AutoModeNodePool, Karpenter, NodeShape, UpTo
 from gpu_constructs.autoscaling.karpenter import controller_values
 from gpu_constructs.autoscaling.karpenter_policies import KarpenterScope, karpenter_policies
+from gpu_constructs.facts.versions import KARPENTER_RELEASES
 from tests.chart_values import unknown_values
 from tests.templates import CHART, depends_on, of_type, only, resources_of, slice_of
 
@@ -117,6 +118,50 @@ def test_queue_is_encrypted_and_takes_tls_only(stack: cdk.Stack, cluster: eks.IC
     ]
 
 
+def test_only_its_own_rules_fill_the_queue(stack: cdk.Stack, cluster: eks.ICluster) -> None:
+    Karpenter(stack, "Karpenter", cluster=cluster)
+
+    resources = resources_of(stack)
+    [allowed, _] = only(resources, "AWS::SQS::QueuePolicy")["PolicyDocument"]["Statement"]
+    assert allowed["Principal"] == {"Service": "events.amazonaws.com"}
+    rules = [each["Fn::GetAtt"] for each in allowed["Condition"]["ArnEquals"]["aws:SourceArn"]]
+    assert rules == [[id, "Arn"] for id in of_type(resources, "AWS::Events::Rule")]
+
+
+def test_only_its_pods_in_this_cluster_take_the_role(stack: cdk.Stack, cluster: eks.ICluster) -> None:
+    Karpenter(stack, "Karpenter", cluster=cluster)
+
+    resources = resources_of(stack)
+    association = only(resources, "AWS::EKS::PodIdentityAssociation")
+    [statement] = resources[association["RoleArn"]["Fn::GetAtt"][0]]["Properties"]["AssumeRolePolicyDocument"][
+        "Statement"
+    ]
+    assert statement["Condition"]["StringEquals"] == {
+        "aws:RequestTag/eks-cluster-arn": "arn:aws:eks:us-east-1:111122223333:cluster/demo",
+        "aws:RequestTag/kubernetes-namespace": association["Namespace"],
+        "aws:RequestTag/kubernetes-service-account": association["ServiceAccount"],
+    }
+
+
+def _listed(value: str | list[str]) -> list[str]:
+    return [value] if isinstance(value, str) else value
+
+
+def test_an_isolated_controller_may_do_nothing_that_it_cannot_reach(stack: cdk.Stack, cluster: eks.ICluster) -> None:
+    Karpenter(stack, "Karpenter", cluster=cluster, isolated=True)
+
+    documents = [
+        each["Properties"]["PolicyDocument"]
+        for each in of_type(resources_of(stack), "AWS::IAM::ManagedPolicy").values()
+    ]
+    said = [each for document in documents for each in document["Statement"]]
+    assert all(document["Statement"] for document in documents)
+    actions = {action for each in said for action in _listed(each["Action"])}
+    assert {each for each in actions if each.startswith(("iam:", "pricing:"))} == {"iam:PassRole"}
+    everything = {each["Sid"] for statements in policies().values() for each in statements}
+    assert len(everything) - len(said) == 6
+
+
 def test_five_kinds_of_events_reach_the_queue(stack: cdk.Stack, cluster: eks.ICluster) -> None:
     Karpenter(stack, "Karpenter", cluster=cluster)
 
@@ -173,7 +218,8 @@ def test_every_chart_value_exists(chart_values: Path) -> None:
     gates = {"staticCapacity": True, "nodeOverlay": True, "reservedCapacity": True, "nodeRepair": True}
     values = controller_values(cluster_name="demo", queue_name="queue", gates=gates, isolated=True)
 
-    assert unknown_values(chart_values / "karpenter-1.14.1.yaml", values) == []
+    for release in KARPENTER_RELEASES:
+        assert unknown_values(chart_values / f"karpenter-{release}.yaml", values) == []
 
 
 @pytest.mark.parametrize(

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import aws_cdk as cdk
 import jsonschema
 import pytest
+from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
 from aws_cdk.assertions import Annotations, Match
@@ -84,6 +85,47 @@ def test_an_isolated_pool_may_take_a_role_of_ones_own(stack: cdk.Stack, cluster:
 
     profile = manifest(resources, "EC2NodeClass")["spec"]["instanceProfile"].strip("${}")
     assert resources[profile]["Properties"]["Roles"] == ["own-nodes"]
+
+
+@pytest.mark.parametrize("isolated", [False, True])
+def test_the_controller_may_pass_a_role_of_ones_own(stack: cdk.Stack, cluster: eks.ICluster, isolated: bool) -> None:
+    karpenter = Karpenter(stack, "Karpenter", cluster=cluster, isolated=isolated)
+    own = iam.Role.from_role_arn(stack, "Own", "arn:aws:iam::111122223333:role/own-nodes")
+
+    resources = pool(karpenter, cluster, node_role=own)
+
+    [(id, policy)] = of_type(resources, "AWS::IAM::RolePolicy").items()
+    [controller] = of_type(resources, "AWS::EKS::PodIdentityAssociation").values()
+    assert controller["Properties"]["RoleArn"] == {"Fn::GetAtt": [policy["Properties"]["RoleName"]["Ref"], "Arn"]}
+    [statement] = policy["Properties"]["PolicyDocument"]["Statement"]
+    assert (statement["Action"], statement["Resource"]) == ("iam:PassRole", own.role_arn)
+    [node_class] = [each for each in resources if "NodeClass" in each]
+    assert id in depends_on(resources, node_class)
+
+
+def test_the_controllers_own_node_role_needs_no_second_policy(karpenter: Karpenter, cluster: eks.ICluster) -> None:
+    assert of_type(pool(karpenter, cluster, node_role=karpenter.node_role), "AWS::IAM::RolePolicy") == {}
+
+
+def test_a_pool_in_another_stack_may_have_a_role_there(karpenter: Karpenter, cluster: eks.ICluster) -> None:
+    app = cast("cdk.App", cdk.Stack.of(karpenter).node.root)
+    there = cdk.Stack(app, "There", env=cdk.Environment(account="111122223333", region="us-east-1"))
+    role = iam.Role(there, "Nodes", assumed_by=iam.ServicePrincipal("ec2.amazonaws.com"))
+    subnets = [ec2.Subnet.from_subnet_id(there, "Subnet", "subnet-0123456789abcdef0")]
+    KarpenterNodePool(
+        there,
+        "Pool",
+        cluster=cluster,
+        name="l4",
+        shape=L4,
+        karpenter=karpenter,
+        size=UpTo(gpus=8),
+        node_role=role,
+        subnets=subnets,
+    )
+
+    app.synth()
+    assert len(of_type(resources_of(there), "AWS::IAM::RolePolicy")) == 1
 
 
 def test_charts_come_from_a_mirror_and_take_values_of_ones_own(stack: cdk.Stack, cluster: eks.ICluster) -> None:

@@ -138,7 +138,7 @@ def test_a_cluster_with_karpenter_of_its_own_needs_its_node_role(stack: cdk.Stac
     assert manifest(resources_of(stack), "EC2NodeClass")["spec"]["role"] == "karpenter-nodes"
 
 
-COUNTED = [name for name, each in catalogue().items() if each.ec2_gpus and each.family not in ("g7", "p6e-gb200")]
+COUNTED = [name for name, each in catalogue().items() if each.ec2_gpus and each.family != "p6e-gb200"]
 
 
 @pytest.mark.parametrize("name", COUNTED)
@@ -186,6 +186,20 @@ def test_every_type_is_asked_for_with_its_architecture_and_disks(name: str, syst
             ValueError,
             r"ami_release must be 'latest' or a release as Karpenter names",
         ),
+        (
+            {"shape": NodeShape(instance_types=("g6.xlarge", "g7.2xlarge")), "ami_release": "v20260903"},
+            ValueError,
+            r"ami_release must be one with NVIDIA driver 595, which g7.2xlarge needs, got 'v20260903', which carries "
+            r"580; take 'v20261012' \[GPU006\]",
+        ),
+        (
+            {
+                "shape": NodeShape(instance_types=("g7.2xlarge",), operating_system="bottlerocket"),
+                "ami_release": "1.65.0",
+            },
+            ValueError,
+            r"ami_release must be one with NVIDIA driver 595, .* got '1.65.0', .* take '1.68.0' or newer \[GPU006\]",
+        ),
         ({"ami_release": ""}, ValueError, r"ami_release must be 'latest' or .* such as 'v2"),
         ({"ami_release": 1}, TypeError, r"ami_release must be a string, got 1"),
         (
@@ -221,6 +235,12 @@ def test_refuses_a_second_pool_of_the_same_name(stack: cdk.Stack, cluster: eks.I
             node_role=iam.Role.from_role_name(stack, "R", "r"),
         )
     assert made.name == "l4"
+
+
+def test_the_pinned_image_drives_every_type(stack: cdk.Stack, cluster: eks.ICluster) -> None:
+    pool(stack, cluster, shape=NodeShape(instance_types=("g7.2xlarge",)))
+
+    assert manifest(resources_of(stack), "EC2NodeClass")["spec"]["amiSelectorTerms"] == [{"alias": "al2023@v20261012"}]
 
 
 def test_accepts_the_smallest_pool_and_the_newest_image(stack: cdk.Stack, cluster: eks.ICluster) -> None:

@@ -13,9 +13,11 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from syrupy.assertion import SnapshotAssertion
 
-from gpu_constructs import Disk, GpuCluster, ManagedNodeGroup, NodeShape, SystemNodes, gpu_vpc
-from tests.templates import depends_on, of_type, only, resources_of, slice_of
+from gpu_constructs import Disk, GpuCluster, Karpenter, ManagedNodeGroup, NodeShape, SystemNodes, gpu_vpc
+from tests.templates import CHART, depends_on, of_type, only, resources_of, slice_of, text_of
 
+# Where aws-cdk-lib 2.275 keeps what Validations.acknowledge accepts.
+ACCEPTED = "aws:cdk:acknowledged-rules"
 ADMIN = "arn:aws:iam::111122223333:role/Admin"
 
 
@@ -31,6 +33,70 @@ def test_control_plane(stack: cdk.Stack, vpc: ec2.IVpc, snapshot_yaml: SnapshotA
     gpu_cluster(stack, vpc=vpc)
 
     assert control_plane(stack) == snapshot_yaml
+
+
+@pytest.mark.parametrize("protected", [False, True])
+def test_protection_from_deletion_is_stated_either_way(stack: cdk.Stack, vpc: ec2.IVpc, protected: bool) -> None:
+    gpu_cluster(stack, vpc=vpc, deletion_protection=protected)
+
+    # Left out, EKS would keep what was set before.
+    assert control_plane(stack)["DeletionProtection"] is protected
+
+
+def test_logs_are_kept_for_a_time_and_go_with_the_stack(stack: cdk.Stack, vpc: ec2.IVpc) -> None:
+    gpu_cluster(stack, vpc=vpc, cluster_name="demo", log_days=30)
+
+    resources = resources_of(stack)
+    groups = of_type(slice_of(resources, "GpuLogs"), "AWS::Logs::LogGroup")
+    assert [each["Properties"]["RetentionInDays"] for each in groups.values()] == [30, 30]
+    assert not any(each.get("DeletionPolicy", "Delete") != "Delete" for each in groups.values())
+    [control_plane] = [id for id, each in groups.items() if each["Properties"].get("LogGroupName")]
+    assert groups[control_plane]["Properties"]["LogGroupName"] == "/aws/eks/demo/cluster"
+    # EKS would make it first, and CloudFormation then fail.
+    [cluster] = of_type(resources, "AWS::EKS::Cluster")
+    assert control_plane in depends_on(resources, cluster)
+
+
+def test_what_applies_manifests_writes_to_a_group_of_the_stack(stack: cdk.Stack, vpc: ec2.IVpc) -> None:
+    gpu_cluster(stack, vpc=vpc)
+
+    resources = resources_of(stack)
+    functions = [
+        each["Properties"] for id, each in of_type(resources, "AWS::Lambda::Function").items() if "Kubectl" in id
+    ]
+    assert len(functions) == 2
+    for function in functions:
+        assert resources[function["LoggingConfig"]["LogGroup"]["Ref"]]["Type"] == "AWS::Logs::LogGroup"
+
+
+@pytest.mark.parametrize("days", [0, 31, "30", None, True])
+def test_refuses_a_time_for_which_cloudwatch_keeps_no_logs(stack: cdk.Stack, vpc: ec2.IVpc, days: Any) -> None:
+    with pytest.raises(ValueError, match=f"Test/Gpu: log_days must be one of 1, 3, .*, got {days!r}"):
+        gpu_cluster(stack, vpc=vpc, log_days=days)
+
+
+def test_nothing_that_starts_in_the_network_gets_a_public_address(stack: cdk.Stack) -> None:
+    gpu_vpc(stack, "Net")
+
+    subnets = of_type(resources_of(stack), "AWS::EC2::Subnet").values()
+    assert subnets
+    assert [each["Properties"].get("MapPublicIpOnLaunch", False) for each in subnets] == [False] * len(subnets)
+
+
+def test_only_its_service_account_takes_the_role_of_an_add_on(stack: cdk.Stack, vpc: ec2.IVpc) -> None:
+    gpu_cluster(stack, vpc=vpc)
+
+    resources = resources_of(stack)
+    taken = {}
+    for addon in of_type(resources, "AWS::EKS::Addon").values():
+        for association in addon["Properties"].get("PodIdentityAssociations", []):
+            role = resources[association["RoleArn"]["Fn::GetAtt"][0]]["Properties"]
+            [statement] = role["AssumeRolePolicyDocument"]["Statement"]
+            session = statement["Condition"]["StringEquals"]
+            assert session["aws:RequestTag/kubernetes-service-account"] == association["ServiceAccount"]
+            assert text_of(session["aws:RequestTag/eks-cluster-arn"]).startswith("arn:aws:eks:us-east-1:111122223333:")
+            taken[association["ServiceAccount"]] = session["aws:RequestTag/kubernetes-namespace"]
+    assert taken == {"aws-node": "kube-system", "ebs-csi-controller-sa": "kube-system"}
 
 
 def test_addons_and_system_nodes(stack: cdk.Stack, vpc: ec2.IVpc, snapshot_yaml: SnapshotAssertion) -> None:
@@ -131,6 +197,18 @@ def test_name_and_version_are_literals(stack: cdk.Stack, vpc: ec2.IVpc) -> None:
 
     properties = control_plane(stack)
     assert (properties["Name"], properties["Version"]) == ("research", "1.34")
+
+
+def test_a_second_cluster_in_a_stack_brings_no_warning_of_the_cdks_own_conditions(
+    stack: cdk.Stack, vpc: ec2.IVpc
+) -> None:
+    def accepted() -> list[str]:
+        return [rule for each in stack.node.metadata if each.type == ACCEPTED for rule in each.data]
+
+    gpu_cluster(stack, vpc=vpc)
+    assert accepted() == []
+    GpuCluster(stack, "Other", vpc=vpc, cluster_name="other")
+    assert accepted() == ["CloudFormation-Validate::W9053"]
 
 
 @pytest.mark.parametrize("minor", ["1.33", "1.34", "1.35", "1.36"])
@@ -243,11 +321,6 @@ def test_system_nodes_on_graviton() -> None:
     assert nodes.ami_type == "AL2023_ARM_64_STANDARD"
 
 
-def test_a_number_that_no_autoscaler_moves_is_stated() -> None:
-    assert SystemNodes(max_nodes=2).scaling == {"minSize": 2, "maxSize": 2, "desiredSize": 2}
-    assert SystemNodes(max_nodes=3).scaling == {"minSize": 2, "maxSize": 3}
-
-
 @pytest.mark.parametrize(
     ("changes", "error", "message"),
     [
@@ -278,7 +351,8 @@ def test_network_has_the_zones_it_is_given(stack: cdk.Stack) -> None:
     gpu_vpc(stack, "Net", availability_zones=["us-east-1b", "us-east-1c", "us-east-1d"], nat_gateways=3)
 
     resources = resources_of(stack)
-    zones = {each["Properties"]["AvailabilityZone"] for each in of_type(resources, "AWS::EC2::Subnet").values()}
+    subnets = [each["Properties"] for each in of_type(resources, "AWS::EC2::Subnet").values()]
+    zones = {each["AvailabilityZone"] for each in subnets if "AvailabilityZoneId" not in each}
     assert zones == {"us-east-1b", "us-east-1c", "us-east-1d"}
     assert len(of_type(resources, "AWS::EC2::NatGateway")) == 3
 
@@ -290,3 +364,32 @@ def test_a_role_that_is_granted_access_is_the_users_business(stack: cdk.Stack, v
     gpu.cluster.grant_cluster_admin("Dev", role.role_arn)
 
     assert len(of_type(resources_of(stack), "AWS::EKS::AccessEntry")) == 2
+
+
+@pytest.mark.parametrize("policy", ["extended", "standard"])
+def test_what_becomes_of_a_version_out_of_support_is_said(stack: cdk.Stack, vpc: ec2.IVpc, policy: Any) -> None:
+    GpuCluster(stack, "Gpu", vpc=vpc, upgrade_policy=policy)
+
+    assert only(resources_of(stack), "AWS::EKS::Cluster")["UpgradePolicy"] == {"SupportType": policy.upper()}
+
+
+def test_refuses_another_upgrade_policy(stack: cdk.Stack, vpc: ec2.IVpc) -> None:
+    with pytest.raises(ValueError, match="Test/Gpu: upgrade_policy must be one of extended, standard, got 'EXTENDED'"):
+        GpuCluster(stack, "Gpu", vpc=vpc, upgrade_policy="EXTENDED")  # type: ignore[arg-type]
+
+
+def test_the_newest_version_runs_karpenter_and_no_cluster_autoscaler(stack: cdk.Stack, vpc: ec2.IVpc) -> None:
+    gpu = GpuCluster(stack, "Gpu", vpc=vpc, kubernetes_version="1.37")
+
+    with pytest.raises(ValueError, match=r"ClusterAutoscaler must have an image on Kubernetes 1\.37, .*use Karpenter"):
+        gpu.add_pool("g", "g6.xlarge", max_nodes=1)
+    assert gpu.node.try_find_child("Pool-g") is None
+    with pytest.raises(ValueError, match=r"version must be one of 1\.15\.1 on Kubernetes 1\.37, got '1\.14\.1'"):
+        Karpenter(stack, "Old", cluster=gpu, version="1.14.1")
+    Karpenter(stack, "Karpenter", cluster=gpu)
+    gpu.add_pool("l4", "g6.xlarge", max_nodes=1)
+
+    resources = resources_of(stack)
+    charts = [each["Properties"] for each in of_type(resources, CHART).values()]
+    assert {each["Version"] for each in charts if "karpenter" in each["Chart"]} == {"1.15.1"}
+    assert only(resources, "AWS::EKS::Nodegroup")["ReleaseVersion"] == "1.37.1-20261023"

@@ -54,6 +54,16 @@ def as_process(*arguments: str, **options: Any) -> subprocess.CompletedProcess[s
     )
 
 
+BLOCK = str(ROOT / "tests" / "preflight" / "rules" / "GPU290" / "passes_ends_later.yaml")
+
+
+@pytest.mark.parametrize(("day", "found"), [("2026-11-21", ""), ("2099-12-02", "GPU291"), ("2100-01-01", "GPU290")])
+def test_dates_are_judged_as_of_a_day(day: str, found: str) -> None:
+    done = as_process("check", "--as-of", day, BLOCK)
+
+    assert re.findall(r"^GPU29\d", done.stdout, re.MULTILINE) == ([found] if found else [])
+
+
 def test_check_finds_an_error_and_fails() -> None:
     done = Done("check", FAILING)
 
@@ -188,7 +198,7 @@ def test_default_input_is_the_assembly(tmp_path: Path, monkeypatch: pytest.Monke
     ("arguments", "message"),
     [
         (("check", "nowhere.yaml"), "nowhere.yaml: must be a readable file or folder, got No such file or directory"),
-        (("check", "--fast"), "option must be one of --format, -h, --help, --html, -o, "),
+        (("check", "--fast"), "option must be one of --as-of, --format, -h, --help, --html, -o, "),
         (("check", "--formt", "json"), "--strict, got '--formt'; did you mean '--format'?"),
         (("check", "-x"), "--strict, got '-x'"),
         (("--versoin",), "option must be one of -h, --help, --version, got '--versoin'; did you mean '--version'?"),
@@ -263,9 +273,29 @@ def test_instances() -> None:
 
 
 @pytest.mark.parametrize("form", ["text", "markdown"])
-def test_instances_without_driver_are_starred(form: str) -> None:
-    assert "No current EKS image has a driver for it" in Done("instances", "--family", "g7", "--format", form).out
-    assert "No current EKS image" not in Done("instances", "--family", "g6", "--format", form).out
+def test_instances_that_newer_images_drive_are_starred(form: str) -> None:
+    starred = Done("instances", "--family", "g7", "--format", form).out
+
+    assert "Needs NVIDIA driver 595: AL2023 from release v20260917 on" in starred
+    assert starred.count(" *") - starred.count(" * ") <= starred.count("g7.")
+    assert "NVIDIA driver" not in Done("instances", "--family", "g6", "--format", form).out
+
+
+def test_a_price_that_is_missing_has_its_reason() -> None:
+    assert "p5e.48xlarge has no price: not sold in us-east-1." in Done("instances", "--family", "p5e").out
+    assert "no price" not in Done("instances", "--family", "p5").out
+
+
+def test_a_highest_price_says_what_it_left_out_for_want_of_one() -> None:
+    done = Done("instances", "--gpu-memory", ">=100", "--max-price", "70", "--format", "json")
+
+    assert [each["name"] for each in done.json["instanceTypes"]] == ["p5en.48xlarge"]
+    assert [each["name"] for each in done.json["leftOutWithoutPrice"]] == ["p5e.48xlarge"]
+    assert (
+        "p5e.48xlarge is left out for want of a price: not sold in us-east-1."
+        in Done("instances", "--gpu-memory", ">=100", "--max-price", "70").out
+    )
+    assert not Done("instances", "--gpu-memory", ">=100", "--format", "json").json["leftOutWithoutPrice"]
 
 
 def test_rules_are_listed_and_explained() -> None:
@@ -293,6 +323,18 @@ def test_a_list_of_rules_says_in_json_alone_where_they_stand() -> None:
 
 def test_a_finding_does_not_say_where_its_rule_stands() -> None:
     assert all("place" not in each for each in Done("check", FAILING, "--format", "json").json["findings"])
+
+
+@pytest.mark.parametrize("sign", ["\x1b]0;pwn\x07", "\x9b31m", "\u202e"])
+def test_names_out_of_a_file_do_not_reach_the_terminal_as_they_are(tmp_path: Path, sign: str) -> None:
+    cluster = {"Type": "AWS::EKS::Cluster", "Properties": {"Name": f"demo{sign}"}}
+    file = tmp_path / "template.json"
+    file.write_text(json.dumps({"Resources": {"Cluster": cluster}}))
+
+    told = Done("explain", str(file), "--cluster", "zz").err
+
+    assert "--cluster must be one of demo\ufffd" in told
+    assert all(each.isprintable() for each in told.rstrip("\n"))
 
 
 def test_schema_is_printed() -> None:

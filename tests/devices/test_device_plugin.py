@@ -60,6 +60,26 @@ def test_runs_on_the_nodes_it_manages(labels: dict[str, str], served: bool) -> N
     assert selects(labels) is served
 
 
+@pytest.mark.parametrize("sharing", [None, SLICED, MPS, MIG])
+def test_the_plugin_has_the_runtimes_seccomp_profile_and_a_limit_of_memory(sharing: Sharing | None) -> None:
+    chart = device_plugin_chart(IMAGE) if sharing is None else sharing_chart(IMAGE, sharing)
+
+    plugin = next(each for each in chart.to_json() if each["kind"] == "DaemonSet")["spec"]["template"]["spec"]
+    [container] = plugin["containers"]
+    assert container["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert container["resources"]["limits"] == {"memory": "512Mi"}
+
+
+def test_every_container_of_the_control_daemon_states_what_it_takes() -> None:
+    [daemon] = [each for each in sharing_chart(IMAGE, MPS).to_json() if each["metadata"]["name"].endswith("-control")]
+
+    spec = daemon["spec"]["template"]["spec"]
+    told = [each["resources"] for each in (*spec["initContainers"], *spec["containers"])]
+    assert [each["requests"] for each in told] == [{"cpu": "10m", "memory": "64Mi"}] * 2
+    # Clients pin memory in the server.
+    assert "limits" not in told[1]
+
+
 def test_tolerates_every_taint() -> None:
     [daemon_set] = device_plugin_chart(IMAGE).to_json()
 

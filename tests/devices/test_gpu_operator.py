@@ -19,7 +19,7 @@ from gpu_constructs.devices.gpu_operator import gpu_operator_values
 from gpu_constructs.devices.gpu_operator_values import KNOWN
 from gpu_constructs.pools import Exclusive, Sharing
 from tests.chart_values import unknown_values
-from tests.templates import CHART, only, resources_of
+from tests.templates import CHART, depends_on, of_type, only, resources_of
 
 SHARED = NodeShape(instance_types=("g6.xlarge",), device_manager="gpu-operator", sharing=TimeSlicing(4))
 
@@ -76,6 +76,13 @@ def test_chart_is_pinned(stack: cdk.Stack, cluster: eks.ICluster) -> None:
     assert values(stack)["devicePlugin"].keys() == {"env", "config", "hostNetwork"}
 
 
+def test_a_deployment_does_not_fail_for_one_node_that_is_not_ready(stack: cdk.Stack, cluster: eks.ICluster) -> None:
+    GpuOperator(stack, "Operator", cluster=cluster)
+
+    # "Wait": helm would wait for the ClusterPolicy.
+    assert "Wait" not in only(resources_of(stack), CHART)
+
+
 def test_every_chart_value_exists(chart_values: Path) -> None:
     ours = dict(gpu_operator_values({"exclusive": "{}"}))
     feature_discovery = ours.pop("node-feature-discovery")
@@ -108,7 +115,9 @@ def test_bottlerockets_own_device_plugin_stays_the_only_one(stack: cdk.Stack, cl
 
 
 @pytest.mark.parametrize("first", [True, False])
-def test_warns_of_gpus_both_counted_and_claimed(stack: cdk.Stack, cluster: eks.ICluster, first: bool) -> None:
+def test_gpus_both_counted_and_claimed_are_warned_of_and_installed_in_order(
+    stack: cdk.Stack, cluster: eks.ICluster, first: bool
+) -> None:
     makers: list[Callable[[], object]] = [
         lambda: GpuOperator(stack, "Operator", cluster=cluster),
         lambda: DraDriver(stack, "Dra", cluster=cluster, kubernetes_version="1.36"),
@@ -116,6 +125,10 @@ def test_warns_of_gpus_both_counted_and_claimed(stack: cdk.Stack, cluster: eks.I
     for make in makers if first else reversed(makers):
         make()
 
+    resources = resources_of(stack)
+    charts = {each["Properties"]["Chart"]: id for id, each in of_type(resources, CHART).items()}
+    # Both have a definition of ComputeDomain, which only the driver reads.
+    assert charts["gpu-operator"] in depends_on(resources, charts["dra-driver-nvidia-gpu"])
     warnings = Annotations.from_stack(stack).find_warning(
         "*", Match.string_like_regexp("device plugin and the DRA driver")
     )

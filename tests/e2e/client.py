@@ -13,6 +13,7 @@ from urllib.parse import urlencode
 Object = dict[str, Any]
 
 JSON = "application/json"
+MERGE = "application/merge-patch+json"
 # JSON is YAML.
 APPLY = "application/apply-patch+yaml"
 NOT_FOUND = 404
@@ -60,6 +61,10 @@ class Client:
         """Apply an object as ``kubectl apply --server-side --validate=strict`` does."""
         query = {"fieldManager": "e2e", "fieldValidation": "Strict", "force": "true"}
         return self._request("PATCH", self.path_of(manifest), manifest, APPLY, query)
+
+    def apply_status(self, path: str, status: Object) -> Object:
+        """Set the status of an object, as its controller does."""
+        return self._request("PATCH", f"{path}/status", {"status": status}, MERGE, {})
 
     def delete(self, path: str) -> None:
         """Delete an object, or all of a collection, at once; what is not there is deleted."""

@@ -169,6 +169,96 @@ def test_the_termination_handler_has_no_daemon_set_in_queue_mode() -> None:
     assert chart("aws-node-termination-handler", {"enableSqsTerminationDraining": True}) == {}
 
 
+NTH = "aws-node-termination-handler"
+OTHER = {"key": "other", "operator": "Exists"}
+
+
+@pytest.mark.parametrize(
+    ("values", "tolerations"),
+    [
+        ({"tolerations": [TEAM]}, (TEAM,)),
+        ({"tolerations": [TEAM], "daemonsetTolerations": [OTHER]}, (TEAM,)),
+        ({"tolerations": [TEAM], "linuxTolerations": [OTHER]}, (OTHER,)),
+        ({"tolerations": []}, ({"operator": "Exists"},)),
+        ({"tolerations": [], "daemonsetTolerations": [OTHER]}, (OTHER,)),
+        ({"daemonsetTolerations": []}, ()),
+    ],
+)
+def test_tolerations_of_the_termination_handler(values: dict[str, Any], tolerations: tuple[Any, ...]) -> None:
+    found = only(NTH, values)
+
+    assert (found.tolerations, found.exact) == (tolerations, True)
+
+
+@pytest.mark.parametrize(
+    ("values", "selector"),
+    [
+        ({"nodeSelector": {"pool": "a"}, "daemonsetNodeSelector": {"pool": "b"}}, {"pool": "a"}),
+        ({"nodeSelector": {"pool": "a"}, "linuxNodeSelector": {"team": "b"}}, {"team": "b"}),
+        ({"nodeSelector": {}, "daemonsetNodeSelector": {"pool": "b"}}, {"pool": "b"}),
+        ({}, {}),
+    ],
+)
+def test_selector_of_the_termination_handler(values: dict[str, Any], selector: dict[str, str]) -> None:
+    found = only(NTH, values)
+
+    assert (found.node_selector, found.exact) == ({"kubernetes.io/os": "linux"} | selector, True)
+
+
+@pytest.mark.parametrize("key", ["affinity", "linuxAffinity"])
+def test_affinity_of_the_termination_handler(key: str) -> None:
+    mine = [{"matchExpressions": [{"key": "pool", "operator": "In", "values": ["a"]}]}]
+    [default] = only(NTH).node_affinity
+
+    replaced = only(NTH, {key: {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": mine}}}})
+    assert (replaced.node_affinity, replaced.exact) == (tuple(mine), True)
+    # Another part of an affinity replaces the whole.
+    assert only(NTH, {key: {"podAntiAffinity": {"x": []}}}).node_affinity == ()
+    assert only(NTH, {key: {}}).node_affinity == (default,)
+    assert not only(NTH, {key: "pool"}).exact
+
+
+@pytest.mark.parametrize(
+    ("off", "cpu"), [((), "30m"), (("gpus",), "20m"), (("computeDomains",), "10m"), (("gpus", "computeDomains"), None)]
+)
+def test_the_dra_driver_runs_only_the_containers_that_are_on(off: tuple[str, ...], cpu: str | None) -> None:
+    asked = {"computeDomains": "20m", "gpus": "10m"}
+    containers = {part: {"resources": {"requests": {"cpu": amount}}} for part, amount in asked.items()}
+    values = {"kubeletPlugin": {"containers": containers}, "resources": {part: {"enabled": False} for part in off}}
+
+    found = chart("dra-driver-nvidia-gpu", values)
+
+    if cpu is None:
+        assert found == {}
+    else:
+        [made] = found.values()
+        assert (made.requests, made.exact) == ({"cpu": cpu}, True)
+    assert not only("dra-driver-nvidia-gpu", {"resources": {"gpus": {"enabled": "no"}}}).exact
+
+
+@pytest.mark.parametrize(
+    ("name", "part", "values"),
+    [("nvidia-device-plugin", "nfd", {"gfd": {"enabled": True}}), ("gpu-operator", "node-feature-discovery", {})],
+)
+def test_node_feature_discovery_in_another_chart(name: str, part: str, values: dict[str, Any]) -> None:
+    worker, updater = (f"{name}-node-feature-discovery-{each}" for each in ("worker", "topology-updater"))
+
+    assert worker in chart(name, values)
+    assert updater not in chart(name, values)
+    changed = chart(name, values | {part: {"worker": {"enable": False}, "topologyUpdater": {"enable": True}}})
+    assert worker not in changed
+    assert (changed[updater].tolerations, changed[updater].node_affinity) == ((), ())
+    assert (changed[updater].requests, changed[updater].exact) == ({"cpu": "50m", "memory": "40Mi"}, True)
+
+
+def test_a_topology_updater_that_was_not_read_is_not_exact() -> None:
+    values = {"gfd": {"enabled": True}, "nfd": {"topologyUpdater": {"enable": True}}}
+
+    found = chart("nvidia-device-plugin", values, version="0.17.4")
+    assert not found["nvidia-device-plugin-node-feature-discovery-topology-updater"].exact
+    assert found["nvidia-device-plugin-node-feature-discovery-worker"].exact
+
+
 def test_storage_drivers_tolerate_everything_unless_told_otherwise() -> None:
     ebs = only("aws-ebs-csi-driver", {"node": {"tolerations": [TEAM]}})
     assert (ebs.tolerations, ebs.requests) == (({"operator": "Exists"},), {"cpu": "30m", "memory": "104Mi"})

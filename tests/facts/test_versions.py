@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from datetime import date
 
 import pytest
 
-from gpu_constructs.facts.versions import DEFAULT_KUBERNETES, KUBERNETES, STANDARD_SUPPORT_ENDED, kubernetes_minor
+from gpu_constructs.facts.versions import DEFAULT_KUBERNETES, KUBERNETES, SUPPORT, karpenter_release, kubernetes_minor
 
-RULE = "context: kubernetes_version must be one of 1.33, 1.34, 1.35, 1.36, got"
+RULE = "context: kubernetes_version must be one of 1.33, 1.34, 1.35, 1.36, 1.37, got"
 
 
 @pytest.mark.parametrize("version", KUBERNETES)
@@ -33,8 +34,8 @@ def test_what_is_known_is_taken(version: str) -> None:
             ValueError,
             "'1.32'; EKS ended its standard support on 2026-03-23, 1.33 is the oldest that is known here",
         ),
-        ("1.37", ValueError, "'1.37'; this version of the library knows none newer than 1.36"),
-        ("2.0", ValueError, "'2.0'; this version of the library knows none newer than 1.36"),
+        ("1.38", ValueError, "'1.38'; this version of the library knows none newer than 1.37"),
+        ("2.0", ValueError, "'2.0'; this version of the library knows none newer than 1.37"),
         ("1.63", ValueError, "'1.63'; did you mean '1.36'?"),
         ("v1.36", ValueError, "'v1.36'; EKS takes minor versions, write '1.36'"),
         ("1.36.2", ValueError, "'1.36.2'; EKS takes minor versions, write '1.36'"),
@@ -53,8 +54,43 @@ def test_what_is_not_supported_is_told_why(version: object, error: type[Exceptio
         kubernetes_minor(version, who="context")
 
 
-def test_every_version_between_the_ended_and_the_known_has_its_day() -> None:
-    oldest = min(int(each.partition(".")[2]) for each in KUBERNETES)
+def test_every_version_from_the_ended_to_the_newest_has_its_days() -> None:
+    newest = max(int(each.partition(".")[2]) for each in KUBERNETES)
 
-    assert list(STANDARD_SUPPORT_ENDED) == [f"1.{minor}" for minor in range(31, oldest)]
+    assert list(SUPPORT) == [f"1.{minor}" for minor in range(31, newest + 1)]
     assert DEFAULT_KUBERNETES in KUBERNETES
+    days = [
+        (date.fromisoformat(each.standard_ends), date.fromisoformat(each.extended_ends)) for each in SUPPORT.values()
+    ]
+    assert days == sorted(days)
+    assert all(extended == standard.replace(year=standard.year + 1) for standard, extended in days)
+
+
+@pytest.mark.parametrize(
+    ("asked", "kubernetes", "version"),
+    [
+        (None, "1.36", "1.14.1"),
+        (None, None, "1.14.1"),
+        (None, "1.37", "1.15.1"),
+        ("1.15.1", "1.36", "1.15.1"),
+        ("1.15.1", None, "1.15.1"),
+        ("1.14.1", "1.33", "1.14.1"),
+    ],
+)
+def test_karpenter_follows_the_cluster(asked: str | None, kubernetes: str | None, version: str) -> None:
+    release = karpenter_release(asked, kubernetes, who="Test")
+
+    assert (release.crds.version, release.controller.version) == (version, version)
+
+
+@pytest.mark.parametrize(
+    ("asked", "kubernetes", "message"),
+    [
+        ("1.14.1", "1.37", "Test: version must be one of 1.15.1 on Kubernetes 1.37, got '1.14.1'"),
+        ("1.13.0", None, "Test: version must be one of 1.14.1, 1.15.1, got '1.13.0'"),
+        (1.14, "1.36", "Test: version must be one of 1.14.1, 1.15.1 on Kubernetes 1.36, got 1.14"),
+    ],
+)
+def test_another_karpenter_is_refused(asked: object, kubernetes: str | None, message: str) -> None:
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}"):
+        karpenter_release(asked, kubernetes, who="Test")

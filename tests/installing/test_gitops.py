@@ -5,17 +5,20 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from functools import reduce
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import aws_cdk as cdk
 import pytest
 import yaml
 from aws_cdk import aws_eks_v2 as eks
+from constructs import Construct
 from syrupy.assertion import SnapshotAssertion
 
 from gpu_constructs import GpuDeployment, GpuPod, ManagedNodeGroup, NodeShape, OnDemand
-from gpu_constructs.installing.gitops import ManifestFile, delivery_of
+from gpu_constructs.facts.versions import GPU_OPERATOR, KUEUE
+from gpu_constructs.installing.gitops import ManifestFile, delivery_of, flux_release
 from gpu_constructs.metrics import DcgmExporter, PrometheusStack
 from stacks.inference_cluster_stack import InferenceClusterStack
 from stacks.training_cluster_stack import TrainingClusterStack
@@ -117,16 +120,44 @@ def test_flux_takes_a_chart_from_its_registry(tmp_path: Path) -> None:
     assert chart["sourceRef"]["name"] == made["HelmRepository/karpenter"]["metadata"]["name"]
 
 
+def test_flux_waits_for_an_operator_only_where_a_deployment_does() -> None:
+    [_, waits] = flux_release(KUEUE, repository=KUEUE.repository, namespace="kueue-system", values={})
+    [_, goes_on] = flux_release(
+        GPU_OPERATOR, repository=GPU_OPERATOR.repository, namespace="gpu-operator", values={}, until_ready=False
+    )
+
+    for step in ("install", "upgrade"):
+        assert "disableWait" not in waits["spec"][step]
+        assert goes_on["spec"][step] == waits["spec"][step] | {"disableWait": True}
+
+
 def test_what_is_no_longer_defined_is_deleted(tmp_path: Path) -> None:
     synthesize(tmp_path, "argocd")
-    old = tmp_path / "Gpu" / "objects" / "Pool-gone.yaml"
-    old.write_text("kind: NodePool\n")
-    mine = tmp_path / "Gpu" / "kustomization.yaml"
-    mine.write_text("kind: Kustomization\n")
+    folder = tmp_path / "Gpu" / "objects"
+    old = folder / "Pool-gone.yaml"
+    old.write_text(next(folder.glob("*.yaml")).read_text())
+    own = {tmp_path / "Gpu" / "kustomization.yaml": b"kind: Kustomization\n", folder / "own.yaml": b"# \xff\n"}
+    for file, text in own.items():
+        file.write_bytes(text)
     synthesize(tmp_path, "argocd")
 
     assert not old.exists()
-    assert mine.exists()
+    assert {file: file.read_bytes() for file in own} == own
+
+
+@pytest.mark.parametrize("other", ["Team-A", "team/a"])
+def test_refuses_two_constructs_of_one_file(tmp_path: Path, other: str) -> None:
+    app = cdk.App(context={"gpu-constructs:delivery": "flux", "gpu-constructs:manifests": str(tmp_path)})
+    stack = cdk.Stack(app, "Gpu")
+    ManifestFile(folder_of(stack, "Team/A"), "Resource", [{"kind": "Namespace"}])
+
+    with pytest.raises(ValueError, match=f"{other}/Resource: id must give a file of its own, .* of 'Team/A/Resource'"):
+        ManifestFile(folder_of(stack, other), "Resource", [{"kind": "Namespace"}])
+
+
+def folder_of(stack: cdk.Stack, path: str) -> Construct:
+    """Constructs within each other."""
+    return reduce(lambda scope, id: Construct(scope, id), path.split("/"), cast("Construct", stack))
 
 
 def test_the_same_input_gives_the_same_files(tmp_path: Path) -> None:

@@ -17,11 +17,9 @@ from gpu_constructs import NodeShape
 from gpu_constructs.metrics import DcgmExporter, PrometheusStack
 from gpu_constructs.metrics.dcgm_fields import DEFAULT_FIELDS, FIELDS, counters_csv
 from gpu_constructs.metrics.dcgm_manifests import dashboard, exporter_chart, service_monitor
-from gpu_constructs.metrics.prometheus_stack import stack_values
 from gpu_constructs.metrics.rules import alerting_rules, prometheus_rule, recording_rules
-from tests.chart_values import unknown_values
 from tests.schemas import strict_schema
-from tests.templates import CHART, depends_on, manifests_of, of_type, only, resources_of
+from tests.templates import CHART, depends_on, manifest, manifests_of, of_type, only, resources_of
 
 IMAGE = "nvcr.io/nvidia/k8s/dcgm-exporter:4.5.3-4.8.2-distroless"
 
@@ -84,6 +82,34 @@ def test_with_prometheus_come_scrape_rules_and_dashboard(stack: cdk.Stack, clust
         assert chart in depends_on(resources, made[kind])
 
 
+def test_only_prometheus_reaches_the_exporter(stack: cdk.Stack, cluster: eks.ICluster) -> None:
+    prometheus = PrometheusStack(stack, "Prometheus", cluster=cluster)
+    DcgmExporter(stack, "Dcgm", cluster=cluster, prometheus=prometheus)
+
+    resources = resources_of(stack)
+    policy = manifest(resources, "NetworkPolicy")
+    exporter = manifest(resources, "DaemonSet")["spec"]["template"]
+    assert policy["metadata"]["namespace"] == "kube-system"
+    assert policy["spec"]["podSelector"]["matchLabels"].items() <= exporter["metadata"]["labels"].items()
+    [allowed] = policy["spec"]["ingress"]
+    where = only(resources, CHART)["Namespace"]
+    assert allowed["from"] == [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": where}}}]
+    [port] = exporter["spec"]["containers"][0]["ports"]
+    assert allowed["ports"] == [{"protocol": "TCP", "port": port["containerPort"]}]
+
+
+def test_a_prometheus_of_ones_own_is_not_locked_out(stack: cdk.Stack, cluster: eks.ICluster) -> None:
+    DcgmExporter(stack, "Dcgm", cluster=cluster)
+
+    assert not any(each["kind"] == "NetworkPolicy" for each in manifests_of(resources_of(stack)))
+
+
+def test_the_exporter_has_the_runtimes_seccomp_profile() -> None:
+    [container] = daemon_set()["spec"]["template"]["spec"]["containers"]
+
+    assert container["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+
+
 def test_without_prometheus_nothing_asks_for_its_definitions(stack: cdk.Stack, cluster: eks.ICluster) -> None:
     DcgmExporter(stack, "Dcgm", cluster=cluster)
 
@@ -123,15 +149,6 @@ def test_panels_do_not_overlap() -> None:
         assert at["x"] + at["w"] <= 24
         cells |= covers
     assert len({panel["id"] for panel in panels}) == len(panels)
-
-
-def test_every_chart_value_exists(chart_values: Path) -> None:
-    values = stack_values(storage_gib=50, storage_class="gp3", retention_days=15)
-
-    assert unknown_values(chart_values / "kube-prometheus-stack-88.yaml", values) == []
-    assert unknown_values(
-        chart_values / "kube-prometheus-stack-88.yaml", {"prometheus": {"prometheusSpecs": {}, "x": 1}}
-    )
 
 
 def test_prometheus_takes_up_what_is_not_of_its_own_release(stack: cdk.Stack, cluster: eks.ICluster) -> None:

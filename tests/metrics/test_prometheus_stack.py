@@ -9,6 +9,7 @@ from typing import Any
 import aws_cdk as cdk
 import jsonschema
 import pytest
+import yaml
 from aws_cdk import aws_aps as aps
 from aws_cdk import aws_eks_v2 as eks
 
@@ -19,6 +20,7 @@ from tests.chart_values import unknown_values
 from tests.schemas import strict_schema
 from tests.templates import CHART, MANIFEST, depends_on, manifest, of_type, only, resources_of, text_of
 
+OTHER_CHARTS = ("kube-state-metrics", "grafana")
 ARN = "arn:aws:aps:eu-central-1:111122223333:workspace/ws-0a1b2c3d"
 
 
@@ -75,11 +77,33 @@ def test_a_workspace_of_the_same_app(stack: cdk.Stack, cluster: eks.ICluster) ->
     )
 
 
+def test_what_the_stack_runs_asks_for_memory() -> None:
+    ours = stack_values(storage_gib=0, storage_class=None, retention_days=15)
+
+    parts = [ours["prometheus"]["prometheusSpec"], *(ours[each] for each in (*OTHER_CHARTS, "prometheusOperator"))]
+    assert all(part["resources"]["requests"]["memory"] for part in parts)
+
+
 def test_every_chart_value_exists(chart_values: Path) -> None:
     sends = RemoteWrite(arn=ARN, region="eu-central-1", workspace="ws-0a1b2c3d")
     values = stack_values(storage_gib=50, storage_class="gp3", retention_days=15, sends=sends)
 
-    assert unknown_values(chart_values / "kube-prometheus-stack-88.yaml", values) == []
+    # Of charts of their own it repeats only the values that it changes.
+    asked = [f"{chart}.resources.requests.{what}" for chart in OTHER_CHARTS for what in ("cpu", "memory")]
+    defaults = chart_values / "kube-prometheus-stack-88.yaml"
+    assert unknown_values(defaults, values) == asked
+    assert unknown_values(defaults, {"prometheus": {"prometheusSpecs": {}, "x": 1}})
+
+
+def test_objects_of_every_kind_are_taken_up(chart_values: Path) -> None:
+    theirs = yaml.safe_load((chart_values / "kube-prometheus-stack-88.yaml").read_text())["prometheus"][
+        "prometheusSpec"
+    ]
+    ours = stack_values(storage_gib=0, storage_class=None, retention_days=15)["prometheus"]["prometheusSpec"]
+
+    kinds = [key for key in theirs if key.endswith("SelectorNilUsesHelmValues")]
+    assert len(kinds) >= 5
+    assert [key for key in kinds if ours.get(key) is not False] == []
 
 
 def test_refuses_what_is_no_workspace(stack: cdk.Stack, cluster: eks.ICluster) -> None:

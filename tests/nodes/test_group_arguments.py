@@ -17,7 +17,6 @@ from gpu_constructs.nodes.bootstrap import Bootstrap
 from gpu_constructs.nodes.group_arguments import (
     MAX_INSTANCE_TYPES,
     check_group,
-    refuse_unless_initial_nodes,
     refuse_unless_values,
 )
 from gpu_constructs.pools.capacity import CapacityBlock, OnDemand, Reservation, Spot
@@ -54,7 +53,6 @@ def warned(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
         Annotations=annotations, Token=SimpleNamespace(is_unresolved=lambda number: number == TOKEN)
     )
     monkeypatch.setattr(group_arguments, "cdk", stand_in)
-    monkeypatch.setattr(group_arguments, "datetime", SimpleNamespace(now={timezone.utc: NOW}.__getitem__))
     monkeypatch.setattr(group_arguments, "check_subnets", lambda *_, **__: None)
     return found
 
@@ -131,14 +129,6 @@ ROWS = [replace(instance_type("g6.xlarge"), name=name) for name in TYPES]
         ({"max_nodes": float("inf")}, TypeError, "max_nodes must be a whole number, got inf"),
         ({"max_nodes": None}, TypeError, "max_nodes must be a whole number, got None"),
         ({"min_nodes": 3}, ValueError, "max_nodes must be at least min_nodes, got 2 and 3"),
-        ({"initial_nodes": -1}, ValueError, "initial_nodes must be at least 0, got -1; the group never has fewer"),
-        (
-            {"min_nodes": 1, "initial_nodes": 0},
-            ValueError,
-            "initial_nodes must be at least 1, got 0; the group never has fewer",
-        ),
-        ({"initial_nodes": 3}, ValueError, "initial_nodes must be at most max_nodes, got 3 and 2"),
-        ({"initial_nodes": "1"}, TypeError, "initial_nodes must be a whole number, got '1'"),
         (
             {"shape": BY_CLAIM},
             ValueError,
@@ -175,15 +165,10 @@ def test_refuses_groups(warned: Any, changes: dict[str, Any], error: type[Except
     [
         {"min_nodes": 2},
         {"min_nodes": 0, "max_nodes": 1},
-        {"initial_nodes": 0},
-        {"initial_nodes": 2},
-        {"min_nodes": 2, "initial_nodes": 2},
         {"min_nodes": TOKEN},
         {"max_nodes": TOKEN},
         {"min_nodes": 3, "max_nodes": TOKEN},
-        {"min_nodes": TOKEN, "max_nodes": TOKEN, "initial_nodes": 0},
-        {"max_nodes": TOKEN, "initial_nodes": 99},
-        {"initial_nodes": TOKEN},
+        {"min_nodes": TOKEN, "max_nodes": TOKEN},
         {"shape": BY_CLAIM, "min_nodes": 1},
         {"shape": BY_CLAIM, "min_nodes": TOKEN},
         {"shape": H100, "capacity": block(), "max_nodes": 4},
@@ -201,50 +186,18 @@ SIZES = st.one_of(st.integers(-1, 4), st.just(TOKEN))
 
 
 @settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(SIZES, SIZES, st.one_of(st.none(), SIZES))
-def test_a_group_has_sizes_that_can_be(warned: Any, least: Any, most: Any, first: Any) -> None:
+@given(SIZES, SIZES)
+def test_a_group_has_sizes_that_can_be(warned: Any, least: Any, most: Any) -> None:
     """Each number in its order, and one that is not known at no place in particular."""
-    known = [each for each in (0, least, first, most) if each is not None and each != TOKEN]
+    known = [each for each in (0, least, most) if each != TOKEN]
     can_be = known == sorted(known) and most != 0
 
     try:
-        checked(min_nodes=least, max_nodes=most, initial_nodes=first)
+        checked(min_nodes=least, max_nodes=most)
     except ValueError:
         assert not can_be
     else:
         assert can_be
-
-
-def test_a_first_size_of_nothing_is_left_to_others(warned: Any) -> None:
-    refuse_unless_initial_nodes(WHO, None, 1, 2)
-
-    assert warned == []
-
-
-@pytest.mark.parametrize(
-    ("given_block", "warning"),
-    [
-        (block(), None),
-        (block(starts=NOW + timedelta(seconds=1)), None),
-        (block(started=True), None),
-        (block(starts=NOW - HOUR, started=True), None),
-        (block(starts=NOW), f"began at {NOW}: write CapacityBlock(..., started=True)"),
-        (block(starts=NOW - HOUR), f"began at {NOW - HOUR}: write CapacityBlock(..., started=True)"),
-        (
-            block(starts=NOW - 9 * HOUR, ends=NOW + timedelta(seconds=1), started=True),
-            None,
-        ),
-        (block(starts=NOW - 9 * HOUR, ends=NOW), f"ended at {NOW}: delete the group"),
-        (block(starts=NOW - 9 * HOUR, ends=NOW, started=True), f"ended at {NOW}: delete the group"),
-    ],
-)
-def test_warns_of_a_block_whose_time_has_come_or_gone(
-    warned: Any, given_block: CapacityBlock, warning: str | None
-) -> None:
-    checked(shape=H100, capacity=given_block, max_nodes=4)
-
-    expected = [] if warning is None else [("group gpu-constructs:capacityBlock", f"the Capacity Block cr-1 {warning}")]
-    assert warned == expected
 
 
 DIFFER = (

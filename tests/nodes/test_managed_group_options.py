@@ -10,7 +10,6 @@ import aws_cdk as cdk
 import pytest
 import yaml
 from aws_cdk import aws_eks_v2 as eks
-from aws_cdk.assertions import Annotations, Match
 from syrupy.assertion import SnapshotAssertion
 
 from gpu_constructs import CapacityBlock, ManagedNodeGroup, NodeShape, Spot
@@ -67,10 +66,11 @@ def test_a_release_can_be_named(stack: cdk.Stack, cluster: eks.ICluster, system:
     assert "Version" not in made
 
 
-def test_the_first_deployment_states_a_size(stack: cdk.Stack, cluster: eks.ICluster) -> None:
-    group(stack, cluster, initial_nodes=0)
+@pytest.mark.parametrize("release", ["latest", "1.35.7-20261012"])
+def test_a_type_that_newer_images_drive(stack: cdk.Stack, created_cluster: eks.Cluster, release: str) -> None:
+    group(stack, created_cluster, shape=NodeShape(instance_types=("g7.2xlarge",)), ami_release=release)
 
-    assert properties(stack)["ScalingConfig"] == {"MinSize": 0, "MaxSize": 4, "DesiredSize": 0}
+    assert properties(stack)["InstanceTypes"] == ["g7.2xlarge"]
 
 
 def test_instances_and_volumes_carry_the_tags(stack: cdk.Stack, cluster: eks.ICluster) -> None:
@@ -155,13 +155,16 @@ def test_scaling_options_reach_the_auto_scaling_group(stack: cdk.Stack, cluster:
 @pytest.mark.parametrize(
     ("changes", "error", "message"),
     [
-        ({"initial_nodes": 5}, ValueError, r"initial_nodes must be at most max_nodes, got 5 and 4"),
-        ({"initial_nodes": 0, "min_nodes": 1}, ValueError, r"initial_nodes must be at least 1, got 0; the group never"),
-        ({"initial_nodes": "1"}, TypeError, r"initial_nodes must be a whole number, got '1'"),
         (
             {"ami_release": "v20260714"},
             ValueError,
             r"ami_release must be 'latest' or a release as EKS names it for al2",
+        ),
+        (
+            {"shape": NodeShape(instance_types=("g7.2xlarge",)), "ami_release": "1.36.2-20260714"},
+            ValueError,
+            r"ami_release must be one with NVIDIA driver 595, which g7.2xlarge needs, got '1.36.2-20260714', which "
+            r"carries 580; take 'latest' \[GPU006\]",
         ),
         ({"ami_release": 1}, TypeError, r"ami_release must be a string such as '1.36.2-20260714', got 1"),
         (
@@ -210,42 +213,19 @@ def block(**changes: Any) -> CapacityBlock:
 P5 = NodeShape(instance_types=("p5.48xlarge",))
 
 
-@pytest.mark.parametrize(("started", "nodes", "steps"), [(False, 0, 2), (True, 4, 1)])
-def test_a_block_is_open_from_its_start_to_its_drain(
-    stack: cdk.Stack, cluster: eks.ICluster, started: bool, nodes: int, steps: int
+@pytest.mark.parametrize(("started", "steps"), [(False, ["Start", "Drain"]), (True, ["Drain"])])
+def test_a_block_is_opened_and_drained_on_time(
+    stack: cdk.Stack, cluster: eks.ICluster, started: bool, steps: list[str]
 ) -> None:
     group(stack, cluster, shape=P5, capacity=block(started=started))
 
+    schedules = {
+        id: json.loads(text_of(each["Properties"]["Target"]["Input"]))["ScalingConfig"]
+        for id, each in of_type(resources_of(stack), "AWS::Scheduler::Schedule").items()
+    }
     # EKS takes no group that can have no node, and the autoscaler must not start more than that one.
-    assert properties(stack)["ScalingConfig"] == {"MinSize": 0, "MaxSize": max(nodes, 1), "DesiredSize": nodes}
-    schedules = [
-        json.loads(text_of(each["Properties"]["Target"]["Input"]))
-        for each in of_type(resources_of(stack), "AWS::Scheduler::Schedule").values()
-    ]
-    assert len(schedules) == steps
-    assert schedules[-1]["ScalingConfig"] == {"MinSize": 0, "MaxSize": 1, "DesiredSize": 0}
-
-
-@pytest.mark.parametrize(
-    ("changes", "warning"),
-    [
-        ({"starts": datetime(2024, 1, 1, tzinfo=timezone.utc)}, r"began at 2024-01-01 .*started=True"),
-        (
-            {
-                "starts": datetime(2024, 1, 1, tzinfo=timezone.utc),
-                "ends": datetime(2024, 1, 2, tzinfo=timezone.utc),
-                "started": True,
-            },
-            r"ended at 2024-01-02 .*delete the group",
-        ),
-    ],
-)
-def test_warns_of_a_block_whose_time_has_come_or_gone(
-    stack: cdk.Stack, cluster: eks.ICluster, changes: dict[str, Any], warning: str
-) -> None:
-    group(stack, cluster, shape=P5, capacity=block(**changes))
-
-    Annotations.from_stack(stack).has_warning("/Test/Nodes", Match.string_like_regexp(warning))
+    opened, closed = ({"MinSize": 0, "MaxSize": most, "DesiredSize": nodes} for most, nodes in ((4, 4), (1, 0)))
+    assert list(schedules.values()) == [{"Start": opened, "Drain": closed}[each] for each in steps]
 
 
 def test_a_size_that_is_no_number_at_all_is_refused(stack: cdk.Stack, cluster: eks.ICluster) -> None:

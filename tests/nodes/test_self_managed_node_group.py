@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
@@ -15,7 +16,7 @@ from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
 from syrupy.assertion import SnapshotAssertion
 
-from gpu_constructs import CapacityBlock, GpuCluster, ManagedNodeGroup, NodeShape, Reservation, Spot
+from gpu_constructs import CapacityBlock, GpuCluster, ManagedNodeGroup, NodeShape, Reservation, Spot, Taint
 from gpu_constructs.facts.hardware.catalogue import catalogue
 from gpu_constructs.nodes import Bootstrap, SelfManagedNodeGroup
 from gpu_constructs.nodes.bootstrap import Membership, image_parameter
@@ -30,9 +31,12 @@ MEMBERSHIP = Membership(
     endpoint=ENDPOINT,
     certificate_authority=CERTIFICATE,
     service_cidr="172.20.0.0/16",
+    kubernetes_version="1.36",
+    ami_release="v20260714",
     image_parameter="/image",
 )
 SAYS = Bootstrap(kubernetes_version="1.36", service_cidr="10.100.0.0/16")
+EVICTS = Taint(key="a", value="b", effect="NoExecute")
 TAINT = "k8s.io/cluster-autoscaler/node-template/taint/nvidia.com/gpu"
 
 
@@ -66,7 +70,7 @@ def test_spot_group_of_two_types_on_bottlerocket(
     assert slice_of(resources_of(stack), "Nodes") == snapshot_yaml
 
 
-@pytest.mark.parametrize("name", [name for name, each in catalogue().items() if each.family not in ("g7", "p6e-gb200")])
+@pytest.mark.parametrize("name", [name for name, each in catalogue().items() if each.family != "p6e-gb200"])
 def test_nodeadm_reads_how_to_join(name: str) -> None:
     shape = NodeShape(instance_types=(name,))
 
@@ -99,6 +103,14 @@ def test_bottlerocket_reads_how_to_join() -> None:
     assert kubernetes["node-labels"] == shape.node_labels("all")
     assert kubernetes["node-taints"] == {"nvidia.com/gpu": ["true:NoSchedule"]}
     assert "bootstrap-commands" in settings
+
+
+def test_bottlerocket_registers_every_taint_of_a_key() -> None:
+    evicts = Taint(key="nvidia.com/gpu", value="true", effect="NoExecute")
+    shape = NodeShape(instance_types=("g6.xlarge",), operating_system="bottlerocket", taints=(evicts,))
+
+    settings = tomli.loads(joining_user_data(shape, "all", MEMBERSHIP))["settings"]
+    assert settings["kubernetes"]["node-taints"] == {"nvidia.com/gpu": ["true:NoSchedule", "true:NoExecute"]}
 
 
 def test_a_node_without_taints_registers_none() -> None:
@@ -190,7 +202,14 @@ def test_a_capacity_block_is_scheduled(stack: cdk.Stack, joinable: eks.ICluster)
         ("2026-12-01T11:30:00Z", 2, 2),
         ("2026-12-02T10:30:00Z", 0, 0),
     ]
-    assert only(resources, ASG)["MaxSize"] == "0"
+    [size] = of_type(resources, "Custom::GpuNodeGroupSize")
+    sizes = {each: only(resources, ASG)[each] for each in ("MinSize", "MaxSize", "DesiredCapacity")}
+    assert sizes == {
+        "MinSize": {"Fn::GetAtt": [size, "MinSize"]},
+        "MaxSize": {"Fn::GetAtt": [size, "MaxSize"]},
+        "DesiredCapacity": {"Fn::GetAtt": [size, "DesiredSize"]},
+    }
+    assert only(resources, "Custom::GpuNodeGroupSize")["ClosedMax"] == 0
     data = only(resources, TEMPLATE)["LaunchTemplateData"]
     assert data["InstanceMarketOptions"] == {"MarketType": "capacity-block"}
     assert only(resources, ASG)["VPCZoneIdentifier"] == ["subnet-0123456789abcdef0"]
@@ -211,9 +230,25 @@ def test_a_reservation_takes_the_launch_template_alone(stack: cdk.Stack, joinabl
             ValueError,
             r"bootstrap must have service_cidr when the cluster states none, got None; 'aws eks describe-cluster'",
         ),
+        (
+            {"bootstrap": replace(SAYS, ami_release="nonsense")},
+            ValueError,
+            r"bootstrap must have a release of al2023 as ami_release, such as 'v\d{8}', got 'nonsense'",
+        ),
+        (
+            {"bootstrap": replace(SAYS, ami_release="v20260714}}{{resolve:secretsmanager:prod/db}}{{x")},
+            ValueError,
+            r"bootstrap must have a release of al2023",
+        ),
+        ({"bootstrap": replace(SAYS, ami_release="1.66.0")}, ValueError, r"bootstrap must have a release of al2023"),
         ({"bootstrap": "1.36"}, TypeError, r"bootstrap must be a Bootstrap, got '1.36'"),
         ({"max_nodes": 0}, ValueError, r"max_nodes must be at least 1, got 0"),
         ({"node_role": "nodes"}, TypeError, r"node_role must be an iam.IRole, got 'nodes'"),
+        (
+            {"shape": NodeShape(instance_types=("g6.xlarge",), taints=(Taint(key="a", value="b"), EVICTS))},
+            ValueError,
+            r"shape must have one taint a key, got 'a' with NoSchedule, NoExecute; cluster autoscaler reads one effect",
+        ),
         ({"shape": None}, TypeError, r"shape must be a NodeShape, got None"),
         ({"cluster": "demo"}, TypeError, r"cluster must be a GpuCluster or a cluster of aws_cdk.aws_eks_v2, got str"),
     ],
@@ -241,6 +276,51 @@ def test_refuses_a_cluster_imported_without_what_a_node_joins_by(stack: cdk.Stac
 
     with pytest.raises(ValueError, match=f"cluster must be imported with .*{missing}"):
         group(stack, bare)
+
+
+@pytest.mark.parametrize(
+    ("operating_system", "release"),
+    [("al2023", "v20260101"), ("bottlerocket", "1.64.0"), ("bottlerocket", "1.64.0-18d04e52")],
+)
+def test_another_release_of_the_image(
+    stack: cdk.Stack, joinable: eks.ICluster, operating_system: Any, release: str
+) -> None:
+    shape = NodeShape(instance_types=("g6.xlarge",), operating_system=operating_system)
+
+    group(stack, joinable, shape=shape, bootstrap=replace(SAYS, ami_release=release))
+
+    assert release in only(resources_of(stack), TEMPLATE)["LaunchTemplateData"]["ImageId"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "message"),
+    [
+        ({"service_cidr": 5}, TypeError, r"bootstrap: service_cidr must be a string, got 5"),
+        ({"ami_release": 5}, TypeError, r"bootstrap: ami_release must be a string, got 5"),
+        (
+            {"kubernetes_version": 1.36},
+            TypeError,
+            r"bootstrap: kubernetes_version must be one of .*, got 1.36, a number",
+        ),
+        ({"kubernetes_version": "1.20"}, ValueError, r"bootstrap: kubernetes_version must be one of .*, got '1.20'"),
+        (
+            {"service_cidr": "172.20.0.0/25"},
+            ValueError,
+            r"service_cidr must be between /24 and /12, got '172.20.0.0/25'",
+        ),
+        ({"service_cidr": "172.0.0.0/11"}, ValueError, r"service_cidr must be between /24 and /12, got '172.0.0.0/11'"),
+        ({"service_cidr": "fd00::/125"}, ValueError, r"service_cidr must hold the cluster's DNS at its tenth address"),
+        ({"service_cidr": "x${Token[a\n[settings]"}, ValueError, r"service_cidr must be an address block"),
+    ],
+)
+def test_bootstrap_refuses(changes: dict[str, Any], error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        Bootstrap(**changes)
+
+
+@pytest.mark.parametrize("block", ["172.20.0.0/24", "172.16.0.0/12", "fd00::/124", "${Token[TOKEN.7]}"])
+def test_bootstrap_takes_a_block_that_eks_takes(block: str) -> None:
+    assert Bootstrap(service_cidr=block).service_cidr == block
 
 
 def test_refuses_a_service_block_that_is_none() -> None:

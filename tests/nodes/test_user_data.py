@@ -20,6 +20,8 @@ MEMBERSHIP = Membership(
     endpoint="https://0123456789ABCDEF.gr7.us-east-1.eks.amazonaws.com",
     certificate_authority="Y2VydGlmaWNhdGU=",
     service_cidr="172.20.0.0/16",
+    kubernetes_version="1.36",
+    ami_release="v20260714",
     image_parameter="/image",
 )
 

@@ -35,6 +35,21 @@ def test_whatever_starts_nodes_may_encrypt_volumes(stack: cdk.Stack) -> None:
     }
 
 
+@pytest.mark.parametrize("region", ["cn-north-1", None])
+def test_in_china_ec2_may_have_either_name(region: str | None) -> None:
+    stack = cdk.Stack(cdk.App(), "Test", env=cdk.Environment(region=region))
+    grant_volume_key(kms.Key(stack, "Key"))
+
+    [everybody] = [
+        each
+        for each in only(resources_of(stack), "AWS::KMS::Key")["KeyPolicy"]["Statement"]
+        if each.get("Sid") == "AccountUsesThroughEc2"
+    ]
+    where = region or "${AWS::Region}"
+    told = [text_of(each) for each in everybody["Condition"]["StringEquals"]["kms:ViaService"]]
+    assert told == [f"ec2.{where}.amazonaws.com", f"ec2.{where}.amazonaws.com.cn"]
+
+
 def test_a_key_may_have_a_stack_of_its_own(stack: cdk.Stack) -> None:
     keys = cdk.Stack(
         cast("Construct", stack.node.root), "Keys", env=cdk.Environment(account="111122223333", region="us-east-1")

@@ -5,31 +5,34 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import aws_cdk as cdk
 import jsonschema
 import pytest
 from aws_cdk import aws_eks_v2 as eks
+from constructs import Construct
 from syrupy.assertion import SnapshotAssertion
 
-from gpu_constructs import GpuDeployment, GpuPod, ManagedNodeGroup, NodeShape, TimeSlicing
+from gpu_constructs import GpuCluster, GpuDeployment, GpuPod, ManagedNodeGroup, NodeShape, TimeSlicing
 from gpu_constructs.metrics import ManagedPrometheus, PrometheusStack
 from gpu_constructs.metrics.rules import recording_rules
 from gpu_constructs.pod_scaling import (
     CpuMemoryRightsizing,
+    CpuUtilization,
     Demand,
     GpuHorizontalAutoscaler,
     GpuMemory,
     GpuUtilization,
     Keda,
+    MetricsServer,
     PrometheusAdapter,
     SqsQueue,
     VerticalPodAutoscaler,
 )
 from gpu_constructs.pod_scaling.keda import keda_values
 from gpu_constructs.pod_scaling.prometheus_adapter import adapter_values
-from gpu_constructs.pod_scaling.rightsizing import vertical_pod_autoscaler
+from gpu_constructs.pod_scaling.rightsizing import controller_values, vertical_pod_autoscaler
 from gpu_constructs.pod_scaling.scaling_manifests import (
     Scale,
     horizontal_pod_autoscaler,
@@ -37,6 +40,7 @@ from gpu_constructs.pod_scaling.scaling_manifests import (
     trigger_authentication,
 )
 from tests.chart_values import unknown_values
+from tests.clusters import imported_cluster, imported_vpc
 from tests.schemas import strict_schema, validate
 from tests.templates import CHART, depends_on, manifest, of_type, only, resources_of, slice_of
 
@@ -154,6 +158,23 @@ def test_the_hpa_reads_what_prometheus_records() -> None:
 def test_every_chart_value_exists(chart_values: Path) -> None:
     assert unknown_values(chart_values / "keda-2.20.2.yaml", keda_values()) == []
     assert unknown_values(chart_values / "prometheus-adapter-5.3.0.yaml", adapter_values(URL)) == []
+    assert unknown_values(chart_values / "vertical-pod-autoscaler-0.11.yaml", controller_values()) == []
+
+
+def test_what_scales_pods_asks_for_memory() -> None:
+    parts = [adapter_values(URL), *controller_values().values()]
+
+    assert len(parts) == 4
+    assert all(part["resources"]["requests"]["memory"] for part in parts)
+
+
+def test_cpu_is_read_by_the_plain_hpa_and_by_keda() -> None:
+    [metric] = horizontal_pod_autoscaler(scale(CpuUtilization(percent=60)))["spec"]["metrics"]
+    [trigger] = scaled_object(scale(CpuUtilization(percent=60)), prometheus_url="")["spec"]["triggers"]
+
+    assert metric["resource"] == {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 60}}
+    assert trigger == {"type": "cpu", "metricType": "Utilization", "metadata": {"value": "60"}}
+    validate(horizontal_pod_autoscaler(scale(CpuUtilization(), GpuUtilization())), "1.36")
 
 
 class App:
@@ -250,6 +271,63 @@ def test_refuses(app: App, changes: dict[str, Any], error: type[Exception], mess
         app.scaler(**changes)
 
 
+def test_by_cpu_alone_nothing_else_is_needed(app: App) -> None:
+    app.scaler(signals=[CpuUtilization()], through=None, prometheus=None)
+
+    assert manifest(resources_of(app.stack), "HorizontalPodAutoscaler")["spec"]["maxReplicas"] == 4
+    with pytest.raises(ValueError, match="through must be given for GpuUtilization, got None; make a Keda"):
+        app.scaler("Other", signals=[CpuUtilization(), GpuUtilization()], through=None)
+    with pytest.raises(ValueError, match="min_replicas must be at least 1 without a Keda, got 0"):
+        app.scaler("Zero", signals=[CpuUtilization()], through=None, min_replicas=0)
+    with pytest.raises(ValueError, match="min_replicas must be at least 1 without a Demand or SqsQueue, got 0"):
+        app.scaler("Asleep", signals=[CpuUtilization()], prometheus=None, min_replicas=0)
+
+
+def metrics_servers(stack: cdk.Stack) -> list[dict[str, Any]]:
+    """The add-ons of that name."""
+    addons = of_type(resources_of(stack), "AWS::EKS::Addon").values()
+    return [each["Properties"] for each in addons if each["Properties"]["AddonName"] == "metrics-server"]
+
+
+def test_a_cluster_of_the_app_gets_one_metrics_server(stack: cdk.Stack) -> None:
+    gpu = GpuCluster(stack, "Gpu")
+    VerticalPodAutoscaler(stack, "Vpa", cluster=gpu)
+    pool = gpu.add_pool("l4", "g6.xlarge", max_nodes=2)
+    for name in ("chat", "draw"):
+        pod = GpuPod(image="registry.example.com/serve:1.0")
+        target = GpuDeployment(stack, name, cluster=gpu, pool=pool, name=name, pod=pod, port=80)
+        GpuHorizontalAutoscaler(
+            stack, f"{name}Scaler", cluster=gpu, target=target, signals=[CpuUtilization()], max_replicas=2
+        )
+
+    resources = resources_of(stack)
+    [addon] = [id for id in of_type(resources, "AWS::EKS::Addon") if "MetricsServer" in id]
+    assert len(metrics_servers(stack)) == 1
+    # Its pods need nodes.
+    assert of_type(resources, "AWS::EKS::Nodegroup").keys() & depends_on(resources, addon)
+
+
+def test_a_metrics_server_that_was_made_is_taken(stack: cdk.Stack) -> None:
+    gpu = GpuCluster(stack, "Gpu")
+    MetricsServer(stack, "Metrics", cluster=gpu, version="v0.8.0-eksbuild.2")
+    VerticalPodAutoscaler(stack, "Vpa", cluster=gpu)
+
+    [made] = metrics_servers(stack)
+    assert made["AddonVersion"] == "v0.8.0-eksbuild.2"
+    with pytest.raises(ValueError, match="Test/Again: cluster must have one metrics server, got a second one beside"):
+        MetricsServer(stack, "Again", cluster=gpu)
+
+
+def test_an_imported_cluster_gets_a_metrics_server_when_asked(stack: cdk.Stack, cluster: eks.ICluster) -> None:
+    other = cdk.Stack(cast("Construct", stack.node.root), "Other")
+    MetricsServer(other, "Metrics", cluster=imported_cluster(other, imported_vpc(other)))
+    VerticalPodAutoscaler(stack, "Vpa", cluster=cluster)
+    with pytest.raises(TypeError, match="Test/Wrong: version must be one such as"):
+        MetricsServer(stack, "Wrong", cluster=cluster, version=1)  # type: ignore[arg-type]
+
+    assert (len(metrics_servers(stack)), len(metrics_servers(other))) == (0, 1)
+
+
 def test_the_plain_hpa_takes_neither_queues_nor_zero(app: App) -> None:
     with pytest.raises(ValueError, match="through must be a Keda for SqsQueue, got a PrometheusAdapter"):
         app.scaler(through=app.adapter, signals=[QUEUE])
@@ -284,6 +362,7 @@ def test_a_deployment_with_replicas_of_its_own_would_fight(stack: cdk.Stack, clu
     [
         (lambda: GpuUtilization(percent=0), ValueError, r"percent must be at least 1, got 0; it is a percentage"),
         (lambda: GpuUtilization(percent=0.7), TypeError, r"percent must be a whole number, got 0.7"),  # type: ignore[arg-type]
+        (lambda: CpuUtilization(percent=0), ValueError, r"cpu utilization: percent must be at least 1, got 0; 70 is"),
         (lambda: GpuMemory(percent=101), ValueError, r"gpu memory: percent must be at most 100, got 101"),
         (lambda: Demand(query=" ", per_pod=1), ValueError, r"demand: query must be PromQL, got ' '"),
         (lambda: Demand(query="x", per_pod=0), ValueError, r"demand: per_pod must be at least 1"),

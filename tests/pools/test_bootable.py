@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpu_constructs.facts.hardware.catalogue import catalogue, instance_type
-from gpu_constructs.facts.versions import DRIVER_BRANCH
+from gpu_constructs.facts.image_releases import LTS, PRODUCTION
 from gpu_constructs.pools.custom_image import CustomImage
 from gpu_constructs.pools.disk import Disk
 from gpu_constructs.pools.kubelet import Kubelet
@@ -95,7 +96,7 @@ def test_the_label_of_the_gpu_is_that_of_all_types(names: tuple[str, ...], label
 
 
 def test_only_types_whose_last_driver_is_todays_are_ageing() -> None:
-    last, next_one = own(driver_max=DRIVER_BRANCH), own(name="g10.xlarge", driver_max=DRIVER_BRANCH + 1)
+    last, next_one = own(driver_max=LTS), own(name="g10.xlarge", driver_max=LTS + 1)
 
     assert shape(last, next_one, "g6.xlarge").ageing == ("g9.xlarge",)
 
@@ -104,9 +105,11 @@ def test_only_types_whose_last_driver_is_todays_are_ageing() -> None:
     ("says", "least", "most", "accepted"),
     [
         ({}, None, None, True),
-        ({}, DRIVER_BRANCH, DRIVER_BRANCH, True),
-        ({}, DRIVER_BRANCH + 1, None, False),
-        ({}, None, DRIVER_BRANCH - 1, False),
+        ({}, LTS, LTS, True),
+        ({}, PRODUCTION, PRODUCTION, True),
+        ({}, LTS + 1, PRODUCTION - 1, False),
+        ({}, PRODUCTION + 1, None, False),
+        ({}, None, LTS - 1, False),
         ({"image": CustomImage(id="ami-0123456789abcdef0", driver_branch=595)}, 595, 595, True),
         ({"image": CustomImage(id="ami-0123456789abcdef0", driver_branch=595)}, 596, None, False),
         ({"image": CustomImage(id="ami-0123456789abcdef0", driver_branch=595)}, None, 594, False),
@@ -157,19 +160,19 @@ EIGHT_TAINTS = tuple(Taint(key=f"example.com/{number}", value="a", effect="NoSch
             "per architecture",
         ),
         (
-            ("g6.xlarge", "g7.2xlarge"),
+            ("g6.xlarge", replace(G6, name="g8.xlarge", driver_min=600)),
             {},
             ValueError,
-            "instance type 'g7.2xlarge' must have NVIDIA driver 595 or newer, and the EKS images for AL2023 and "
-            "Bottlerocket carry 580; its GPUs would stay invisible, use family 'g7e' or 'g6e', or an "
-            "image=CustomImage(...) of your own",
+            "instance type 'g8.xlarge' must have NVIDIA driver 600 or newer, and the EKS images for AL2023 and "
+            "Bottlerocket carry 580 and 595; its GPUs would stay invisible, use an image=CustomImage(id=..., "
+            "driver_branch=600) of your own",
         ),
         (
             ("g7.2xlarge",),
             {"image": CustomImage(id="ami-0123456789abcdef0", driver_branch=594)},
             ValueError,
             "instance type 'g7.2xlarge' must have NVIDIA driver 595 or newer, and the custom image carries 594; its "
-            "GPUs would stay invisible, use family 'g7e' or 'g6e', or an image=CustomImage(...) of your own",
+            "GPUs would stay invisible, use an image=CustomImage(id=..., driver_branch=595) of your own",
         ),
         (
             ("p3dn.24xlarge",),
@@ -182,7 +185,7 @@ EIGHT_TAINTS = tuple(Taint(key=f"example.com/{number}", value="a", effect="NoSch
             {},
             ValueError,
             "instance type 'g1.xlarge' must have NVIDIA driver 570 or older, and the EKS images for AL2023 and "
-            "Bottlerocket carry 580",
+            "Bottlerocket carry 580 and 595",
         ),
         (
             ("p6e-gb200.36xlarge",),
@@ -462,3 +465,59 @@ def test_who_manages_the_gpus(system: Any, given: Any, name: str) -> None:
 def test_refuses_who_cannot_manage_the_gpus() -> None:
     with pytest.raises(ValueError, match="node shape: device_manager must be one of"):
         shape(device_manager="bottlerocket")
+
+
+UNDRIVEN = (
+    "Test/Pool: ami_release must be one with NVIDIA driver {needs}, which {types} needs, got {got!r}, which carries"
+)
+
+
+@pytest.mark.parametrize(
+    ("names", "release", "needs", "types"),
+    [
+        (("g7.2xlarge",), "v20260903", 595, "g7.2xlarge"),
+        (("g6.xlarge", "g7.2xlarge", "g7.4xlarge"), "1.36.2-20260714", 595, "g7.2xlarge, g7.4xlarge"),
+    ],
+)
+def test_a_release_without_the_driver_of_a_type_is_refused(
+    names: tuple[str, ...], release: str, needs: int, types: str
+) -> None:
+    expected = f"{UNDRIVEN.format(needs=needs, types=types, got=release)} 580; take 'latest' [GPU006]"
+
+    with pytest.raises(ValueError, match=f"^{re.escape(expected)}$"):
+        shape(*names).refuse_undriven("Test/Pool", release, "1.36", take="'latest'")
+
+
+def test_the_newest_need_of_all_types_is_named() -> None:
+    newer = own(name="g8.xlarge", driver_min=600)
+
+    with pytest.raises(
+        ValueError, match=r"driver 600, which g8.xlarge needs, got 'latest', which carries 580 and 595;"
+    ):
+        replace_row(shape("g6.xlarge"), newer).refuse_undriven("Test/Pool", "latest", "1.36", take="an own image")
+
+
+def replace_row(made: NodeShape, row: Any) -> NodeShape:
+    """A shape with a row that no shape takes today."""
+    object.__setattr__(made, "instance_types", (row,))
+    return made
+
+
+@pytest.mark.parametrize(
+    ("says", "release", "version"),
+    [
+        ({}, "v20260917", "1.36"),
+        ({}, "latest", None),
+        ({}, None, "1.36"),
+        ({"operating_system": "bottlerocket"}, "1.68.0", "1.35"),
+        # No source states what it carries.
+        ({"operating_system": "bottlerocket"}, "1.68.0", "1.36"),
+        ({"image": CustomImage(id="ami-0123456789abcdef0", driver_branch=595)}, "v20260903", "1.36"),
+    ],
+)
+def test_a_release_that_may_drive_every_type_is_taken(says: Any, release: str | None, version: str | None) -> None:
+    made = shape("g7.2xlarge", **says)
+
+    made.refuse_undriven("Test/Pool", release, version, take="'latest'")
+
+    assert made.names == ("g7.2xlarge",)

@@ -63,7 +63,7 @@ def test_refuses_an_override(changes: dict[str, Any], error: type[Exception], me
         ({"max_parallel": 0}, ValueError, r"max_parallel must be at least 1, got 0"),
         ({"overrides": XID}, TypeError, r"overrides must be a tuple of RepairOverride"),
         ({"overrides": (XID, XID)}, ValueError, r"overrides must differ in condition or reason"),
-        ({"enabled": "yes"}, TypeError, r"enabled must be a bool"),
+        ({"enabled": "yes"}, TypeError, r"enabled must be True or False"),
     ],
 )
 def test_refuses_a_repair(says: dict[str, Any], error: type[Exception], message: str) -> None:
@@ -94,7 +94,7 @@ def test_options_are_the_five_tags_that_the_autoscaler_reads() -> None:
         ({"utilization": "0.5"}, TypeError, r"utilization must be a number, got '0.5'"),
         ({"unneeded_minutes": -1}, ValueError, r"unneeded_minutes must be at least 0, got -1"),
         ({"unready_minutes": "20m"}, TypeError, r"unready_minutes must be a whole number, got '20m'"),
-        ({"ignore_daemonsets": "true"}, TypeError, r"ignore_daemonsets must be a bool"),
+        ({"ignore_daemonsets": "true"}, TypeError, r"ignore_daemonsets must be True or False"),
     ],
 )
 def test_refuses_options(says: dict[str, Any], error: type[Exception], message: str) -> None:

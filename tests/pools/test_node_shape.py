@@ -37,11 +37,6 @@ def shape(**changes: Any) -> NodeShape:
             r"one CPU architecture, got g5.xlarge \(x86_64\), g5g.xlarge \(arm64\); make one pool per architecture",
         ),
         (
-            {"instance_types": ("g7.2xlarge",)},
-            ValueError,
-            r"'g7.2xlarge' must have NVIDIA driver 595 or newer.*carry 580",
-        ),
-        (
             {"instance_types": ("p6e-gb200.36xlarge",), "operating_system": "bottlerocket"},
             ValueError,
             r"'p6e-gb200.36xlarge' must run al2023, got 'bottlerocket'; no Bottlerocket image boots it",

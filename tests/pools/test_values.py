@@ -97,6 +97,7 @@ def block(**changes: Any) -> CapacityBlock:
         ({"ends": "2026-12-01"}, TypeError, r"ends must be a datetime with time zone, got '2026-12-01'"),
         ({"instances": 0}, ValueError, r"instances must be at least 1, got 0"),
         ({"drain_minutes": 40}, ValueError, r"drain_minutes must be at least 41, got 40"),
+        ({"drain_minutes": 10**30}, ValueError, r"drain_minutes must be at most 262080, got 10{30}"),
         ({"ends": STARTS + timedelta(minutes=60)}, ValueError, r"ends must be more than 60 minutes after starts"),
     ],
 )

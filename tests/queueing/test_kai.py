@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,11 @@ from aws_cdk import aws_eks_v2 as eks
 
 from gpu_constructs import GpuJob, GpuPod, ManagedNodeGroup, NodeShape, TimeSlicing
 from gpu_constructs.queueing import KaiQueues, KaiScheduler, Kueue, TeamQueue
-from gpu_constructs.queueing.kai import queue
+from gpu_constructs.queueing.kai import kai_values, queue
 from gpu_constructs.workloads import KaiQueue
+from tests.chart_values import unknown_values
 from tests.schemas import strict_schema
-from tests.templates import CHART, depends_on, manifest, manifests_of, of_type, resources_of
+from tests.templates import CHART, MANIFEST, depends_on, manifest, manifests_of, of_type, only, resources_of
 
 TEAMS = (
     TeamQueue(name="research", namespace="research", nodes={"p5": 3}, weight=2),
@@ -64,6 +66,20 @@ def test_queues_come_after_scheduler_and_department(stack: cdk.Stack, cluster: e
     assert {chart, ids["gpus"]} <= depends_on(resources, ids["research"])
 
 
+def test_helm_waits_for_the_scheduler_and_not_only_for_its_operator(stack: cdk.Stack, cluster: eks.ICluster) -> None:
+    KaiScheduler(stack, "Kai", cluster=cluster, values={"global": {"gpuSharing": True}})
+
+    values = json.loads(only(resources_of(stack), CHART)["Values"])
+    # The object that the operator makes the scheduler from is in the release, and in no hook after it.
+    assert values["kaiConfig"] == {"render": True}
+    assert values["kaiConfigDeployer"] == {"enabled": False}
+    assert values["global"] == {"gpuSharing": True}
+
+
+def test_every_chart_value_exists(chart_values: Path) -> None:
+    assert unknown_values(chart_values / "kai-scheduler-0.17.yaml", kai_values()) == []
+
+
 def test_its_jobs_are_placed_by_it(stack: cdk.Stack, cluster: eks.ICluster) -> None:
     made = queues(stack, cluster)
     [group] = [each for each in stack.node.children if isinstance(each, ManagedNodeGroup)]
@@ -75,6 +91,51 @@ def test_its_jobs_are_placed_by_it(stack: cdk.Stack, cluster: eks.ICluster) -> N
     assert template["metadata"]["labels"]["kai.scheduler/queue"] == "research"
     assert template["spec"]["schedulerName"] == "kai-scheduler"
     assert "kueue.x-k8s.io/queue-name" not in job["metadata"]["labels"]
+
+
+def resource_of(resources: dict[str, Any], kind: str, name: str = "") -> str:
+    """The logical id of the resource that applies an object."""
+    [found] = [
+        id
+        for id in of_type(resources, MANIFEST)
+        for each in manifests_of({id: resources[id]})
+        if each["kind"] == kind and each["metadata"]["name"].startswith(name)
+    ]
+    return found
+
+
+@pytest.mark.parametrize("job_first", [False, True])
+def test_a_job_starts_after_its_queue_and_the_scheduler(
+    stack: cdk.Stack, cluster: eks.ICluster, job_first: bool
+) -> None:
+    group = pool(stack, cluster)
+    pod = GpuPod(image="example.com/train:1", gpus=8)
+    says: dict[str, Any] = {"cluster": cluster, "pool": group, "name": "train", "pod": pod}
+    if job_first:
+        GpuJob(stack, "Job", **says, queue=KaiQueue("research"))
+    scheduler = KaiScheduler(stack, "Kai", cluster=cluster)
+    made = KaiQueues(stack, "Queues", cluster=cluster, scheduler=scheduler, pools=[group], teams=TEAMS)
+    if not job_first:
+        GpuJob(stack, "Job", **says, queue=made.queue("research"))
+
+    resources = resources_of(stack)
+    needed = depends_on(resources, resource_of(resources, "Job"))
+    assert resource_of(resources, "Queue", "research") in needed
+    assert set(of_type(resources, CHART)) <= needed
+    assert resource_of(resources, "Queue", "product") not in needed
+
+
+def test_a_job_of_a_queue_made_elsewhere_starts_after_the_scheduler(stack: cdk.Stack, cluster: eks.ICluster) -> None:
+    group = pool(stack, cluster)
+    pod = GpuPod(image="example.com/train:1", gpus=8)
+    GpuJob(stack, "Job", cluster=cluster, pool=group, name="train", pod=pod, queue=KaiQueue("elsewhere"))
+    GpuJob(stack, "Plain", cluster=cluster, pool=group, name="plain", pod=pod)
+    KaiScheduler(stack, "Kai", cluster=cluster)
+
+    resources = resources_of(stack)
+    [chart] = of_type(resources, CHART)
+    assert chart in depends_on(resources, resource_of(resources, "Job", "train"))
+    assert chart not in depends_on(resources, resource_of(resources, "Job", "plain"))
 
 
 def test_another_queue_is_another_job(stack: cdk.Stack, cluster: eks.ICluster) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import aws_cdk as cdk
 import jsonschema
@@ -11,14 +13,27 @@ import pytest
 import yaml
 from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
+from constructs import Construct
 from syrupy.assertion import SnapshotAssertion
 
-from gpu_constructs import GpuJob, GpuPod, KarpenterNodePool, ManagedNodeGroup, NodeShape, TimeSlicing, UpTo
+from gpu_constructs import (
+    GpuJob,
+    GpuPod,
+    GpuSmokeTest,
+    KarpenterNodePool,
+    ManagedNodeGroup,
+    NodeShape,
+    TimeSlicing,
+    UpTo,
+)
+from gpu_constructs.devices import DraDriver, EfaDevicePlugin, GpuOperator
+from gpu_constructs.metrics import PrometheusStack
+from gpu_constructs.pod_scaling import Keda, PrometheusAdapter, VerticalPodAutoscaler
 from gpu_constructs.queueing import Dynamo, GpuQueues, JobSets, KubeRay, Kueue, LeaderWorkerSets, TeamQueue
 from gpu_constructs.queueing.kueue import kueue_values
 from tests.chart_values import unknown_values
 from tests.schemas import strict_schema
-from tests.templates import CHART, depends_on, manifests_of, of_type, resources_of
+from tests.templates import CHART, MANIFEST, depends_on, manifests_of, of_type, resources_of
 
 P5 = NodeShape(instance_types=("p5.48xlarge",), efa=True)
 
@@ -125,6 +140,40 @@ def test_a_queued_job_asks_for_nothing_that_its_queue_does_not_count(app: App) -
     assert set(container["resources"]["requests"]) <= set(quotas(app, "research", "p5"))
 
 
+@pytest.mark.parametrize(("namespace", "waits"), [("research", True), ("product", False)])
+@pytest.mark.parametrize("job_first", [False, True])
+def test_a_job_starts_after_its_queue(app: App, namespace: str, waits: bool, job_first: bool) -> None:
+    steps: list[Callable[[], Construct]] = [app.queues, lambda: GpuJob(app.stack, "Job", **says)]
+    says: dict[str, Any] = {"cluster": app.cluster, "pool": app.training, "name": "train", "namespace": namespace}
+    says |= {"pod": GpuPod(image="registry.example.com/train:1.0", gpus=8), "queue": "research"}
+    for step in reversed(steps) if job_first else steps:
+        step()
+
+    resources = resources_of(app.stack)
+    ids = {
+        (each["kind"], each["metadata"]["name"].rpartition("-")[0] or each["metadata"]["name"]): id
+        for id in of_type(resources, MANIFEST)
+        for each in manifests_of({id: resources[id]})
+    }
+    needed = depends_on(resources, ids["Job", "train"])
+    # A local queue is one of its namespace.
+    assert (ids["LocalQueue", "research"] in needed) is waits
+
+
+def test_a_job_in_another_stack_waits_for_no_queue(app: App) -> None:
+    app.queues()
+    root = cast("cdk.App", app.stack.node.root)
+    there = cdk.Stack(cast("Construct", root), "There", env=cdk.Environment(account="111122223333", region="us-east-1"))
+    # The other way round would be a circle.
+    app.stack.add_dependency(there)
+    says: dict[str, Any] = {"cluster": app.cluster, "name": "train"}
+    pool = ManagedNodeGroup(there, "Pool", **says, shape=P5, max_nodes=1, subnets=[app.cluster.vpc.private_subnets[0]])
+    pod = GpuPod(image="registry.example.com/train:1.0", gpus=8)
+    GpuJob(there, "Job", **says, pool=pool, pod=pod, queue="research", namespace="research")
+
+    assert not any("Test" in each.id for each in root.synth().get_stack_by_name("There").dependencies)
+
+
 def test_queues_come_after_what_they_name(app: App) -> None:
     app.queues()
 
@@ -139,7 +188,7 @@ def test_queues_come_after_what_they_name(app: App) -> None:
 
 
 def test_the_configuration_is_what_the_controller_reads(chart_values: Path) -> None:
-    values = kueue_values(ready_minutes=45, fair_sharing=True)
+    values = kueue_values(ready_minutes=45, fair_sharing=True, unmanaged=("kube-system", "kueue-system"))
     defaults = chart_values / "kueue-0.19.yaml"
 
     assert unknown_values(defaults, values) == []
@@ -150,7 +199,84 @@ def test_the_configuration_is_what_the_controller_reads(chart_values: Path) -> N
     # Some keys stand there as comments only.
     assert all(f"{key}:" in text for key in ours)
     assert set(ours["integrations"]["frameworks"]) <= set(theirs["integrations"]["frameworks"])
-    assert "fairSharing" not in str(kueue_values(ready_minutes=45, fair_sharing=False))
+    assert ours["controller"] == theirs["controller"]
+    assert set(theirs["integrations"]["frameworks"]) - set(ours["integrations"]["frameworks"]) == {
+        "pod",
+        "deployment",
+        "statefulset",
+    }
+    assert "fairSharing" not in str(kueue_values(ready_minutes=45, fair_sharing=False, unmanaged=()))
+
+
+def unmanaged(stack: cdk.Stack) -> set[str]:
+    """Namespaces in which Kueue looks at no job."""
+    [values] = [
+        json.loads(each["Properties"]["Values"])
+        for each in of_type(resources_of(stack), CHART).values()
+        if each["Properties"]["Chart"] == "kueue"
+    ]
+    config = yaml.safe_load(values["managerConfig"]["controllerManagerConfigYaml"])
+    [expression] = config["managedJobsNamespaceSelector"]["matchExpressions"]
+    assert (expression["key"], expression["operator"]) == ("kubernetes.io/metadata.name", "NotIn")
+    return set(expression["values"])
+
+
+def test_kueue_refuses_no_job_of_another_chart(stack: cdk.Stack, cluster: eks.ICluster) -> None:
+    Kueue(stack, "Kueue", cluster=cluster, unmanaged_namespaces=["cert-manager"])
+    prometheus = PrometheusStack(stack, "Prometheus", cluster=cluster)
+    PrometheusAdapter(stack, "Adapter", cluster=cluster, prometheus=prometheus)
+    for each in (JobSets, LeaderWorkerSets, KubeRay, Dynamo, Keda, VerticalPodAutoscaler, GpuOperator, EfaDevicePlugin):
+        each(stack, each.__name__, cluster=cluster)
+    DraDriver(stack, "Dra", cluster=cluster, kubernetes_version="1.36")
+
+    charts = of_type(resources_of(stack), CHART).values()
+    namespaces = {each["Properties"]["Namespace"] for each in charts}
+    assert len(charts) == 12
+    assert namespaces | {"cert-manager"} <= unmanaged(stack)
+    assert "default" not in unmanaged(stack)
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_jobs_come_after_kueue(stack: cdk.Stack, cluster: eks.ICluster, first: bool) -> None:
+    shape = NodeShape(instance_types=("g6.xlarge",))
+    pool = ManagedNodeGroup(stack, "Pool", cluster=cluster, name="l4", shape=shape, max_nodes=1)
+    if first:
+        Kueue(stack, "Kueue", cluster=cluster)
+    GpuSmokeTest(stack, "SmokeTest", cluster=cluster, pool=pool)
+    GpuJob(stack, "Job", cluster=cluster, pool=pool, name="train", pod=GpuPod(image="example.com/train:1"))
+    if not first:
+        Kueue(stack, "Kueue", cluster=cluster)
+
+    resources = resources_of(stack)
+    [chart] = of_type(resources, CHART)
+    jobs = [id for id in of_type(resources, MANIFEST) if "Job" in str(resources[id]["Properties"]["Manifest"])]
+    assert len(jobs) == 2
+    assert all(chart in depends_on(resources, each) for each in jobs)
+
+
+def test_a_job_of_another_stack_is_in_no_circle_with_kueue(stack: cdk.Stack, cluster: eks.ICluster) -> None:
+    shape = NodeShape(instance_types=("g6.xlarge",))
+    pool = ManagedNodeGroup(stack, "Pool", cluster=cluster, name="l4", shape=shape, max_nodes=1)
+    later = cdk.Stack(
+        cast("Construct", stack.node.root), "Later", env=cdk.Environment(account=stack.account, region=stack.region)
+    )
+    GpuSmokeTest(stack, "SmokeTest", cluster=cluster, pool=pool)
+    Kueue(later, "Kueue", cluster=cluster)
+    later.add_stack_dependency(stack)
+
+    assert of_type(resources_of(later), CHART)
+
+
+def test_refuses_a_team_where_kueue_does_not_look(app: App) -> None:
+    team = TeamQueue(name="a", namespace="monitoring", nodes={"p5": 1})
+
+    with pytest.raises(ValueError, match="team 'a' must have a namespace where Kueue looks at jobs, got 'monitoring'"):
+        app.queues(teams=[team])
+
+
+def test_refuses_what_is_no_namespace(stack: cdk.Stack, cluster: eks.ICluster) -> None:
+    with pytest.raises(ValueError, match="Test/Kueue: unmanaged_namespaces must"):
+        Kueue(stack, "Kueue", cluster=cluster, unmanaged_namespaces=["Not a name"])
 
 
 def test_operators_are_pinned_and_made_once(stack: cdk.Stack, cluster: eks.ICluster) -> None:
@@ -166,6 +292,39 @@ def test_operators_are_pinned_and_made_once(stack: cdk.Stack, cluster: eks.IClus
     }
     with pytest.raises(ValueError, match=r"Test/Again: cluster must have one helm release 'lws', .* beside"):
         LeaderWorkerSets(stack, "Again", cluster=cluster)
+
+
+NATS: dict[str, Any] = {"global": {"nats": {"install": True}}}
+
+
+def nats_on(**volume: Any) -> dict[str, Any]:
+    """Values of Dynamo's chart with NATS on such a volume."""
+    return NATS | {"nats": {"config": {"jetstream": {"fileStore": {"pvc": volume}}}}}
+
+
+def test_dynamo_waits_for_no_volume(stack: cdk.Stack, cluster: eks.ICluster) -> None:
+    Dynamo(stack, "Dynamo", cluster=cluster)
+
+    [chart] = of_type(resources_of(stack), CHART).values()
+    assert json.loads(chart["Properties"]["Values"]) == {"global": {"nats": {"install": False}}}
+
+
+@pytest.mark.parametrize("values", [NATS, nats_on(size="20Gi"), nats_on(storageClassName="")])
+def test_dynamo_refuses_nats_on_a_volume_that_nobody_makes(
+    stack: cdk.Stack, cluster: eks.ICluster, values: dict[str, Any]
+) -> None:
+    with pytest.raises(
+        ValueError, match=r"Test/Dynamo: values must name nats\.config\..*\.storageClassName with global"
+    ):
+        Dynamo(stack, "Dynamo", cluster=cluster, values=values)
+
+
+@pytest.mark.parametrize("values", [nats_on(storageClassName="gp3"), nats_on(enabled=False)])
+def test_dynamo_takes_nats_that_can_start(stack: cdk.Stack, cluster: eks.ICluster, values: dict[str, Any]) -> None:
+    Dynamo(stack, "Dynamo", cluster=cluster, values=values)
+
+    [chart] = of_type(resources_of(stack), CHART).values()
+    assert json.loads(chart["Properties"]["Values"]).items() >= values.items()
 
 
 @pytest.mark.parametrize(

@@ -40,15 +40,6 @@ def test_lists_may_be_typed_with_commas() -> None:
     assert found.availability_zones == ("us-east-1a", "us-east-1b")
 
 
-def test_the_first_deployment_states_the_size_of_every_group() -> None:
-    assert options_from_context({"first_deployment": "true"}).system_nodes.scaling == {
-        "minSize": 2,
-        "maxSize": 4,
-        "desiredSize": 2,
-    }
-    assert options_from_context({}).system_nodes.scaling == {"minSize": 2, "maxSize": 4}
-
-
 def test_keys_of_others_are_left_alone() -> None:
     others = {
         "acknowledged-issue-numbers": [34892],
@@ -69,7 +60,7 @@ def l4(more: str) -> str:
 LIST = r'context: pools must be a list in JSON such as \[{"name": "l4", "instance_types": \["g6.xlarge"\]}\], got '
 ZONES = r'context: availability_zones must be a list in JSON such as \["us-east-1a", "us-east-1b"\], got '
 SYSTEM = "context: system_instance_types: system nodes: instance_types must "
-VERSION = r"context: kubernetes_version must be one of 1.33, 1.34, 1.35, 1.36, got "
+VERSION = r"context: kubernetes_version must be one of 1.33, 1.34, 1.35, 1.36, 1.37, got "
 
 # What is wrong with one option, in the order of the options. As `-c` types it, or as cdk.json writes it.
 WRONG: list[tuple[str, object, type[Exception], str]] = [
@@ -77,7 +68,7 @@ WRONG: list[tuple[str, object, type[Exception], str]] = [
     ("autoscaler", "", ValueError, "must be one of cluster-autoscaler, karpenter, got ''"),
     ("autoscaler", True, ValueError, "must be one of cluster-autoscaler, karpenter, got True"),
     ("kubernetes_version", "1.30", ValueError, f"{VERSION}'1.30'; EKS ended its support, 1.33 is the oldest"),
-    ("kubernetes_version", "1.37", ValueError, f"{VERSION}'1.37'; this version of the library knows none newer than"),
+    ("kubernetes_version", "1.38", ValueError, f"{VERSION}'1.38'; this version of the library knows none newer than"),
     ("kubernetes_version", 1.36, TypeError, f"{VERSION}1.36, a number; quote it: '1.36'"),
     ("kubernetes_version", None, TypeError, f"{VERSION}None; write '1.36'"),
     ("pools", "", ValueError, f"{LIST}'', which ends too early; is a bracket or a quote missing"),
@@ -132,8 +123,6 @@ WRONG: list[tuple[str, object, type[Exception], str]] = [
     ("admins", '["me"', ValueError, "admins must be a list in JSON such as .*which ends too early"),
     ("smoke_test", "yes", TypeError, "context: smoke_test must be true or false, got 'yes'"),
     ("smoke_test", 1, TypeError, "context: smoke_test must be true or false, got 1"),
-    ("first_deployment", "on", TypeError, "context: first_deployment must be true or false, got 'on'"),
-    ("first_deployment", None, TypeError, "context: first_deployment must be true or false, got None"),
 ]
 
 

@@ -10,6 +10,8 @@ from aws_cdk import aws_eks_v2 as eks
 from syrupy.assertion import SnapshotAssertion
 
 from gpu_constructs import GpuSmokeTest, ManagedNodeGroup, NodeShape, Taint
+from gpu_constructs.facts.versions import CUDA_SAMPLE, SMOKE_TEST
+from gpu_constructs.workloads import smoke_test_manifest
 from tests.templates import MANIFEST, depends_on, manifest, of_type, resources_of
 
 
@@ -42,6 +44,35 @@ def test_computes_where_an_image_is_known_to_run(
 
     pod = manifest(resources_of(stack), "Job")["spec"]["template"]["spec"]
     assert [each["name"] for each in [*pod.get("initContainers", []), *pod["containers"]]] == containers
+
+
+def test_the_pod_is_confined(stack: cdk.Stack, cluster: eks.ICluster, nodes: ManagedNodeGroup) -> None:
+    GpuSmokeTest(stack, "Smoke", cluster=cluster, pool=nodes)
+
+    pod = manifest(resources_of(stack), "Job")["spec"]["template"]["spec"]
+    assert pod["securityContext"] == {"seccompProfile": {"type": "RuntimeDefault"}}
+    for container in (*pod["initContainers"], *pod["containers"]):
+        assert container["resources"]["limits"]["memory"] == "2Gi"
+        assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+
+
+def test_whatever_changes_in_the_pod_changes_the_name(
+    stack: cdk.Stack, cluster: eks.ICluster, nodes: ManagedNodeGroup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    GpuSmokeTest(stack, "Smoke", cluster=cluster, pool=nodes)
+    before = manifest(resources_of(stack), "Job")["metadata"]["name"]
+
+    assert _job(nodes)["metadata"]["name"] == before
+    # As another version of this library might change it; Kubernetes would refuse that of the same Job.
+    monkeypatch.setattr(smoke_test_manifest, "_MEMORY_LIMIT", "3Gi")
+    assert _job(nodes)["metadata"]["name"] != before
+
+
+def _job(pool: ManagedNodeGroup) -> dict[str, Any]:
+    chart = smoke_test_manifest.smoke_test_chart(
+        pool=pool, image=SMOKE_TEST.reference, cuda_image=CUDA_SAMPLE.reference, namespace="default"
+    )
+    return dict(chart.to_json()[0])
 
 
 def test_job_starts_after_its_pool(stack: cdk.Stack, cluster: eks.ICluster, nodes: ManagedNodeGroup) -> None:

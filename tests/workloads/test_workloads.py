@@ -221,7 +221,7 @@ def test_refuses_a_pod_that_no_node_of_the_pool_can_run(
         ({"gpus": 0.5}, TypeError, r"gpus must be a whole number, got 0.5"),
         ({"command": "python train.py"}, TypeError, r"command must be a list of names, got 'python train.py'"),
         ({"env": {"A": 1}}, TypeError, r"env must map names to strings"),
-        ({"cpus": 0}, ValueError, r"cpus must be above 0, got 0"),
+        ({"cpus": 0}, ValueError, r"cpus must be at least 0.001, got 0"),
         ({"cpus": "2"}, TypeError, r"cpus must be a number, got '2'"),
         ({"memory_gib": 1, "shm_gib": 1}, ValueError, r"memory_gib must be above shm_gib, which is part of it"),
         ({"service_account": "My Account"}, ValueError, r"service_account must be 1 to 63"),
@@ -255,7 +255,7 @@ def test_refuses_a_job(
     ("changes", "error", "message"),
     [
         ({"port": 0}, ValueError, r"port must be at least 1, got 0"),
-        ({"health_path": "health"}, ValueError, r"health_path must begin with '/', got 'health'"),
+        ({"health_path": "health"}, ValueError, r"health_path must begin with '/' and have no spaces, got 'health'"),
         ({"replicas": -1}, ValueError, r"replicas must be at least 0, got -1"),
         ({"same_zone": True}, ValueError, r"kubernetes_version must be given for an imported cluster"),
         ({"name": "Chat"}, ValueError, r"name must be 1 to 63"),

@@ -15,7 +15,7 @@ _OPERATORS: dict[str, Callable[[float, float], bool]] = {
     "=": operator.eq,
     "": operator.eq,
 }
-_BOUND = re.compile(r"\s*(>=|<=|>|<|=|)\s*(\d{1,9}(?:\.\d{1,6})?)\s*")
+_BOUND = re.compile(r"\s*(>=|<=|>|<|=|)\s*(\d{1,9}(?:\.\d{1,6})?)\s*", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
-from typing import Literal, get_args
+from typing import Literal, cast, get_args
 
 from gpu_constructs.facts.hardware.bound import Bound
 from gpu_constructs.facts.hardware.catalogue import Architecture, InstanceType, catalogue
+from gpu_constructs.facts.image_releases import LTS
 from gpu_constructs.named_arguments import named_call
-from gpu_constructs.refusals import refuse_unless_one_of, words
+from gpu_constructs.refusals import refuse_unless_bool, refuse_unless_one_of, words
 
 Order = Literal["price", "gpus", "name"]
 _FINDER = "find_instance_types"
@@ -130,6 +131,14 @@ def matching(*capabilities: Capability, order: Order = "price") -> Sequence[Inst
     return sorted(found, key=keys[order])
 
 
+def without_a_price(capability: Capability) -> Sequence[InstanceType]:
+    """Return the types that a highest price leaves out because they have none to compare."""
+    if capability.max_usd_per_hour is None:
+        return ()
+    alike = matching(replace(capability, max_usd_per_hour=None))
+    return [each for each in alike if each.usd_per_hour is None]
+
+
 @named_call
 def find_instance_types(
     *,
@@ -147,7 +156,9 @@ def find_instance_types(
     max_usd_per_hour: float | None = None,
     purchase_option: str = "on-demand",
 ) -> tuple[InstanceType, ...]:
-    """Return the NVIDIA types that can do what is asked and that a current EKS image drives, cheapest first.
+    """Return the NVIDIA types that can do what is asked and that every current EKS image drives, cheapest first.
+
+    Where no such type is left, those that the newest images drive: family ``g7`` where it is asked for.
 
     A type of which no source states a figure does not meet a demand on that figure; one without a list price comes
     last. `NodeShape` takes the result as its ``instance_types``.
@@ -187,10 +198,12 @@ def find_instance_types(
         "max_usd_per_hour": Capability(max_usd_per_hour=_price("max_usd_per_hour", max_usd_per_hour)),
         "purchase_option": Capability(purchase_option=_one_of("purchase_option", purchase_option, options)),
     }
-    found = tuple(each for each in matching(*asked.values()) if each.is_driven)
+    met = matching(*asked.values())
+    # What only newer images drive comes where nothing else is left: a pinned release may be older.
+    found = [each for each in met if each.driven_by((LTS,))] or [each for each in met if each.is_driven]
     if not found:
         raise ValueError(f"{_FINDER}: {_why_none(asked)}")
-    return found
+    return tuple(found)
 
 
 def _why_none(asked: Mapping[str, Capability]) -> str:
@@ -225,9 +238,8 @@ def _one_of(argument: str, word: str, known: Sequence[str]) -> str:
 
 
 def _switch(argument: str, value: object) -> bool:
-    if not isinstance(value, bool):
-        raise TypeError(f"{_FINDER}: {argument} must be True or False, got {value!r}")
-    return value
+    refuse_unless_bool(_FINDER, argument, value)
+    return cast("bool", value)
 
 
 def _at_least(argument: str, number: float) -> tuple[Bound, ...]:

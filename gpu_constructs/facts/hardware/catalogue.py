@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from types import MappingProxyType
 from typing import Any, Literal
 
-from gpu_constructs.facts.versions import DRIVER_BRANCH
+from gpu_constructs.facts.image_releases import DRIVER_BRANCHES
 from gpu_constructs.refusals import did_you_mean
 
 Architecture = Literal["x86_64", "arm64"]
@@ -74,6 +74,7 @@ class InstanceType:
         driver_min: Lowest NVIDIA driver branch for it; ``None`` when every current one serves.
         driver_max: Last NVIDIA driver branch for it; ``None`` when none is announced.
         usd_per_hour: On-demand list price in us-east-1, US dollars an hour.
+        without_price: Why it has none.
     """
 
     name: str
@@ -99,6 +100,7 @@ class InstanceType:
     driver_min: int | None
     driver_max: int | None
     usd_per_hour: float | None
+    without_price: str | None
 
     @property
     def family(self) -> str:
@@ -134,9 +136,18 @@ class InstanceType:
         return _gib(self.memory_mib)
 
     @property
+    def driver_branch(self) -> int | None:
+        """Branch of NVIDIA's driver that a current EKS image loads for it, ``None`` where none carries one for it."""
+        return next((each for each in DRIVER_BRANCHES if self.driven_by((each,))), None)
+
+    @property
     def is_driven(self) -> bool:
         """Whether the current EKS images have a driver for it."""
-        return (self.driver_min or 0) <= DRIVER_BRANCH <= (self.driver_max or DRIVER_BRANCH)
+        return self.driven_by(DRIVER_BRANCHES)
+
+    def driven_by(self, branches: Iterable[int]) -> bool:
+        """Whether an image with these branches of NVIDIA's driver drives it."""
+        return any((self.driver_min or 0) <= each <= (self.driver_max or each) for each in branches)
 
 
 def _gib(mib: int | None) -> float | None:

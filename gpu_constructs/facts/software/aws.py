@@ -268,12 +268,16 @@ _NODE_MONITORING = (
 # In queue mode a Deployment reads the events of a queue, and no DaemonSet those of its own node.
 _TERMINATION_HANDLER = KnownDaemonSet(
     name=charts.NODE_TERMINATION_HANDLER,
-    tolerations=Tolerations(default=(EVERYTHING,), path=("daemonsetTolerations", "tolerations")),
+    tolerations=Tolerations(
+        default=(EVERYTHING,), path="daemonsetTolerations", replacing_path=("linuxTolerations", "tolerations")
+    ),
     nodes=Nodes(
         selector=LINUX,
-        selector_path=("daemonsetNodeSelector", "nodeSelector", "linuxNodeSelector"),
+        selector_path="daemonsetNodeSelector",
+        replacing_selector_path=("linuxNodeSelector", "nodeSelector"),
         affinity=(term(not_on("fargate")),),
         affinity_path="daemonsetAffinity",
+        replacing_affinity_path=("linuxAffinity", "affinity"),
     ),
     containers=(Container(path="resources"),),
     switches=(Switch(path="enableSqsTerminationDraining", on=False, default=False),),

@@ -37,11 +37,13 @@ class Container:
         requests: CPU, memory and ephemeral storage, as the pod says them.
         path: Path of its ``resources``, which Helm merges with the default.
         replacing_path: Path of ``resources`` that take the place of those and of the default, unless empty.
+        switches: Values it depends on; a DaemonSet that has containers is there when one of them is.
     """
 
     requests: Mapping[str, str] = field(default_factory=dict)
     path: ValuePath = ()
     replacing_path: ValuePath = ()
+    switches: tuple[Switch, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -51,6 +53,7 @@ class Tolerations:
     Attributes:
         default: Its tolerations where the values say nothing.
         path: Path of the tolerations.
+        replacing_path: Path of tolerations that take the place of those and of the default, unless empty.
         added: Whether those from the values come on top of the default.
         kept_when_empty: Whether an empty list leaves the default.
         all_path: Path of a boolean, true by default, with which it has the default, whatever `path` says.
@@ -59,6 +62,7 @@ class Tolerations:
 
     default: tuple[Toleration, ...] = ()
     path: ValuePath = ()
+    replacing_path: ValuePath = ()
     added: bool = False
     kept_when_empty: bool = False
     all_path: ValuePath = ()
@@ -77,16 +81,20 @@ class Nodes:
     Attributes:
         selector: Default node selector.
         selector_path: Path of the node selector.
+        replacing_selector_path: Path of one that takes the place of that one, unless empty.
         affinity: Default ``nodeSelectorTerms`` of the required node affinity.
         affinity_path: Path of the affinity.
+        replacing_affinity_path: Path of one that takes the place of that one and of the default, unless empty.
         labels_path: Path of ``keys`` and ``values``: labels of which a node must have one, in place of the first
             expression of the default affinity.
     """
 
     selector: Mapping[str, str] = field(default_factory=dict)
     selector_path: ValuePath = ()
+    replacing_selector_path: ValuePath = ()
     affinity: tuple[NodeSelectorTerm, ...] = ()
     affinity_path: ValuePath = ()
+    replacing_affinity_path: ValuePath = ()
     labels_path: ValuePath = ()
 
     @classmethod

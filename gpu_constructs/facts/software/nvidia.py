@@ -20,6 +20,8 @@ _NODE_FEATURE_DISCOVERY = Switch(path=("nfd.enabled", "gfd.enabled"), default=Fa
 _NAMES = ("nameOverride", "fullnameOverride")
 _MPS = "-mps-control-daemon"
 _MPS_CAPABLE = {labels.MPS_CAPABLE: "true"}
+# Of Node Feature Discovery's topology updater.
+_UPDATER = {"cpu": "50m", "memory": "40Mi"}
 
 
 def _plugin_part(
@@ -38,18 +40,64 @@ def _plugin_part(
     )
 
 
-def _plugin(versions: tuple[str, ...], worker_requests: dict[str, str], *, source: str, as_of: str) -> KnownSoftware:
-    plugin = Switch(path="devicePlugin.enabled")
+def _node_feature_discovery(
+    chart: str,
+    part: str,
+    tolerations: Tolerations,
+    switch: Switch,
+    *,
+    worker_requests: dict[str, str],
+    updater_was_read: bool = True,
+    source: str,
+    as_of: str,
+) -> tuple[KnownDaemonSet, KnownDaemonSet]:
+    """Return the DaemonSets of Node Feature Discovery inside another chart; the second is off by default.
+
+    Source: kubernetes-sigs/node-feature-discovery v0.19.0 and v0.17.3 deployment/helm/node-feature-discovery
+    """
+    updater_switch = f"{part}.topologyUpdater.enable"
     worker = KnownDaemonSet(
-        name=f"{charts.DEVICE_PLUGIN}-node-feature-discovery-worker",
-        tolerations=Tolerations.at(
+        name=f"{chart}-node-feature-discovery-worker",
+        tolerations=tolerations,
+        nodes=Nodes.at(f"{part}.worker"),
+        containers=(Container(requests=worker_requests, path=f"{part}.worker.resources"),),
+        switches=(switch, Switch(path=f"{part}.worker.enable")),
+        source=source,
+        as_of=as_of,
+    )
+    updater = KnownDaemonSet(
+        name=f"{chart}-node-feature-discovery-topology-updater",
+        tolerations=Tolerations.at(f"{part}.topologyUpdater"),
+        nodes=Nodes.at(f"{part}.topologyUpdater"),
+        containers=(Container(requests=_UPDATER, path=f"{part}.topologyUpdater.resources"),),
+        switches=(switch, Switch(path=updater_switch, default=False)),
+        inexact_paths=() if updater_was_read else (updater_switch,),
+        source=source,
+        as_of=as_of,
+    )
+    return worker, updater
+
+
+def _plugin(
+    versions: tuple[str, ...],
+    worker_requests: dict[str, str],
+    *,
+    updater_was_read: bool = True,
+    source: str,
+    as_of: str,
+) -> KnownSoftware:
+    plugin = Switch(path="devicePlugin.enabled")
+    worker, topology_updater = _node_feature_discovery(
+        charts.DEVICE_PLUGIN,
+        "nfd",
+        Tolerations.at(
             "nfd.worker",
             {"key": "node-role.kubernetes.io/master", "operator": "Equal", "value": "", "effect": "NoSchedule"},
             {"key": labels.GPU_TAINT, "operator": "Equal", "value": "present", "effect": "NoSchedule"},
         ),
-        nodes=Nodes.at("nfd.worker"),
-        containers=(Container(requests=worker_requests, path="nfd.worker.resources"),),
-        switches=(_NODE_FEATURE_DISCOVERY,),
+        _NODE_FEATURE_DISCOVERY,
+        worker_requests=worker_requests,
+        updater_was_read=updater_was_read,
         source=source,
         as_of=as_of,
     )
@@ -58,6 +106,7 @@ def _plugin(versions: tuple[str, ...], worker_requests: dict[str, str], *, sourc
         _plugin_part(_MPS, plugin, source, as_of),
         _plugin_part("-gpu-feature-discovery", _FEATURE_DISCOVERY, source, as_of),
         worker,
+        topology_updater,
     )
     return KnownSoftware(
         name=charts.DEVICE_PLUGIN, versions=versions, daemon_sets=daemon_sets, source=source, as_of=as_of
@@ -73,6 +122,7 @@ DEVICE_PLUGIN = _plugin(
 DEVICE_PLUGIN_0_17 = _plugin(
     ("0.17.4", "0.17.3", "0.17.2", "0.17.1"),
     {},
+    updater_was_read=False,
     source=_OLDER_PLUGIN_SOURCE,
     as_of="2026-08-19",
 )
@@ -197,23 +247,16 @@ GPU_OPERATOR = KnownSoftware(
     versions=("26.7.0",),
     daemon_sets=(
         *_OPERANDS,
-        KnownDaemonSet(
-            name=f"{charts.GPU_OPERATOR}-node-feature-discovery-worker",
-            tolerations=Tolerations.at(
+        *_node_feature_discovery(
+            charts.GPU_OPERATOR,
+            "node-feature-discovery",
+            Tolerations.at(
                 "node-feature-discovery.worker",
-                {
-                    "key": labels.CONTROL_PLANE,
-                    "operator": "Equal",
-                    "value": "",
-                    "effect": "NoSchedule",
-                },
+                {"key": labels.CONTROL_PLANE, "operator": "Equal", "value": "", "effect": "NoSchedule"},
                 GPU,
             ),
-            nodes=Nodes.at("node-feature-discovery.worker"),
-            containers=(
-                Container(requests={"cpu": "5m", "memory": "64Mi"}, path="node-feature-discovery.worker.resources"),
-            ),
-            switches=(_enabled("nfd"),),
+            _enabled("nfd"),
+            worker_requests={"cpu": "5m", "memory": "64Mi"},
             source="https://github.com/NVIDIA/gpu-operator/tree/v26.7.0/deployments/gpu-operator",
             as_of=_OPERATOR_AS_OF,
         ),
@@ -236,8 +279,12 @@ DRA_DRIVER = KnownSoftware(
             tolerations=Tolerations.at("kubeletPlugin", GPU),
             nodes=Nodes.at("kubeletPlugin", *any_label(_NVIDIA_DEVICE, *_NVIDIA_DISPLAYS, _NVIDIA_CPU, _GPU_PRESENT)),
             containers=(
-                Container(path="kubeletPlugin.containers.computeDomains.resources"),
-                Container(path="kubeletPlugin.containers.gpus.resources"),
+                *(
+                    Container(
+                        path=f"kubeletPlugin.containers.{part}.resources", switches=(_enabled(f"resources.{part}"),)
+                    )
+                    for part in ("computeDomains", "gpus")
+                ),
             ),
             inexact_paths=_NAMES,
             source=_DRA_SOURCE,

@@ -24,6 +24,8 @@ T = TypeVar("T")
 _ABSENT, _MISREAD = object(), object()
 _REQUESTS = ("cpu", "memory", "ephemeral-storage")
 _TOLERATION_KEYS = {"key", "operator", "value", "effect", "tolerationSeconds"}
+# What Helm's `default` takes for nothing.
+_EMPTY: tuple[object, ...] = ({}, [], (), "", None, False)
 _TO_TERMS = ("nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms")
 
 
@@ -48,13 +50,14 @@ def resolve(software: KnownSoftware, values: object, *, version_was_read: bool) 
 
 
 def _spec(known: KnownDaemonSet, values: object, *, exact: bool) -> DaemonSetSpec | None:
-    switches = [_is_on(each, values) for each in known.switches]
-    if not all(each.value for each in switches):
+    switches, containers = _are_on(known.switches, values), [each for each in known.containers if _runs(each, values)]
+    if not switches.value or (known.containers and not containers):
         return None
     tolerations, selector = _tolerations(known.tolerations, values), _selector(known.nodes, values)
-    affinity, requests = _affinity(known.nodes, values), [_requests(each, values) for each in known.containers]
+    affinity, requests = _affinity(known.nodes, values), [_requests(each, values) for each in containers]
     modelled = all(_find(values, path) is _ABSENT for path in known.inexact_paths)
-    read: list[_Read[Any]] = [*switches, tolerations, selector, affinity, *requests]
+    of_containers = [_are_on(each.switches, values) for each in known.containers]
+    read: list[_Read[Any]] = [switches, *of_containers, tolerations, selector, affinity, *requests]
     return DaemonSetSpec(
         name=known.name,
         tolerations=tolerations.value,
@@ -65,6 +68,15 @@ def _spec(known: KnownDaemonSet, values: object, *, exact: bool) -> DaemonSetSpe
         exact=exact and modelled and all(each.exact for each in read),
         source=known.source,
     )
+
+
+def _runs(container: Container, values: object) -> bool:
+    return _are_on(container.switches, values).value
+
+
+def _are_on(switches: tuple[Switch, ...], values: object) -> _Read[bool]:
+    read = [_is_on(each, values) for each in switches]
+    return _Read(all(each.value for each in read), exact=all(each.exact for each in read))
 
 
 def _is_on(switch: Switch, values: object) -> _Read[bool]:
@@ -78,6 +90,9 @@ def _tolerations(known: Tolerations, values: object) -> _Read[tuple[Toleration, 
     everything = _is_on(Switch(path=known.all_path), values) if known.all_path else _Read(False)
     if everything.value:
         return _Read(known.default, everything.exact)
+    replacing = _listed(_find(values, known.replacing_path, empty=_EMPTY))
+    if replacing.value is not None or not replacing.exact:
+        return _Read(known.default if replacing.value is None else replacing.value, replacing.exact)
     listed = _listed(_find(values, known.path))
     if known.all_path:
         return _Read(known.unless_all + (listed.value or ()), listed.exact)
@@ -104,7 +119,9 @@ def _toleration(value: object) -> Toleration | None:
 
 
 def _selector(known: Nodes, values: object) -> _Read[Mapping[str, str]]:
-    value = _find(values, known.selector_path)
+    value = _find(values, known.replacing_selector_path, empty=_EMPTY)
+    if value is _ABSENT:
+        value = _find(values, known.selector_path)
     if value is _ABSENT:
         return _Read(known.selector)
     if not isinstance(value, Mapping) or not all(_is_label(key, each) for key, each in value.items()):
@@ -116,7 +133,10 @@ def _affinity(known: Nodes, values: object) -> _Read[tuple[NodeSelectorTerm, ...
     labels = _find(values, known.labels_path)
     if labels is not _ABSENT:
         return _labelled(known.affinity, labels)
-    found = _find(values, known.affinity_path)
+    replacing = _find(values, known.replacing_affinity_path, empty=_EMPTY)
+    if isinstance(replacing, Mapping):
+        return _affinity(Nodes(affinity_path="affinity"), {"affinity": replacing})
+    found = _find(values, known.affinity_path) if replacing is _ABSENT else _MISREAD
     for key in _TO_TERMS:
         if found is None:
             return _Read(())

@@ -6,13 +6,15 @@ https://docs.aws.amazon.com/eks/latest/userguide/retrieve-ami-id.html (2026-08)
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from gpu_constructs.facts.hardware.catalogue import Architecture
+from gpu_constructs.facts.image_releases import BOTTLEROCKET_BRANCHES, LTS, NEWEST, driver_branches
 from gpu_constructs.preflight.model.answer import Answer, yes_if
 from gpu_constructs.preflight.model.cluster import OperatingSystem, Pool
-from gpu_constructs.preflight.reading.unknown import Unknown, known_text, mappings
+from gpu_constructs.preflight.reading.unknown import Unknown, dig, known_text, mappings
 
 _BY_PREFIX: tuple[tuple[str, OperatingSystem], ...] = (
     ("AL2023_", "al2023"),
@@ -35,6 +37,11 @@ _FAMILIES: Mapping[str, OperatingSystem] = {
     "Windows2022": "windows",
     "Windows2025": "windows",
 }
+
+# In the name of an image or in its SSM parameter: minor version and release.
+_AL2023_IMAGE = re.compile(r"-(\d+\.\d+)-(v\d{8})")
+_BOTTLEROCKET_IMAGE = re.compile(r"aws-k8s-(\d+\.\d+)-nvidia(?:-fips)?/[^/]+/([\w.]+)/")
+_NEWEST_IMAGE = re.compile(r"/optimized-ami/(\d+\.\d+)/.*/recommended/")
 
 
 def group_system(ami_type: Any, image: Any, user_data_format: str) -> OperatingSystem:
@@ -99,3 +106,40 @@ def alias_of(pool: Pool) -> str | None:
     """Return the alias of an EC2NodeClass, e.g. ``al2023@latest``."""
     aliases = map(known_text, pool.launch.aliases)
     return next((each for each in aliases if each), None)
+
+
+def release_of(pool: Pool) -> str | None:
+    """Return the release of EKS' image that nodes of a pool boot, ``latest`` for the newest, ``None`` where unknown."""
+    if pool.kind == "karpenter":
+        return (alias_of(pool) or "").partition("@")[2] or None
+    if named := _parameter(pool):
+        return named[1]
+    given = pool.properties.get("ReleaseVersion")
+    if pool.kind != "managed" or image_of(pool) is not None:
+        return None
+    return NEWEST if given is None else known_text(given)
+
+
+def image_version(pool: Pool, cluster_version: str | None) -> str | None:
+    """Return the minor version of a pool's image: as its name says, as of the group, or as of the cluster."""
+    named = _parameter(pool)
+    return named[0] if named else known_text(pool.properties.get("Version")) or cluster_version
+
+
+def _parameter(pool: Pool) -> tuple[str, str] | None:
+    text = str(image_of(pool) or "")
+    if found := _AL2023_IMAGE.search(text) or _BOTTLEROCKET_IMAGE.search(text):
+        return found[1], found[2]
+    newest = _NEWEST_IMAGE.search(text)
+    return (newest[1], NEWEST) if newest else None
+
+
+def branches_of(pool: Pool, cluster_version: str | None) -> tuple[int, ...] | None:
+    """Return the branches of NVIDIA's driver that nodes of a pool may load, ``None`` where no source states them."""
+    pinned = known_text(dig(pool.user_data.settings, "kernel", "drivers", "nvidia", "branch"))
+    fips = "FIPS" in str(pool.properties.get("AmiType")) or "-fips" in str(image_of(pool))
+    version = image_version(pool, cluster_version)
+    carried = driver_branches(pool.operating_system, release_of(pool), version, fips=fips)
+    one = BOTTLEROCKET_BRANCHES.get(pinned or "") if pool.operating_system == "bottlerocket" else None
+    # A release that carries one branch does not know the setting.
+    return (one,) if one == LTS or (one and one in (carried or ())) else carried

@@ -26,6 +26,7 @@ from gpu_constructs.preflight.model import taints
 from gpu_constructs.preflight.model.cluster import Pool, PoolKind
 from gpu_constructs.preflight.model.label_values import ANY_VALUE, LabelValues, Requirement, exactly, requirement
 from gpu_constructs.preflight.model.launch import Launch, class_launch, template_launch
+from gpu_constructs.preflight.reading.asked_sizes import with_asked_sizes
 from gpu_constructs.preflight.reading.cloudformation import Resource
 from gpu_constructs.preflight.reading.objects import Object
 from gpu_constructs.preflight.reading.unknown import (
@@ -52,7 +53,7 @@ _OF_EVERY_GROUP = (
 
 def managed_group(group: Resource, resources: Mapping[str, Resource]) -> Pool:
     """Return the pool of an ``AWS::EKS::Nodegroup``."""
-    properties = group.properties
+    properties = with_asked_sizes(group.properties, resources)
     template = _launch_template(properties.get("LaunchTemplate"), "Id", "Name", resources)
     launch = _launch_data(template)
     user_data = read_user_data(launch.user_data)
@@ -88,7 +89,7 @@ def desired_nodes(pool: Pool) -> int | None:
 
 def self_managed_group(group: Resource, resources: Mapping[str, Resource]) -> Pool:
     """Return the pool of an ``AWS::AutoScaling::AutoScalingGroup``."""
-    properties = group.properties
+    properties = with_asked_sizes(group.properties, resources)
     mixed = mapping(properties.get("MixedInstancesPolicy"))
     specification = properties.get("LaunchTemplate") or dig(mixed, "LaunchTemplate", "LaunchTemplateSpecification")
     template = _launch_template(specification, "LaunchTemplateId", "LaunchTemplateName", resources)

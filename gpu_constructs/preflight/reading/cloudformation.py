@@ -48,6 +48,7 @@ class Resource:
         depends_on: Keys of the resources it is created after.
         metadata: Metadata of the resource.
         conditional: Whether a condition that is not known decides over it.
+        region: AWS Region of its stack; ``None`` where it is not known.
     """
 
     file: str
@@ -58,6 +59,7 @@ class Resource:
     depends_on: tuple[str, ...]
     metadata: Mapping[str, Any]
     conditional: bool
+    region: str | None = None
 
     @property
     def origin(self) -> Origin:
@@ -137,6 +139,7 @@ class Template:
             depends_on=tuple(f"{self.name}/{each}" for each in names),
             metadata=metadata,
             conditional=conditional,
+            region=self.region,
         )
 
     def exported(self) -> dict[str, Any]:

@@ -10,11 +10,11 @@ from gpu_constructs.preflight.report.markdown_parts import code, cut, details, f
 from gpu_constructs.preflight.report.wording import (
     ANSWERS,
     PRICES,
-    UNDRIVEN,
     answers_summary,
     cluster_summary,
     findings_summary,
     headline,
+    instance_notes,
     money,
     named,
     nearest,
@@ -131,8 +131,8 @@ def _instances(view: View) -> Iterator[str]:
     columns = ("Type", "GPUs", "Model", "GiB per GPU", "vCPUs", "GiB", "EFA", "MIG", "NVMe GB", "USD/h", "USD/GPU/h")
     yield table(columns, [_instance(each) for each in view["instanceTypes"]])
     yield PRICES
-    if not all(each["eksDriver"] for each in view["instanceTypes"]):
-        yield told(UNDRIVEN)
+    for each in instance_notes(view):
+        yield told(each)
 
 
 def _instance(row: View) -> tuple[str, ...]:

@@ -15,13 +15,13 @@ from gpu_constructs.preflight.report.wording import (
     ANSWERS,
     HEADINGS,
     PRICES,
-    UNDRIVEN,
     alike,
     answers_summary,
     cluster_summary,
     count,
     findings_summary,
     headline,
+    instance_notes,
     listed,
     money,
     named,
@@ -150,8 +150,8 @@ def _instances(view: View) -> Iterator[RenderableType]:
     figures = ("GPUs", "GiB/GPU", "vCPU", "GiB", "EFA", "NVMe GB", "USD/h", "USD/GPU/h")
     yield table(columns, [_instance(each) for each in view["instanceTypes"]], right=figures)
     yield heading(f"{count(len(view['instanceTypes']), 'instance type')}. {PRICES}", "dim")
-    if not all(each["eksDriver"] for each in view["instanceTypes"]):
-        yield line(UNDRIVEN, "dim")
+    for each in instance_notes(view):
+        yield line(each, "dim")
 
 
 def _instance(row: View) -> tuple[object, ...]:

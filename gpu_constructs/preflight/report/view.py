@@ -119,9 +119,10 @@ def _ceiling(ceiling: Ceiling) -> View:
     }
 
 
-def instances_view(rows: Iterable[InstanceType]) -> View:
-    """Return rows of the catalogue."""
-    return {**_head("instances"), "instanceTypes": [_instance(each) for each in rows]}
+def instances_view(rows: Iterable[InstanceType], without_price: Iterable[InstanceType] = ()) -> View:
+    """Return rows of the catalogue, and those that a highest price leaves out because they have none."""
+    left = [{"name": each.name, "why": each.without_price or "unknown"} for each in without_price]
+    return {**_head("instances"), "instanceTypes": [_instance(each) for each in rows], "leftOutWithoutPrice": left}
 
 
 def _instance(row: InstanceType) -> View:
@@ -138,9 +139,11 @@ def _instance(row: InstanceType) -> View:
         "efaInterfaces": row.max_efa or 0,
         "mig": row.mig,
         "eksDriver": row.is_driven,
+        "driverBranch": row.driver_branch,
         "purchaseOptions": list(row.purchase_options),
         "quotaFamily": row.quota_family,
         "usdPerHour": row.usd_per_hour,
+        "withoutPrice": row.without_price,
         "usdPerGpuHour": None if row.usd_per_hour is None else round(row.usd_per_hour / row.gpus, 4),
     }
 

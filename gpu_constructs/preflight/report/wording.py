@@ -5,13 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
+from gpu_constructs.facts.image_releases import LTS, PRODUCTION
 from gpu_constructs.preflight.report.finding_view import View
 
 ANSWERS = {"yes": "runs", "no": "Pending", "unknown": "not known"}
 _OUTCOMES = {"pass": "passes", "fail": "fails", "unknown": "passes as far as is known"}
 HEADINGS = {"error": "Errors", "warning": "Warnings", "note": "Notes"}
 PRICES = "Prices are the on-demand list prices of us-east-1."
-UNDRIVEN = "* No current EKS image has a driver for it; bring an image of your own."
+NEWER_DRIVER = (
+    f"* Needs NVIDIA driver {PRODUCTION}: AL2023 from release v20260917 on, most of Bottlerocket from 1.68.0 on."
+)
 MAY_BE = "may be: something is known at deployment only"
 
 
@@ -155,5 +158,14 @@ def ceiling_notes(ceiling: View) -> list[str]:
 
 
 def named(row: View) -> str:
-    """Return the name of an instance type, starred where no EKS image drives it."""
-    return f"{row['name']}{'' if row['eksDriver'] else ' *'}"
+    """Return the name of an instance type, starred where older EKS images do not drive it."""
+    return f"{row['name']}{'' if row['driverBranch'] == LTS else ' *'}"
+
+
+def instance_notes(view: View) -> list[str]:
+    """Return what is to be known of the instance types of a list: their drivers, and prices that are not there."""
+    rows = view["instanceTypes"]
+    notes = [NEWER_DRIVER] if any(each["driverBranch"] != LTS for each in rows) else []
+    notes += [f"{each['name']} has no price: {each['withoutPrice']}." for each in rows if each["withoutPrice"]]
+    left = view["leftOutWithoutPrice"]
+    return notes + [f"{each['name']} is left out for want of a price: {each['why']}." for each in left]

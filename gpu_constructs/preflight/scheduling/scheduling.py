@@ -152,7 +152,7 @@ def _runs(scheduler: str, cluster: Cluster) -> bool:
 def _judge(wanted: Demand, candidate: _Candidate, memory: Memory) -> PoolVerdict:
     """Say whether a pool gives a pod a node, and how many nodes all its replicas need."""
     pool, nodes = candidate.pool, candidate.nodes
-    judged = sorted([fits(wanted, node, pool, memory.ask) for node in nodes], key=_badness)
+    judged = sorted([fits(wanted, node, pool, memory.ask) for node in nodes], key=lambda fit: _badness(wanted, fit))
     running = candidate.running
     reasons = _merged(judged if pool.is_group else judged[:1], running)
     taking = [each.node for each in judged if each.answer is Answer.YES]
@@ -171,9 +171,15 @@ def _judge(wanted: Demand, candidate: _Candidate, memory: Memory) -> PoolVerdict
     return _counted(wanted, pool, taking or [nodes[0]], reasons)
 
 
-def _badness(fit: Fit) -> tuple[int, int]:
+def _badness(wanted: Demand, fit: Fit) -> tuple[int, int, float]:
     every = fit.reasons + fit.unexpected
-    return sum([each.weight for each in every if each.answer is Answer.NO]), len(every)
+    weight = sum([each.weight for each in every if each.answer is Answer.NO])
+    return weight, len(every), _shortage(wanted, fit.node) if weight else 0.0
+
+
+def _shortage(wanted: Demand, node: NodeToBe) -> float:
+    """Return how much of what the pod asks for the node lacks: of several types the largest comes nearest."""
+    return sum([max(0.0, 1 - node.most.get(name, 0) / asked) for name, asked in wanted.requests.items() if asked])
 
 
 def _merged(judged: list[Fit], running: bool) -> list[Reason]:

@@ -10,6 +10,7 @@ from gpu_constructs import NodeShape, find_instance_types
 from gpu_constructs.facts.hardware.bound import Bound
 from gpu_constructs.facts.hardware.capability import Capability, matching
 from gpu_constructs.facts.hardware.catalogue import catalogue
+from gpu_constructs.facts.image_releases import LTS
 
 
 @pytest.mark.parametrize(
@@ -76,7 +77,7 @@ def found_names(**demands: Any) -> list[str]:
 def test_big_gpus_with_efa_on_x86() -> None:
     found = found_names(min_gpu_memory_gib=80, efa=True, min_gpus=8)
 
-    assert found[:3] == ["p4de.24xlarge", "p5.48xlarge", "p5en.48xlarge"]
+    assert found[:3] == ["p4de.24xlarge", "g7e.48xlarge", "p5.48xlarge"]
     assert "p6-b200.48xlarge" in found
     assert not {"p4d.24xlarge", "g6e.48xlarge", "p6e-gb200.36xlarge"} & set(found)
 
@@ -100,7 +101,7 @@ def test_only_what_an_image_drives() -> None:
     [
         ({"gpu_models": ["L4"], "max_gpus": 1, "max_usd_per_hour": 0.9, "min_gpu_memory_gib": 20}, ["g6.xlarge"]),
         ({"families": ["g5g"], "architecture": "arm64", "max_usd_per_hour": 0.5}, ["g5g.xlarge"]),
-        ({"mig": True, "max_usd_per_hour": 7}, ["p5.4xlarge"]),
+        ({"mig": True, "max_usd_per_hour": 7, "families": ["p5", "p4d"]}, ["p5.4xlarge"]),
         ({"min_vcpus": 192, "min_memory_gib": 4096}, ["p6-b300.48xlarge"]),
         (
             {"families": ["p6e-gb200"], "architecture": "arm64", "purchase_option": "capacity-block"},
@@ -115,7 +116,25 @@ def test_arguments(demands: dict[str, Any], found: list[str]) -> None:
 def test_it_finds_what_a_capability_finds() -> None:
     wanted = Capability(gpu_memory_gib=(Bound(">=", 80),), efa=True, architecture="x86_64", purchase_option="on-demand")
 
-    assert found_names(min_gpu_memory_gib=80, efa=True) == [each.name for each in matching(wanted) if each.is_driven]
+    assert found_names(min_gpu_memory_gib=80, efa=True) == [
+        each.name for each in matching(wanted) if each.driven_by((LTS,))
+    ]
+
+
+def test_types_of_the_newer_driver_come_where_nothing_else_is_left() -> None:
+    assert {row.family for row in find_instance_types(families=["g7", "g7e"])} == {"g7e"}
+    assert {row.family for row in find_instance_types(families=["g7"])} == {"g7"}
+
+
+def test_what_no_image_drives_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gpu_constructs.facts.hardware.catalogue.DRIVER_BRANCHES", (LTS,))
+
+    with pytest.raises(
+        ValueError,
+        match=r"find_instance_types: the demands must leave a type that the EKS images drive, got g7.12xlarge; name "
+        r"those in NodeShape\(instance_types=..., image=CustomImage\(...\)\)",
+    ):
+        find_instance_types(families=["g7"], max_gpus=2, min_vcpus=48)
 
 
 def test_a_shape_takes_what_was_found() -> None:
@@ -138,7 +157,6 @@ def test_a_shape_takes_what_was_found() -> None:
             ValueError,
             r"mig must leave at least one instance type, got none of g6.xlarge, g6.2xlarge",
         ),
-        ({"families": ["g7"]}, ValueError, r"the demands must leave a type that the EKS images drive, got g7.2xlarge"),
         ({"min_vcpus": "8"}, TypeError, r"min_vcpus must be a number, got '8'"),
         ({"min_gpus": None}, TypeError, r"min_gpus must be a number, got None"),
         ({"min_gpus": -1}, ValueError, r"min_gpus must be at least 0, got -1"),

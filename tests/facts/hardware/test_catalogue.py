@@ -83,9 +83,14 @@ def test_a_node_has_every_efa_interface_that_ec2_allows(name: str) -> None:
     assert len(set(places)) == len(places)
 
 
-def test_an_unknown_price_stays_unknown() -> None:
+def test_an_unknown_price_stays_unknown_and_has_its_reason() -> None:
     assert instance_type("g6.xlarge").usd_per_hour == 0.8048
-    assert instance_type("p6-b300.48xlarge").usd_per_hour is None
+    assert instance_type("p6-b300.48xlarge").usd_per_hour == 142.416
+    assert instance_type("p5e.48xlarge").usd_per_hour is None
+
+
+def test_a_type_has_a_price_or_the_reason_why_not() -> None:
+    assert [row.name for row in catalogue().values() if (row.usd_per_hour is None) != bool(row.without_price)] == []
 
 
 @pytest.mark.parametrize(

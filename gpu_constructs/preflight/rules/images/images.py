@@ -7,9 +7,17 @@ from collections.abc import Iterator
 
 from gpu_constructs.facts.charts import GPU_OPERATOR
 from gpu_constructs.facts.hardware.catalogue import InstanceType, catalogue
-from gpu_constructs.facts.versions import DRIVER_BRANCH
+from gpu_constructs.facts.image_releases import FAULTS, LTS, NEWEST_WITHOUT_FAULT, Fault
 from gpu_constructs.preflight.case import Case
-from gpu_constructs.preflight.cluster.images import alias_of, architecture_of, has_driver, image_of
+from gpu_constructs.preflight.cluster.images import (
+    alias_of,
+    architecture_of,
+    branches_of,
+    has_driver,
+    image_of,
+    image_version,
+    release_of,
+)
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Cluster, Pool
 from gpu_constructs.preflight.node.nodes import gpu_types, minor
@@ -91,29 +99,62 @@ def _is_published_amazon_linux_2(pool: Pool) -> bool:
     return named or (pool.operating_system == "al2" and "/optimized-ami/" in str(image_of(pool)))
 
 
-@rule("GPU006", "error", source="awslabs/amazon-eks-ami v20260724 doc/usage/g7-ami.md")
+@rule("GPU006", "error", source="awslabs/amazon-eks-ami 46d3c70a templates/al2023/runtime/gpu/resolve-nvidia-driver.sh")
 def image_whose_nvidia_driver_is_too_old_for_the_gpu(case: Case) -> Iterator[Problem]:
     """Image whose NVIDIA driver is too old for the GPU.
 
     The node becomes Ready, the driver does not find the GPU, and nothing advertises it.
 
-    Fix: Build an image with the driver branch that the type needs, or choose a type that the image drives.
+    Fix: Take a newer release: AL2023 from v20260917 on and most of Bottlerocket 1.68 carry two driver branches.
     """
     for pool in case.gpu_pools:
-        undriven = [each for each in _rows(pool) if (each.driver_min or 0) > DRIVER_BRANCH]
-        if undriven and _has_branch_of_today(pool):
+        if not _is_of_eks(pool):
+            continue
+        carried = branches_of(pool, case.cluster.version)
+        # What no source states may be the older branch alone.
+        branches = (LTS,) if carried is None else carried
+        undriven = [each for each in _rows(pool) if (each.driver_min or 0) > max(branches)]
+        if undriven:
             names = ", ".join(each.name for each in undriven)
             needs = max(each.driver_min or 0 for each in undriven)
             # Karpenter may choose another type for a pod.
             some = not pool.is_group and len(undriven) < len(gpu_types(pool))
-            message = f"{names} needs NVIDIA driver {needs}, its image carries {DRIVER_BRANCH}"
-            yield Problem.of(pool, message, unknown=some)
+            loads = f"its image loads {' or '.join(map(str, branches))}"
+            said = "no source states whether its image carries it" if carried is None else loads
+            message = f"{names} needs NVIDIA driver {needs}, {said}"
+            yield Problem.of(pool, message, unknown=some or carried is None)
 
 
-def _has_branch_of_today(pool: Pool) -> bool:
+def _is_of_eks(pool: Pool) -> bool:
     """Whether a pool boots an image that EKS publishes for every NVIDIA type; others name a branch of their own."""
     current = pool.kind != "auto-mode" and pool.operating_system in ("al2023", "bottlerocket")
-    return current and has_driver(pool) is Answer.YES and not re.search(r"nvidia-\d", str(image_of(pool)))
+    return current and has_driver(pool) is Answer.YES and not re.search(r"nvidia-\d{3}", str(image_of(pool)))
+
+
+@rule("GPU270", "warning", source="https://github.com/awslabs/amazon-eks-ami/releases/tag/v20261012")
+def image_release_with_a_known_fault(case: Case) -> Iterator[Problem]:
+    """Image release with a known fault.
+
+    A later release mended it; nodes that boot this one have it.
+
+    Fix: Move to a later release, or leave the choice of the release to EKS.
+    """
+    gpu_pools = {id(each) for each in case.gpu_pools}
+    for pool in case.cluster.pools:
+        for each in _faults(pool, case.cluster.version):
+            if not each.gpu_only or id(pool) in gpu_pools:
+                yield Problem.of(pool, f"release {release_of(pool)}: {each.what}; {_mended_by(each)}")
+
+
+def _mended_by(fault: Fault) -> str:
+    better = "" if fault.mended == NEWEST_WITHOUT_FAULT else f", of {NEWEST_WITHOUT_FAULT} no fault is known"
+    return f"{fault.mended} mended it{better}"
+
+
+def _faults(pool: Pool, cluster_version: str | None) -> Iterator[Fault]:
+    release, version = release_of(pool), image_version(pool, cluster_version)
+    found = (each for each in FAULTS if pool.operating_system == "al2023")
+    return (each for each in found if each.is_in(release, version))
 
 
 @rule("GPU007", "warning", source="awslabs/amazon-eks-ami v20260724 doc/usage/g7-ami.md")

@@ -1,0 +1,48 @@
+"""What applies manifests and installs charts: a function with kubectl and helm in a layer."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any, cast
+
+import aws_cdk as cdk
+from aws_cdk import aws_eks_v2 as eks
+from constructs import Construct
+
+from gpu_constructs.installing.cluster_ref import ClusterRef
+from gpu_constructs.installing.gitops import delivery_of
+
+
+def kubectl_options(scope: Construct, module: str) -> eks.KubectlProviderOptions | None:
+    """Return what applies manifests; nothing where Argo CD or Flux do.
+
+    Raises:
+        ValueError: The layer of the Kubernetes version is not installed.
+    """
+    if delivery_of(scope) != "kubectl":
+        return None
+    return eks.KubectlProviderOptions(kubectl_layer=_kubectl_layer(scope, module))
+
+
+def _kubectl_layer(scope: Construct, module: str) -> Any:
+    try:
+        layer = importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        raise ValueError(
+            f"{scope.node.path}: kubernetes_version must have its kubectl layer installed, got none; "
+            f"pip install 'gpu-constructs[kubectl-{module.rpartition('_')[2]}]'"
+        ) from error
+    [layer_class] = [getattr(layer, name) for name in layer.__all__ if name.startswith("KubectlV")]
+    return layer_class(scope, "KubectlLayer")
+
+
+def accept_equal_conditions(cluster: Construct) -> None:
+    """Accept that what applies manifests has a condition for each cluster of a stack, which says the same each time."""
+    stack = cdk.Stack.of(cluster)
+    if any(isinstance(each, ClusterRef) for each in stack.node.children):
+        cdk.Validations.of(cast("Construct", stack)).acknowledge(
+            cdk.Acknowledgment(
+                id="CloudFormation-Validate::W9053",
+                reason="aws-cdk-lib 2.275 makes HasEcrPublic for each kubectl handler",
+            )
+        )

@@ -1,0 +1,51 @@
+"""The log groups of a cluster, which would otherwise be made by whoever writes first, and keep everything for ever."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from aws_cdk import aws_eks_v2 as eks
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_logs as logs
+from constructs import Construct
+
+# How long CloudWatch can keep logs, in days.
+# Source: https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_PutRetentionPolicy.html (2026-09)
+_DAYS = (1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288, 3653)
+# Of aws-cdk-lib 2.275: what runs kubectl and helm, and what calls it.
+_FUNCTIONS = (("Handler",), ("Provider", "framework-onEvent"))
+
+
+def refuse_unless_log_days(who: object, days: object) -> None:
+    """Refuse a time for which CloudWatch cannot keep logs.
+
+    Raises:
+        ValueError: ``days`` is none of those it offers.
+    """
+    if isinstance(days, bool) or days not in _DAYS:
+        raise ValueError(f"{who}: log_days must be one of {', '.join(map(str, _DAYS))}, got {days!r}")
+
+
+def own_log_groups(scope: Construct, cluster: eks.Cluster, *, name: str, days: int) -> None:
+    """Make the log groups of the control plane and of the function that applies manifests; they go with the stack.
+
+    Source: https://docs.aws.amazon.com/eks/latest/userguide/control-plane-logs.html
+    """
+    here = Construct(scope, "Logs")
+    control_plane = logs.CfnLogGroup(
+        here, "ControlPlane", log_group_name=f"/aws/eks/{name}/cluster", retention_in_days=days
+    )
+    # EKS makes the group where it finds none, and CloudFormation takes over none that is there.
+    cast("Construct", cluster.node.default_child).node.add_dependency(control_plane)
+    if cluster.kubectl_provider is not None:
+        _own_kubectl_logs(here, cast("Construct", cluster.kubectl_provider), days)
+
+
+def _own_kubectl_logs(scope: Construct, provider: Construct, days: int) -> None:
+    group = logs.CfnLogGroup(scope, "Kubectl", retention_in_days=days)
+    for path in _FUNCTIONS:
+        found = provider
+        for id in path:
+            found = cast("Construct", found.node.find_child(id))
+        function = cast("lambda_.CfnFunction", found.node.default_child)
+        function.logging_config = lambda_.CfnFunction.LoggingConfigProperty(log_group=group.ref)

@@ -1,0 +1,68 @@
+"""In which regions and zones EC2 was seen to offer NVIDIA types, from `regions.json`, which names source and date.
+
+It is what one account saw. Of some regions nothing is known: GovCloud, China, and those that opened last.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from types import MappingProxyType
+from typing import Any
+
+from gpu_constructs.refusals import did_you_mean
+
+
+@cache
+def _document() -> dict[str, Any]:
+    text = files("gpu_constructs.facts.hardware").joinpath("regions.json").read_text()
+    return dict(json.loads(text))
+
+
+def regions_as_of() -> str:
+    """Return the day on which the offerings were read, ISO 8601."""
+    return str(_document()["as_of"])
+
+
+def known_regions() -> tuple[str, ...]:
+    """Return every region of every partition."""
+    return tuple(_document()["regions"])
+
+
+@cache
+def zones_by_region(instance_type: str) -> Mapping[str, tuple[str, ...]]:
+    """Return the ids of the zones where a type was seen, such as ``use1-az6``, by region; none where none is known."""
+    begins = _document()["zone_ids_begin_with"]
+    where = _document()["types"].get(instance_type, {})
+    return MappingProxyType({region: tuple(begins[region] + each for each in zones) for region, zones in where.items()})
+
+
+def is_unseen(instance_type: str, region: str) -> bool:
+    """Whether a region was read and the type was not among what it offers."""
+    where = zones_by_region(instance_type)
+    return bool(where) and region in _document()["zone_ids_begin_with"] and region not in where
+
+
+def region_hint(region: str) -> str:
+    """Return ``; did you mean 'us-east-1'?`` for a slip of a region's name, else nothing.
+
+    A name of words that other regions have is no slip: it may be of a region that is newer than the list.
+    """
+    known = known_regions()
+    words = {word for each in known for word in each.split("-")}
+    if region in known or words.issuperset(region.split("-")):
+        return ""
+    swapped = [each for each in known if sorted(each) == sorted(region.lower())]
+    return did_you_mean(region, swapped or known, closeness=0.75)
+
+
+def refuse_misspelt_region(who: object, region: str) -> None:
+    """Refuse a name that is nearly one of a region; others may be regions that are newer than the list.
+
+    Raises:
+        ValueError: There is no such region.
+    """
+    if hint := region_hint(region):
+        raise ValueError(f"{who}: region must be one of AWS, got {region!r}{hint}")

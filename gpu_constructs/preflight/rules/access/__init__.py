@@ -1,0 +1,1 @@
+"""Who reaches a cluster, and from where."""

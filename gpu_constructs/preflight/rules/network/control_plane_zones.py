@@ -1,0 +1,51 @@
+"""Zones that EKS refuses for the subnets of a control plane."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from gpu_constructs.facts.control_plane_zones import REFUSED_ZONE_ID
+from gpu_constructs.preflight.case import Case
+from gpu_constructs.preflight.cluster.references import referred, setting
+from gpu_constructs.preflight.model.cluster import Cluster
+from gpu_constructs.preflight.reading.unknown import items
+from gpu_constructs.preflight.rules.rule import Problem, rule
+
+# A name such as us-east-1a is a region and a letter.
+_NAME = re.compile(r"(.+-\d)[a-z]")
+
+
+@rule("GPU294", "error", source="https://docs.aws.amazon.com/eks/latest/userguide/network-reqs.html")
+def zone_that_eks_refuses_for_the_control_plane(case: Case) -> Iterator[Problem]:
+    """Zone that EKS refuses for the control plane.
+
+    CreateCluster fails. It is one zone by its id, and which name that is differs from account to account.
+
+    Fix: Give the cluster subnets whose AvailabilityZoneId is another one; nodes may stay where they are.
+    """
+    cluster = case.cluster
+    if cluster.resource is None:
+        return
+    subnets = items(setting(cluster, "ResourcesVpcConfig", "SubnetIds"))
+    refused = [each for each in (_refused(subnet, cluster) for subnet in subnets) if each]
+    surely = [zone for zone, sure in refused if sure]
+    if surely:
+        yield Problem(cluster.resource, f"cluster {cluster.name}: a subnet is in {surely[0]}")
+    elif refused:
+        text = f"cluster {cluster.name}: {len(refused)} of its subnets may be in {refused[0][0]}"
+        fix = "aws ec2 describe-subnets shows each AvailabilityZoneId; gpu_vpc makes subnets in zones that EKS takes"
+        yield Problem(cluster.resource, text, fix, unknown=True)
+
+
+def _refused(subnet: Any, cluster: Cluster) -> tuple[str, bool] | None:
+    """Return the refused zone that a subnet is in, and whether that is sure; ``None`` where it is in none."""
+    found = referred(subnet, cluster.resources)
+    placed = found.properties if found else {}
+    if isinstance(zone := placed.get("AvailabilityZoneId"), str):
+        return (zone, True) if zone in REFUSED_ZONE_ID.values() else None
+    name = placed.get("AvailabilityZone")
+    named = _NAME.fullmatch(name) if isinstance(name, str) else None
+    region = named[1] if named else cluster.resource.region if cluster.resource else None
+    return (REFUSED_ZONE_ID[region], False) if region and region in REFUSED_ZONE_ID else None

