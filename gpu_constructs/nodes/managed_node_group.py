@@ -27,6 +27,7 @@ from gpu_constructs.pools.node_shape import NodeShape
 from gpu_constructs.pools.pool import Autoscaler
 from gpu_constructs.pools.scaling_options import ScalingOptions
 from gpu_constructs.pools.taint import Taint
+from gpu_constructs.refusals import refuse_unless_bool
 
 _MANAGED_EFFECT = {
     "NoSchedule": "NO_SCHEDULE",
@@ -56,6 +57,9 @@ class ManagedNodeGroup(GpuNodes):
         bootstrap: What a node with an image of its own must be told of an imported cluster. Default: all from the
             cluster.
         node_repair: When EKS reboots or replaces a broken node.
+        force_update: Let an update delete pods that a PodDisruptionBudget keeps, a training run among them. Without it
+            an update that cannot drain a node fails, and so does the deployment.
+            Source: https://docs.aws.amazon.com/eks/latest/APIReference/API_UpdateNodegroupVersion.html
         scaling_options: What cluster autoscaler does otherwise for this group. It takes a Lambda function that tags
             the group's Auto Scaling group. Default: as the autoscaler's flags say.
 
@@ -82,6 +86,7 @@ class ManagedNodeGroup(GpuNodes):
         ami_release: str | None = None,
         bootstrap: Bootstrap = Bootstrap(),  # noqa: B008 - frozen value
         node_repair: NodeRepair = NodeRepair(),  # noqa: B008 - frozen value
+        force_update: bool = False,
         scaling_options: ScalingOptions | None = None,
     ) -> None:
         super().__init__(scope, id)
@@ -89,6 +94,7 @@ class ManagedNodeGroup(GpuNodes):
         ref = cluster_ref(who, cluster)
         refuse_unless_role(who, "node_role", node_role)
         refuse_unless_values(who, bootstrap=bootstrap, node_repair=node_repair, scaling_options=scaling_options)
+        refuse_unless_bool(who, "force_update", force_update)
         chosen = check_group(
             self,
             who=who,
@@ -140,6 +146,7 @@ class ManagedNodeGroup(GpuNodes):
             scaling_config=size.scaling_config,
             # MINIMAL terminates before it launches: an update needs no spare GPU, which is what there never is.
             update_config={"maxUnavailable": 1, "updateStrategy": "MINIMAL"},
+            force_update_enabled=force_update or None,
             node_repair_config=node_repair.to_properties(),
         )
         size.asks_for(self.resource)

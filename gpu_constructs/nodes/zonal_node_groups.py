@@ -41,6 +41,7 @@ class ZonalNodeGroups(GpuNodes):
         ami_release: Release of the image, likewise.
         bootstrap: What a node with an image of its own must be told of an imported cluster, likewise.
         node_repair: When EKS reboots or replaces a broken node, likewise.
+        force_update: Let an update delete pods that a PodDisruptionBudget keeps, likewise.
         scaling_options: What cluster autoscaler does otherwise for these groups, likewise.
 
     Raises:
@@ -69,6 +70,7 @@ class ZonalNodeGroups(GpuNodes):
         ami_release: str | None = None,
         bootstrap: Bootstrap = Bootstrap(),  # noqa: B008 - frozen value
         node_repair: NodeRepair = NodeRepair(),  # noqa: B008 - frozen value
+        force_update: bool = False,
         scaling_options: ScalingOptions | None = None,
     ) -> None:
         super().__init__(scope, id)
@@ -101,6 +103,7 @@ class ZonalNodeGroups(GpuNodes):
                 ami_release=ami_release,
                 bootstrap=bootstrap,
                 node_repair=node_repair,
+                force_update=force_update,
                 scaling_options=scaling_options,
             )
             for zone, subnet in zip(zones, chosen, strict=True)

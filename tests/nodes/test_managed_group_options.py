@@ -33,6 +33,15 @@ def properties(stack: cdk.Stack) -> dict[str, Any]:
     return only(slice_of(resources_of(stack), "Nodes"), GROUP)
 
 
+@pytest.mark.parametrize(("said", "emitted"), [(True, True), (False, None)])
+def test_an_update_may_be_forced(
+    stack: cdk.Stack, created_cluster: eks.Cluster, said: bool, emitted: bool | None
+) -> None:
+    group(stack, created_cluster, force_update=said)
+
+    assert properties(stack).get("ForceUpdateEnabled") is emitted
+
+
 def test_a_created_cluster_pins_version_and_release(stack: cdk.Stack, created_cluster: eks.Cluster) -> None:
     group(stack, created_cluster)
 
@@ -172,6 +181,7 @@ def test_scaling_options_reach_the_auto_scaling_group(stack: cdk.Stack, cluster:
             ValueError,
             r"ami_release must be left out where the shape has an image of its own",
         ),
+        ({"force_update": 1}, TypeError, r"force_update must be True or False, got 1"),
         ({"node_repair": True}, TypeError, r"node_repair must be a NodeRepair, got True"),
         ({"bootstrap": "1.36"}, TypeError, r"bootstrap must be a Bootstrap, got '1.36'"),
         ({"scaling_options": {}}, TypeError, r"scaling_options must be a ScalingOptions, got \{\}"),

@@ -24,6 +24,9 @@ from gpu_constructs.preflight.rules.rule import Problem, rule
 
 _SOURCE = "kubernetes/autoscaler cluster-autoscaler 1.36.1 cluster-autoscaler/cloudprovider/aws/README.md"
 _MANAGER = "kubernetes/autoscaler cluster-autoscaler 1.36.1 cluster-autoscaler/cloudprovider/aws/aws_manager.go"
+_WAITS = (
+    "kubernetes/autoscaler cluster-autoscaler 1.36.1 cluster-autoscaler/processors/customresources/gpu_processor.go"
+)
 _TAINT_VALUE = re.compile(r".*:(NoSchedule|NoExecute|PreferNoSchedule)")
 _NOT_TOLD = (f"{EKS_DOMAIN}/", "alpha.eksctl.io/")
 
@@ -192,6 +195,23 @@ def more_shares_than_cluster_autoscaler_expects(case: Case) -> Iterator[Problem]
         if 0 < expected < amount:
             text = f"its nodes offer {amount} {name}, cluster autoscaler expects {expected}"
             yield Problem.of(pool, text)
+
+
+@rule("GPU295", "note", source=_WAITS)
+def second_node_for_a_pod_that_shares_a_gpu(case: Case) -> Iterator[Problem]:
+    """Second node for a pod that shares a GPU.
+
+    Of a new node cluster autoscaler waits for nvidia.com/gpu and for no other resource: until the shares or slices are
+    there, it may start one node more than the pod takes, which it removes again when idle.
+
+    Fix: Count with it where nodes are dear; the largest size of the group bounds it.
+    """
+    for pool in case.gpu_pools:
+        if _scales(pool, case.cluster) is not Answer.YES or pool.max_nodes == 1:
+            continue
+        offered = [name for name, amount in case.nodes(pool)[0].most.items() if amount and name.startswith(NVIDIA)]
+        if offered and GPU not in offered:
+            yield Problem.of(pool, f"its nodes offer {', '.join(sorted(offered))}")
 
 
 def _sliced(pool: Pool) -> Iterator[Problem]:
