@@ -34,6 +34,7 @@ def gpu_vpc(
     Images come from ECR through a gateway endpoint for S3, which costs nothing, and not through the NAT gateway,
     which costs by the gigabyte. Refused connections are logged for a month. In us-east-1, us-west-1 and ca-central-1
     the control plane of a cluster gets two small subnets of its own, in zones that EKS takes; the zones of nodes stay.
+    Not so with the built-in pools of Auto Mode, which start nodes there.
 
     Args:
         availability_zones: Zone names. GPU types are sold in few zones of a region, so name those that sell yours:

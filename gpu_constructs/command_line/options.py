@@ -76,10 +76,14 @@ def written(*forms: str) -> Callable[[F], F]:
 
 
 def _say(_context: click.Context, _option: click.Parameter, day: datetime | None) -> None:
-    if day is not None:
-        from gpu_constructs.facts.today import say
+    from gpu_constructs.facts.today import now, say
 
+    if day is not None:
         say(day.replace(tzinfo=timezone.utc))
+    try:
+        now()
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
 
 
 def judged(command: F) -> F:

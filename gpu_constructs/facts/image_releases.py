@@ -20,6 +20,7 @@ _BOTTLEROCKET_WITH_BOTH = (1, 68)
 _UNSTATED = (1, 36)
 NEWEST = "latest"
 _DATE = re.compile(r"(?:v|\d+\.\d+\.\d+-)(\d{8})")
+_MINOR = re.compile(r"(\d+)\.(\d+)", re.ASCII)
 _VERSION = re.compile(r"v?(\d+)\.(\d+)\.\d+(?:-[0-9a-f]{8})?")
 
 
@@ -56,7 +57,10 @@ def _of_bottlerocket(release: str | None, kubernetes_version: str | None, *, fip
         return (LTS,)
     if kubernetes_version is None:
         return None
-    minor = tuple(map(int, kubernetes_version.split(".")))
+    named = _MINOR.fullmatch(kubernetes_version)
+    if named is None:
+        return None
+    minor = (int(named[1]), int(named[2]))
     if minor > _UNSTATED:
         return DRIVER_BRANCHES
     if version < _BOTTLEROCKET_WITH_BOTH:

@@ -8,7 +8,7 @@ from typing import Any
 import aws_cdk as cdk
 import pytest
 
-from gpu_constructs import GpuCluster, gpu_vpc
+from gpu_constructs import AutoMode, GpuCluster, gpu_vpc
 from gpu_constructs.facts.control_plane_zones import ACCEPTED_ZONE_IDS, REFUSED_ZONE_ID
 from gpu_constructs.facts.hardware.regions import known_regions
 from tests.templates import of_type, only, resources_of
@@ -80,6 +80,14 @@ def test_elsewhere_the_control_plane_stands_with_the_nodes(region: str | None) -
     resources = resources_of(stack)
     assert own_subnets(resources) == {}
     assert all("PrivateSubnet" in each["Ref"] for each in placed_in(resources))
+
+
+@pytest.mark.parametrize(("node_pools", "own"), [(("system", "general-purpose"), False), ((), True)])
+def test_not_where_built_in_pools_start_their_nodes_beside_it(node_pools: Any, own: bool) -> None:
+    stack = stack_in("us-east-1")
+    GpuCluster(stack, "Gpu", auto_mode=AutoMode(node_pools=node_pools))
+
+    assert ["ControlPlaneSubnet" in each["Ref"] for each in placed_in(resources_of(stack))] == [own, own]
 
 
 def test_what_applies_manifests_stays_where_there_is_a_way_out() -> None:

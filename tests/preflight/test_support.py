@@ -35,6 +35,14 @@ Resources:
                 "STANDARD"
             ],
         ),
+        (
+            "2028-03-27",
+            "",
+            [
+                "Kubernetes 1.35 left standard support on 2027-03-27; extended support ended on 2028-03-27, and EKS "
+                "upgrades it"
+            ],
+        ),
         ("2027-03-27", "EXTENDED", [f"Kubernetes 1.35 left standard support on 2027-03-27; {PAYS}"]),
     ],
 )

@@ -116,7 +116,7 @@ class DesiredSize(Construct):
                 "Min": min_nodes,
                 "Max": max_nodes,
                 **(_window(block, closed_max) if block is not None else {}),
-                "Group": cdk.Lazy.any(cast("cdk.IStableAnyProducer", _Fingerprint(self))),
+                "Group": cdk.Lazy.uncached_any(cast("cdk.IAnyProducer", _Fingerprint(self))),
             },
         )
         told = {"minSize": min_nodes, "maxSize": max_nodes}
@@ -149,13 +149,14 @@ class DesiredSize(Construct):
         return cast("int", cdk.Token.as_number(self._resource.get_att(attribute)))
 
 
-@jsii.implements(cdk.IStableAnyProducer)
+# Asked each time: what the CDK reads first, to find references, is not yet what it writes.
+@jsii.implements(cdk.IAnyProducer)
 class _Fingerprint:
     def __init__(self, size: DesiredSize) -> None:
         self._size = size
 
-    def produce(self) -> Any:
-        """Return it when the template is written, after every aspect and override."""
+    def produce(self, context: cdk.IResolveContext) -> Any:
+        """Return it as it is just then: the last time when the template is written."""
         return self._size.fingerprint
 
 

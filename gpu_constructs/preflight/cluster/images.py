@@ -39,6 +39,7 @@ _FAMILIES: Mapping[str, OperatingSystem] = {
 }
 
 # In the name of an image or in its SSM parameter: minor version and release.
+_MINOR_OF_RELEASE = re.compile(r"(\d+\.\d+)\.\d+-\d{8}$")
 _AL2023_IMAGE = re.compile(r"-(\d+\.\d+)-(v\d{8})")
 _BOTTLEROCKET_IMAGE = re.compile(r"aws-k8s-(\d+\.\d+)-nvidia(?:-fips)?/[^/]+/([\w.]+)/")
 _NEWEST_IMAGE = re.compile(r"/optimized-ami/(\d+\.\d+)/.*/recommended/")
@@ -121,9 +122,16 @@ def release_of(pool: Pool) -> str | None:
 
 
 def image_version(pool: Pool, cluster_version: str | None) -> str | None:
-    """Return the minor version of a pool's image: as its name says, as of the group, or as of the cluster."""
-    named = _parameter(pool)
-    return named[0] if named else known_text(pool.properties.get("Version")) or cluster_version
+    """Return the minor version of a pool's image: as its name or release says, as of the group, or as of the cluster.
+
+    ``None`` where none of them is known.
+    """
+    if named := _parameter(pool):
+        return named[0]
+    if stated := _MINOR_OF_RELEASE.match(release_of(pool) or ""):
+        return stated[1]
+    own = pool.properties.get("Version")
+    return cluster_version if own is None else known_text(own)
 
 
 def _parameter(pool: Pool) -> tuple[str, str] | None:

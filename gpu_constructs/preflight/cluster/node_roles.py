@@ -78,3 +78,10 @@ def trusted_services(role: Resource) -> list[str] | None:
         services = mapping(principal).get("Service")
         found += [str(each) for each in (services if isinstance(services, list) else [services]) if each is not None]
     return found
+
+
+def is_of_services(role: Resource) -> bool:
+    """Whether services alone may assume a role."""
+    document = role.properties.get("AssumeRolePolicyDocument")
+    principals = [each.get("Principal") for each in _statements(document)] if isinstance(document, dict) else []
+    return bool(principals) and all(isinstance(each, dict) and set(each) == {"Service"} for each in principals)

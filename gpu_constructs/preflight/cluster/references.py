@@ -22,11 +22,13 @@ def refers(value: Any, resource: Resource | None) -> bool:
 
 def of_cluster(cluster: Cluster, *types: str) -> list[Resource]:
     """Return the resources of some types whose ``ClusterName`` is a cluster's."""
-    return [
-        each
-        for each in cluster.resources_of(*types)
-        if (name := each.properties.get("ClusterName")) == cluster.name or refers(name, cluster.resource)
-    ]
+    return [each for each in cluster.resources_of(*types) if is_named(each.properties.get("ClusterName"), cluster)]
+
+
+def is_named(name: Any, cluster: Cluster) -> bool:
+    """Whether a name is a cluster's, refers to it, or is written as the cluster's own is."""
+    own = setting(cluster, "Name")
+    return name == cluster.name or refers(name, cluster.resource) or (own is not None and name == own)
 
 
 def setting(cluster: Cluster, *path: str) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from datetime import datetime, timezone
+from pathlib import Path
 from typing import Any
 
 import aws_cdk as cdk
@@ -248,3 +249,42 @@ def test_its_code_runs_alone() -> None:
 
     assert "gpu_constructs" not in code.replace("gpu-constructs", "")
     compile(code, "index.py", "exec")
+
+
+def unresolved(template: Any) -> set[str]:
+    """Return the logical ids that a template refers to and does not have."""
+    known = {*template["Resources"], *template.get("Parameters", {})}
+
+    def named(value: Any) -> set[str]:
+        if isinstance(value, dict):
+            own = {value["Ref"]} if set(value) == {"Ref"} else set()
+            return own.union(*map(named, value.values()))
+        return set().union(*map(named, value)) if isinstance(value, list) else set()
+
+    return {each for each in named(template["Resources"]) if each not in known and not each.startswith("AWS::")}
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_a_group_of_another_stack_names_what_its_own_stack_has(nested: bool) -> None:
+    app = cdk.App(context=FLAGS, analytics_reporting=False)
+    stack = cdk.Stack(app, "Test")
+    gpu = GpuCluster(stack, "Gpu")
+    other = cdk.NestedStack(stack, "Other") if nested else cdk.Stack(app, "Other")
+    ManagedNodeGroup(other, "L4", cluster=gpu, name="l4", shape=L4, max_nodes=4)
+
+    folder = Path(app.synth().directory)
+    templates = [json.loads(each.read_text()) for each in folder.glob("*.template.json")]
+    groups = [each for each in templates if any(id.startswith("L4") for id in of_type(each["Resources"], SIZE))]
+    assert len(groups) == 1
+    assert [unresolved(each) for each in templates] == [set()] * len(templates)
+
+
+def test_what_changes_after_a_first_synth_is_seen() -> None:
+    app = cdk.App(context=FLAGS, analytics_reporting=False)
+    stack = cdk.Stack(app, "Test")
+    group = ManagedNodeGroup(stack, "L4", cluster=GpuCluster(stack, "Gpu"), name="l4", shape=L4, max_nodes=4)
+    before = app.synth().get_stack_by_name("Test").template["Resources"]
+    group.resource.add_property_override("Labels.team", "vision")
+    after = app.synth(force=True).get_stack_by_name("Test").template["Resources"]
+
+    assert asked(before)["Group"] != asked(after)["Group"]

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpu_constructs.preflight.case import Case
-from gpu_constructs.preflight.cluster.node_roles import trusted_services
-from gpu_constructs.preflight.cluster.references import of_cluster, referred, setting
+from gpu_constructs.preflight.cluster.node_roles import is_of_services
+from gpu_constructs.preflight.cluster.references import is_named, referred, setting
+from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Cluster
 from gpu_constructs.preflight.reading.cloudformation import Resource
-from gpu_constructs.preflight.reading.unknown import items, mapping
+from gpu_constructs.preflight.reading.unknown import Unknown, is_true, items, mapping
 from gpu_constructs.preflight.rules.rule import Problem, rule
 
 _ENTRY = "AWS::EKS::AccessEntry"
@@ -27,19 +28,25 @@ def cluster_that_lets_nobody_in(case: Case) -> Iterator[Problem]:
     cluster = case.cluster
     mode = setting(cluster, "AccessConfig", "AuthenticationMode")
     creator = setting(cluster, "AccessConfig", "BootstrapClusterCreatorAdminPermissions")
-    if cluster.resource is None or mode != "API" or creator is not False:
+    if cluster.resource is None or mode != "API" or str(creator).lower() != "false":
         return
-    if not any(_is_for_people(each, cluster) for each in of_cluster(cluster, _ENTRY)):
+    entries = [_lets_people_in(each, cluster) for each in cluster.resources_of(_ENTRY)]
+    if Answer.YES not in entries:
         text = f"cluster {cluster.name}: no access entry is for a person, and who creates it gets none"
-        yield Problem(cluster.resource, text)
+        yield Problem(cluster.resource, text, unknown=Answer.UNKNOWN in entries)
 
 
-def _is_for_people(entry: Resource, cluster: Cluster) -> bool:
-    """Whether somebody may sign in by it: nodes have types of their own, and a role of the template is a service's."""
-    if entry.properties.get("Type", "STANDARD") != "STANDARD":
-        return False
+def _lets_people_in(entry: Resource, cluster: Cluster) -> Answer:
+    """Say whether somebody may sign in by it: nodes have types of their own, and some roles are of services alone."""
+    name, kind = entry.properties.get("ClusterName"), entry.properties.get("Type", "STANDARD")
+    here = is_named(name, cluster)
+    elsewhere = not isinstance(name, Unknown) or referred(name, cluster.resources) is not None
     role = referred(entry.properties.get("PrincipalArn"), cluster.resources)
-    return role is None or not trusted_services(role)
+    if (not here and elsewhere) or (not isinstance(kind, Unknown) and kind != "STANDARD"):
+        return Answer.NO
+    if role is not None and is_of_services(role):
+        return Answer.NO
+    return Answer.YES if here and kind == "STANDARD" and not entry.conditional else Answer.UNKNOWN
 
 
 @rule("GPU293", "note", source="https://docs.aws.amazon.com/eks/latest/userguide/cluster-endpoint.html")
@@ -51,10 +58,13 @@ def api_endpoint_that_the_internet_reaches(case: Case) -> Iterator[Problem]:
     Fix: Name your networks in ResourcesVpcConfig.PublicAccessCidrs, with this library by public_access_cidrs.
     """
     cluster = case.cluster
-    endpoint = mapping(setting(cluster, "ResourcesVpcConfig"))
-    if cluster.resource is None or not endpoint or endpoint.get("EndpointPublicAccess") not in (None, True):
+    public = setting(cluster, "ResourcesVpcConfig", "EndpointPublicAccess")
+    if cluster.resource is None or not mapping(setting(cluster, "ResourcesVpcConfig")):
         return
-    blocks = endpoint.get("PublicAccessCidrs", list(_ANYWHERE[:1]))
+    if public is not None and not is_true(public):
+        return
+    named = setting(cluster, "ResourcesVpcConfig", "PublicAccessCidrs")
+    blocks = list(_ANYWHERE[:1]) if named is None else named
     open_to = [each for each in items(blocks) if each in _ANYWHERE]
     if open_to:
         yield Problem(cluster.resource, f"cluster {cluster.name}: from {', '.join(open_to)}")

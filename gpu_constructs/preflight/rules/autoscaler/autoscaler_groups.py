@@ -211,7 +211,8 @@ def second_node_for_a_pod_that_shares_a_gpu(case: Case) -> Iterator[Problem]:
             continue
         offered = [name for name, amount in case.nodes(pool)[0].most.items() if amount and name.startswith(NVIDIA)]
         if offered and GPU not in offered:
-            yield Problem.of(pool, f"its nodes offer {', '.join(sorted(offered))}")
+            text = f"its nodes offer {', '.join(sorted(offered))}"
+            yield Problem.of(pool, text, unknown=pool.max_nodes is None)
 
 
 def _sliced(pool: Pool) -> Iterator[Problem]:

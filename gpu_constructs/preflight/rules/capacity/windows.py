@@ -11,6 +11,7 @@ from typing import Any
 
 from gpu_constructs.facts.today import now
 from gpu_constructs.preflight.case import Case
+from gpu_constructs.preflight.cluster.pools import desired_nodes
 from gpu_constructs.preflight.model.cluster import Cluster, Pool
 from gpu_constructs.preflight.reading.cloudformation import Resource
 from gpu_constructs.preflight.reading.unknown import Unknown, dig, known_number, known_text, mapping
@@ -25,12 +26,29 @@ class Step:
     """A number of nodes that a group is given at some moment.
 
     Attributes:
-        moment: When.
-        nodes: How many.
+        moment: When; ``None`` where it is not known.
+        nodes: How many; ``None`` likewise.
+        sure: Whether it will be taken.
     """
 
-    moment: datetime
-    nodes: int
+    moment: datetime | None
+    nodes: int | None
+    sure: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """What is done to a group on a Capacity Block.
+
+    Attributes:
+        pool: The group.
+        steps: What is known of it: moments and numbers of nodes, in order.
+        known: Whether that is all.
+    """
+
+    pool: Pool
+    steps: list[tuple[datetime, int]]
+    known: bool
 
 
 @rule("GPU290", "error", source="https://docs.aws.amazon.com/eks/latest/userguide/capacity-blocks-mng.html")
@@ -41,10 +59,10 @@ def capacity_block_that_is_over(case: Case) -> Iterator[Problem]:
 
     Fix: Delete the group, or give it the next block.
     """
-    for pool, steps in _blocks(case):
-        last = max(steps, key=lambda step: step.moment)
-        if last.nodes == 0 and last.moment <= now():
-            yield Problem.of(pool, f"it was drained at {_shown(last.moment)}")
+    for block in _blocks(case):
+        moment, nodes = block.steps[-1]
+        if nodes == 0 and moment <= now():
+            yield Problem.of(block.pool, f"it was drained at {_shown(moment)}", unknown=not block.known)
 
 
 @rule("GPU291", "error", source="https://docs.aws.amazon.com/eks/latest/userguide/capacity-blocks-mng.html")
@@ -56,18 +74,24 @@ def start_of_a_capacity_block_that_is_past(case: Case) -> Iterator[Problem]:
 
     Fix: Leave the schedule out, with this library by CapacityBlock(started=True), and state the nodes.
     """
-    for pool, steps in _blocks(case):
-        starts = [step for step in steps if step.nodes > 0 and step.moment <= now()]
-        over = max(step.moment for step in steps) <= now()
-        if starts and not over:
-            yield Problem.of(pool, f"it began at {_shown(starts[0].moment)}")
+    for block in _blocks(case):
+        starts = [moment for moment, nodes in block.steps if nodes > 0 and moment <= now()]
+        over = block.steps[-1][0] <= now()
+        has_nodes = (block.pool.min_nodes or 0) > 0 or (desired_nodes(block.pool) or 0) > 0
+        if starts and not over and not has_nodes:
+            yield Problem.of(block.pool, f"it began at {_shown(starts[0])}", unknown=not block.known)
 
 
-def _blocks(case: Case) -> Iterator[tuple[Pool, list[Step]]]:
-    """Return each group on a Capacity Block with what is done to it at which moment."""
+def _blocks(case: Case) -> Iterator[Block]:
+    """Return each group on a Capacity Block of which a step is known."""
     for pool in case.gpu_groups:
-        if "capacity-block" in pool.capacity_types and (steps := _steps(pool, case.cluster)):
-            yield pool, steps
+        if "capacity-block" not in pool.capacity_types:
+            continue
+        found = _steps(pool, case.cluster)
+        steps = [(each.moment, each.nodes) for each in found if each.moment is not None and each.nodes is not None]
+        if steps:
+            known = len(steps) == len(found) and all(each.sure for each in found)
+            yield Block(pool, sorted(steps), known)
 
 
 def _steps(pool: Pool, cluster: Cluster) -> list[Step]:
@@ -80,37 +104,51 @@ def _scheduled(schedule: Resource, pool: Pool) -> Step | None:
     """Return the step of a schedule that sets the sizes of a managed group."""
     told = dig(schedule.properties, "Target", "Input")
     asked = mapping(_read(told.expression if isinstance(told, Unknown) else told))
-    moment = _AT.fullmatch(known_text(schedule.properties.get("ScheduleExpression")) or "")
-    nodes = known_number(dig(asked, "ScalingConfig", "DesiredSize"))
-    utc = schedule.properties.get("ScheduleExpressionTimezone", "UTC") == "UTC"
-    if moment is None or nodes is None or not utc or not _names(asked.get("NodegroupName"), pool):
+    state = schedule.properties.get("State", "ENABLED")
+    sizes = mapping(asked.get("ScalingConfig"))
+    if state == "DISABLED" or "DesiredSize" not in sizes or not _names(asked.get("NodegroupName"), pool):
         return None
-    return Step(datetime.fromisoformat(moment[1]).replace(tzinfo=timezone.utc), nodes)
+    at = _AT.fullmatch(known_text(schedule.properties.get("ScheduleExpression")) or "")
+    utc = schedule.properties.get("ScheduleExpressionTimezone", "UTC") == "UTC"
+    moment = _moment(at[1]) if at and utc else None
+    return Step(moment, known_number(sizes["DesiredSize"]), not schedule.conditional and state == "ENABLED")
 
 
 def _acted(action: Resource, pool: Pool) -> Step | None:
     """Return the step of a scheduled action of an Auto Scaling group."""
-    group, start = action.properties.get("AutoScalingGroupName"), known_text(action.properties.get("StartTime"))
-    nodes = known_number(action.properties.get("DesiredCapacity"))
+    group = action.properties.get("AutoScalingGroupName")
     name = group.expression if isinstance(group, Unknown) else group
-    if nodes is None or not _names(name, pool) or start is None:
+    if "DesiredCapacity" not in action.properties or not _names(name, pool):
         return None
+    start = known_text(action.properties.get("StartTime"))
+    # What recurs goes on after its first time.
+    once = action.properties.get("Recurrence") is None
+    moment = _moment(start.replace("Z", "+00:00")) if start and once else None
+    return Step(moment, known_number(action.properties["DesiredCapacity"]), not action.conditional)
+
+
+def _moment(text: str) -> datetime | None:
+    """Read a moment; without a zone it is in UTC."""
     try:
-        return Step(datetime.fromisoformat(start.replace("Z", "+00:00")).astimezone(timezone.utc), nodes)
-    except ValueError:
+        read = datetime.fromisoformat(text)
+        return (read if read.tzinfo else read.replace(tzinfo=timezone.utc)).astimezone(timezone.utc)
+    except (ValueError, OverflowError):
         return None
 
 
 def _read(text: Any) -> Any:
     try:
         return json.loads(text) if isinstance(text, str) else None
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
 
 
 def _names(name: Any, pool: Pool) -> bool:
     """Whether a name, or what refers to it, is that of the group."""
-    return pool.resource is not None and Unknown(str(name)).resource == pool.resource.key
+    if pool.resource is None:
+        return False
+    own = (pool.properties.get("NodegroupName"), pool.properties.get("AutoScalingGroupName"))
+    return Unknown(str(name)).resource == pool.resource.key or (isinstance(name, str) and name in own)
 
 
 def _shown(moment: datetime) -> str:

@@ -123,6 +123,11 @@ def image_whose_nvidia_driver_is_too_old_for_the_gpu(case: Case) -> Iterator[Pro
             said = "no source states whether its image carries it" if carried is None else loads
             message = f"{names} needs NVIDIA driver {needs}, {said}"
             yield Problem.of(pool, message, unknown=some or carried is None)
+        dropped = [each for each in _rows(pool) if each.driver_max is not None and each.driver_max < min(branches)]
+        if dropped:
+            names, last = ", ".join(each.name for each in dropped), min(each.driver_max or 0 for each in dropped)
+            message = f"{names} needs NVIDIA driver {last} or older, its image loads {min(branches)}"
+            yield Problem.of(pool, message, unknown=not pool.is_group and len(dropped) < len(gpu_types(pool)))
 
 
 def _is_of_eks(pool: Pool) -> bool:
@@ -143,7 +148,9 @@ def image_release_with_a_known_fault(case: Case) -> Iterator[Problem]:
     for pool in case.cluster.pools:
         for each in _faults(pool, case.cluster.version):
             if not each.gpu_only or id(pool) in gpu_pools:
-                yield Problem.of(pool, f"release {release_of(pool)}: {each.what}; {_mended_by(each)}")
+                text = f"release {release_of(pool)}: {each.what}; {_mended_by(each)}"
+                some = bool(each.kubernetes) and image_version(pool, case.cluster.version) is None
+                yield Problem.of(pool, text, unknown=some)
 
 
 def _mended_by(fault: Fault) -> str:

@@ -44,7 +44,7 @@ def _refused(subnet: Any, cluster: Cluster) -> tuple[str, bool] | None:
     found = referred(subnet, cluster.resources)
     placed = found.properties if found else {}
     if isinstance(zone := placed.get("AvailabilityZoneId"), str):
-        return (zone, True) if zone in REFUSED_ZONE_ID.values() else None
+        return (zone, found is not None and not found.conditional) if zone in REFUSED_ZONE_ID.values() else None
     name = placed.get("AvailabilityZone")
     named = _NAME.fullmatch(name) if isinstance(name, str) else None
     region = named[1] if named else cluster.resource.region if cluster.resource else None

@@ -8,7 +8,8 @@ from datetime import date, timedelta
 from gpu_constructs.facts.today import today
 from gpu_constructs.facts.versions import EXTENDED_SUPPORT_USD_PER_HOUR, SUPPORT
 from gpu_constructs.preflight.case import Case
-from gpu_constructs.preflight.reading.unknown import Unknown, dig
+from gpu_constructs.preflight.cluster.references import setting
+from gpu_constructs.preflight.reading.unknown import Unknown
 from gpu_constructs.preflight.rules.rule import Problem, rule
 
 _HOURS_A_YEAR = 8760
@@ -31,12 +32,15 @@ def kubernetes_version_at_the_end_of_its_support(case: Case) -> Iterator[Problem
     now = today()
     if now + _NOTICE < standard:
         return
-    policy = dig(cluster.resource.properties, "UpgradePolicy", "SupportType")
+    whole = setting(cluster, "UpgradePolicy")
+    policy = whole if isinstance(whole, Unknown) else setting(cluster, "UpgradePolicy", "SupportType")
     leaves = f"Kubernetes {cluster.version} {'left' if now >= standard else 'leaves'} standard support on {standard}"
     sum_a_year = (
         f"{EXTENDED_SUPPORT_USD_PER_HOUR:.2f} USD an hour, {_HOURS_A_YEAR * EXTENDED_SUPPORT_USD_PER_HOUR:,.0f} a year"
     )
     costs = f"extended support costs {sum_a_year}, until EKS upgrades it on {extended}"
+    if now >= extended:
+        costs = f"extended support ended on {extended}, and EKS upgrades it"
     upgraded = f"EKS upgrades it {'now' if now >= standard else 'then'}, as UpgradePolicy is STANDARD"
     then = f"{costs}, or {upgraded}" if isinstance(policy, Unknown) else upgraded if policy == "STANDARD" else costs
     yield Problem(cluster.resource, f"{leaves}; {then}")
