@@ -14,7 +14,7 @@ from typing import Any
 import yaml
 
 from gpu_constructs import facts
-from gpu_constructs.facts import charts, versions
+from gpu_constructs.facts import charts, kubernetes_support, versions
 from gpu_constructs.facts.hardware import plain_types, regions
 from gpu_constructs.facts.hardware.catalogue import columns
 from tools.write_rules import CAUSES
@@ -116,7 +116,7 @@ def _pins() -> Iterator[Row]:
 
 
 def _support() -> Iterator[Row]:
-    for minor, support in versions.SUPPORT.items():
+    for minor, support in kubernetes_support.SUPPORT.items():
         yield Row(kind="support of Kubernetes", name=minor, source=support.source, as_of=support.as_of)
 
 
@@ -128,7 +128,7 @@ def _software() -> Iterator[Row]:
             continue
         for each in _dated(own):
             name = getattr(each, "name", None) or getattr(each, "what", None)
-            if name and not isinstance(each, (versions.Pin, versions.Support)):
+            if name and not isinstance(each, (versions.Pin, kubernetes_support.Support)):
                 yield Row(kind="software of a chart or add-on", name=name, source=each.source, as_of=each.as_of)
 
 

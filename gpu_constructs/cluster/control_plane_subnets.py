@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import cast
 
 import aws_cdk as cdk
@@ -9,6 +10,8 @@ from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
 from gpu_constructs.facts.control_plane_zones import ACCEPTED_ZONE_IDS
+from gpu_constructs.installing.once import Once
+from gpu_constructs.named_arguments import named_arguments
 
 _ID = "ControlPlane"
 # The last of 10.0.0.0/16, where no subnet of nodes reaches; EKS asks for 6 free addresses in each.
@@ -19,44 +22,65 @@ _IPV6_BLOCKS = (254, 255)
 _IPV6_BITS = 64
 
 
-def make_control_plane_subnets(vpc: ec2.Vpc, *, ipv6: bool) -> None:
-    """Make two in zones that EKS takes, where the region has one that it refuses; elsewhere nothing.
+@named_arguments
+class ControlPlaneSubnets(Construct):
+    """Two subnets in zones that EKS takes, in a VPC of `gpu_vpc`; made when a cluster asks for them.
 
     They have no way out: the network interfaces of the control plane in them need none.
+
+    Args:
+        vpc: The network.
+        zone_ids: Zones of the subnets.
+        ipv6: Whether they have both kinds of addresses.
     """
-    zones = ACCEPTED_ZONE_IDS.get(cdk.Stack.of(vpc).region)
-    if zones is None:
-        return
-    home = Construct(vpc, _ID)
-    for number, (zone, block) in enumerate(zip(zones, _BLOCKS, strict=True), 1):
+
+    def __init__(self, vpc: ec2.Vpc, *, zone_ids: Sequence[str], ipv6: bool) -> None:
+        super().__init__(vpc, _ID)
+        self._vpc = vpc
+        self._zone_ids = zone_ids
+        self._ipv6 = ipv6
+        self._made: Once[list[ec2.CfnSubnet]] = Once()
+
+    @property
+    def subnets(self) -> list[ec2.CfnSubnet]:
+        """The subnets."""
+        return self._made.get_or_make(lambda: [self._make(number, zone) for number, zone in enumerate(self._zone_ids)])
+
+    def _make(self, number: int, zone_id: str) -> ec2.CfnSubnet:
         subnet = ec2.CfnSubnet(
-            home,
-            f"Subnet{number}",
-            vpc_id=vpc.vpc_id,
-            availability_zone_id=zone,
-            cidr_block=block,
-            assign_ipv6_address_on_creation=ipv6 or None,
-            ipv6_cidr_block=_ipv6_block(vpc, number) if ipv6 else None,
+            self,
+            f"Subnet{number + 1}",
+            vpc_id=self._vpc.vpc_id,
+            availability_zone_id=zone_id,
+            cidr_block=_BLOCKS[number],
+            assign_ipv6_address_on_creation=self._ipv6 or None,
+            ipv6_cidr_block=_ipv6_block(self._vpc, number) if self._ipv6 else None,
             map_public_ip_on_launch=False,
         )
         # Else it carries the name of the VPC.
         cdk.Tags.of(subnet).add("Name", subnet.node.path)
-        if ipv6:
-            subnet.node.add_dependency(vpc.node.find_child("ipv6cidr"))
+        if self._ipv6:
+            subnet.node.add_dependency(self._vpc.node.find_child("ipv6cidr"))
+        return subnet
+
+
+def offer_control_plane_subnets(vpc: ec2.Vpc, *, ipv6: bool) -> None:
+    """Have subnets ready for a control plane, where the region has a zone that EKS refuses; elsewhere nothing."""
+    if zone_ids := ACCEPTED_ZONE_IDS.get(cdk.Stack.of(vpc).region):
+        ControlPlaneSubnets(vpc, zone_ids=zone_ids, ipv6=ipv6)
 
 
 def _ipv6_block(vpc: ec2.Vpc, number: int) -> str:
     given = cdk.Fn.select(0, vpc.vpc_ipv6_cidr_blocks)
     blocks = cdk.Fn.cidr(given, _IPV6_BLOCKS[-1] + 1, str(_IPV6_BITS))
-    return cdk.Fn.select(_IPV6_BLOCKS[number - 1], blocks)
+    return cdk.Fn.select(_IPV6_BLOCKS[number], blocks)
 
 
 def place_control_plane(cluster: Construct, vpc: ec2.IVpc) -> None:
-    """Put a control plane into the subnets that were made for it, where some were."""
-    home = vpc.node.try_find_child(_ID)
-    if home is None:
+    """Put a control plane into the subnets that are for it, where there are some."""
+    own = vpc.node.try_find_child(_ID)
+    if not isinstance(own, ControlPlaneSubnets):
         return
-    ids = [cast("ec2.CfnSubnet", each).ref for each in home.node.children]
     resource = cast("cdk.CfnResource", cluster.node.default_child)
     # Not by `vpc_subnets`: what applies manifests starts in the same ones, and needs a way out.
-    resource.add_property_override("ResourcesVpcConfig.SubnetIds", ids)
+    resource.add_property_override("ResourcesVpcConfig.SubnetIds", [each.ref for each in own.subnets])

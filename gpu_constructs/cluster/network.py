@@ -10,7 +10,7 @@ from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
-from gpu_constructs.cluster.control_plane_subnets import make_control_plane_subnets
+from gpu_constructs.cluster.control_plane_subnets import offer_control_plane_subnets
 from gpu_constructs.cluster.private_endpoints import PrivateEndpoints
 from gpu_constructs.facts.hardware.regions import refuse_misspelt_region
 from gpu_constructs.named_arguments import named_call
@@ -81,7 +81,7 @@ def gpu_vpc(
         gateway_endpoints={"S3": ec2.GatewayVpcEndpointOptions(service=ec2.GatewayVpcEndpointAwsService.S3)},
         flow_logs={"Rejected": _rejected_traffic(scope, f"{id}FlowLogs")},
     )
-    make_control_plane_subnets(vpc, ipv6=ip_family == "ipv6")
+    offer_control_plane_subnets(vpc, ipv6=ip_family == "ipv6")
     if isolated:
         PrivateEndpoints(vpc, "Endpoints", vpc=cast("ec2.IVpc", vpc), s3_gateway=False)
     return cast("ec2.IVpc", vpc)

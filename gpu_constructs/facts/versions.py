@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from gpu_constructs.facts import charts
 from gpu_constructs.facts.image_releases import NEWEST_WITHOUT_FAULT
+from gpu_constructs.facts.kubernetes_support import how_support_ended
 from gpu_constructs.refusals import did_you_mean
 
 
@@ -122,43 +123,6 @@ KUBERNETES = {
         karpenter="1.15.1",
     ),
 }
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Support:
-    """How long EKS supports a minor version. Support ends at midnight UTC, when the day begins.
-
-    Attributes:
-        standard_ends: Day on which standard support ends, ISO 8601.
-        extended_ends: Day on which extended support ends.
-        source: Where they were read.
-        as_of: Day they were read.
-    """
-
-    standard_ends: str
-    extended_ends: str
-    source: str = "https://docs.aws.amazon.com/eks/latest/userguide/kubernetes-versions.html"
-    as_of: str = "2026-11-21"
-
-
-_PLATFORM_VERSIONS = "https://docs.aws.amazon.com/eks/latest/userguide/platform-versions.html"
-_QUOTED = f"{_PLATFORM_VERSIONS}; eks:DescribeClusterVersions as somebody quoted it on 2026-07-28"
-_COUNTED = f"{_PLATFORM_VERSIONS}; not stated, but 14 and 26 months after EKS opened it"
-SUPPORT = {
-    "1.31": Support(standard_ends="2025-11-26", extended_ends="2026-11-26"),
-    "1.32": Support(standard_ends="2026-03-23", extended_ends="2027-03-23"),
-    "1.33": Support(standard_ends="2026-07-29", extended_ends="2027-07-29"),
-    "1.34": Support(standard_ends="2026-12-02", extended_ends="2027-12-02", source=_PLATFORM_VERSIONS),
-    "1.35": Support(standard_ends="2027-03-27", extended_ends="2028-03-27", source=_PLATFORM_VERSIONS),
-    "1.36": Support(standard_ends="2027-08-02", extended_ends="2028-08-02", source=_QUOTED),
-    "1.37": Support(standard_ends="2027-12-02", extended_ends="2028-12-02", source=_COUNTED),
-}
-# What an hour in extended support costs more, US dollars a cluster.
-# Source: https://aws.amazon.com/eks/pricing/, as texts of 2026 quote it (2026-11-21)
-EXTENDED_SUPPORT_USD_PER_HOUR = 0.5
-# The last version whose extended support has ended, on 2026-07-23 (same source).
-_SUPPORT_ENDED = (1, 30)
-_FIRST_ON_EKS = (1, 10)
 
 # Minor versions that do not serve resource.k8s.io/v1, by which pods claim devices.
 # Source: https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocation/
@@ -435,13 +399,7 @@ def _why_not(version: str) -> str:
     oldest, newest = min(KUBERNETES, key=_number), max(KUBERNETES, key=_number)
     if _number(minor) > _number(newest):
         return f"; this version of the library knows none newer than {newest}"
-    return f"; {_ended(minor)}{oldest} is the oldest that is known here"
-
-
-def _ended(minor: str) -> str:
-    if support := SUPPORT.get(minor):
-        return f"EKS ended its standard support on {support.standard_ends}, "
-    return "EKS ended its support, " if _FIRST_ON_EKS <= _number(minor) <= _SUPPORT_ENDED else ""
+    return f"; {how_support_ended(minor)}{oldest} is the oldest that is known here"
 
 
 def _number(minor: str) -> tuple[int, ...]:

@@ -131,8 +131,7 @@ class CapacityBlock:
         who = "capacity block"
         _refuse_unless_reservation_id(who, self.id)
         refuse_unless_zone(who, "availability_zone", self.availability_zone)
-        if not isinstance(self.started, bool):
-            raise TypeError(f"{who}: started must be a bool, got {self.started!r}")
+        refuse_unless_bool(who, "started", self.started)
         for argument, moment in (("starts", self.starts), ("ends", self.ends)):
             if not isinstance(moment, datetime) or moment.tzinfo is None:
                 raise TypeError(

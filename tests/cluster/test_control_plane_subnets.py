@@ -50,7 +50,7 @@ def test_two_that_nothing_else_lives_in(region: str) -> None:
 @pytest.mark.parametrize("zones", [None, [f"us-east-1{letter}" for letter in "abcdef"]])
 def test_their_addresses_are_nobody_elses(zones: list[str] | None, nat_gateways: int) -> None:
     stack = stack_in("us-east-1")
-    gpu_vpc(stack, "Net", availability_zones=zones, nat_gateways=nat_gateways)
+    GpuCluster(stack, "Gpu", vpc=gpu_vpc(stack, "Net", availability_zones=zones, nat_gateways=nat_gateways))
 
     subnets = of_type(resources_of(stack), "AWS::EC2::Subnet").values()
     blocks = [ipaddress.IPv4Network(each["Properties"]["CidrBlock"]) for each in subnets]
@@ -87,7 +87,21 @@ def test_not_where_built_in_pools_start_their_nodes_beside_it(node_pools: Any, o
     stack = stack_in("us-east-1")
     GpuCluster(stack, "Gpu", auto_mode=AutoMode(node_pools=node_pools))
 
-    assert ["ControlPlaneSubnet" in each["Ref"] for each in placed_in(resources_of(stack))] == [own, own]
+    resources = resources_of(stack)
+    assert ["ControlPlaneSubnet" in each["Ref"] for each in placed_in(resources)] == [own, own]
+    assert len(own_subnets(resources)) == (2 if own else 0)
+
+
+def test_two_clusters_of_a_network_share_them() -> None:
+    stack = stack_in("us-east-1")
+    vpc = gpu_vpc(stack, "Net")
+    for name in ("a", "b"):
+        GpuCluster(stack, name, cluster_name=name, vpc=vpc)
+
+    resources = resources_of(stack)
+    clusters = of_type(resources, "AWS::EKS::Cluster").values()
+    used = [each["Properties"]["ResourcesVpcConfig"]["SubnetIds"] for each in clusters]
+    assert used == [[{"Ref": id} for id in own_subnets(resources)]] * 2
 
 
 def test_what_applies_manifests_stays_where_there_is_a_way_out() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import aws_cdk as cdk
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from gpu_constructs import CapacityBlock, NodeShape, OnDemand, Reservation, Spot
+from gpu_constructs import NodeShape, OnDemand, Reservation, Spot
 from stacks.auto_mode_cluster_stack import AutoModeClusterStack
 from stacks.gpu_fleet import FleetPool, GpuFleetStage, stack_of
 from stacks.inference_cluster_stack import InferenceClusterStack
@@ -19,15 +18,8 @@ from stacks.training_cluster_stack import TrainingClusterStack
 from tests.conftest import FLAGS, ROOT
 from tests.linting import CDKS_OWN, cfn_lint
 from tests.templates import Resources, manifests_of, of_type, only
+from tools.released import BLOCK, ZONES
 
-ZONES = ("us-east-1a", "us-east-1b")
-BLOCK = CapacityBlock(
-    id="cr-0123456789abcdef0",
-    availability_zone="us-east-1b",
-    starts=datetime(2027, 1, 11, 11, 30, tzinfo=timezone.utc),
-    ends=datetime(2027, 1, 18, 11, 30, tzinfo=timezone.utc),
-    instances=4,
-)
 # Source: https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/cloudformation-limits.html
 MAX_RESOURCES, MAX_BYTES = 500, 1_000_000
 

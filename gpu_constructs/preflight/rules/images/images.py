@@ -113,21 +113,20 @@ def image_whose_nvidia_driver_is_too_old_for_the_gpu(case: Case) -> Iterator[Pro
         carried = branches_of(pool, case.cluster.version)
         # What no source states may be the older branch alone.
         branches = (LTS,) if carried is None else carried
-        undriven = [each for each in _rows(pool) if (each.driver_min or 0) > max(branches)]
-        if undriven:
-            names = ", ".join(each.name for each in undriven)
-            needs = max(each.driver_min or 0 for each in undriven)
-            # Karpenter may choose another type for a pod.
-            some = not pool.is_group and len(undriven) < len(gpu_types(pool))
-            loads = f"its image loads {' or '.join(map(str, branches))}"
-            said = "no source states whether its image carries it" if carried is None else loads
-            message = f"{names} needs NVIDIA driver {needs}, {said}"
-            yield Problem.of(pool, message, unknown=some or carried is None)
-        dropped = [each for each in _rows(pool) if each.driver_max is not None and each.driver_max < min(branches)]
-        if dropped:
-            names, last = ", ".join(each.name for each in dropped), min(each.driver_max or 0 for each in dropped)
-            message = f"{names} needs NVIDIA driver {last} or older, its image loads {min(branches)}"
-            yield Problem.of(pool, message, unknown=not pool.is_group and len(dropped) < len(gpu_types(pool)))
+        loads = f"its image loads {' or '.join(map(str, branches))}"
+        said = "no source states whether its image carries it" if carried is None else loads
+        undriven = [each for each in _rows(pool) if not each.driven_by(branches)]
+        needed = {each.name: _driver_of(each) for each in undriven}
+        # Karpenter may choose another type for a pod.
+        some = not pool.is_group and len(undriven) < len(gpu_types(pool))
+        for driver in dict.fromkeys(needed.values()):
+            names = ", ".join(name for name, its in needed.items() if its == driver)
+            text = f"{names} needs NVIDIA driver {driver}, {said}"
+            yield Problem.of(pool, text, unknown=some or carried is None)
+
+
+def _driver_of(row: InstanceType) -> str:
+    return f"{row.driver_max} or older" if row.driver_max is not None else str(row.driver_min)
 
 
 def _is_of_eks(pool: Pool) -> bool:

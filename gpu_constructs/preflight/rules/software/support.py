@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import date, timedelta
 
+from gpu_constructs.facts.kubernetes_support import EXTENDED_SUPPORT_USD_PER_HOUR, SUPPORT
 from gpu_constructs.facts.today import today
-from gpu_constructs.facts.versions import EXTENDED_SUPPORT_USD_PER_HOUR, SUPPORT
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.references import setting
 from gpu_constructs.preflight.reading.unknown import Unknown
