@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import Any, cast
+from typing import cast
 
 import aws_cdk as cdk
 from aws_cdk import aws_eks_v2 as eks
@@ -11,6 +10,7 @@ from constructs import Construct
 
 from gpu_constructs.installing.cluster_ref import ClusterRef
 from gpu_constructs.installing.gitops import delivery_of
+from gpu_constructs.installing.kubectl_programs import kubectl_layer
 
 
 def kubectl_options(scope: Construct, module: str) -> eks.KubectlProviderOptions | None:
@@ -21,19 +21,7 @@ def kubectl_options(scope: Construct, module: str) -> eks.KubectlProviderOptions
     """
     if delivery_of(scope) != "kubectl":
         return None
-    return eks.KubectlProviderOptions(kubectl_layer=_kubectl_layer(scope, module))
-
-
-def _kubectl_layer(scope: Construct, module: str) -> Any:
-    try:
-        layer = importlib.import_module(module)
-    except ModuleNotFoundError as error:
-        raise ValueError(
-            f"{scope.node.path}: kubernetes_version must have its kubectl layer installed, got none; "
-            f"pip install 'gpu-constructs[kubectl-{module.rpartition('_')[2]}]'"
-        ) from error
-    [layer_class] = [getattr(layer, name) for name in layer.__all__ if name.startswith("KubectlV")]
-    return layer_class(scope, "KubectlLayer")
+    return eks.KubectlProviderOptions(kubectl_layer=kubectl_layer(scope, module))
 
 
 def accept_equal_conditions(cluster: Construct) -> None:

@@ -16,6 +16,8 @@ OUR_DOMAIN: Final = "gpu-constructs.io"
 SIZE_TAG: Final = f"{OUR_DOMAIN}/size-of"
 # What asks that function in a template.
 SIZE_RESOURCE: Final = "Custom::GpuNodeGroupSize"
+# What has the definitions inside a chart applied.
+DEFINITIONS_RESOURCE: Final = "Custom::GpuChartDefinitions"
 EKS_DOMAIN: Final = "eks.amazonaws.com"
 KARPENTER_DOMAIN: Final = "karpenter.sh"
 KARPENTER_AWS_DOMAIN: Final = "karpenter.k8s.aws"

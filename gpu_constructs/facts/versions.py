@@ -49,10 +49,12 @@ class Chart(Pin):
     Attributes:
         name: Chart name, which is also the name of its release.
         repository: ``oci://`` reference of the chart, or URL of the repository index.
+        leaves_definitions: Whether definitions lie inside it (under ``crds/``) that nothing of its own upgrades.
     """
 
     name: str
     repository: str
+    leaves_definitions: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -227,6 +229,7 @@ DRA_DRIVER = Chart(
     repository="oci://registry.k8s.io/dra-driver-nvidia/charts/dra-driver-nvidia-gpu",
     source="https://github.com/kubernetes-sigs/dra-driver-nvidia-gpu/releases/tag/v0.4.1",
     as_of="2026-06-30",
+    leaves_definitions=True,
 )
 
 DCGM_EXPORTER = Image(
@@ -241,6 +244,7 @@ KUBE_PROMETHEUS_STACK = Chart(
     repository="oci://ghcr.io/prometheus-community/charts/kube-prometheus-stack",
     source="https://github.com/prometheus-community/helm-charts",
     as_of="2026-08-20",
+    leaves_definitions=True,
 )
 PROMETHEUS_ADAPTER = Chart(
     version="5.3.0",
@@ -265,6 +269,7 @@ VERTICAL_POD_AUTOSCALER = Chart(
     repository="https://kubernetes.github.io/autoscaler",
     source="https://github.com/kubernetes/autoscaler/tree/master/vertical-pod-autoscaler/charts",
     as_of="2026-07-25",
+    leaves_definitions=True,
 )
 
 KUEUE = Chart(
@@ -280,6 +285,7 @@ JOBSET = Chart(
     repository="oci://registry.k8s.io/jobset/charts/jobset",
     source="https://github.com/kubernetes-sigs/jobset/releases/tag/v0.12.0",
     as_of="2026-08-20",
+    leaves_definitions=True,
 )
 LEADER_WORKER_SET = Chart(
     version="0.10.0",
@@ -287,6 +293,7 @@ LEADER_WORKER_SET = Chart(
     repository="oci://registry.k8s.io/lws/charts/lws",
     source="https://github.com/kubernetes-sigs/lws/releases/tag/v0.10.0",
     as_of="2026-08-20",
+    leaves_definitions=True,
 )
 KUBERAY = Chart(
     version="1.7.0",
@@ -294,6 +301,7 @@ KUBERAY = Chart(
     repository="https://ray-project.github.io/kuberay-helm",
     source="https://github.com/ray-project/kuberay/releases/tag/v1.7.0",
     as_of="2026-08-20",
+    leaves_definitions=True,
 )
 
 KAI_SCHEDULER = Chart(

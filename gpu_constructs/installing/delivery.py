@@ -14,6 +14,7 @@ from aws_cdk import aws_eks_v2 as eks
 from constructs import Construct
 
 from gpu_constructs.facts.versions import Chart
+from gpu_constructs.installing.chart_definitions import apply_definitions
 from gpu_constructs.installing.cluster_ref import ClusterRef, PathOf
 from gpu_constructs.installing.context import CHART_MIRROR, refuse_wrong_context
 from gpu_constructs.installing.gitops import ChartFile, ManifestFile, delivery_of
@@ -77,6 +78,13 @@ def refuse_unless_chart_values(who: object, values: object) -> None:
         raise TypeError(f"{who}: values must be a mapping, got {values!r}")
 
 
+def value_at(values: object, *path: str) -> object:
+    """Return a value of a chart; ``None`` where there is none."""
+    for key in path:
+        values = values.get(key) if isinstance(values, Mapping) else None
+    return values
+
+
 def _merged(values: Mapping[str, Any], more: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return values of a chart with others laid over them, mapping by mapping."""
     found = dict(values)
@@ -109,15 +117,17 @@ def install_helm_chart(
 ) -> Construct:
     """Install a chart under its own name, after what every controller needs, and wait until it runs.
 
-    The release's name is fixed, so that moving the construct does not install it a second time. Without
-    ``own_definitions`` a release of their own, of the same version, has the definitions; Helm 4 applies those of the
-    chart when it first installs it all the same, because aws-cdk-lib 2.275 does not pass on that it should not.
+    The release's name is fixed, so that moving the construct does not install it a second time. Definitions inside it
+    that it leaves as they are at an upgrade are applied before it. Without ``own_definitions`` somebody else has them;
+    Helm 4 applies those of the chart when it first installs it all the same, because aws-cdk-lib 2.275 does not pass on
+    that it should not.
     ``user_values`` are laid over ``values``. Without ``until_ready`` helm waits for the hooks of the chart alone:
     otherwise it waits for its custom resources too, where they have a condition Ready (Helm 4).
 
     Raises:
         TypeError: ``user_values`` is no mapping.
-        ValueError: The mirror in the app's context is no OCI registry.
+        ValueError: The mirror in the app's context is no OCI registry, or the chart leaves its definitions and the
+            cluster was imported without what leads to it.
     """
     refuse_unless_chart_values(PathOf(scope), user_values)
     if user_values is not None:
@@ -150,5 +160,10 @@ def install_helm_chart(
             wait=until_ready,
             timeout=cdk.Duration.minutes(HELM_TIMEOUT_MINUTES),
         )
+        if chart.leaves_definitions and own_definitions:
+            definitions = apply_definitions(
+                scope, cluster=cluster, chart=chart, repository=repository, who=PathOf(scope)
+            )
+            release.node.add_dependency(definitions)
     cluster.wait_for_foundation(release)
     return release

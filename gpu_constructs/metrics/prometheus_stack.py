@@ -15,7 +15,7 @@ from gpu_constructs.facts.kubernetes import refuse_unless_object_name
 from gpu_constructs.facts.labels import APP_NAME
 from gpu_constructs.facts.versions import KUBE_PROMETHEUS_STACK
 from gpu_constructs.installing.cluster_ref import AnyCluster, PathOf, cluster_ref
-from gpu_constructs.installing.delivery import apply_manifests, install_helm_chart
+from gpu_constructs.installing.delivery import apply_manifests, install_helm_chart, value_at
 from gpu_constructs.installing.pod_identity import PodIdentity, policy_document
 from gpu_constructs.named_arguments import named_arguments, named_call
 from gpu_constructs.refusals import is_token, refuse_unless_whole_number
@@ -91,6 +91,7 @@ class PrometheusStack(Construct):
                 storage_gib=storage_gib, storage_class=storage_class, retention_days=retention_days, sends=sends
             ),
             user_values=values,
+            own_definitions=value_at(values, "crds", "enabled") is not False,
         )
         if sends is not None:
             identity = PodIdentity(

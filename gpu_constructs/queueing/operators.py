@@ -10,7 +10,7 @@ from constructs import Construct
 from gpu_constructs.facts.charts import NAMESPACES
 from gpu_constructs.facts.versions import DYNAMO, JOBSET, KUBERAY, LEADER_WORKER_SET, Chart
 from gpu_constructs.installing.cluster_ref import AnyCluster, PathOf, cluster_ref
-from gpu_constructs.installing.delivery import install_helm_chart
+from gpu_constructs.installing.delivery import install_helm_chart, value_at
 from gpu_constructs.named_arguments import named_arguments
 
 # The chart's own default since 1.4, where requests go by TCP and events by ZMQ; before it was True.
@@ -128,17 +128,10 @@ class Dynamo(_Operator):
 
     @staticmethod
     def _refuse_values(who: object, values: object) -> None:
-        volume = _at(values, "nats", "config", "jetstream", "fileStore", "pvc")
-        claimed = _at(volume, "enabled") is not False and not _at(volume, "storageClassName")
-        if _at(values, "global", "nats", "install") is True and claimed:
+        volume = value_at(values, "nats", "config", "jetstream", "fileStore", "pvc")
+        claimed = value_at(volume, "enabled") is not False and not value_at(volume, "storageClassName")
+        if value_at(values, "global", "nats", "install") is True and claimed:
             raise ValueError(
                 f"{who}: values must name {_NATS_CLASS} with global.nats.install=True, got none; EKS makes no default "
                 "class, and NATS would stay Pending"
             )
-
-
-def _at(values: object, *path: str) -> object:
-    """Return the value at a path; ``None`` where there is none."""
-    for key in path:
-        values = values.get(key) if isinstance(values, Mapping) else None
-    return values

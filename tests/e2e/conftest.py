@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,8 +10,11 @@ import pytest
 
 from tests.e2e.client import Client
 from tests.e2e.control_plane import ControlPlane, control_plane
+from tests.e2e.helm import Helm
+from tests.e2e.released import as_of_a_release
 from tests.e2e.rig import Rig
 from tools import build_e2e_tools
+from tools import charts as packed
 
 HERE = Path(__file__).parent
 
@@ -42,3 +46,15 @@ def rig(plane: ControlPlane) -> Iterator[Rig]:
     """The control plane as a judge of pairs."""
     with Rig(plane) as made:
         yield made
+
+
+@pytest.fixture(scope="session")
+def helm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Helm]:
+    """Helm with the packed charts, and a control plane of its own: webhooks that nobody answers are no company."""
+    folder, charts = build_e2e_tools.folder_of_tools(), packed.folder_of_charts()
+    if folder is None or charts is None:
+        pytest.skip(build_e2e_tools.MISSING if folder is None else packed.MISSING)
+    kubeconfig = tmp_path_factory.mktemp("helm") / "kubeconfig"
+    with control_plane(folder) as plane, as_of_a_release(plane.client) as config:
+        kubeconfig.write_text(json.dumps(config))
+        yield Helm(charts, kubeconfig, plane.client)

@@ -139,7 +139,7 @@ def _start_api_server(
         "--endpoint-reconciler-type=none",
         f"--cert-dir={certificates}",
         f"--token-auth-file={tokens}",
-        "--authorization-mode=AlwaysAllow",
+        "--authorization-mode=RBAC",
         "--service-account-issuer=https://kubernetes.default.svc",
         f"--service-account-key-file={key}",
         f"--service-account-signing-key-file={key}",

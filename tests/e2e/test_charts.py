@@ -5,10 +5,7 @@ No controllers run: order, acceptance and waiting of helm are real, that program
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -31,10 +28,9 @@ from gpu_constructs.pod_scaling.rightsizing import controller_values as controll
 from gpu_constructs.queueing.kai import kai_values
 from gpu_constructs.queueing.kueue import kueue_values
 from gpu_constructs.queueing.operators import DYNAMO_VALUES
-from tests.e2e.client import NOT_FOUND, Client, Object, Refused
-from tests.e2e.control_plane import control_plane, wait_until
-from tests.e2e.released import as_of_a_release
-from tools import build_e2e_tools
+from tests.e2e.client import Client, Object, Refused
+from tests.e2e.control_plane import wait_until
+from tests.e2e.helm import Helm, namespace_of
 from tools import charts as packed
 
 MANAGED = {"kube-system", *NAMESPACES.values()}
@@ -65,91 +61,9 @@ EMITTED: list[tuple[versions.Chart, Mapping[str, Any]]] = [
 ]
 
 
-class Helm:
-    """The helm of a deployment's handler, against one API server."""
-
-    def __init__(self, charts: Path, kubeconfig: Path) -> None:
-        self.charts, self.kubeconfig = charts, kubeconfig
-
-    def chart(self, pin: versions.Chart | packed.Packed) -> str:
-        """Return the packed chart; who asks for one that is not there is skipped and says so."""
-        file = self.charts / f"{pin.name}-{pin.version}.tgz"
-        if not file.is_file():
-            pytest.skip(f"{pin.name} {pin.version} is not in {self.charts}: what we emit for it was not tried")
-        return str(file)
-
-    def run(self, *arguments: str, values: Mapping[str, Any] | None = None) -> subprocess.CompletedProcess[str]:
-        """Run helm, whatever comes of it."""
-        homes = {f"HELM_{each}_HOME": str(self.kubeconfig.parent) for each in ("CACHE", "CONFIG", "DATA")}
-        given = ["--values", "-"] if values is not None else []
-        return subprocess.run(
-            [str(packed.helm()), *arguments, *given],
-            input=json.dumps(values),
-            env=os.environ | homes | {"KUBECONFIG": str(self.kubeconfig)},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-
-    def template(self, pin: versions.Chart, values: Mapping[str, Any]) -> subprocess.CompletedProcess[str]:
-        """Render a chart, whatever comes of it."""
-        where = ["--namespace", namespace_of(pin), "--include-crds", "--kube-version", "1.36.2"]
-        return self.run("template", pin.name, self.chart(pin), *where, values=values)
-
-    def render(self, pin: versions.Chart, values: Mapping[str, Any]) -> list[Object]:
-        """Return the objects of a chart, definitions and hooks included."""
-        done = self.template(pin, values)
-        assert done.returncode == 0, done.stderr
-        return [each for each in yaml.load_all(done.stdout, getattr(yaml, "CSafeLoader", yaml.SafeLoader)) if each]
-
-    def kubectl(self, *arguments: str, given: str) -> str:
-        """Run kubectl on some objects, and return what it says against them."""
-        command = [str(packed.kubectl()), *arguments, "-f", "-", "--kubeconfig", str(self.kubeconfig)]
-        done = subprocess.run(command, input=given, capture_output=True, text=True, check=False)
-        return done.stderr if done.returncode else ""
-
-    def definitions(self, pin: versions.Chart | packed.Packed) -> str:
-        """Return the definitions inside a chart."""
-        return self.run("show", "crds", self.chart(pin)).stdout
-
-    def install(self, pin: versions.Chart | packed.Packed, *flags: str, values: Mapping[str, Any]) -> str:
-        """Install or upgrade a release as the handler does, and return what helm says against it."""
-        done = self.run("upgrade", pin.name, self.chart(pin), "--install", *flags, values=values)
-        return done.stderr if done.returncode else ""
-
-
-def namespace_of(pin: versions.Chart) -> str:
-    """The namespace of a release."""
-    return NAMESPACES.get(pin.name, "kube-system")
-
-
-@pytest.fixture(scope="module")
-def client() -> Iterator[Client]:
-    """A control plane of its own: webhooks that nobody answers are no company for other tests."""
-    folder = build_e2e_tools.folder_of_tools()
-    if folder is None:
-        pytest.skip(build_e2e_tools.MISSING)
-    with control_plane(folder) as plane:
-        yield plane.client
-
-
-@pytest.fixture(scope="module")
-def helm(client: Client, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Helm]:
-    """Helm with the packed charts."""
-    charts = packed.folder_of_charts()
-    if charts is None:
-        pytest.skip(packed.MISSING)
-    kubeconfig = tmp_path_factory.mktemp("helm") / "kubeconfig"
-    with as_of_a_release(client) as config:
-        kubeconfig.write_text(json.dumps(config))
-        yield Helm(charts, kubeconfig)
-
-
 @pytest.mark.parametrize(("pin", "values"), EMITTED, ids=lambda each: getattr(each, "name", ""))
-def test_every_object_of_a_chart_is_accepted(
-    pin: versions.Chart, values: Mapping[str, Any], helm: Helm, client: Client
-) -> None:
-    objects = helm.render(pin, values)
+def test_every_object_of_a_chart_is_accepted(pin: versions.Chart, values: Mapping[str, Any], helm: Helm) -> None:
+    client, objects = helm.client, helm.render(pin, values)
 
     definitions = [each for each in objects if each["kind"] == "CustomResourceDefinition"]
     # Webhooks that nobody answers would refuse what comes after them.
@@ -250,8 +164,8 @@ def jobs_are_taken(client: Client, namespace: str) -> str:
 
 
 @pytest.mark.parametrize("ours", [True, False])
-def test_a_kueue_that_does_not_answer_refuses_no_job_of_another_chart(ours: bool, helm: Helm, client: Client) -> None:
-    values = OF_KUEUE if ours else {}
+def test_a_kueue_that_does_not_answer_refuses_no_job_of_another_chart(ours: bool, helm: Helm) -> None:
+    client, values = helm.client, OF_KUEUE if ours else {}
     webhooks = [each for each in helm.render(versions.KUEUE, values) if "WebhookConfiguration" in each["kind"]]
     for each in webhooks:
         each["metadata"].pop("namespace", None)
@@ -295,9 +209,7 @@ OPERATED = {
 }
 
 
-def test_helm_waits_for_an_object_that_is_not_ready_only_where_it_is_told_to(
-    helm: Helm, client: Client, tmp_path: Path
-) -> None:
+def test_helm_waits_for_an_object_that_is_not_ready_only_where_it_is_told_to(helm: Helm, tmp_path: Path) -> None:
     """As with the GPU Operator's ClusterPolicy while one node is broken."""
     for name, content in OPERATED.items():
         file = tmp_path / "operated" / name
@@ -306,71 +218,12 @@ def test_helm_waits_for_an_object_that_is_not_ready_only_where_it_is_told_to(
     upgrade = partial(helm.run, "upgrade", "operated", str(tmp_path / "operated"), "--install", "--timeout", "4s")
     assert upgrade().returncode == 0
     condition = {"type": "Ready", "status": "False", "reason": "OperandNotReady"}
-    client.apply_status("/apis/example.com/v1/policies/policy", {"conditions": [condition]})
+    helm.client.apply_status("/apis/example.com/v1/policies/policy", {"conditions": [condition]})
 
     waiting, going_on = upgrade("--wait"), upgrade()
 
     assert (waiting.returncode, going_on.returncode) == (1, 0)
     assert "Policy" in waiting.stderr
-
-
-JOBSETS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/jobsets.jobset.x-k8s.io"
-# As docs/operate.md says it.
-APPLY = ("apply", "--server-side", "--force-conflicts")
-
-
-@pytest.fixture
-def schemas(helm: Helm, client: Client) -> Iterator[Callable[[], list[Any]]]:
-    """What the server holds of JobSet's definition; nothing is there before and afterwards."""
-    remove_definition(client)
-    yield lambda: [each["schema"] for each in client.get(JOBSETS)["spec"]["versions"]]
-    helm.run("uninstall", versions.JOBSET.name)
-    remove_definition(client)
-
-
-def remove_definition(client: Client) -> None:
-    """Delete JobSet's definition, which ends when its objects have."""
-
-    def is_gone() -> bool:
-        try:
-            client.get(JOBSETS)
-        except Refused as refused:
-            return refused.status == NOT_FOUND
-        return False
-
-    client.delete(JOBSETS)
-    wait_until(is_gone, "JobSet's definition to be gone")
-
-
-def schemas_in(helm: Helm, pin: versions.Chart | packed.Packed) -> list[Any]:
-    """What the chart has of it."""
-    [found] = [
-        each
-        for each in yaml.safe_load_all(helm.definitions(pin))
-        if each and each["metadata"]["name"] == JOBSETS.rpartition("/")[2]
-    ]
-    return [each["schema"] for each in found["spec"]["versions"]]
-
-
-def test_helm_upgrades_no_definition_that_lies_inside_a_chart(helm: Helm, schemas: Callable[[], list[Any]]) -> None:
-    assert helm.install(packed.OLD_JOBSET, values={}) == ""
-    assert helm.install(versions.JOBSET, values={}) == ""
-
-    older, newer = schemas_in(helm, packed.OLD_JOBSET), schemas_in(helm, versions.JOBSET)
-    assert older != newer
-    assert schemas() == older
-    assert helm.kubectl(*APPLY, given=helm.definitions(versions.JOBSET)) == ""
-    assert schemas() == newer
-
-
-def test_helm_refuses_definitions_of_somebody_else(helm: Helm, schemas: Callable[[], list[Any]]) -> None:
-    """Those that kubectl made before, of another version: Helm 4 applies, and does not take over."""
-    assert helm.kubectl("create", given=helm.definitions(packed.OLD_JOBSET)) == ""
-
-    assert 'conflict with "kubectl-create"' in helm.install(versions.JOBSET, values={})
-    assert helm.kubectl(*APPLY, given=helm.definitions(versions.JOBSET)) == ""
-    assert helm.install(versions.JOBSET, values={}) == ""
-    assert schemas() == schemas_in(helm, versions.JOBSET)
 
 
 AFFINITY = {

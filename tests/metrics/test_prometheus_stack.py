@@ -18,7 +18,7 @@ from gpu_constructs.metrics import PrometheusStack
 from gpu_constructs.metrics.prometheus_stack import RemoteWrite, stack_values
 from tests.chart_values import unknown_values
 from tests.schemas import strict_schema
-from tests.templates import CHART, MANIFEST, depends_on, manifest, of_type, only, resources_of, text_of
+from tests.templates import CHART, MANIFEST, depends_on, manifest, of_type, only, resources_of, slice_of, text_of
 
 OTHER_CHARTS = ("kube-state-metrics", "grafana")
 ARN = "arn:aws:aps:eu-central-1:111122223333:workspace/ws-0a1b2c3d"
@@ -60,7 +60,7 @@ def test_metrics_go_to_the_workspace(stack: cdk.Stack, cluster: eks.ICluster) ->
     }
     association = only(resources, "AWS::EKS::PodIdentityAssociation")
     assert association["ServiceAccount"] == prometheus["serviceAccount"]["name"]
-    [policy] = only(resources, "AWS::IAM::Role")["Policies"]
+    [policy] = only(slice_of(resources, "PrometheusIdentity"), "AWS::IAM::Role")["Policies"]
     [statement] = policy["PolicyDocument"]["Statement"]
     assert (statement["Action"], statement["Resource"]) == ("aps:RemoteWrite", ARN)
 

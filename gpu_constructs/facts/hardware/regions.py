@@ -39,6 +39,12 @@ def zones_by_region(instance_type: str) -> Mapping[str, tuple[str, ...]]:
     return MappingProxyType({region: tuple(begins[region] + each for each in zones) for region, zones in where.items()})
 
 
+def is_in_every_zone(instance_type: str, region: str) -> bool:
+    """Whether a type was seen in each zone of a region in which any was."""
+    every = {zone for each in _document()["types"] for zone in zones_by_region(each).get(region, ())}
+    return bool(every) and every == set(zones_by_region(instance_type).get(region, ()))
+
+
 def is_unseen(instance_type: str, region: str) -> bool:
     """Whether a region was read and the type was not among what it offers."""
     where = zones_by_region(instance_type)

@@ -1,4 +1,4 @@
-"""How traffic leaves the subnets of a pool, and whether they are in one Availability Zone.
+"""How traffic leaves the subnets of a pool, and where they are.
 
 Source: https://docs.aws.amazon.com/vpc/latest/userguide/VPC_Route_Tables.html (2026-08)
 """
@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from gpu_constructs.preflight.cluster.references import referred, refers
 from gpu_constructs.preflight.model.answer import Answer
-from gpu_constructs.preflight.model.cluster import Pool
+from gpu_constructs.preflight.model.cluster import Cluster, Pool
 from gpu_constructs.preflight.reading.cloudformation import Resource
 from gpu_constructs.preflight.reading.unknown import Unknown
 
@@ -20,6 +20,8 @@ Way = Literal["internet gateway", "nat", "elsewhere", "nowhere", "unknown"]
 _EVERYWHERE = ("0.0.0.0/0", "::/0")
 # The zones of a Region differ, whatever their names are.
 _NTH_ZONE = re.compile(r"\$\{Fn::Select \[\"?(\d+)\"?,\"?\$\{Fn::GetAZs .*")
+# A zone is its region and a letter.
+_ZONE = re.compile(r"([a-z]+(?:-[a-z]+)+-\d)[a-z]")
 _ASSOCIATION = "AWS::EC2::SubnetRouteTableAssociation"
 
 
@@ -91,3 +93,10 @@ def spans_zones(pool: Pool) -> Answer:
 
 def _nth(zone: str | Unknown) -> re.Match[str] | None:
     return _NTH_ZONE.fullmatch(zone.expression) if isinstance(zone, Unknown) else None
+
+
+def region_of(pool: Pool, cluster: Cluster) -> str | None:
+    """Return the region of a pool: of its stack, of its cluster's, or of a zone that it names."""
+    stacks = [each.region for each in (pool.resource, cluster.resource) if each and each.region]
+    zones = [_ZONE.fullmatch(each) for each in pool.zones if isinstance(each, str)]
+    return next(iter([*stacks, *(each[1] for each in zones if each)]), None)

@@ -6,7 +6,6 @@ moto names the Auto Scaling group of a managed group and makes none: the tests m
 from __future__ import annotations
 
 import importlib
-import json
 from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
 from types import ModuleType
@@ -19,8 +18,9 @@ from moto import mock_aws
 from moto.eks.exceptions import ResourceNotFoundException
 from moto.eks.models import eks_backends
 
+from tests.cloudformation import Answers, event_of
+
 ACCOUNT, REGION = "123456789012", "us-east-1"
-STACK = f"arn:aws:cloudformation:{REGION}:{ACCOUNT}:stack/Test/0a1b"
 NOW = datetime(2026, 11, 21, tzinfo=timezone.utc)
 
 
@@ -198,30 +198,8 @@ def test_a_capacity_block_has_its_nodes_in_its_window(code: ModuleType, now: dat
     assert code.sizes(asked(0, 4, **window), now) == sizes
 
 
-class Answers:
-    """Takes what the function sends to CloudFormation."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, code: ModuleType) -> None:
-        self.sent: list[dict[str, Any]] = []
-        monkeypatch.setattr(code.urllib.request, "urlopen", self.take)
-
-    def take(self, request: Any, timeout: int) -> None:
-        """Keep what is sent."""
-        assert request.get_method() == "PUT"
-        assert timeout
-        self.sent.append(json.loads(request.data))
-
-
 def event(kind: str, **more: Any) -> dict[str, Any]:
-    return {
-        "RequestType": kind,
-        "ResponseURL": "https://cloudformation.example.com/answer",
-        "StackId": STACK,
-        "RequestId": "1",
-        "LogicalResourceId": "L4Size",
-        "ResourceProperties": asked(1),
-        **more,
-    }
+    return event_of("L4Size", kind, asked(1)) | more
 
 
 def test_creation_update_and_deletion_have_one_id(aws: Aws, code: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from ipaddress import ip_network
 from typing import Any
 
-from gpu_constructs.facts.charts import DCGM_EXPORTER, DEVICE_PLUGIN, GPU_OPERATOR, VPC_CNI
+from gpu_constructs.facts.charts import VPC_CNI
 from gpu_constructs.facts.hardware.catalogue import InstanceType, catalogue
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.references import of_cluster, referred, refers, setting
 from gpu_constructs.preflight.cluster.security_groups import covers_port, groups_of, known_groups, rules
 from gpu_constructs.preflight.cluster.subnets import is_isolated, vpcs_of, way_out
 from gpu_constructs.preflight.model.cluster import Cluster, Pool
-from gpu_constructs.preflight.model.container import Container
 from gpu_constructs.preflight.node.nodes import gpu_types
 from gpu_constructs.preflight.reading.cloudformation import Resource
 from gpu_constructs.preflight.reading.unknown import Unknown, all_known, dig, is_true, items, mapping
@@ -94,61 +93,6 @@ def isolated_nodes_without_the_vpc_endpoints_they_need(case: Case) -> Iterator[P
             if lacking:
                 message = f"nothing leads out of its subnets, and {vpc.path} has no endpoint for "
                 yield Problem.of(pool, message + ", ".join(lacking))
-
-
-# Others may stand in the VPC.
-_PUBLIC_REGISTRIES = (
-    *("nvcr.io", "docker.io", "registry.k8s.io", "k8s.gcr.io", "gcr.io", "quay.io", "ghcr.io", "public.ecr.aws"),
-)
-# What the chart pulls from, and the value that says otherwise.
-_CHART_IMAGES = {
-    DEVICE_PLUGIN: ("image", "repository"),
-    DCGM_EXPORTER: ("image", "repository"),
-    GPU_OPERATOR: ("operator", "repository"),
-}
-_NVIDIA = "nvcr.io"
-
-
-@rule("GPU076", "error", source=_PRIVATE)
-def image_that_isolated_nodes_cannot_pull(case: Case) -> Iterator[Problem]:
-    """Image that isolated nodes cannot pull.
-
-    The pods stay in ImagePullBackOff; without the device plugin no GPU is advertised either.
-
-    Fix: Copy the image to ECR, by a pull-through cache for instance, and name it from there.
-    """
-    cluster = case.cluster
-    isolated = [each for each in _groups(case) if is_isolated(each, cluster.resources) and not _is_mirrored(each)]
-    if not isolated or len(isolated) != len(case.gpu_pools):
-        return
-    names = ", ".join(each.name for each in isolated)
-    tail = f"nodes of {names} pull from ECR in their VPC only"
-    for workload in cluster.workloads:
-        for image in sorted(_foreign(workload.containers)) if workload.asks_for_gpu else ():
-            yield Problem.of(workload, f"image {image}, and {tail}")
-    for daemon in cluster.daemon_sets:
-        for image in sorted(_foreign(daemon.pod.containers or ())):
-            yield Problem(daemon, f"DaemonSet {daemon.name}: image {image}, and {tail}")
-    for chart in cluster.charts:
-        if chart.name in _CHART_IMAGES and dig(chart.values, *_CHART_IMAGES[chart.name]) is None:
-            yield Problem(chart, f"chart {chart.name}: its images are on {_NVIDIA}, and {tail}")
-
-
-def _foreign(containers: Iterable[Container]) -> set[str]:
-    images = {each.image_text for each in containers}
-    return {each for each in images if each and _is_public(each)}
-
-
-def _is_public(image: str) -> bool:
-    """Whether an image comes from a public registry; one without registry comes from Docker Hub."""
-    host, slash, _ = image.partition("/")
-    named = bool(slash) and (":" in host or "." in host)
-    return host in _PUBLIC_REGISTRIES if named else "${" not in host
-
-
-def _is_mirrored(pool: Pool) -> bool:
-    text = pool.user_data.text or ""
-    return pool.user_data.format == "unknown" or any(each in text for each in ("mirrors", "certs.d", "hosts.toml"))
 
 
 @rule("GPU078", "error", source="https://docs.aws.amazon.com/eks/latest/userguide/managed-node-groups.html")

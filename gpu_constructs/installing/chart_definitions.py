@@ -1,0 +1,190 @@
+"""The custom resource definitions that lie inside a Helm chart, which Helm itself never upgrades."""
+
+from __future__ import annotations
+
+import pkgutil
+import re
+from collections.abc import Mapping
+from typing import Any, cast
+
+import aws_cdk as cdk
+import jsii
+from aws_cdk import aws_eks_v2 as eks
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_logs as logs
+from constructs import Construct
+
+from gpu_constructs.facts.labels import DEFINITIONS_RESOURCE
+from gpu_constructs.facts.versions import Chart
+from gpu_constructs.installing import eks_resources
+from gpu_constructs.installing.cluster_ref import ClusterRef
+from gpu_constructs.installing.kubectl_programs import programs, stack_of_programs
+from gpu_constructs.installing.pod_identity import policy_document
+from gpu_constructs.named_arguments import named_arguments
+
+_ID = "ChartDefinitions"
+_RUNTIME = "python3.13"
+_RETENTION_DAYS = 30
+_MEMORY_MIB = 1024
+_MAX_NAME = 100
+# The function tries four times within little more than a minute of waiting.
+_SECONDS = 300
+# A registry of ECR, and what the chart's path begins with.
+_ECR = re.compile(r"oci://(?P<account>\d{12})\.dkr\.ecr\.(?P<region>[a-z0-9-]+)\.[a-z0-9.-]+/(?P<path>.+)")
+# What a function in a VPC does to have an address there; none of it takes a resource.
+# Source: https://docs.aws.amazon.com/lambda/latest/dg/configuration-vpc.html (2026-09)
+_INTERFACES = [
+    "ec2:CreateNetworkInterface",
+    "ec2:DescribeNetworkInterfaces",
+    "ec2:DescribeSubnets",
+    "ec2:DeleteNetworkInterface",
+    "ec2:AssignPrivateIpAddresses",
+    "ec2:UnassignPrivateIpAddresses",
+]
+
+
+def apply_definitions(
+    scope: Construct, *, cluster: ClusterRef, chart: Chart, repository: str, who: object
+) -> Construct:
+    """Apply the definitions inside a chart, anew whenever its version moves; a delete leaves them.
+
+    Raises:
+        ValueError: The cluster was imported without what leads to it.
+    """
+    handler = _handler(cluster, who)
+    handler.read(repository)
+    definitions = cdk.CustomResource(
+        scope,
+        "Definitions",
+        service_token=handler.arn,
+        resource_type=DEFINITIONS_RESOURCE,
+        service_timeout=cdk.Duration.seconds(_SECONDS),
+        properties={
+            "Cluster": cluster.name_token,
+            "Chart": chart.name,
+            "Repository": repository,
+            "Version": chart.version,
+        },
+    )
+    definitions.node.add_dependency(handler)
+    return definitions
+
+
+def _handler(cluster: ClusterRef, who: object) -> DefinitionsHandler:
+    shared = cluster.shared(stack_of_programs(cluster))
+    found = shared.node.try_find_child(_ID)
+    return found if isinstance(found, DefinitionsHandler) else DefinitionsHandler(shared, _ID, cluster=cluster, who=who)
+
+
+@named_arguments
+class DefinitionsHandler(Construct):
+    """The function that applies definitions inside charts, and its right to do so and nothing else.
+
+    Args:
+        cluster: The cluster.
+        who: Whose chart asks for it first.
+
+    Raises:
+        ValueError: The cluster was imported without what leads to it.
+
+    Attributes:
+        arn: Its ARN.
+    """
+
+    def __init__(self, scope: Construct, id: str, *, cluster: ClusterRef, who: object) -> None:
+        super().__init__(scope, id)
+        its = programs(self, cluster=cluster, who=who)
+        self._registries: dict[str, None] = {}
+        log = logs.CfnLogGroup(self, "Logs", retention_in_days=_RETENTION_DAYS)
+        code = pkgutil.get_data(__package__ or "", "chart_definitions_handler.py") or b""
+        role = self._role(cluster, log, in_vpc=its.network is not None)
+        function = lambda_.CfnFunction(
+            self,
+            "Resource",
+            runtime=_RUNTIME,
+            handler="index.handler",
+            code={"zipFile": code.decode()},
+            role=role.attr_arn,
+            timeout=_SECONDS - 30,
+            memory_size=_MEMORY_MIB,
+            layers=its.layers,
+            vpc_config=its.network,
+            logging_config={"logGroup": log.ref},
+        )
+        self.arn = function.attr_arn
+        # Of Kubernetes: the group that the access entry puts it into, and what gives the group its right.
+        name = cdk.Names.unique_resource_name(self, separator="-", max_length=_MAX_NAME).lower()
+        eks_resources.CfnAccessEntry(
+            self,
+            "AccessEntry",
+            cluster_name=cluster.name_token,
+            principal_arn=role.attr_arn,
+            kubernetes_groups=[name],
+            type="STANDARD",
+        )
+        eks.KubernetesManifest(self, "Rights", cluster=cluster.cluster, manifest=rights(name))
+
+    def read(self, repository: str) -> None:
+        """Let it read a chart, where that lies in a registry of ECR."""
+        if found := _ECR.fullmatch(repository):
+            where = f"ecr:{found['region']}:{found['account']}:repository/{found['path']}"
+            self._registries[f"arn:{cdk.Stack.of(self).partition}:{where}"] = None
+
+    def _role(self, cluster: ClusterRef, log: logs.CfnLogGroup, *, in_vpc: bool) -> iam.CfnRole:
+        stack = cdk.Stack.of(self)
+        arn = f"arn:{stack.partition}:eks:{stack.region}:{stack.account}:cluster/{cluster.name_token}"
+        statements: list[dict[str, Any]] = [
+            {"Effect": "Allow", "Action": "eks:DescribeCluster", "Resource": arn},
+            {"Effect": "Allow", "Action": ["logs:CreateLogStream", "logs:PutLogEvents"], "Resource": log.attr_arn},
+        ]
+        if in_vpc:
+            statements.append({"Effect": "Allow", "Action": _INTERFACES, "Resource": "*"})
+        trust = {"Effect": "Allow", "Principal": {"Service": "lambda.amazonaws.com"}, "Action": "sts:AssumeRole"}
+        document = cdk.Lazy.uncached_any(cast("cdk.IAnyProducer", _Statements(statements, self._registries)))
+        return iam.CfnRole(
+            self,
+            "Role",
+            assume_role_policy_document=policy_document([trust]),
+            policies=[{"policyName": "ApplyDefinitions", "policyDocument": document}],
+        )
+
+
+@jsii.implements(cdk.IAnyProducer)
+class _Statements:
+    """What the function may do, when every chart is known."""
+
+    def __init__(self, statements: list[dict[str, Any]], registries: Mapping[str, None]) -> None:
+        self._statements = statements
+        self._registries = registries
+
+    def produce(self, context: cdk.IResolveContext) -> Any:
+        """Return the document."""
+        reading: list[dict[str, Any]] = []
+        if self._registries:
+            layers = ["ecr:BatchGetImage", "ecr:GetDownloadUrlForLayer"]
+            reading = [
+                # The action takes no resource.
+                {"Effect": "Allow", "Action": "ecr:GetAuthorizationToken", "Resource": "*"},
+                {"Effect": "Allow", "Action": layers, "Resource": sorted(self._registries)},
+            ]
+        return policy_document([*self._statements, *reading])
+
+
+def rights(name: str) -> list[dict[str, Any]]:
+    """Return what lets a group of Kubernetes apply definitions, and nothing else."""
+    api = "rbac.authorization.k8s.io"
+    definitions = {
+        "apiGroups": ["apiextensions.k8s.io"],
+        "resources": ["customresourcedefinitions"],
+        "verbs": ["get", "create", "patch"],
+    }
+    common = {"apiVersion": f"{api}/v1", "metadata": {"name": name}}
+    binding = {
+        "roleRef": {"apiGroup": api, "kind": "ClusterRole", "name": name},
+        "subjects": [{"apiGroup": api, "kind": "Group", "name": name}],
+    }
+    return [
+        {**common, "kind": "ClusterRole", "rules": [definitions]},
+        {**common, "kind": "ClusterRoleBinding", **binding},
+    ]

@@ -1,0 +1,118 @@
+"""Registries of images and charts that nodes, or a deployment, do not reach."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from urllib.parse import urlsplit
+
+from gpu_constructs.facts.charts import DCGM_EXPORTER, DEVICE_PLUGIN, GPU_OPERATOR
+from gpu_constructs.preflight.case import Case
+from gpu_constructs.preflight.cluster.subnets import is_isolated, region_of
+from gpu_constructs.preflight.model.cluster import Cluster, Pool
+from gpu_constructs.preflight.model.container import Container
+from gpu_constructs.preflight.reading.unknown import dig, known_text
+from gpu_constructs.preflight.rules.rule import Problem, rule
+
+_PRIVATE = "https://docs.aws.amazon.com/eks/latest/userguide/private-clusters.html"
+_CHINA = (
+    "https://aws.amazon.com/cn/blogs/china/convenient-and-safe-use-of-overseas-public-container-images-in-aws-china/"
+)
+# Others may stand in the VPC.
+_PUBLIC_REGISTRIES = (
+    *("nvcr.io", "docker.io", "registry.k8s.io", "k8s.gcr.io", "gcr.io", "quay.io", "ghcr.io", "public.ecr.aws"),
+)
+# What the chart pulls from, and the value that says otherwise.
+_CHART_IMAGES = {
+    DEVICE_PLUGIN: ("image", "repository"),
+    DCGM_EXPORTER: ("image", "repository"),
+    GPU_OPERATOR: ("operator", "repository"),
+}
+_NVIDIA = "nvcr.io"
+_DOCKER_HUB = "docker.io"
+
+
+@rule("GPU076", "error", source=_PRIVATE)
+def image_that_isolated_nodes_cannot_pull(case: Case) -> Iterator[Problem]:
+    """Image that isolated nodes cannot pull.
+
+    The pods stay in ImagePullBackOff; without the device plugin no GPU is advertised either.
+
+    Fix: Copy the image to ECR, by a pull-through cache for instance, and name it from there.
+    """
+    cluster = case.cluster
+    isolated = [each for each in case.gpu_groups if is_isolated(each, cluster.resources) and not _is_mirrored(each)]
+    if not isolated or len(isolated) != len(case.gpu_pools):
+        return
+    names = ", ".join(each.name for each in isolated)
+    tail = f"nodes of {names} pull from ECR in their VPC only"
+    for workload in cluster.workloads:
+        for image in sorted(_foreign(workload.containers)) if workload.asks_for_gpu else ():
+            yield Problem.of(workload, f"image {image}, and {tail}")
+    for daemon in cluster.daemon_sets:
+        for image in sorted(_foreign(daemon.pod.containers or ())):
+            yield Problem(daemon, f"DaemonSet {daemon.name}: image {image}, and {tail}")
+    for chart in cluster.charts:
+        if chart.name in _CHART_IMAGES and dig(chart.values, *_CHART_IMAGES[chart.name]) is None:
+            yield Problem(chart, f"chart {chart.name}: its images are on {_NVIDIA}, and {tail}")
+
+
+def _foreign(containers: Iterable[Container]) -> set[str]:
+    images = {each.image_text for each in containers}
+    return {each for each in images if each and _is_public(each)}
+
+
+def _is_public(image: str) -> bool:
+    """Whether an image comes from a public registry; one without registry comes from Docker Hub."""
+    host, slash, _ = image.partition("/")
+    named = bool(slash) and (":" in host or "." in host)
+    return host in _PUBLIC_REGISTRIES if named else "${" not in host
+
+
+def _is_mirrored(pool: Pool) -> bool:
+    text = pool.user_data.text or ""
+    return pool.user_data.format == "unknown" or any(each in text for each in ("mirrors", "certs.d", "hosts.toml"))
+
+
+# Of partitions whose ECR caches no registry of the internet, and from one of which they answer badly or not at all.
+# Sources: the one of GPU296; https://github.com/aws/containers-roadmap/issues/2458 (2026-11)
+_FAR = {
+    "cn-": ("amazonaws.com.cn", "from China registries abroad answer slowly or not at all"),
+    "us-gov-": ("amazonaws.com", "they are outside GovCloud, where ECR has no pull-through cache"),
+}
+
+
+@rule("GPU296", "note", source=_CHINA)
+def registry_outside_china_or_govcloud(case: Case) -> Iterator[Problem]:
+    """Registry outside China or GovCloud.
+
+    Images are pulled late or never (ImagePullBackOff), and charts fail the deployment when it waits for them.
+
+    Fix: Copy images and charts to ECR of the partition; with this library by values= and gpu-constructs:chartMirror.
+    """
+    for pool in case.gpu_pools:
+        region = region_of(pool, case.cluster) or ""
+        partition = next((each for each in _FAR if region.startswith(each)), None)
+        if partition is not None:
+            domain, why = _FAR[partition]
+            used = {*_hosts_of_images(case.cluster), *_hosts_of_charts(case.cluster)}
+            if hosts := sorted(host for host in used if not _is_in(host, domain)):
+                yield Problem.of(pool, f"is in {region}, and its cluster pulls from {', '.join(hosts)}; {why}")
+            return
+
+
+def _is_in(host: str, domain: str) -> bool:
+    return host == domain or host.endswith(f".{domain}")
+
+
+def _hosts_of_images(cluster: Cluster) -> Iterator[str]:
+    containers = [each for workload in cluster.workloads for each in workload.containers]
+    containers += [each for daemon in cluster.daemon_sets for each in daemon.pod.containers or ()]
+    for image in _foreign(containers):
+        host, slash, _ = image.partition("/")
+        yield host if slash and "." in host else _DOCKER_HUB
+
+
+def _hosts_of_charts(cluster: Cluster) -> Iterator[str]:
+    for chart in cluster.charts:
+        if host := urlsplit(known_text(chart.properties.get("Repository")) or "").hostname:
+            yield host
