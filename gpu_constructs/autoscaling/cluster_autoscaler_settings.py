@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import yaml
-
 from gpu_constructs.facts.charts import CLUSTER_AUTOSCALER, PRIORITY_EXPANDER
 from gpu_constructs.facts.kubernetes import KUBE_SYSTEM
 from gpu_constructs.facts.labels import AUTOSCALED_BY_TAG, AUTOSCALED_TAG
+from gpu_constructs.installing.yaml_text import to_yaml
 
 NAME = CLUSTER_AUTOSCALER
 NAMESPACE = KUBE_SYSTEM
@@ -56,4 +55,4 @@ def priorities_text(priorities: Mapping[int, Sequence[str]]) -> str:
     Source: kubernetes/autoscaler cluster-autoscaler-1.36.1 cluster-autoscaler/expander/priority/readme.md
     """
     ranked = {rank: list(priorities[rank]) for rank in sorted(priorities, reverse=True)}
-    return yaml.safe_dump(ranked | {EVERY_OTHER_GROUP: [".*"]}, sort_keys=False, width=float("inf"))
+    return to_yaml(ranked | {EVERY_OTHER_GROUP: [".*"]}, width=float("inf"))

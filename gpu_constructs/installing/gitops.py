@@ -15,11 +15,11 @@ from typing import Any, cast
 import aws_cdk as cdk
 import constructs
 import jsii
-import yaml
 from constructs import Construct
 
 from gpu_constructs.facts.versions import Chart
 from gpu_constructs.installing.context import DELIVERY, FOLDER, Delivery, refuse_wrong_context
+from gpu_constructs.installing.yaml_text import to_yaml
 
 # Id of what holds the files of a stack.
 FILES = "gpu-constructs-files"
@@ -252,7 +252,7 @@ class _Files(Construct):
                 if old.read_bytes().startswith(_MARK.encode()):
                     old.unlink()
         for file, manifests in self.manifests.items():
-            file.write_text(_MARK + yaml.safe_dump_all(stack.resolve(manifests), sort_keys=False, width=120))
+            file.write_text(_MARK + to_yaml(*stack.resolve(manifests)))
         return []
 
 

@@ -12,10 +12,10 @@ from functools import cache
 from typing import Any
 
 import tomli_w
-import yaml
 
 from gpu_constructs.facts.hardware.mig import BOTTLEROCKET_NAMES
 from gpu_constructs.facts.resources import EFA_HUGE_PAGES
+from gpu_constructs.installing.yaml_text import to_yaml
 from gpu_constructs.nodes.bootstrap import Membership
 from gpu_constructs.nodes.mig_script import mig_script
 from gpu_constructs.pools.node_shape import NodeShape
@@ -198,7 +198,7 @@ def _al2023(spec: dict[str, Any], shape: NodeShape) -> str | None:
 def _mime(node_config: str | None, script: str | None) -> str:
     parts = []
     if node_config is not None:
-        parts.append(_part("application", "node.eks.aws", yaml.safe_dump(json.loads(node_config), sort_keys=False)))
+        parts.append(_part("application", "node.eks.aws", to_yaml(json.loads(node_config), width=80)))
     if script is not None:
         # nodeadm starts kubelet after cloud-init has run it.
         parts.append(_part("text", "x-shellscript", script))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-import yaml
 from constructs import Construct
 
 from gpu_constructs.facts.charts import NAMESPACES
@@ -14,6 +13,7 @@ from gpu_constructs.facts.labels import NAMESPACE_NAME
 from gpu_constructs.facts.versions import KUEUE
 from gpu_constructs.installing.cluster_ref import AnyCluster, PathOf, cluster_ref
 from gpu_constructs.installing.delivery import apply_before, install_helm_chart
+from gpu_constructs.installing.yaml_text import to_yaml
 from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.refusals import INT32, refuse_unless_bool, refuse_unless_whole_number, words
 
@@ -124,4 +124,4 @@ def kueue_values(*, ready_minutes: int, fair_sharing: bool, unmanaged: Iterable[
     }
     if fair_sharing:
         config["fairSharing"] = {"preemptionStrategies": ["LessThanOrEqualToFinalShare", "LessThanInitialShare"]}
-    return {"managerConfig": {"controllerManagerConfigYaml": yaml.safe_dump(config, sort_keys=False)}}
+    return {"managerConfig": {"controllerManagerConfigYaml": to_yaml(config, width=80)}}
