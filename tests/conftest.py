@@ -27,7 +27,7 @@ ROOT = Path(__file__).parents[1]
 FLAGS = json.loads((ROOT / "cdk.json").read_text())["context"]
 
 # The base install is tested without the CDK (`make light`).
-pytest_plugins = ["tests.cdk_fixtures"] if find_spec("aws_cdk") else []
+pytest_plugins = ["tests.cdk_fixtures", "tests.emitted"] if find_spec("aws_cdk") else []
 
 # The same examples in every run, and no clock that a busy machine would fail by.
 hypothesis.settings.register_profile(
@@ -126,6 +126,12 @@ def crds() -> Path:
 def chart_values() -> Path:
     """Folder of the default values of the pinned charts."""
     return _folder_beside("GPU_CONSTRUCTS_CHART_VALUES", "chart-values")
+
+
+@pytest.fixture(scope="session")
+def upstream_schemas() -> Path:
+    """Folder of the schemas of nodeadm and of add-ons."""
+    return _folder_beside("GPU_CONSTRUCTS_SCHEMAS", "upstream/schemas")
 
 
 def _folder_beside(variable: str, name: str) -> Path:

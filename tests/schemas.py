@@ -45,7 +45,7 @@ def close(schema: Any) -> Any:
     if not isinstance(schema, dict):
         return schema
     closed = {key: close(value) for key, value in schema.items()}
-    if isinstance(closed.get("pattern"), str) and not _is_pythons(closed["pattern"]):
+    if isinstance(closed.get("pattern"), str) and not is_pythons(closed["pattern"]):
         del closed["pattern"]
     if isinstance(schema.get("properties"), dict) and "additionalProperties" not in schema and schema["properties"]:
         closed["additionalProperties"] = False
@@ -54,7 +54,7 @@ def close(schema: Any) -> Any:
     return closed
 
 
-def _is_pythons(pattern: str) -> bool:
+def is_pythons(pattern: str) -> bool:
     """Whether a regular expression of Go is one of Python too."""
     try:
         with warnings.catch_warnings():

@@ -3,51 +3,23 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
-import sys
 from collections.abc import Callable
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
 
-from tests.conftest import ROOT
+from tests.emitted import EXAMPLES, Templates
 from tests.linting import CDKS_OWN, cfn_lint
-from tests.once import Once
 from tests.schemas import strict_schema, validate
 from tests.templates import Resources, manifests_of, of_type
 
-EXAMPLES = sorted(each.parent.name for each in (ROOT / "examples").glob("*/app.py"))
 # The fleet is the same pools many times over, and the other stacks have tests of their own.
 LINTED = [each for each in EXAMPLES if each not in ("fleet", "reference_stacks")]
 
-Templates = Callable[[str], dict[str, dict[str, Any]]]
 Stacks = Callable[[str], dict[str, Resources]]
-
-
-@pytest.fixture(scope="session")
-def templates_of(once: Once, tmp_path_factory: pytest.TempPathFactory) -> Templates:
-    """The templates of an example's stacks; each example runs once in a run."""
-
-    @cache
-    def of(name: str) -> dict[str, dict[str, Any]]:
-        return dict(once.json(f"example-{name}", lambda: run(name, tmp_path_factory.mktemp(name))))
-
-    return of
-
-
-def run(name: str, output: Path) -> dict[str, dict[str, Any]]:
-    """Run an example and return the templates of its stacks."""
-    environment = os.environ | {"PYTHONPATH": str(ROOT), "CDK_OUTDIR": str(output)}
-    folder = ROOT / "examples" / name
-    command = [sys.executable, "app.py"]
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return {path.name.split(".")[0]: json.loads(path.read_text()) for path in output.glob("**/*.template.json")}
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""The workflow to copy: it may do no more than it needs, and its commands are commands."""
+"""The workflow to copy, and our own: they may do no more than they need, and their commands are commands."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from tests.conftest import ROOT
 WORKFLOW = ROOT / "examples" / "github-actions" / "gpu-review.yml"
 # YAML 1.1 reads the key "on" as true.
 CONTENT: dict[Any, Any] = yaml.safe_load(WORKFLOW.read_text())
+WEEKLY: dict[Any, Any] = yaml.safe_load((ROOT / ".github" / "workflows" / "stale.yml").read_text())
 DOCUMENTS = (ROOT / "docs" / "preflight.md", ROOT / "docs" / "github-actions.md")
 
 
@@ -74,10 +75,23 @@ def test_runs_on_pull_requests_without_secrets() -> None:
     assert "secrets." not in WORKFLOW.read_text()
 
 
-def test_actions_are_of_github_and_pinned_by_major_version() -> None:
-    used = [step["uses"] for job in CONTENT["jobs"] for step in steps(job) if "uses" in step]
+@pytest.mark.parametrize("workflow", [CONTENT, WEEKLY], ids=lambda each: each["name"])
+def test_actions_are_of_github_and_pinned_by_major_version(workflow: dict[Any, Any]) -> None:
+    used = [step["uses"] for job in workflow["jobs"].values() for step in job["steps"] if "uses" in step]
 
+    assert used
     assert all(re.fullmatch(r"(actions|github)/[\w/-]+@v\d+", each) for each in used)
+
+
+def test_what_is_stale_is_listed_weekly_and_never_in_the_gate() -> None:
+    [each] = WEEKLY[True]["schedule"]
+    *_, weekday = each["cron"].split()
+
+    assert weekday.isdigit()
+    assert set(WEEKLY[True]) == {"schedule", "workflow_dispatch"}
+    assert WEEKLY["permissions"] == {"contents": "read"}
+    assert "make stale" in [step.get("run") for step in WEEKLY["jobs"]["stale"]["steps"]]
+    assert "stale" not in (ROOT / ".ci" / "run").read_text()
 
 
 def test_no_expression_stands_in_a_script() -> None:

@@ -11,6 +11,7 @@ EFA_PLUGIN = "EFA device plugin"
 CLUSTER_AUTOSCALER = "cluster autoscaler"
 KARPENTER = "Karpenter"
 GPU_OPERATOR = "GPU Operator"
+DCGM_EXPORTER = "DCGM exporter"
 _Holder = TypeVar("_Holder")
 
 

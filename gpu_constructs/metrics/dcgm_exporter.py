@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from constructs import Construct
 
 from gpu_constructs.facts.versions import DCGM_EXPORTER
+from gpu_constructs.installing import claims
 from gpu_constructs.installing.cluster_ref import AnyCluster, PathOf, cluster_ref
 from gpu_constructs.installing.delivery import apply_chart, apply_manifests
 from gpu_constructs.metrics.dcgm_fields import DEFAULT_FIELDS, counters_csv
@@ -34,6 +35,9 @@ class DcgmExporter(Construct):
     Raises:
         TypeError: An argument has the wrong type.
         ValueError: A field is unknown, or the cluster has the exporter or no kubectl provider.
+
+    Attributes:
+        fields: DCGM fields that it reports.
     """
 
     def __init__(
@@ -55,8 +59,9 @@ class DcgmExporter(Construct):
         counters = counters_csv(who, fields)
         if prometheus is not None and not isinstance(prometheus, PrometheusStack):
             raise TypeError(f"{who}: prometheus must be a PrometheusStack, got {prometheus!r}")
-        ref.claim(who, "DCGM exporter", why="both would report every GPU")
+        ref.claim(who, claims.DCGM_EXPORTER, why="both would report every GPU")
 
+        self.fields = tuple(fields)
         # Not above: it loads cdk8s, which takes a second.
         from gpu_constructs.metrics import dcgm_manifests as manifests
 

@@ -13,7 +13,7 @@ from gpu_constructs.refusals import refuse_unless_one_of, words
 GPU_UTIL = "DCGM_FI_DEV_GPU_UTIL"
 FB_USED, FB_FREE = "DCGM_FI_DEV_FB_USED", "DCGM_FI_DEV_FB_FREE"
 XID_ERRORS, GPU_TEMP = "DCGM_FI_DEV_XID_ERRORS", "DCGM_FI_DEV_GPU_TEMP"
-GR_ENGINE_ACTIVE = "DCGM_FI_PROF_GR_ENGINE_ACTIVE"
+GR_ENGINE_ACTIVE, SM_ACTIVE = "DCGM_FI_PROF_GR_ENGINE_ACTIVE", "DCGM_FI_PROF_SM_ACTIVE"
 
 # Kind of metric and what it says, by field.
 FIELDS: Mapping[str, tuple[str, str]] = MappingProxyType(
@@ -40,14 +40,15 @@ FIELDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         GR_ENGINE_ACTIVE: ("gauge", "Part of time in which the graphics or compute engine was active (0 to 1)"),
         "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE": ("gauge", "Part of cycles in which the tensor cores were active (0 to 1)"),
         "DCGM_FI_PROF_DRAM_ACTIVE": ("gauge", "Part of cycles in which memory was read or written (0 to 1)"),
-        "DCGM_FI_PROF_SM_ACTIVE": ("gauge", "Part of time in which a multiprocessor had a warp (0 to 1)"),
+        SM_ACTIVE: ("gauge", "Part of time in which a multiprocessor had a warp (0 to 1)"),
         "DCGM_FI_PROF_SM_OCCUPANCY": ("gauge", "Part of the warps that multiprocessors could hold (0 to 1)"),
         "DCGM_FI_PROF_PCIE_TX_BYTES": ("counter", "Bytes sent over PCIe"),
         "DCGM_FI_PROF_PCIE_RX_BYTES": ("counter", "Bytes received over PCIe"),
     }
 )
-_SELDOM = ("DCGM_FI_PROF_SM_ACTIVE", "DCGM_FI_PROF_SM_OCCUPANCY")
-DEFAULT_FIELDS = tuple(field for field in FIELDS if field not in _SELDOM)
+# SM_ACTIVE beside those of upstream's list, because AWS names it as what tells whether a GPU is used well.
+# Source: https://docs.aws.amazon.com/eks/latest/best-practices/aiml-observability.html (2026-05)
+DEFAULT_FIELDS = tuple(field for field in FIELDS if field != "DCGM_FI_PROF_SM_OCCUPANCY")
 
 
 def counters_csv(who: object, fields: Sequence[str]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpu_constructs.metrics.dcgm_fields import FB_FREE, FB_USED, GPU_TEMP, GPU_UTIL, XID_ERRORS
+from gpu_constructs.metrics.dcgm_fields import FB_FREE, FB_USED, GPU_TEMP, GPU_UTIL, SM_ACTIVE, XID_ERRORS
 
 # Prometheus names the labels of the pod that uses a GPU so, because the exporter's own pod has the plain ones.
 _BY_POD = "exported_namespace, exported_pod"
@@ -12,14 +12,16 @@ _USED = 'exported_pod!=""'
 MEMORY_PERCENT = f"100 * {FB_USED} / ({FB_USED} + {FB_FREE})"
 
 UTILIZATION_RECORD, MEMORY_RECORD = "gpu_utilization_percent", "gpu_memory_used_percent"
+SM_RECORD = "gpu_sm_active_percent"
 
 
 def recording_rules() -> list[dict[str, Any]]:
-    """Return use and memory of the GPUs of each pod, both from 0 to 100, under the pod's own labels."""
+    """Return use, memory and SM activity of the GPUs of each pod, from 0 to 100, under the pod's own labels."""
     used = f"100 * {FB_USED}{{{_USED}}} / ({FB_USED}{{{_USED}}} + {FB_FREE}{{{_USED}}})"
     return [
         {"record": UTILIZATION_RECORD, "expr": _of_pod(f"avg by ({_BY_POD}) ({GPU_UTIL}{{{_USED}}})")},
         {"record": MEMORY_RECORD, "expr": _of_pod(f"max by ({_BY_POD}) ({used})")},
+        {"record": SM_RECORD, "expr": _of_pod(f"100 * avg by ({_BY_POD}) ({SM_ACTIVE}{{{_USED}}})")},
     ]
 
 

@@ -8,4 +8,5 @@ from gpu_constructs.pod_scaling.signals import CpuUtilization as CpuUtilization
 from gpu_constructs.pod_scaling.signals import Demand as Demand
 from gpu_constructs.pod_scaling.signals import GpuMemory as GpuMemory
 from gpu_constructs.pod_scaling.signals import GpuUtilization as GpuUtilization
+from gpu_constructs.pod_scaling.signals import SmActivity as SmActivity
 from gpu_constructs.pod_scaling.signals import SqsQueue as SqsQueue

@@ -7,8 +7,10 @@ from typing import get_args
 
 from constructs import Construct
 
-from gpu_constructs.installing.cluster_ref import AnyCluster, PathOf, cluster_ref
+from gpu_constructs.installing import claims
+from gpu_constructs.installing.cluster_ref import AnyCluster, ClusterRef, PathOf, cluster_ref
 from gpu_constructs.installing.delivery import apply_manifests
+from gpu_constructs.metrics.dcgm_exporter import DcgmExporter
 from gpu_constructs.metrics.managed_prometheus import ManagedPrometheus
 from gpu_constructs.metrics.prometheus_stack import PrometheusStack
 from gpu_constructs.named_arguments import named_arguments
@@ -21,7 +23,7 @@ from gpu_constructs.pod_scaling.scaling_manifests import (
     scaled_object,
     trigger_authentication,
 )
-from gpu_constructs.pod_scaling.signals import CpuUtilization, Demand, GpuMemory, GpuUtilization, Signal, SqsQueue
+from gpu_constructs.pod_scaling.signals import CpuUtilization, Demand, GpuUse, Signal, SqsQueue
 from gpu_constructs.pools.sharing import Exclusive
 from gpu_constructs.refusals import refuse_unless_whole_number
 from gpu_constructs.workloads.gpu_deployment import GpuDeployment
@@ -72,6 +74,7 @@ class GpuHorizontalAutoscaler(Construct):
         refuse_unless_whole_number(who, "max_replicas", max_replicas, least=max(1, min_replicas))
         _refuse_sleep_without_waking(who, min_replicas, signals, through)
         _refuse_use_of_shared_gpus(who, target, signals)
+        _refuse_what_is_not_reported(who, ref, signals)
         ref.claim(who, f"scaler of {target.namespace}/{target.name}", why="each would undo what the other does")
 
         scale = Scale(
@@ -147,8 +150,21 @@ def _refuse_sleep_without_waking(who: object, least: int, signals: Sequence[Sign
         )
 
 
+def _refuse_what_is_not_reported(who: object, ref: ClusterRef, signals: Sequence[Signal]) -> None:
+    exporter = ref.holder(claims.DCGM_EXPORTER)
+    if not isinstance(exporter, DcgmExporter):
+        return
+    for signal in signals:
+        missing = [each for each in getattr(signal, "fields", ()) if each not in exporter.fields]
+        if missing:
+            raise ValueError(
+                f"{who}: signals must be what {exporter.node.path!r} reports, got {type(signal).__name__} without "
+                f"{' and '.join(missing)}; add that to its fields"
+            )
+
+
 def _refuse_use_of_shared_gpus(who: object, target: GpuDeployment, signals: Sequence[Signal]) -> None:
-    measured = [type(each).__name__ for each in signals if isinstance(each, (GpuUtilization, GpuMemory))]
+    measured = [type(each).__name__ for each in signals if isinstance(each, get_args(GpuUse))]
     if measured and not isinstance(target.pool.shape.sharing, Exclusive):
         raise ValueError(
             f"{who}: signals must not be {', '.join(measured)} on a pool with {target.pool.shape.sharing!r}, whose use "

@@ -11,7 +11,7 @@ from gpu_constructs.facts.versions import PROMETHEUS_ADAPTER
 from gpu_constructs.installing.cluster_ref import AnyCluster, PathOf, cluster_ref
 from gpu_constructs.installing.delivery import install_helm_chart
 from gpu_constructs.metrics.prometheus_stack import NAMESPACE, PrometheusStack
-from gpu_constructs.metrics.rules import MEMORY_RECORD, UTILIZATION_RECORD
+from gpu_constructs.metrics.rules import MEMORY_RECORD, SM_RECORD, UTILIZATION_RECORD
 from gpu_constructs.named_arguments import named_arguments
 
 
@@ -65,7 +65,7 @@ def adapter_values(url: str) -> Mapping[str, Any]:
     Source: prometheus-community/helm-charts prometheus-adapter 5.3.0 values.yaml
     """
     address, _, port = url.rpartition(":")
-    rules = [_rule(record) for record in (UTILIZATION_RECORD, MEMORY_RECORD)]
+    rules = [_rule(record) for record in (UTILIZATION_RECORD, MEMORY_RECORD, SM_RECORD)]
     return {
         "prometheus": {"url": address, "port": int(port)},
         "rules": {"default": False, "custom": rules},

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpu_constructs.named_arguments import named_arguments
-from gpu_constructs.pod_scaling.signals import CpuUtilization, Demand, GpuMemory, GpuUtilization, Signal, SqsQueue
+from gpu_constructs.pod_scaling.signals import CpuUtilization, Demand, GpuUse, Signal, SqsQueue
 
 # Slow, because a GPU takes minutes to come and a model minutes to load.
 BEHAVIOR: dict[str, Any] = {
@@ -46,7 +46,7 @@ class Scale:
 
 def horizontal_pod_autoscaler(scale: Scale) -> dict[str, Any]:
     """Return an HPA on records of the pods themselves."""
-    metrics = [_metric(each) for each in scale.signals if isinstance(each, (GpuUtilization, GpuMemory, CpuUtilization))]
+    metrics = [_metric(each) for each in scale.signals if not isinstance(each, (Demand, SqsQueue))]
     return {
         "apiVersion": "autoscaling/v2",
         "kind": "HorizontalPodAutoscaler",
@@ -61,7 +61,7 @@ def horizontal_pod_autoscaler(scale: Scale) -> dict[str, Any]:
     }
 
 
-def _metric(signal: GpuUtilization | GpuMemory | CpuUtilization) -> dict[str, Any]:
+def _metric(signal: GpuUse | CpuUtilization) -> dict[str, Any]:
     if isinstance(signal, CpuUtilization):
         target = {"type": "Utilization", "averageUtilization": signal.percent}
         return {"type": "Resource", "resource": {"name": "cpu", "target": target}}

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import ClassVar
 
-from gpu_constructs.metrics.dcgm_fields import FB_FREE, FB_USED, GPU_UTIL
-from gpu_constructs.metrics.rules import MEMORY_RECORD, UTILIZATION_RECORD
+from gpu_constructs.metrics.dcgm_fields import FB_FREE, FB_USED, GPU_UTIL, SM_ACTIVE
+from gpu_constructs.metrics.rules import MEMORY_RECORD, SM_RECORD, UTILIZATION_RECORD
 from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.refusals import is_token, refuse_unless_region, refuse_unless_whole_number
 
@@ -19,7 +20,7 @@ _FULL = 100
 class GpuUtilization:
     """The mean use of each pod's GPUs, in percent of time in which at least one kernel ran.
 
-    It says that a GPU is in use, not that it is full: prefer demand where there is a number for it.
+    It says that a GPU is in use, not that it is full: prefer demand where there is a number for it, or `SmActivity`.
 
     Attributes:
         percent: Use above which pods are added, 1 to 100.
@@ -30,6 +31,8 @@ class GpuUtilization:
     """
 
     percent: int = 70
+
+    fields: ClassVar[tuple[str, ...]] = (GPU_UTIL,)
 
     def __post_init__(self) -> None:
         _refuse_unless_percent("gpu utilization", self.percent)
@@ -42,6 +45,41 @@ class GpuUtilization:
     def query(self, pods: str) -> str:
         """Return the sum over pods; each counts once, however many GPUs it has."""
         return f"sum(avg by (exported_namespace, exported_pod) ({GPU_UTIL}{{{pods}}}))"
+
+
+@named_arguments
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SmActivity:
+    """The mean activity of the multiprocessors of each pod's GPUs, in percent of time in which one had a warp.
+
+    Where it is 80, a kernel may fill the GPU; below 50 none does. The exporter must report
+    ``DCGM_FI_PROF_SM_ACTIVE``, as it does by default.
+
+    Source: https://docs.nvidia.com/datacenter/dcgm/latest/user-guide/feature-overview.html#metrics
+
+    Attributes:
+        percent: Activity above which pods are added, 1 to 100.
+
+    Raises:
+        TypeError: ``percent`` is no whole number.
+        ValueError: It is no percentage.
+    """
+
+    percent: int = 70
+
+    fields: ClassVar[tuple[str, ...]] = (SM_ACTIVE,)
+
+    def __post_init__(self) -> None:
+        _refuse_unless_percent("sm activity", self.percent)
+
+    @property
+    def record(self) -> str:
+        """Name of Prometheus' record of it."""
+        return SM_RECORD
+
+    def query(self, pods: str) -> str:
+        """Return the sum over pods; each counts once, however many GPUs it has."""
+        return f"sum(100 * avg by (exported_namespace, exported_pod) ({SM_ACTIVE}{{{pods}}}))"
 
 
 @named_arguments
@@ -60,6 +98,8 @@ class GpuMemory:
     """
 
     percent: int = 85
+
+    fields: ClassVar[tuple[str, ...]] = (FB_USED, FB_FREE)
 
     def __post_init__(self) -> None:
         _refuse_unless_percent("gpu memory", self.percent)
@@ -154,7 +194,9 @@ class SqsQueue:
         refuse_unless_whole_number("sqs queue", "wakes_at", self.wakes_at, least=1)
 
 
-Signal = GpuUtilization | GpuMemory | CpuUtilization | Demand | SqsQueue
+# What is measured on the GPUs of a pod.
+GpuUse = GpuUtilization | GpuMemory | SmActivity
+Signal = GpuUse | CpuUtilization | Demand | SqsQueue
 
 
 def _refuse_unless_percent(who: str, percent: object) -> None:

@@ -86,7 +86,7 @@ class Reservation:
         if self.id is not None:
             _refuse_unless_reservation_id("reservation", self.id)
         group = self.resource_group_arn
-        if group is not None and not is_token(group) and not _GROUP_ARN.fullmatch(group):
+        if group is not None and not is_token(group) and not (isinstance(group, str) and _GROUP_ARN.fullmatch(group)):
             raise ValueError(f"reservation: resource_group_arn must be the ARN of a resource group, got {group!r}")
 
 
@@ -140,7 +140,7 @@ class CapacityBlock:
                 )
         refuse_unless_whole_number(who, "instances", self.instances, least=1)
         refuse_unless_whole_number(who, "drain_minutes", self.drain_minutes, least=41, most=_LONGEST_BLOCK)
-        if self.drained_at <= self.starts:
+        if self.ends - self.starts <= timedelta(minutes=self.drain_minutes):
             raise ValueError(
                 f"{who}: ends must be more than {self.drain_minutes} minutes after starts, got {self.starts} and "
                 f"{self.ends}"

@@ -47,7 +47,8 @@ class Budget:
         for reason in self.reasons:
             refuse_unless_one_of("budget", "reasons", reason, get_args(Reason))
         if (self.schedule is None) != (self.minutes is None):
-            raise ValueError(f"budget: schedule and minutes must go together, got {self.schedule!r} and {self.minutes}")
+            got = f"{self.schedule!r} and {self.minutes!r}"
+            raise ValueError(f"budget: schedule and minutes must go together, got {got}")
         if self.minutes is not None:
             refuse_unless_whole_number("budget", "minutes", self.minutes, least=1)
         if self.schedule is not None and not (isinstance(self.schedule, str) and _CRON.fullmatch(self.schedule)):

@@ -12,10 +12,11 @@ import yaml
 from tests.conftest import FLAGS
 from tests.e2e.client import Client, Object, Refused
 from tests.e2e.control_plane import wait_until
+from tests.emitted import EXAMPLES, run
 from tests.stacks.test_gpu_cluster_stack import MODES, options, template_text
 from tests.stacks.test_reference_stacks import Made
 from tests.templates import Resources, manifests_of
-from tests.test_examples import EXAMPLES, run, with_ids
+from tests.test_examples import with_ids
 
 # Why there is no definition to hold an object against.
 WITHOUT_DEFINITION = {("eks.amazonaws.com/v1", "NodeClass"): "EKS keeps the definitions of Auto Mode to itself"}

@@ -15,7 +15,7 @@ from constructs import Construct
 from syrupy.assertion import SnapshotAssertion
 
 from gpu_constructs import GpuCluster, GpuDeployment, GpuPod, ManagedNodeGroup, NodeShape, TimeSlicing
-from gpu_constructs.metrics import ManagedPrometheus, PrometheusStack
+from gpu_constructs.metrics import DcgmExporter, ManagedPrometheus, PrometheusStack
 from gpu_constructs.metrics.rules import recording_rules
 from gpu_constructs.pod_scaling import (
     CpuMemoryRightsizing,
@@ -27,6 +27,7 @@ from gpu_constructs.pod_scaling import (
     Keda,
     MetricsServer,
     PrometheusAdapter,
+    SmActivity,
     SqsQueue,
     VerticalPodAutoscaler,
 )
@@ -148,7 +149,7 @@ def test_the_hpa_reads_what_prometheus_records() -> None:
     recorded = {each["record"] for each in recording_rules()}
     asked = {
         each["pods"]["metric"]["name"]
-        for each in horizontal_pod_autoscaler(scale(GpuUtilization(), GpuMemory()))["spec"]["metrics"]
+        for each in horizontal_pod_autoscaler(scale(GpuUtilization(), GpuMemory(), SmActivity()))["spec"]["metrics"]
     }
     shown = {each["name"]["as"] for each in adapter_values(URL)["rules"]["custom"]}
 
@@ -340,6 +341,41 @@ def test_one_scaler_a_deployment(app: App) -> None:
 
     with pytest.raises(ValueError, match=r"cluster must have one scaler of default/chat, .* beside 'Test/Scaler'"):
         app.scaler("Again", through=app.adapter)
+
+
+def test_sm_activity_is_read_from_its_record_or_the_field() -> None:
+    [metric] = horizontal_pod_autoscaler(scale(SmActivity(percent=80)))["spec"]["metrics"]
+    [trigger] = scaled_object(scale(SmActivity(percent=80)), prometheus_url=URL)["spec"]["triggers"]
+
+    assert metric["pods"] == {
+        "metric": {"name": "gpu_sm_active_percent"},
+        "target": {"type": "AverageValue", "averageValue": "80"},
+    }
+    # The field is a part of one.
+    assert trigger["metadata"]["query"].startswith("sum(100 * avg by (exported_namespace, exported_pod) (DCGM_FI_PROF_")
+    assert trigger["metadata"]["threshold"] == "80"
+
+
+@pytest.mark.parametrize(
+    ("signal", "fields", "missing"),
+    [
+        (SmActivity(), ["DCGM_FI_DEV_GPU_UTIL"], "SmActivity without DCGM_FI_PROF_SM_ACTIVE"),
+        (GpuMemory(), ["DCGM_FI_DEV_FB_USED"], "GpuMemory without DCGM_FI_DEV_FB_FREE"),
+    ],
+)
+def test_a_signal_is_what_the_exporter_reports(
+    stack: cdk.Stack, cluster: eks.ICluster, signal: Any, fields: list[str], missing: str
+) -> None:
+    DcgmExporter(stack, "Dcgm", cluster=cluster, fields=fields)
+
+    with pytest.raises(ValueError, match=f"Scaler: signals must be what 'Test/Dcgm' reports, got {missing}; add"):
+        App(stack, cluster).scaler(signals=[signal])
+
+
+def test_the_exporter_reports_what_every_signal_needs_by_default(stack: cdk.Stack, cluster: eks.ICluster) -> None:
+    DcgmExporter(stack, "Dcgm", cluster=cluster)
+
+    assert App(stack, cluster).scaler(signals=[SmActivity(), GpuMemory(), GpuUtilization()])
 
 
 def test_use_is_not_known_by_pod_where_pods_share_gpus(stack: cdk.Stack, cluster: eks.ICluster) -> None:

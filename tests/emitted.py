@@ -1,0 +1,63 @@
+"""What is emitted by the examples and for the matrix of pools: each is made once in a run, for all tests."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import ROOT
+from tests.matrix import KINDS, Tried
+from tests.once import Once
+
+EXAMPLES = sorted(each.parent.name for each in (ROOT / "examples").glob("*/app.py"))
+Templates = Callable[[str], dict[str, dict[str, Any]]]
+Matrix = Callable[[str], Tried]
+Template = dict[str, Any]
+
+
+@pytest.fixture(scope="session")
+def templates_of(once: Once, tmp_path_factory: pytest.TempPathFactory) -> Templates:
+    """The templates of an example's stacks; each example runs once in a run."""
+
+    @cache
+    def of(name: str) -> dict[str, dict[str, Any]]:
+        return dict(once.json(f"example-{name}", lambda: run(name, tmp_path_factory.mktemp(name))))
+
+    return of
+
+
+def run(name: str, output: Path) -> dict[str, dict[str, Any]]:
+    """Run an example and return the templates of its stacks."""
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "CDK_OUTDIR": str(output)}
+    folder = ROOT / "examples" / name
+    command = [sys.executable, "app.py"]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return {path.name.split(".")[0]: json.loads(path.read_text()) for path in output.glob("**/*.template.json")}
+
+
+@pytest.fixture(scope="session")
+def tried(once: Once, tmp_path_factory: pytest.TempPathFactory) -> Matrix:
+    """What became of all combinations of a kind, which are tried once in a run."""
+
+    def of(kind: str) -> Tried:
+        name = kind.replace(" ", "-")
+        return Tried(**once.json(f"matrix-{name}", lambda: vars(Tried.of(kind, tmp_path_factory.mktemp(name)))))
+
+    return of
+
+
+@pytest.fixture(scope="session")
+def emitted(templates_of: Templates, tried: Matrix) -> dict[str, Template]:
+    """Every template of the examples, the reference stacks among them, and of the matrix."""
+    examples = {f"{name}/{stack}": each for name in EXAMPLES for stack, each in templates_of(name).items()}
+    matrix = {name: json.loads(text) for kind in KINDS for name, text in tried(kind).templates.items()}
+    return examples | matrix

@@ -1,0 +1,39 @@
+"""Every shell script that nodes run, and the gate's own, by ShellCheck. Containers are started without a shell."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+
+import pytest
+
+from tests.conftest import ROOT
+from tests.emitted import Template
+from tests.judges.booting import SCRIPT, parts
+
+
+def complaints(script: str, *, shell: str = "bash") -> str:
+    """Return what ShellCheck says of a script."""
+    program = shutil.which("shellcheck")
+    assert program, "no shellcheck: install requirements-dev.txt"
+    done = subprocess.run(
+        [program, "--shell", shell, "--format", "gcc", "-"], input=script, capture_output=True, text=True, check=False
+    )
+    assert not done.stderr
+    return done.stdout
+
+
+def test_every_script_of_a_node_is_clean(emitted: dict[str, Template]) -> None:
+    scripts = parts(emitted, SCRIPT)
+
+    assert scripts
+    assert {name: said for script, name in scripts.items() if (said := complaints(script))} == {}
+
+
+def test_the_gate_is_clean() -> None:
+    assert complaints((ROOT / ".ci" / "run").read_text()) == ""
+
+
+@pytest.mark.parametrize("script", ["rm -rf $1/$2", "if [ $a == b ]; then echo; fi", "cd /x; echo `ls`"])
+def test_the_judge_complains(script: str) -> None:
+    assert complaints(f"#!/bin/sh\n{script}\n", shell="sh")
