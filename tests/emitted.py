@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import ROOT
-from tests.matrix import KINDS, Tried
+from tests.matrix import KINDS, ON_NEWER, Tried
 from tests.once import Once
 
 EXAMPLES = sorted(each.parent.name for each in (ROOT / "examples").glob("*/app.py"))
@@ -59,5 +59,5 @@ def tried(once: Once, tmp_path_factory: pytest.TempPathFactory) -> Matrix:
 def emitted(templates_of: Templates, tried: Matrix) -> dict[str, Template]:
     """Every template of the examples, the reference stacks among them, and of the matrix."""
     examples = {f"{name}/{stack}": each for name in EXAMPLES for stack, each in templates_of(name).items()}
-    matrix = {name: json.loads(text) for kind in KINDS for name, text in tried(kind).templates.items()}
+    matrix = {name: json.loads(text) for kind in (*KINDS, *ON_NEWER) for name, text in tried(kind).templates.items()}
     return examples | matrix

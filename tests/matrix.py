@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import aws_cdk as cdk
+from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
 
@@ -41,6 +42,10 @@ CAPACITIES = {
 }
 SYSTEMS = ("al2023", "bottlerocket")
 KINDS = ("managed", "self-managed", "karpenter", "auto mode")
+# Kinds that choose their image by the version of the cluster, on a newer one than the default; bought in one way, since
+# the others do not ask for it.
+NEWER = "1.37"
+ON_NEWER = (f"managed on {NEWER}", f"self-managed on {NEWER}")
 # The fact each refusal names, by words of its message; a refusal of any other kind is a defect.
 FACTS = {
     "one with NVIDIA driver 595": "the pinned release does not carry its driver",
@@ -76,9 +81,11 @@ class Tried:
         # No limit on resources: a stack here holds more groups than anybody would deploy at once.
         context = {"@aws-cdk/core:stackResourceLimit": 0}
         app = cdk.App(context=context, outdir=str(folder), analytics_reporting=False)
-        for system, bought in itertools.product(SYSTEMS, CAPACITIES):
-            stack = cdk.Stack(app, f"{kind}-{system}-{bought}".replace(" ", "-"))
-            cluster, role = joinable_cluster(stack), iam.Role.from_role_name(stack, "Nodes", "nodes")
+        newer = kind in ON_NEWER
+        for system, bought in itertools.product(SYSTEMS, ["on-demand"] if newer else CAPACITIES):
+            stack = cdk.Stack(app, f"{kind}-{system}-{bought}".replace(" ", "-").replace(".", "-"))
+            cluster = cluster_of_its_own(stack) if newer else joinable_cluster(stack)
+            role = iam.Role.from_role_name(stack, "Nodes", "nodes")
             for number, name in enumerate(catalogue()):
                 tried.attempt(stack, f"P{number}P", kind, system, bought, name, cluster, role)
         app.synth()
@@ -111,13 +118,28 @@ def joinable_cluster(stack: cdk.Stack) -> eks.ICluster:
     )
 
 
+def cluster_of_its_own(stack: cdk.Stack) -> eks.Cluster:
+    """Make a cluster of the newer version, which an imported one does not state."""
+    vpc = imported_vpc(stack, (ZONE, "us-east-1b"))
+    return eks.Cluster(
+        stack,
+        "Cluster",
+        version=eks.KubernetesVersion.of(NEWER),
+        vpc=vpc,
+        vpc_subnets=[ec2.SubnetSelection(subnets=vpc.private_subnets)],
+        default_capacity_type=eks.DefaultCapacityType.NODEGROUP,
+        default_capacity=0,
+    )
+
+
 def make(stack: cdk.Stack, id: str, kind: str, shape: NodeShape, capacity: Any, cluster: Any, role: Any) -> None:
     """Make one pool of a kind."""
     name = f"pool-{id.lower()}"
-    if kind == "managed":
+    if kind.startswith("managed"):
         ManagedNodeGroup(stack, id, cluster=cluster, name=name, shape=shape, capacity=capacity, max_nodes=2)
-    elif kind == "self-managed":
-        says = Bootstrap(kubernetes_version="1.36", service_cidr="172.20.0.0/16")
+    elif kind.startswith("self-managed"):
+        version = NEWER if kind in ON_NEWER else "1.36"
+        says = Bootstrap(kubernetes_version=version, service_cidr="172.20.0.0/16")
         SelfManagedNodeGroup(
             stack,
             id,

@@ -15,7 +15,7 @@ from gpu_constructs.facts.hardware.catalogue import catalogue
 from tests.conftest import ROOT
 from tests.emitted import Matrix
 from tests.linting import CDKS_OWN, cfn_lint
-from tests.matrix import CAPACITIES, KINDS, SYSTEMS, Tried
+from tests.matrix import CAPACITIES, KINDS, ON_NEWER, SYSTEMS, Tried
 from tests.schemas import strict_schema
 from tests.templates import manifests_of
 
@@ -23,11 +23,11 @@ from tests.templates import manifests_of
 @pytest.fixture
 def matrix(tried: Matrix) -> list[Tried]:
     """What became of all combinations."""
-    return [tried(kind) for kind in KINDS]
+    return [tried(kind) for kind in (*KINDS, *ON_NEWER)]
 
 
 # The longest first.
-@pytest.mark.parametrize("kind", ["self-managed", "managed", "karpenter", "auto mode"])
+@pytest.mark.parametrize("kind", ["self-managed", "managed", "karpenter", "auto mode", *ON_NEWER])
 def test_cfn_lint_finds_nothing(tried: Matrix, kind: str, tmp_path: Path) -> None:
     for name, text in tried(kind).templates.items():
         (tmp_path / name).write_text(text)
@@ -37,7 +37,7 @@ def test_cfn_lint_finds_nothing(tried: Matrix, kind: str, tmp_path: Path) -> Non
     assert cfn_lint(tmp_path.iterdir(), ignore=(*CDKS_OWN, "E3010", "E3628")) == []
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [*KINDS, *ON_NEWER])
 def test_every_refusal_names_a_fact(tried: Matrix, kind: str) -> None:
     assert tried(kind).unexplained == []
 
@@ -47,7 +47,7 @@ def test_what_is_emitted_and_refused(matrix: list[Tried], snapshot_yaml: Snapsho
     refused = sum((collections.Counter(each.refused) for each in matrix), collections.Counter())
     tried = sum(emitted.values()) + refused.total()
 
-    assert tried == len(catalogue()) * len(KINDS) * len(SYSTEMS) * len(CAPACITIES)
+    assert tried == len(catalogue()) * len(SYSTEMS) * (len(KINDS) * len(CAPACITIES) + len(ON_NEWER))
     assert {
         "tried": tried,
         "emitted": sum(emitted.values()),
