@@ -15,7 +15,7 @@ import yaml
 
 from gpu_constructs import facts
 from gpu_constructs.facts import charts, kubernetes_support, versions
-from gpu_constructs.facts.hardware import plain_types, regions
+from gpu_constructs.facts.hardware import plain_types, prices, regions
 from gpu_constructs.facts.hardware.catalogue import columns
 from tools.write_rules import CAUSES
 
@@ -136,6 +136,8 @@ def _tables() -> Iterator[Row]:
     for column, said in columns().items():
         kind = "price" if column in ("usd_per_hour", "without_price") else "instance types"
         yield Row(kind=kind, name=column, source=said["source"], as_of=said["as_of"])
+    govcloud = prices.prices_read()
+    yield Row(kind="price", name="prices.json", source=govcloud["source"], as_of=govcloud["as_of"])
     yield Row(kind="regions", name="regions.json", source="make catalogue", as_of=regions.regions_as_of())
     yield Row(kind="instance types", name="plain_types.json", source="make catalogue", as_of=plain_types.as_of())
 

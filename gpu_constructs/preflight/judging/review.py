@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.images import alias_of
+from gpu_constructs.preflight.cluster.subnets import region_of
 from gpu_constructs.preflight.judging.check import Report, check
 from gpu_constructs.preflight.judging.pool_changes import PoolChange, pool_changes
 from gpu_constructs.preflight.model.answer import Answer
@@ -115,7 +116,9 @@ def _clusters(report: Report) -> list[Cluster]:
 
 
 def _ceiling(report: Report) -> Ceiling:
-    return ceiling((pool, case.nodes(pool)) for case in report.cases for pool in case.gpu_pools)
+    return ceiling(
+        (pool, case.nodes(pool), region_of(pool, case.cluster)) for case in report.cases for pool in case.gpu_pools
+    )
 
 
 def _identity(finding: Finding) -> tuple[str, str, str, bool, bool]:

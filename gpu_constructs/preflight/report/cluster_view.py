@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from gpu_constructs.facts.hardware.prices import usd_per_hour
 from gpu_constructs.facts.quantities import show
 from gpu_constructs.preflight.case import Case
+from gpu_constructs.preflight.cluster.subnets import region_of
 from gpu_constructs.preflight.judging.explain import Explanation
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Pool
@@ -42,14 +44,14 @@ def cluster_view(explanation: Explanation, *, most_pools: int | None) -> View:
 
 
 def _pool(pool: Pool, case: Case, use: PoolUse | None) -> View:
-    nodes = case.nodes(pool)
+    nodes, region = case.nodes(pool), region_of(pool, case.cluster)
     gpus = [node.row.gpus if node.row else 0 for node in nodes]
     return {
         "name": pool.name,
         "kind": pool.kind,
         "origin": origin_view(pool.origin),
         "operatingSystem": pool.operating_system,
-        "instanceTypes": [_instance_type(node) for node in nodes if node.instance_type],
+        "instanceTypes": [_instance_type(node, region) for node in nodes if node.instance_type],
         "gpusPerNode": {"least": min(gpus, default=0), "most": max(gpus, default=0)},
         "offers": _offers(nodes),
         "minNodes": pool.min_nodes,
@@ -63,14 +65,14 @@ def _pool(pool: Pool, case: Case, use: PoolUse | None) -> View:
     }
 
 
-def _instance_type(node: NodeToBe) -> View:
+def _instance_type(node: NodeToBe, region: str | None) -> View:
     row = node.row
     return {
         "name": node.instance_type,
         "gpus": row.gpus if row else 0,
         "gpuModel": row.gpu_model if row else None,
         "gpuMemoryGib": rounded(row.gpu_memory_gib) if row else None,
-        "usdPerHour": row.usd_per_hour if row else None,
+        "usdPerHour": usd_per_hour(row, region) if row else None,
     }
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from gpu_constructs.facts.hardware.catalogue import InstanceType
+from gpu_constructs.facts.hardware.prices import usd_per_hour
 from gpu_constructs.facts.hardware.quotas import quota_of
 from gpu_constructs.preflight.model.cluster import Pool
 from gpu_constructs.preflight.node.nodes import NodeToBe
@@ -19,7 +20,8 @@ class Ceiling:
     Attributes:
         gpus: GPUs of the pools that have a bound.
         vcpus: Name and vCPUs of each quota that they need, by quota code.
-        usd_per_hour: On-demand list price in us-east-1, US dollars an hour, of the pools that have a bound.
+        usd_per_hour: On-demand list price, US dollars an hour, of the pools that have a bound: in GovCloud its own,
+            elsewhere that of us-east-1.
         unbounded: Pools without a bound.
         unpriced: Instance types without a list price.
     """
@@ -31,9 +33,9 @@ class Ceiling:
     unpriced: tuple[str, ...] = ()
 
 
-def ceiling(pools: Iterable[tuple[Pool, tuple[NodeToBe, ...]]]) -> Ceiling:
-    """Return the ceiling of some pools, each with its nodes-to-be."""
-    parts = [_of_pool(pool, nodes) for pool, nodes in pools]
+def ceiling(pools: Iterable[tuple[Pool, tuple[NodeToBe, ...], str | None]]) -> Ceiling:
+    """Return the ceiling of some pools, each with its nodes-to-be and its region."""
+    parts = [_of_pool(*each) for each in pools]
     vcpus: dict[str, tuple[str, int]] = {}
     for part in parts:
         for code, (name, count) in part.vcpus.items():
@@ -47,17 +49,17 @@ def ceiling(pools: Iterable[tuple[Pool, tuple[NodeToBe, ...]]]) -> Ceiling:
     )
 
 
-def _of_pool(pool: Pool, nodes: tuple[NodeToBe, ...]) -> Ceiling:
+def _of_pool(pool: Pool, nodes: tuple[NodeToBe, ...], region: str | None) -> Ceiling:
     limits = [(each.row, node_limit(pool, each)) for each in nodes]
     bounded = [(row, most) for row, most in limits if row is not None and most is not None]
     if any(most is None for row, most in limits if row is not None):
         return Ceiling(unbounded=(pool.name,))
-    prices = [(row.usd_per_hour or 0.0) * most for row, most in bounded]
+    prices = {row.name: usd_per_hour(row, region) for row, _ in bounded}
     return Ceiling(
         gpus=max((row.gpus * most for row, most in bounded), default=0),
         vcpus=_vcpus(pool, bounded),
-        usd_per_hour=max(prices, default=0.0),
-        unpriced=tuple(row.name for row, most in bounded if most and row.usd_per_hour is None),
+        usd_per_hour=max(((prices[row.name] or 0.0) * most for row, most in bounded), default=0.0),
+        unpriced=tuple(row.name for row, most in bounded if most and prices[row.name] is None),
     )
 
 

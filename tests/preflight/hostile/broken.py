@@ -9,6 +9,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from gpu_constructs.preflight.cluster.subnets import region_of
 from gpu_constructs.preflight.judging.check import check
 from gpu_constructs.preflight.judging.explain import explain
 from gpu_constructs.preflight.judging.review import review
@@ -149,7 +150,7 @@ def judged(file: Path, before: Input | None = None) -> Input | None:
         report = check(given)
         for case in report.cases:
             explain(case)
-            ceiling((pool, case.nodes(pool)) for pool in case.gpu_pools)
+            ceiling((pool, case.nodes(pool), region_of(pool, case.cluster)) for pool in case.gpu_pools)
         if before is not None:
             review(before, given)
             review(given, before)

@@ -1,0 +1,58 @@
+"""What an instance costs where it runs."""
+
+from __future__ import annotations
+
+from datetime import date
+
+import pytest
+
+from gpu_constructs.facts.hardware.catalogue import catalogue, instance_type
+from gpu_constructs.facts.hardware.prices import prices_read, usd_per_hour
+from gpu_constructs.preflight.case import Case
+from gpu_constructs.preflight.model.cluster import Cluster
+from gpu_constructs.preflight.scheduling.ceiling import ceiling
+from tests.preflight.readers import pool
+
+
+@pytest.mark.parametrize(
+    ("name", "region", "dollars"),
+    [
+        ("p5.48xlarge", None, 55.04),
+        ("p5.48xlarge", "eu-north-1", 55.04),
+        ("p5.48xlarge", "us-gov-west-1", 66.048),
+        # It is not sold there.
+        ("p5.48xlarge", "us-gov-east-1", None),
+        ("g4dn.xlarge", "cn-north-1", None),
+        ("p5e.48xlarge", "us-east-2", None),
+    ],
+)
+def test_a_price_is_that_of_the_region_or_stands_for_it(name: str, region: str | None, dollars: float | None) -> None:
+    assert usd_per_hour(instance_type(name), region) == dollars
+
+
+def test_govcloud_costs_more() -> None:
+    shared = [row for row in catalogue().values() if row.usd_per_hour and usd_per_hour(row, "us-gov-west-1")]
+
+    assert len(shared) > 10
+    for row in shared:
+        assert 1.1 < (usd_per_hour(row, "us-gov-west-1") or 0) / (row.usd_per_hour or 1) < 1.4, row.name
+
+
+def test_it_says_when_it_was_read() -> None:
+    assert date.fromisoformat(prices_read()["as_of"]) <= date(2026, 11, 21)
+    assert "karpenter-provider-aws" in prices_read()["source"]
+
+
+@pytest.mark.parametrize(
+    ("region", "dollars", "unpriced"),
+    [("us-east-1", 1.05, ()), ("us-gov-west-1", 1.33, ()), ("cn-north-1", 0, ("g4dn.xlarge",))],
+)
+def test_a_sum_is_of_the_region_and_says_what_it_leaves_out(
+    region: str, dollars: float, unpriced: tuple[str, ...]
+) -> None:
+    group = pool(instance_types=("g4dn.xlarge",), max_nodes=2, capacity_types=("on-demand",))
+    nodes = Case(Cluster(name="demo", pools=(group,))).nodes(group)
+
+    most = ceiling([(group, nodes, region)])
+
+    assert (most.usd_per_hour, most.unpriced) == (dollars, unpriced)
