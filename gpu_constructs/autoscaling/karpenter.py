@@ -11,7 +11,7 @@ from constructs import Construct
 
 from gpu_constructs.autoscaling.karpenter_policies import KarpenterScope, karpenter_policies, pass_role
 from gpu_constructs.facts.kubernetes import KUBE_SYSTEM
-from gpu_constructs.facts.versions import KARPENTER, karpenter_release
+from gpu_constructs.facts.versions import KARPENTER, KARPENTER_RELEASES, KarpenterRelease, karpenter_release
 from gpu_constructs.installing import claims, eks_resources
 from gpu_constructs.installing.cluster_ref import AnyCluster, ClusterRef, PathOf, cluster_ref, refuse_unless_role
 from gpu_constructs.installing.delivery import install_helm_chart, late_values, refuse_unless_chart_values
@@ -50,6 +50,8 @@ class Karpenter(Construct):
             Default: a new role and access entry.
         node_repair: Replace nodes that the node monitoring agent finds broken, also under running pods; alpha in the
             pinned version. It needs the add-on ``eks-node-monitoring-agent``.
+        reboot_for_repair: Reboot a node in place for a GPU fault that a reboot clears, instead of replacing it; alpha,
+            with ``node_repair`` and from version 1.15 on.
         isolated: The controller has no way to IAM and the price list, of which AWS has no endpoint in a VPC: make the
             instance profile of its nodes here, and use the prices in its image.
         values: Values of the chart, laid over ours, e.g. for an image of your own registry.
@@ -74,6 +76,7 @@ class Karpenter(Construct):
         cluster: AnyCluster,
         node_role: iam.IRole | None = None,
         node_repair: bool = False,
+        reboot_for_repair: bool = False,
         isolated: bool = False,
         values: Mapping[str, Any] | None = None,
         version: str | None = None,
@@ -83,6 +86,7 @@ class Karpenter(Construct):
         ref = cluster_ref(who, cluster, kubectl=True)
         refuse_unless_role(who, "node_role", node_role)
         refuse_unless_bool(who, "node_repair", node_repair)
+        refuse_unless_bool(who, "reboot_for_repair", reboot_for_repair)
         refuse_unless_bool(who, "isolated", isolated)
         refuse_unless_chart_values(who, values)
         if ref.auto_mode:
@@ -91,6 +95,8 @@ class Karpenter(Construct):
                 "AutoModeNodePool"
             )
         release = karpenter_release(version, ref.stated_version, who=who)
+        if reboot_for_repair:
+            _refuse_reboots(who, release, node_repair=node_repair)
         _refuse_beside_brought_autoscaler(who, ref)
         ref.claim(who, claims.KARPENTER, why="both are the helm release 'karpenter'")
 
@@ -108,7 +114,7 @@ class Karpenter(Construct):
             cluster_name=ref.name_token,
             namespace=NAMESPACE,
             service_account=SERVICE_ACCOUNT,
-            managed_policy_arns=self._policy_arns(ref.name, queue, isolated=isolated),
+            managed_policy_arns=self._policy_arns(ref.name, queue, isolated=isolated, reboots=reboot_for_repair),
         )
         self._role = identity.role
         # The CRDs are a release of their own: helm upgrades none that lie inside a chart. Helm 4 applies those as well
@@ -126,6 +132,7 @@ class Karpenter(Construct):
                 queue_name=queue.name,
                 gates=late_values(self._gates),
                 isolated=isolated,
+                reboots=reboot_for_repair,
             ),
             user_values=values,
         )
@@ -160,7 +167,7 @@ class Karpenter(Construct):
         entry = self.node.try_find_child("NodeAccess")
         return [cast("Construct", entry)] if entry is not None else []
 
-    def _policy_arns(self, cluster_name: str, queue: InterruptionQueue, *, isolated: bool) -> list[str]:
+    def _policy_arns(self, cluster_name: str, queue: InterruptionQueue, *, isolated: bool, reboots: bool) -> list[str]:
         stack = cdk.Stack.of(self)
         scope = KarpenterScope(
             cluster_name=cluster_name,
@@ -173,8 +180,17 @@ class Karpenter(Construct):
         )
         return [
             iam.CfnManagedPolicy(self, name, policy_document=policy_document(statements)).ref
-            for name, statements in karpenter_policies(scope, isolated=isolated).items()
+            for name, statements in karpenter_policies(scope, isolated=isolated, reboots=reboots).items()
         ]
+
+
+def _refuse_reboots(who: object, release: KarpenterRelease, *, node_repair: bool) -> None:
+    if not node_repair:
+        raise ValueError(f"{who}: node_repair must be True with reboot_for_repair, got False; it is a way to repair")
+    if not release.reboots:
+        given = release.controller.version
+        reboots = ", ".join(version for version, each in KARPENTER_RELEASES.items() if each.reboots)
+        raise ValueError(f"{who}: version must be one of {reboots} with reboot_for_repair, got {given!r}")
 
 
 def _refuse_beside_brought_autoscaler(who: object, cluster: ClusterRef) -> None:
@@ -186,10 +202,12 @@ def _refuse_beside_brought_autoscaler(who: object, cluster: ClusterRef) -> None:
         )
 
 
-def controller_values(*, cluster_name: str, queue_name: str, gates: Any, isolated: bool = False) -> Mapping[str, Any]:
+def controller_values(
+    *, cluster_name: str, queue_name: str, gates: Any, isolated: bool = False, reboots: bool = False
+) -> Mapping[str, Any]:
     """Return the values of the controller's chart.
 
-    Source: karpenter-provider-aws v1.14.1 charts/karpenter/values.yaml
+    Sources: karpenter-provider-aws v1.14.1 and v1.15.1 charts/karpenter/values.yaml
     """
     return {
         "serviceAccount": {"name": SERVICE_ACCOUNT},
@@ -198,6 +216,7 @@ def controller_values(*, cluster_name: str, queue_name: str, gates: Any, isolate
             "interruptionQueue": queue_name,
             "featureGates": gates,
             **({"isolatedVPC": True} if isolated else {}),
+            **({"awsFeatureGates": {"rebootForRepair": True}} if reboots else {}),
         },
         # The chart sets none, and the kubelet evicts a pod without requests first.
         "controller": {

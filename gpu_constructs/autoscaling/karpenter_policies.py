@@ -61,10 +61,12 @@ class KarpenterScope:
         return f"arn:{self.partition}:iam::{self.account}:instance-profile/*"
 
 
-def karpenter_policies(scope: KarpenterScope, *, isolated: bool = False) -> dict[str, Statements]:
-    """Return the statements of each policy, by the policy's name; without what an isolated controller never calls."""
+def karpenter_policies(
+    scope: KarpenterScope, *, isolated: bool = False, reboots: bool = False
+) -> dict[str, Statements]:
+    """Return the statements of each policy, by the policy's name; without what the controller never calls."""
     every = {
-        "NodeLifecyclePolicy": node_lifecycle(scope),
+        "NodeLifecyclePolicy": node_lifecycle(scope, reboots=reboots),
         "IAMIntegrationPolicy": iam_integration(scope),
         "EKSIntegrationPolicy": eks_integration(scope),
         "InterruptionPolicy": interruption(scope),
@@ -81,7 +83,7 @@ def allow(sid: str, action: str | list[str], resource: str | list[str], **condit
     return statement | ({"Condition": condition} if condition else {})
 
 
-def node_lifecycle(scope: KarpenterScope) -> Statements:
+def node_lifecycle(scope: KarpenterScope, *, reboots: bool = False) -> Statements:
     """Launch, tag and terminate instances, each only with the cluster's tags."""
     created = scope.ec2("fleet", "instance", "volume", "network-interface", "launch-template", "spot-instances-request")
     shared = scope.ec2("security-group", "subnet", "capacity-reservation", "placement-group")
@@ -134,7 +136,8 @@ def node_lifecycle(scope: KarpenterScope) -> Statements:
         ),
         allow(
             "AllowScopedDeletion",
-            ["ec2:TerminateInstances", "ec2:DeleteLaunchTemplate"],
+            # Source of the third: karpenter-provider-aws v1.15.1 charts/karpenter/values.yaml (rebootForRepair)
+            ["ec2:TerminateInstances", "ec2:DeleteLaunchTemplate", *(["ec2:RebootInstances"] if reboots else [])],
             scope.ec2("instance", "launch-template"),
             StringEquals=of_cluster,
             StringLike=of_any_pool,

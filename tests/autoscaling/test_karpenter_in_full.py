@@ -32,6 +32,7 @@ from gpu_constructs import (
     find_instance_types,
 )
 from gpu_constructs.pools import CustomImage, Disruption, Kubelet
+from tests.chart_values import unknown_values
 from tests.schemas import strict_schema
 from tests.templates import CHART, depends_on, manifest, manifests_of, of_type, resources_of, text_of
 
@@ -291,6 +292,47 @@ def test_broken_nodes_are_replaced_on_request(stack: cdk.Stack, cluster: eks.ICl
     Karpenter(stack, "Karpenter", cluster=cluster, node_repair=True)
 
     assert gates(resources_of(stack)) == {"nodeRepair": True}
+
+
+def test_a_node_is_rebooted_before_it_is_replaced_on_request(
+    stack: cdk.Stack, cluster: eks.ICluster, chart_values: Path
+) -> None:
+    Karpenter(stack, "Karpenter", cluster=cluster, node_repair=True, reboot_for_repair=True, version="1.15.1")
+
+    resources = resources_of(stack)
+    [controller] = [
+        json.loads(text_of(each["Properties"]["Values"]))
+        for each in of_type(resources, CHART).values()
+        if each["Properties"]["Chart"] == "karpenter"
+    ]
+    assert controller["settings"]["awsFeatureGates"] == {"rebootForRepair": True}
+    assert unknown_values(chart_values / "karpenter-1.15.1.yaml", controller) == []
+    policies = of_type(resources, "AWS::IAM::ManagedPolicy").values()
+    allowed = [each for policy in policies for each in policy["Properties"]["PolicyDocument"]["Statement"]]
+    [rebooting] = [each for each in allowed if "ec2:RebootInstances" in each["Action"]]
+    assert rebooting["Sid"] == "AllowScopedDeletion"
+    assert rebooting["Condition"]["StringLike"] == {"aws:ResourceTag/karpenter.sh/nodepool": "*"}
+
+
+def test_without_that_nothing_may_reboot(stack: cdk.Stack, cluster: eks.ICluster) -> None:
+    Karpenter(stack, "Karpenter", cluster=cluster, node_repair=True, version="1.15.1")
+
+    assert "RebootInstances" not in json.dumps(resources_of(stack))
+
+
+@pytest.mark.parametrize(
+    ("says", "error", "message"),
+    [
+        ({"version": "1.15.1"}, ValueError, "node_repair must be True with reboot_for_repair, got False"),
+        ({"node_repair": True}, ValueError, r"version must be one of 1\.15\.1 with reboot_for_repair, got '1\.14\.1'"),
+        ({"reboot_for_repair": 1}, TypeError, "reboot_for_repair must be True or False, got 1"),
+    ],
+)
+def test_refuses_reboots_that_would_not_happen(
+    stack: cdk.Stack, cluster: eks.ICluster, says: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=f"Test/Karpenter: {message}"):
+        Karpenter(stack, "Karpenter", cluster=cluster, **{"reboot_for_repair": True} | says)
 
 
 def test_gates_of_somebody_elses_controller_are_said(stack: cdk.Stack, cluster: eks.ICluster) -> None:
