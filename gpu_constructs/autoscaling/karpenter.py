@@ -52,6 +52,8 @@ class Karpenter(Construct):
             pinned version. It needs the add-on ``eks-node-monitoring-agent``.
         reboot_for_repair: Reboot a node in place for a GPU fault that a reboot clears, instead of replacing it; alpha,
             with ``node_repair`` and from version 1.15 on.
+        dynamic_resource_allocation: Launch nodes for pods that claim GPUs; alpha, from version 1.15 on. Without it
+            pools for claims are static.
         isolated: The controller has no way to IAM and the price list, of which AWS has no endpoint in a VPC: make the
             instance profile of its nodes here, and use the prices in its image.
         values: Values of the chart, laid over ours, e.g. for an image of your own registry.
@@ -65,6 +67,7 @@ class Karpenter(Construct):
     Attributes:
         node_role: Role of the nodes.
         instance_profile: Profile with that role, where the controller is isolated.
+        dynamic_resource_allocation: Whether it launches nodes for claimed GPUs.
         chart: The controller's release; what uses it depends on it.
     """
 
@@ -77,6 +80,7 @@ class Karpenter(Construct):
         node_role: iam.IRole | None = None,
         node_repair: bool = False,
         reboot_for_repair: bool = False,
+        dynamic_resource_allocation: bool = False,
         isolated: bool = False,
         values: Mapping[str, Any] | None = None,
         version: str | None = None,
@@ -87,6 +91,7 @@ class Karpenter(Construct):
         refuse_unless_role(who, "node_role", node_role)
         refuse_unless_bool(who, "node_repair", node_repair)
         refuse_unless_bool(who, "reboot_for_repair", reboot_for_repair)
+        refuse_unless_bool(who, "dynamic_resource_allocation", dynamic_resource_allocation)
         refuse_unless_bool(who, "isolated", isolated)
         refuse_unless_chart_values(who, values)
         if ref.auto_mode:
@@ -95,11 +100,12 @@ class Karpenter(Construct):
                 "AutoModeNodePool"
             )
         release = karpenter_release(version, ref.stated_version, who=who)
-        if reboot_for_repair:
-            _refuse_reboots(who, release, node_repair=node_repair)
+        aws_gates = {"rebootForRepair": reboot_for_repair, "draNVIDIAGPU": dynamic_resource_allocation}
+        _refuse_gates(who, release, aws_gates, node_repair=node_repair)
         _refuse_beside_brought_autoscaler(who, ref)
         ref.claim(who, claims.KARPENTER, why="both are the helm release 'karpenter'")
 
+        self.dynamic_resource_allocation = dynamic_resource_allocation
         self._gates: dict[str, bool] = {"nodeRepair": True} if node_repair else {}
         queue = InterruptionQueue(
             self, "Interruptions", rules=INTERRUPTIONS, target_id="KarpenterInterruptionQueueTarget"
@@ -132,7 +138,7 @@ class Karpenter(Construct):
                 queue_name=queue.name,
                 gates=late_values(self._gates),
                 isolated=isolated,
-                reboots=reboot_for_repair,
+                aws_gates={name: True for name, on in aws_gates.items() if on},
             ),
             user_values=values,
         )
@@ -184,13 +190,19 @@ class Karpenter(Construct):
         ]
 
 
-def _refuse_reboots(who: object, release: KarpenterRelease, *, node_repair: bool) -> None:
-    if not node_repair:
+# Arguments by the gate that they switch on, which 1.15 brought.
+_OF_GATES = {"rebootForRepair": "reboot_for_repair", "draNVIDIAGPU": "dynamic_resource_allocation"}
+
+
+def _refuse_gates(who: object, release: KarpenterRelease, gates: Mapping[str, bool], *, node_repair: bool) -> None:
+    if gates["rebootForRepair"] and not node_repair:
         raise ValueError(f"{who}: node_repair must be True with reboot_for_repair, got False; it is a way to repair")
-    if not release.reboots:
-        given = release.controller.version
-        reboots = ", ".join(version for version, each in KARPENTER_RELEASES.items() if each.reboots)
-        raise ValueError(f"{who}: version must be one of {reboots} with reboot_for_repair, got {given!r}")
+    asked = [_OF_GATES[name] for name, on in gates.items() if on]
+    if asked and not release.newer_gates:
+        able = ", ".join(version for version, each in KARPENTER_RELEASES.items() if each.newer_gates)
+        raise ValueError(
+            f"{who}: version must be {able} with {' and '.join(asked)}, got {release.controller.version!r}"
+        )
 
 
 def _refuse_beside_brought_autoscaler(who: object, cluster: ClusterRef) -> None:
@@ -203,7 +215,12 @@ def _refuse_beside_brought_autoscaler(who: object, cluster: ClusterRef) -> None:
 
 
 def controller_values(
-    *, cluster_name: str, queue_name: str, gates: Any, isolated: bool = False, reboots: bool = False
+    *,
+    cluster_name: str,
+    queue_name: str,
+    gates: Any,
+    isolated: bool = False,
+    aws_gates: Mapping[str, bool] | None = None,
 ) -> Mapping[str, Any]:
     """Return the values of the controller's chart.
 
@@ -216,7 +233,7 @@ def controller_values(
             "interruptionQueue": queue_name,
             "featureGates": gates,
             **({"isolatedVPC": True} if isolated else {}),
-            **({"awsFeatureGates": {"rebootForRepair": True}} if reboots else {}),
+            **({"awsFeatureGates": aws_gates} if aws_gates else {}),
         },
         # The chart sets none, and the kubelet evicts a pod without requests first.
         "controller": {

@@ -24,6 +24,7 @@ from gpu_constructs.pools.capacity import Capacity, OnDemand
 from gpu_constructs.pools.disruption import Disruption
 from gpu_constructs.pools.node_shape import NodeShape
 from gpu_constructs.pools.pool import Autoscaler
+from gpu_constructs.pools.sharing import Mig
 from gpu_constructs.pools.size import Size, Static
 
 # What follows the "@" in `alias: <family>@<release>` of an EC2NodeClass.
@@ -85,7 +86,7 @@ class KarpenterNodePool(GpuNodes):
         ref = cluster_ref(who, cluster, kubectl=True)
         pool = NodePool.of(who, name=name, shape=shape, size=size, capacity=capacity, disruption=disruption)
         _refuse_lost_settings(who, shape)
-        _refuse_unseen_claims(who, pool)
+        _refuse_unseen_claims(who, pool, karpenter)
         role = _role(who, karpenter, node_role)
         release = _ami_release(who, shape, ami_release)
         shape.refuse_undriven(who, release, ref.stated_version, take=TAKE_WITH_BOTH[shape.os])
@@ -150,13 +151,27 @@ def _refuse_lost_settings(who: object, shape: NodeShape) -> None:
         )
 
 
-def _refuse_unseen_claims(who: object, pool: NodePool) -> None:
+# Families of which Karpenter 1.15 does not know what devices a node would publish.
+# Source: karpenter-provider-aws v1.15.1 pkg/providers/drametadata/zz_generated_gpu_metadata.go
+_WITHOUT_DEVICES = ("g7", "g7e", "p6e-gb200")
+
+
+def _refuse_unseen_claims(who: object, pool: NodePool, karpenter: Karpenter | None) -> None:
     # Source: karpenter-provider-aws v1.14.1 pkg/operator/options: IGNORE_DRA_REQUESTS is true. So it is in v1.15.1
-    # unless settings.enableDRA is on, which is alpha.
-    if pool.shape.managed_by.by_claim and not isinstance(pool.size, Static):
+    # unless its gate is on, which is alpha.
+    if not pool.shape.managed_by.by_claim or isinstance(pool.size, Static):
+        return
+    if karpenter is None or not karpenter.dynamic_resource_allocation:
         raise ValueError(
-            f"{who}: size must be Static(nodes=2) with device_manager='dra', got {pool.size!r}; Karpenter as "
-            "it is installed here looks at no pod that claims a device"
+            f"{who}: size must be Static(nodes=2) with device_manager='dra', got {pool.size!r}; Karpenter looks at no "
+            "pod that claims a device, but from 1.15 on with dynamic_resource_allocation=True"
+        )
+    blind = [row.name for row in pool.shape.rows if row.family in _WITHOUT_DEVICES]
+    blind += ["MIG"] if isinstance(pool.shape.sharing, Mig) else []
+    if blind:
+        raise ValueError(
+            f"{who}: size must be Static(nodes=2) with device_manager='dra' and {', '.join(blind)}, got "
+            f"{pool.size!r}; Karpenter does not know what devices these nodes would have"
         )
 
 

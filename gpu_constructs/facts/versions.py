@@ -174,15 +174,15 @@ class KarpenterRelease:
     Attributes:
         crds: Chart of its definitions.
         controller: Chart of the controller.
-        reboots: Whether it can reboot a broken node instead of replacing it.
+        newer_gates: Whether it has the gates of 1.15: reboots before repair, and nodes for claimed devices.
     """
 
     crds: Chart
     controller: Chart
-    reboots: bool = False
+    newer_gates: bool = False
 
 
-def _karpenter(version: str, *, as_of: str, reboots: bool = False) -> KarpenterRelease:
+def _karpenter(version: str, *, as_of: str, newer_gates: bool = False) -> KarpenterRelease:
     source = f"https://github.com/aws/karpenter-provider-aws/releases/tag/v{version}"
     return KarpenterRelease(
         crds=Chart(
@@ -199,7 +199,7 @@ def _karpenter(version: str, *, as_of: str, reboots: bool = False) -> KarpenterR
             source=source,
             as_of=as_of,
         ),
-        reboots=reboots,
+        newer_gates=newer_gates,
     )
 
 
@@ -207,7 +207,7 @@ def _karpenter(version: str, *, as_of: str, reboots: bool = False) -> KarpenterR
 # and is not for Kubernetes 1.37; 1.15 has it until the next minor release.
 KARPENTER_RELEASES = {
     "1.14.1": _karpenter("1.14.1", as_of="2026-08-20"),
-    "1.15.1": _karpenter("1.15.1", as_of="2026-11-21", reboots=True),
+    "1.15.1": _karpenter("1.15.1", as_of="2026-11-21", newer_gates=True),
 }
 KARPENTER = KARPENTER_RELEASES["1.14.1"].controller
 

@@ -19,6 +19,7 @@ from gpu_constructs import (
     GpuJob,
     GpuPod,
     GpuSmokeTest,
+    Karpenter,
     KarpenterNodePool,
     ManagedNodeGroup,
     Mig,
@@ -32,7 +33,7 @@ from gpu_constructs.devices.dra_driver import dra_driver_values
 from gpu_constructs.pools import GpuClaim
 from tests.chart_values import unknown_values
 from tests.schemas import validate
-from tests.templates import CHART, MANIFEST, depends_on, manifest, manifests_of, of_type, only, resources_of
+from tests.templates import CHART, MANIFEST, depends_on, manifest, manifests_of, of_type, only, resources_of, text_of
 
 L4 = NodeShape(instance_types=("g6.12xlarge",), device_manager="dra")
 P5_MIG = NodeShape(instance_types=("p5.48xlarge",), device_manager="dra", sharing=Mig(geometry={"1g.10gb": 7}))
@@ -169,6 +170,45 @@ def test_refuses_nodes_that_nobody_would_launch(stack: cdk.Stack, cluster: eks.I
     auto = NodeShape(instance_types=("g6.xlarge",), operating_system="bottlerocket", device_manager="dra")
     with pytest.raises(ValueError, match=r"shape must be without device_manager, got 'dra'"):
         AutoModeNodePool(stack, "Auto", cluster=cluster, name="l4", shape=auto, size=UpTo(gpus=8))
+
+
+def test_karpenter_launches_nodes_for_claims_on_request(stack: cdk.Stack, cluster: eks.ICluster) -> None:
+    karpenter = Karpenter(stack, "Karpenter", cluster=cluster, version="1.15.1", dynamic_resource_allocation=True)
+    KarpenterNodePool(stack, "Pool", cluster=cluster, karpenter=karpenter, name="l4", shape=L4, size=UpTo(gpus=8))
+
+    resources = resources_of(stack)
+    values = [
+        json.loads(text_of(each["Properties"]["Values"]))
+        for each in of_type(resources, CHART).values()
+        if "Values" in each["Properties"]
+    ]
+    [settings] = [each["settings"] for each in values if "settings" in each]
+    assert settings["awsFeatureGates"] == {"draNVIDIAGPU": True}
+    assert manifest(resources, "NodePool")["spec"]["limits"] == {"nvidia.com/gpu": "8"}
+
+
+@pytest.mark.parametrize(
+    ("shape", "which"),
+    [
+        (NodeShape(instance_types=("g7e.2xlarge",), device_manager="dra"), "g7e.2xlarge"),
+        (P5_MIG, "MIG"),
+    ],
+)
+def test_refuses_claims_of_devices_that_karpenter_does_not_know(
+    stack: cdk.Stack, cluster: eks.ICluster, shape: NodeShape, which: str
+) -> None:
+    karpenter = Karpenter(stack, "Karpenter", cluster=cluster, version="1.15.1", dynamic_resource_allocation=True)
+
+    with pytest.raises(ValueError, match=rf"size must be Static\(nodes=2\) with device_manager='dra' and {which}, got"):
+        KarpenterNodePool(
+            stack, "Pool", cluster=cluster, karpenter=karpenter, name="pool", shape=shape, size=UpTo(gpus=8)
+        )
+
+
+def test_refuses_an_older_karpenter_for_claims(stack: cdk.Stack, cluster: eks.ICluster) -> None:
+    rule = r"version must be 1\.15\.1 with dynamic_resource_allocation, got '1\.14\.1'"
+    with pytest.raises(ValueError, match=f"Test/Karpenter: {rule}"):
+        Karpenter(stack, "Karpenter", cluster=cluster, dynamic_resource_allocation=True)
 
 
 def test_a_static_pool_of_karpenter_has_no_overlay(stack: cdk.Stack, cluster: eks.ICluster) -> None:

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 from gpu_constructs.preflight.cluster.pools import desired_nodes
 from gpu_constructs.preflight.model.answer import Answer, all_of, any_of
-from gpu_constructs.preflight.model.cluster import Cluster, Pool, Workload
+from gpu_constructs.preflight.model.cluster import Autoscaler, Cluster, Pool, Workload
 from gpu_constructs.preflight.model.pod import Pod
 from gpu_constructs.preflight.model.reason import Reason, worst
 from gpu_constructs.preflight.node.nodes import NodeToBe, minor
-from gpu_constructs.preflight.reading.unknown import known_text
+from gpu_constructs.preflight.reading.unknown import Unknown, dig, is_true, known_text
 from gpu_constructs.preflight.scheduling.admission import admitted
 from gpu_constructs.preflight.scheduling.demand import Demand, demand
 from gpu_constructs.preflight.scheduling.fitting import Fit, autoscaler_of, fits
@@ -27,6 +27,7 @@ _DEFAULT_SCHEDULER = "default-scheduler"
 # Karpenter can make nodes for claims from here on, when its gates are on.
 # Source: https://karpenter.sh/docs/tasks/dra/
 _CLAIMS_FROM = (1, 15)
+_CLAIM_GATES = (("enableDRA",), ("awsFeatureGates", "draNVIDIAGPU"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,13 +214,22 @@ def _claims(pool: Pool, cluster: Cluster) -> list[Reason]:
         return [Reason(Answer.NO, "claim", "EKS Auto Mode makes no nodes for claimed devices; use a managed group", 4)]
     if pool.kind == "karpenter":
         karpenter = cluster.autoscaler("karpenter")
-        if karpenter is None or karpenter.version is None or minor(karpenter.version) >= _CLAIMS_FROM:
+        if karpenter is None or karpenter.version is None or _may_see_claims(karpenter):
             text = "whether Karpenter makes nodes for claimed devices depends on its feature gates"
             return [Reason(Answer.UNKNOWN, "claim", text)]
-        text = f"Karpenter {karpenter.version} makes no nodes for claimed devices; use a managed node group"
+        gate = " without settings.enableDRA" if minor(karpenter.version) >= _CLAIMS_FROM else ""
+        text = f"Karpenter {karpenter.version} makes no nodes for claimed devices{gate}; use a managed node group"
         return [Reason(Answer.NO, "claim", text, 4)]
     text = "cluster autoscaler makes no first node for claimed devices; keep one node in the group"
     return [Reason(Answer.NO, "claim", text, 2)]
+
+
+def _may_see_claims(karpenter: Autoscaler) -> bool:
+    """Whether a Karpenter looks at claims, or may: only values of its chart say that it does not."""
+    if karpenter.version is None or minor(karpenter.version) < _CLAIMS_FROM:
+        return False
+    said = [dig(karpenter.flags, *path) for path in _CLAIM_GATES]
+    return "clusterName" not in karpenter.flags or any(isinstance(each, Unknown) or is_true(each) for each in said)
 
 
 def _counted(wanted: Demand, pool: Pool, taking: list[NodeToBe], reasons: list[Reason]) -> PoolVerdict:
