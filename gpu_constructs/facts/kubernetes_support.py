@@ -42,8 +42,16 @@ _SUPPORT_ENDED = (1, 30)
 _FIRST_ON_EKS = (1, 10)
 
 
+def is_ended(minor: str) -> bool:
+    """Whether EKS runs a minor version no more; of words that are no version it does not know."""
+    numbers = minor.split(".")
+    if len(numbers) != 2 or not all(each.isdecimal() and each.isascii() for each in numbers):
+        return False
+    return _FIRST_ON_EKS <= (int(numbers[0]), int(numbers[1])) <= _SUPPORT_ENDED
+
+
 def how_support_ended(minor: str) -> str:
     """Return that EKS ended its support of a minor version, and when, as the beginning of a sentence; else nothing."""
     if support := SUPPORT.get(minor):
         return f"EKS ended its standard support on {support.standard_ends}, "
-    return "EKS ended its support, " if _FIRST_ON_EKS <= tuple(map(int, minor.split("."))) <= _SUPPORT_ENDED else ""
+    return "EKS ended its support, " if is_ended(minor) else ""

@@ -12,6 +12,7 @@ from gpu_constructs.facts.operating_systems import OperatingSystem
 from gpu_constructs.facts.versions import AMI_RELEASES, kubernetes_minor
 from gpu_constructs.installing.cluster_ref import ClusterRef
 from gpu_constructs.named_arguments import named_arguments
+from gpu_constructs.pools.node_shape import NodeShape
 from gpu_constructs.refusals import address_block, is_token
 
 # How the names of SSM parameters spell a release.
@@ -98,14 +99,18 @@ class Membership:
         return str(ipaddress.ip_network(self.service_cidr)[_DNS])
 
 
-def membership(
-    cluster: ClusterRef, given: Bootstrap, *, operating_system: OperatingSystem, architecture: str, who: object
-) -> Membership:
+def membership(cluster: ClusterRef, given: Bootstrap, *, shape: NodeShape, who: object) -> Membership:
     """Return what a node is told, from the cluster and from what was given.
 
     Raises:
-        ValueError: Something is neither known of the cluster nor given, or there is no such release of the image.
+        ValueError: Something is neither known of the cluster nor given, there is no such release of the image, or the
+            shape has an image of its own beside it.
     """
+    if shape.image is not None and given.ami_release is not None:
+        raise ValueError(
+            f"{who}: bootstrap must be without ami_release where the shape has an image of its own, got "
+            f"{given.ami_release!r}; leave one out"
+        )
     version = cluster.kubernetes_version(given.kubernetes_version, who=who)
     service_cidr = given.service_cidr or cluster.service_cidr
     if service_cidr is None:
@@ -118,7 +123,7 @@ def membership(
             f"{who}: cluster must be imported with cluster_endpoint and cluster_certificate_authority_data, got "
             "neither or one; a node joins by them"
         )
-    release = _release(who, given.ami_release, operating_system)
+    release = _release(who, given.ami_release, shape.os)
     return Membership(
         name=cluster.name_token,
         endpoint=cluster.endpoint,
@@ -126,7 +131,7 @@ def membership(
         service_cidr=service_cidr,
         kubernetes_version=version,
         ami_release=release,
-        image_parameter=image_parameter(operating_system, architecture, version, release),
+        image_parameter=image_parameter(shape.os, shape.architecture, version, release),
     )
 
 

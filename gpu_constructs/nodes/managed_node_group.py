@@ -193,7 +193,7 @@ def _image(
             raise ValueError(
                 f"{who}: ami_release must be left out where the shape has an image of its own, got {ami_release!r}"
             )
-        joins = membership(cluster, bootstrap, operating_system=shape.os, architecture=shape.architecture, who=who)
+        joins = membership(cluster, bootstrap, shape=shape, who=who)
         # EKS merges nothing into the user data of an image of yours, and taints its nodes late.
         told = cdk.Fn.base64(joining_user_data(shape, name, joins))
         return _Image(template={"imageId": shape.image.id, "userData": told})

@@ -115,7 +115,7 @@ class SelfManagedNodeGroup(GpuNodes):
         )
         _refuse_two_effects(who, shape)
         refuse_unless_handled(who, capacity, termination_handler)
-        joins = membership(ref, bootstrap, operating_system=shape.os, architecture=shape.architecture, who=who)
+        joins = membership(ref, bootstrap, shape=shape, who=who)
         shape.refuse_undriven(who, joins.ami_release, joins.kubernetes_version, take=TAKE_WITH_BOTH[shape.os])
         groups = _security_groups(who, ref)
 

@@ -241,6 +241,16 @@ def test_a_reservation_takes_the_launch_template_alone(stack: cdk.Stack, joinabl
             r"bootstrap must have a release of al2023",
         ),
         ({"bootstrap": replace(SAYS, ami_release="1.66.0")}, ValueError, r"bootstrap must have a release of al2023"),
+        (
+            {
+                "bootstrap": replace(SAYS, ami_release="v20261012"),
+                "shape": NodeShape(
+                    instance_types=("g6.xlarge",), image=CustomImage(id="ami-0123456789abcdef0", driver_branch=580)
+                ),
+            },
+            ValueError,
+            r"bootstrap must be without ami_release where the shape has an image of its own, got 'v20261012'",
+        ),
         ({"bootstrap": "1.36"}, TypeError, r"bootstrap must be a Bootstrap, got '1.36'"),
         ({"max_nodes": 0}, ValueError, r"max_nodes must be at least 1, got 0"),
         ({"node_role": "nodes"}, TypeError, r"node_role must be an iam.IRole, got 'nodes'"),

@@ -126,7 +126,7 @@ def _cluster(name: str, given: Input, places: _Places) -> Cluster:
     return Cluster(
         name=name,
         resource=resource,
-        version=known_text(properties.get("Version")) or _version_of(pools),
+        version=_minor(properties.get("Version")) or _version_of(pools),
         auto_mode=auto_mode,
         pools=pools,
         objects=tuple(objects),
@@ -140,8 +140,13 @@ def _cluster(name: str, given: Input, places: _Places) -> Cluster:
     )
 
 
+def _minor(version: Any) -> str | None:
+    """Return a minor version, which YAML makes a number where it is not quoted."""
+    return str(version) if isinstance(version, float) else known_text(version)
+
+
 def _version_of(pools: Iterable[Pool]) -> str | None:
-    return next((text for each in pools if (text := known_text(each.properties.get("Version")))), None)
+    return next((text for each in pools if (text := _minor(each.properties.get("Version")))), None)
 
 
 def _of_type(given: Input, kind: str, cluster: str, places: _Places) -> list[Resource]:

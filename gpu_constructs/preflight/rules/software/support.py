@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import date, timedelta
 
-from gpu_constructs.facts.kubernetes_support import EXTENDED_SUPPORT_USD_PER_HOUR, SUPPORT
+from gpu_constructs.facts.kubernetes_support import EXTENDED_SUPPORT_USD_PER_HOUR, SUPPORT, is_ended
 from gpu_constructs.facts.today import today
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.references import setting
@@ -26,7 +26,14 @@ def kubernetes_version_at_the_end_of_its_support(case: Case) -> Iterator[Problem
     """
     cluster = case.cluster
     support = SUPPORT.get(cluster.version or "")
-    if cluster.resource is None or support is None:
+    if cluster.resource is None:
+        return
+    if support is None:
+        if is_ended(cluster.version or ""):
+            text = (
+                f"EKS ended its support of Kubernetes {cluster.version}: it makes no such cluster, and upgrades others"
+            )
+            yield Problem(cluster.resource, text)
         return
     standard, extended = map(date.fromisoformat, (support.standard_ends, support.extended_ends))
     now = today()
