@@ -96,7 +96,7 @@ class GpuCluster(Construct):
         deletion_protection: Let EKS refuse to delete the cluster; switch it off in a deployment of its own before you
             destroy or replace it.
         log_days: How long the logs of the control plane, and of what applies manifests, are kept, as CloudWatch
-            offers it. They go with the stack.
+            offers it; this library's own functions keep theirs for 30 days. They go with the stack.
         upgrade_policy: What EKS does when standard support of the version ends: ``extended`` keeps it for a year at
             0.50 USD an hour more, and cannot be left once that began; ``standard`` has EKS upgrade the control plane.
 

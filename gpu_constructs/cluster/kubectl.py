@@ -21,7 +21,8 @@ def kubectl_options(scope: Construct, module: str) -> eks.KubectlProviderOptions
     """
     if delivery_of(scope) != "kubectl":
         return None
-    return eks.KubectlProviderOptions(kubectl_layer=kubectl_layer(scope, module))
+    layer = kubectl_layer(scope, module, who=scope.node.path, of="kubernetes_version")
+    return eks.KubectlProviderOptions(kubectl_layer=layer)
 
 
 def accept_equal_conditions(cluster: Construct) -> None:

@@ -9,13 +9,11 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
-from gpu_constructs.installing.kubectl_programs import kubectl_function
+from gpu_constructs.installing.kubectl_programs import CALLER, FUNCTION
 
 # How long CloudWatch can keep logs, in days.
 # Source: https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_PutRetentionPolicy.html (2026-09)
 _DAYS = (1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288, 3653)
-# Of aws-cdk-lib 2.275: what calls the function with kubectl and helm.
-_CALLER = ("Provider", "framework-onEvent")
 
 
 def refuse_unless_log_days(who: object, days: object) -> None:
@@ -40,18 +38,14 @@ def own_log_groups(scope: Construct, cluster: eks.Cluster, *, name: str, days: i
     # EKS makes the group where it finds none, and CloudFormation takes over none that is there.
     cast("Construct", cluster.node.default_child).node.add_dependency(control_plane)
     if cluster.kubectl_provider is not None:
-        _own_kubectl_logs(here, cluster.kubectl_provider, days)
+        _own_kubectl_logs(here, cast("Construct", cluster.kubectl_provider), days)
 
 
-def _own_kubectl_logs(scope: Construct, provider: eks.IKubectlProvider, days: int) -> None:
+def _own_kubectl_logs(scope: Construct, provider: Construct, days: int) -> None:
     group = logs.CfnLogGroup(scope, "Kubectl", retention_in_days=days)
-    for function in (kubectl_function(provider), _caller(provider)):
-        if function is not None:
-            function.logging_config = lambda_.CfnFunction.LoggingConfigProperty(log_group=group.ref)
-
-
-def _caller(provider: eks.IKubectlProvider) -> lambda_.CfnFunction:
-    found = cast("Construct", provider)
-    for id in _CALLER:
-        found = cast("Construct", found.node.find_child(id))
-    return cast("lambda_.CfnFunction", found.node.default_child)
+    for path in ((FUNCTION,), CALLER):
+        found = provider
+        for id in path:
+            found = cast("Construct", found.node.find_child(id))
+        function = cast("lambda_.CfnFunction", found.node.default_child)
+        function.logging_config = lambda_.CfnFunction.LoggingConfigProperty(log_group=group.ref)

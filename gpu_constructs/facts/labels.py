@@ -69,6 +69,8 @@ HOSTNAME: Final = "kubernetes.io/hostname"
 INSTANCE_TYPE: Final = "node.kubernetes.io/instance-type"
 REGION: Final = "topology.kubernetes.io/region"
 ZONE: Final = "topology.kubernetes.io/zone"
+# Of Karpenter and EKS.
+ZONE_ID: Final = "topology.k8s.aws/zone-id"
 OLD_ARCH: Final = "beta.kubernetes.io/arch"
 OLD_OS: Final = "beta.kubernetes.io/os"
 OLD_INSTANCE_TYPE: Final = "beta.kubernetes.io/instance-type"

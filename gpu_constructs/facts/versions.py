@@ -393,6 +393,12 @@ def karpenter_release(version: object, kubernetes_version: str | None, *, who: o
     return KARPENTER_RELEASES[str(version)]
 
 
+def pinned_charts() -> tuple[Chart, ...]:
+    """Return every chart that is installed here."""
+    releases = [chart for each in KARPENTER_RELEASES.values() for chart in (each.crds, each.controller)]
+    return (*releases, *(each for each in globals().values() if isinstance(each, Chart) and each not in releases))
+
+
 _VERSION = re.compile(r"v?(\d+)\.(\d+)(\.[\w.+-]+)?", re.IGNORECASE)
 
 

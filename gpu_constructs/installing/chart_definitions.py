@@ -28,10 +28,10 @@ _RUNTIME = "python3.13"
 _RETENTION_DAYS = 30
 _MEMORY_MIB = 1024
 _MAX_NAME = 100
-# The function tries four times within little more than a minute of waiting.
+# The function answers before its own time, which is a little less, is over.
 _SECONDS = 300
-# A registry of ECR, and what the chart's path begins with.
-_ECR = re.compile(r"oci://(?P<account>\d{12})\.dkr\.ecr\.(?P<region>[a-z0-9-]+)\.[a-z0-9.-]+/(?P<path>.+)")
+# A registry of ECR, by any of its names; the function, which is alone in its file, has the like.
+_ECR = re.compile(r"oci://(?P<account>\d{12})\.dkr[.-]ecr(-fips)?\.(?P<region>[a-z0-9-]+)\.[a-z0-9.-]+/(?P<path>.+)")
 # What a function in a VPC does to have an address there; none of it takes a resource.
 # Source: https://docs.aws.amazon.com/lambda/latest/dg/configuration-vpc.html (2026-09)
 _INTERFACES = [
@@ -45,7 +45,7 @@ _INTERFACES = [
 
 
 def apply_definitions(
-    scope: Construct, *, cluster: ClusterRef, chart: Chart, repository: str, who: object
+    scope: Construct, id: str, *, cluster: ClusterRef, chart: Chart, repository: str, who: object
 ) -> Construct:
     """Apply the definitions inside a chart, anew whenever its version moves; a delete leaves them.
 
@@ -53,13 +53,15 @@ def apply_definitions(
         ValueError: The cluster was imported without what leads to it.
     """
     handler = _handler(cluster, who)
-    handler.read(repository)
+    handler.allow_reading(repository)
     definitions = cdk.CustomResource(
         scope,
-        "Definitions",
+        id,
         service_token=handler.arn,
         resource_type=DEFINITIONS_RESOURCE,
         service_timeout=cdk.Duration.seconds(_SECONDS),
+        # Removing it does nothing, and so needs no function.
+        removal_policy=cdk.RemovalPolicy.RETAIN,
         properties={
             "Cluster": cluster.name_token,
             "Chart": chart.name,
@@ -110,6 +112,7 @@ class DefinitionsHandler(Construct):
             memory_size=_MEMORY_MIB,
             layers=its.layers,
             vpc_config=its.network,
+            environment=its.environment,
             logging_config={"logGroup": log.ref},
         )
         self.arn = function.attr_arn
@@ -125,7 +128,7 @@ class DefinitionsHandler(Construct):
         )
         eks.KubernetesManifest(self, "Rights", cluster=cluster.cluster, manifest=rights(name))
 
-    def read(self, repository: str) -> None:
+    def allow_reading(self, repository: str) -> None:
         """Let it read a chart, where that lies in a registry of ECR."""
         if found := _ECR.fullmatch(repository):
             where = f"ecr:{found['region']}:{found['account']}:repository/{found['path']}"

@@ -17,17 +17,22 @@ from typing import Any
 
 # Where the layers put their programs.
 PATH = "/opt/helm:/opt/kubectl:/opt/awscli:" + os.environ.get("PATH", "")
-ECR = re.compile(r"oci://(\d+\.dkr\.ecr\.([a-z0-9-]+)\.[a-z0-9.-]+)/")
-# An access entry and a role that were made just before hold after seconds; a registry may fail for a moment.
+ECR = re.compile(r"oci://(\d{12}\.dkr[.-]ecr(?:-fips)?\.([a-z0-9-]+)\.[a-z0-9.-]+)/")
+# A new role holds after seconds, and a registry may fail for a moment.
 WAITS = (5, 15, 45)
+# What an attempt takes, and the answer after it.
+ATTEMPT, ANSWER = 40, 20
+# The server's words where an older definition lacks a version in which objects are kept, as in a rollback.
+KEPT = "status.storedVersions"
 
 
-def handler(event: dict[str, Any], _context: object) -> None:
-    """Answer CloudFormation."""
+def handler(event: dict[str, Any], context: Any) -> None:
+    """Answer CloudFormation, before the time of the function is over."""
     answer = {"Status": "SUCCESS"}
+    ends = time.monotonic() + context.get_remaining_time_in_millis() / 1000 - ANSWER
     try:
         if event["RequestType"] != "Delete":
-            apply_until_allowed(event["ResourceProperties"])
+            apply_until_allowed(event["ResourceProperties"], ends)
     except Exception as error:
         answer = {"Status": "FAILED", "Reason": f"{type(error).__name__}: {error}"[-1000:]}
     answer |= {key: event[key] for key in ("StackId", "RequestId", "LogicalResourceId")}
@@ -35,38 +40,49 @@ def handler(event: dict[str, Any], _context: object) -> None:
     answer["PhysicalResourceId"] = event.get("PhysicalResourceId") or event["LogicalResourceId"]
     text = json.dumps(answer)
     print(text)
-    urllib.request.urlopen(urllib.request.Request(event["ResponseURL"], text.encode(), method="PUT"), timeout=30)
+    # The address may be signed for no content type, and urllib would say one.
+    put = urllib.request.Request(event["ResponseURL"], text.encode(), {"Content-Type": ""}, method="PUT")
+    urllib.request.urlopen(put, timeout=ANSWER)
 
 
-def apply_until_allowed(asked: dict[str, str]) -> None:
-    """Apply the definitions, and try again where it fails."""
+def apply_until_allowed(asked: dict[str, str], ends: float) -> None:
+    """Apply the definitions, and try again where it fails and time is left."""
     for seconds in WAITS:
         try:
-            return apply(asked)
+            return apply(asked, ends)
         except RuntimeError as error:
+            if time.monotonic() + seconds + ATTEMPT > ends:
+                raise
             print(error)
             time.sleep(seconds)
-    return apply(asked)
+    return apply(asked, ends)
 
 
-def apply(asked: dict[str, str]) -> None:
-    """Apply the definitions inside one chart, whoever had them before."""
+def apply(asked: dict[str, str], ends: float) -> None:
+    """Apply the definitions, whoever had them before."""
     with tempfile.TemporaryDirectory() as home:
         homes = {name: home for name in ("HOME", "HELM_CACHE_HOME", "HELM_CONFIG_HOME", "HELM_DATA_HOME")}
         env = os.environ | homes | {"PATH": PATH, "KUBECONFIG": f"{home}/kubeconfig"}
-        run(env, "aws", "eks", "update-kubeconfig", "--name", asked["Cluster"])
-        repository = asked["Repository"]
-        chart = [repository] if repository.startswith("oci://") else [asked["Chart"], "--repo", repository]
+
+        def run(*command: str, given: str | None = None) -> str:
+            left = max(ends - time.monotonic(), 1)
+            done = subprocess.run(command, env=env, input=given, capture_output=True, text=True, timeout=left)
+            if done.returncode:
+                raise RuntimeError(f"{' '.join(command)}: {done.stderr.strip()}")
+            return done.stdout
+
+        run("aws", "eks", "update-kubeconfig", "--name", asked["Cluster"])
+        chart, repository = asked["Chart"], asked["Repository"]
         if found := ECR.match(repository):
-            password = run(env, "aws", "ecr", "get-login-password", "--region", found[2])
-            run(env, "helm", "registry", "login", "--username", "AWS", "--password-stdin", found[1], given=password)
-        definitions = run(env, "helm", "show", "crds", *chart, "--version", asked["Version"])
-        print(run(env, "kubectl", "apply", "--server-side", "--force-conflicts", "-f", "-", given=definitions))
-
-
-def run(env: dict[str, str], *command: str, given: str | None = None) -> str:
-    """Return what a program prints."""
-    done = subprocess.run(command, env=env, input=given, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise RuntimeError(f"{' '.join(command)}: {done.stderr.strip()}")
-    return done.stdout
+            password = run("aws", "ecr", "get-login-password", "--region", found[2])
+            run("helm", "registry", "login", "--username", "AWS", "--password-stdin", found[1], given=password)
+        source = [repository] if repository.startswith("oci://") else [chart, "--repo", repository]
+        # Not shown from there: of a registry helm also prints what it pulled.
+        run("helm", "pull", *source, "--version", asked["Version"], "--untar", "--untardir", home)
+        definitions = run("helm", "show", "crds", f"{home}/{chart}")
+        try:
+            print(run("kubectl", "apply", "--server-side", "--force-conflicts", "-f", "-", given=definitions))
+        except RuntimeError as error:
+            if KEPT not in str(error):
+                raise
+            print(error)

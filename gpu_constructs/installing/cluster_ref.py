@@ -83,6 +83,7 @@ class Shared(Construct):
         claimants: Workloads that claim GPUs, and the DRA driver that they claim them from.
         jobs: Jobs of the app, and the queueing system without which none is taken.
         queues: Jobs of one queue, and that queue, by its name; with its namespace where it has one.
+        fields: DCGM fields that scalers count on, each with who does, and the exporter that reports them.
     """
 
     def __init__(self, scope: Construct, id: str) -> None:
@@ -97,6 +98,7 @@ class Shared(Construct):
         self.sharing: Meeting[Sharing] = Meeting()
         self.claimants: Meeting[Construct] = Meeting()
         self.jobs: Meeting[Construct] = Meeting()
+        self.fields: Meeting[tuple[str, str]] = Meeting()
         self.queues: defaultdict[tuple[str, ...], Meeting[Construct]] = defaultdict(Meeting)
 
 
@@ -213,6 +215,11 @@ class ClusterRef(Construct):
     def jobs(self) -> Meeting[Construct]:
         """Where jobs meet the queueing system."""
         return self._own.jobs
+
+    @property
+    def fields(self) -> Meeting[tuple[str, str]]:
+        """Where scalers that count on DCGM fields meet the exporter."""
+        return self._own.fields
 
     def queue(self, *name: str) -> Meeting[Construct]:
         """Where the jobs of a queue meet it."""

@@ -15,6 +15,8 @@ DELIVERY = f"{_PREFIX}:delivery"
 FOLDER = f"{_PREFIX}:manifests"
 # A registry of your own with copies of the charts, for networks without a way to the internet.
 CHART_MIRROR = f"{_PREFIX}:chartMirror"
+# Whether definitions inside charts are applied before their release; ``false`` leaves them to you.
+CHART_DEFINITIONS = f"{_PREFIX}:chartDefinitions"
 
 Delivery = Literal["kubectl", "argocd", "flux"]
 
@@ -69,8 +71,15 @@ def _refuse_mirror(value: object) -> None:
         )
 
 
+def _refuse_definitions(value: object) -> None:
+    # The command line gives words.
+    if value not in (True, False, "true", "false"):
+        raise ValueError(f"context: {CHART_DEFINITIONS} must be true or false, got {value!r}")
+
+
 _CHECKS: dict[str, Callable[[object], None]] = {
     DELIVERY: _refuse_delivery,
     FOLDER: _refuse_folder,
     CHART_MIRROR: _refuse_mirror,
+    CHART_DEFINITIONS: _refuse_definitions,
 }

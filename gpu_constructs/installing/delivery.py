@@ -16,7 +16,7 @@ from constructs import Construct
 from gpu_constructs.facts.versions import Chart
 from gpu_constructs.installing.chart_definitions import apply_definitions
 from gpu_constructs.installing.cluster_ref import ClusterRef, PathOf
-from gpu_constructs.installing.context import CHART_MIRROR, refuse_wrong_context
+from gpu_constructs.installing.context import CHART_DEFINITIONS, CHART_MIRROR, refuse_wrong_context
 from gpu_constructs.installing.gitops import ChartFile, ManifestFile, delivery_of
 
 if TYPE_CHECKING:
@@ -102,6 +102,12 @@ def _repository(scope: Construct, chart: Chart) -> str:
     return f"{mirror.rstrip('/')}/{chart.name}"
 
 
+def _applies_definitions(scope: Construct) -> bool:
+    said = scope.node.try_get_context(CHART_DEFINITIONS)
+    refuse_wrong_context({CHART_DEFINITIONS: True if said is None else said})
+    return said not in (False, "false")
+
+
 def install_helm_chart(
     scope: Construct,
     id: str,
@@ -160,9 +166,9 @@ def install_helm_chart(
             wait=until_ready,
             timeout=cdk.Duration.minutes(HELM_TIMEOUT_MINUTES),
         )
-        if chart.leaves_definitions and own_definitions:
+        if chart.leaves_definitions and own_definitions and _applies_definitions(scope):
             definitions = apply_definitions(
-                scope, cluster=cluster, chart=chart, repository=repository, who=PathOf(scope)
+                scope, f"{id}Definitions", cluster=cluster, chart=chart, repository=repository, who=PathOf(scope)
             )
             release.node.add_dependency(definitions)
     cluster.wait_for_foundation(release)

@@ -14,6 +14,11 @@ from constructs import Construct
 
 from gpu_constructs.facts.versions import DEFAULT_KUBERNETES, KUBERNETES
 from gpu_constructs.installing.cluster_ref import ClusterRef
+from gpu_constructs.installing.context import CHART_DEFINITIONS
+
+# Of aws-cdk-lib 2.275, inside a kubectl provider: the function with kubectl and helm, and what calls it.
+FUNCTION = "Handler"
+CALLER = ("Provider", "framework-onEvent")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -23,58 +28,68 @@ class Programs:
     Attributes:
         layers: ARNs of the layers that they are in.
         network: Subnets and security groups from which the cluster is reached; ``None`` for the internet.
+        environment: Environment of the function that applies manifests, such as a proxy; ``None`` for none.
     """
 
     layers: Any
     network: Any
+    environment: Any = None
 
 
-def kubectl_function(provider: eks.IKubectlProvider | None) -> lambda_.CfnFunction | None:
-    """Return the function with kubectl and helm, as aws-cdk-lib 2.275 names it; ``None`` where it is of another app."""
-    found = cast("Construct", provider).node.try_find_child("Handler") if provider is not None else None
+def _function(provider: eks.IKubectlProvider | None) -> lambda_.CfnFunction | None:
+    """Return the function with kubectl and helm; ``None`` where it is of another app."""
+    found = cast("Construct", provider).node.try_find_child(FUNCTION) if provider is not None else None
     return cast("lambda_.CfnFunction", found.node.default_child) if found is not None else None
 
 
 def stack_of_programs(cluster: ClusterRef) -> cdk.Stack:
-    """Return the stack that has the programs: another one could not take them over when they move."""
-    function = kubectl_function(cluster.cluster.kubectl_provider)
-    return cluster.stack if function is None else cdk.Stack.of(function)
+    """Return the stack for what uses the programs: that of the layers, from which no other could take moved ones.
+
+    A cluster whose name only its own stack knows has them there, because the other one must not depend on it.
+    """
+    function = _function(cluster.cluster.kubectl_provider)
+    elsewhere = function is None or cdk.Token.is_unresolved(cluster.name)
+    return cluster.stack if elsewhere else cdk.Stack.of(cast("Construct", function))
 
 
 def programs(scope: Construct, *, cluster: ClusterRef, who: object) -> Programs:
     """Return those of the function that applies manifests, or else others in the cluster's own network.
 
     Raises:
-        ValueError: The cluster was imported without what leads to it.
+        ValueError: The cluster was imported without what leads to it, or the layer is not installed.
     """
-    function = kubectl_function(cluster.cluster.kubectl_provider)
+    function = _function(cluster.cluster.kubectl_provider)
     if function is not None:
-        return Programs(layers=function.layers, network=function.vpc_config)
+        # As the property jsii gives it without its variables.
+        said = cdk.Stack.of(function).resolve(function._cfn_properties).get("environment")
+        return Programs(layers=function.layers, network=function.vpc_config, environment=said)
     group = cluster.security_group_id
-    if group is None or not cluster.private_subnets:
+    if group is None or cluster.private_subnets is None:
         raise ValueError(
             f"{who}: cluster must be imported with vpc and cluster_security_group_id, from where definitions are "
-            f"applied to it, got {cluster.path!r} without; give both to from_cluster_attributes, or have Argo CD or "
-            "Flux deliver"
+            f"applied to it, got {cluster.path!r} without; give both to from_cluster_attributes, or leave "
+            f"definitions to yourself with {CHART_DEFINITIONS}=false in the context"
         )
-    layers = (kubectl_layer(scope, KUBERNETES[DEFAULT_KUBERNETES].kubectl_layer), AwsCliLayer(scope, "AwsCliLayer"))
+    subnets = cluster.subnets(None, who=who)
+    module = KUBERNETES[DEFAULT_KUBERNETES].kubectl_layer
+    layers = (kubectl_layer(scope, module, who=who, of="cluster"), AwsCliLayer(scope, "AwsCliLayer"))
     return Programs(
         layers=[each.layer_version_arn for each in layers],
-        network={"subnetIds": [each.subnet_id for each in cluster.private_subnets], "securityGroupIds": [group]},
+        network={"subnetIds": [each.subnet_id for each in subnets], "securityGroupIds": [group]},
     )
 
 
-def kubectl_layer(scope: Construct, module: str) -> lambda_.ILayerVersion:
+def kubectl_layer(scope: Construct, module: str, *, who: object, of: str) -> lambda_.ILayerVersion:
     """Return the layer with kubectl and helm.
 
     Raises:
-        ValueError: Its package is not installed.
+        ValueError: Its package is not installed; ``of`` is the argument that asks for it.
     """
     try:
         layer = importlib.import_module(module)
     except ModuleNotFoundError as error:
         raise ValueError(
-            f"{scope.node.path}: kubernetes_version must have its kubectl layer installed, got none; "
+            f"{who}: {of} must have its kubectl layer installed, got none; "
             f"pip install 'gpu-constructs[kubectl-{module.rpartition('_')[2]}]'"
         ) from error
     [layer_class] = [getattr(layer, name) for name in layer.__all__ if name.startswith("KubectlV")]

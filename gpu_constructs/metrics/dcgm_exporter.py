@@ -34,7 +34,8 @@ class DcgmExporter(Construct):
 
     Raises:
         TypeError: An argument has the wrong type.
-        ValueError: A field is unknown, or the cluster has the exporter or no kubectl provider.
+        ValueError: A field is unknown, or a scaler counts on one that is left out, or the cluster has the exporter or
+            no kubectl provider.
 
     Attributes:
         fields: DCGM fields that it reports.
@@ -62,6 +63,7 @@ class DcgmExporter(Construct):
         ref.claim(who, claims.DCGM_EXPORTER, why="both would report every GPU")
 
         self.fields = tuple(fields)
+        ref.fields.serve(self._refuse_unless_reported)
         # Not above: it loads cdk8s, which takes a second.
         from gpu_constructs.metrics import dcgm_manifests as manifests
 
@@ -78,3 +80,8 @@ class DcgmExporter(Construct):
                 applied = apply_manifests(self, name, cluster=ref, manifests=[made])
                 # Prometheus' chart brings the definitions of these objects.
                 applied.node.add_dependency(prometheus.chart)
+
+    def _refuse_unless_reported(self, asked: tuple[str, str]) -> None:
+        said, field = asked
+        if field not in self.fields:
+            raise ValueError(f"{said} without {field}; add that to fields of {self.node.path!r}")

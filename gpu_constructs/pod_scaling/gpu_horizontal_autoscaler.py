@@ -7,10 +7,8 @@ from typing import get_args
 
 from constructs import Construct
 
-from gpu_constructs.installing import claims
-from gpu_constructs.installing.cluster_ref import AnyCluster, ClusterRef, PathOf, cluster_ref
+from gpu_constructs.installing.cluster_ref import AnyCluster, PathOf, cluster_ref
 from gpu_constructs.installing.delivery import apply_manifests
-from gpu_constructs.metrics.dcgm_exporter import DcgmExporter
 from gpu_constructs.metrics.managed_prometheus import ManagedPrometheus
 from gpu_constructs.metrics.prometheus_stack import PrometheusStack
 from gpu_constructs.named_arguments import named_arguments
@@ -74,7 +72,10 @@ class GpuHorizontalAutoscaler(Construct):
         refuse_unless_whole_number(who, "max_replicas", max_replicas, least=max(1, min_replicas))
         _refuse_sleep_without_waking(who, min_replicas, signals, through)
         _refuse_use_of_shared_gpus(who, target, signals)
-        _refuse_what_is_not_reported(who, ref, signals)
+        for signal in signals:
+            said = f"{who}: signals must be what the exporter reports, got {type(signal).__name__}"
+            for field in getattr(signal, "fields", ()):
+                ref.fields.ask((said, field))
         ref.claim(who, f"scaler of {target.namespace}/{target.name}", why="each would undo what the other does")
 
         scale = Scale(
@@ -148,19 +149,6 @@ def _refuse_sleep_without_waking(who: object, least: int, signals: Sequence[Sign
             f"{who}: min_replicas must be at least 1 without a Demand or SqsQueue, got 0; no pod uses no GPU, and "
             "nothing would ever start one again"
         )
-
-
-def _refuse_what_is_not_reported(who: object, ref: ClusterRef, signals: Sequence[Signal]) -> None:
-    exporter = ref.holder(claims.DCGM_EXPORTER)
-    if not isinstance(exporter, DcgmExporter):
-        return
-    for signal in signals:
-        missing = [each for each in getattr(signal, "fields", ()) if each not in exporter.fields]
-        if missing:
-            raise ValueError(
-                f"{who}: signals must be what {exporter.node.path!r} reports, got {type(signal).__name__} without "
-                f"{' and '.join(missing)}; add that to its fields"
-            )
 
 
 def _refuse_use_of_shared_gpus(who: object, target: GpuDeployment, signals: Sequence[Signal]) -> None:

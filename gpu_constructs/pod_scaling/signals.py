@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import ClassVar
 
 from gpu_constructs.metrics.dcgm_fields import FB_FREE, FB_USED, GPU_UTIL, SM_ACTIVE
 from gpu_constructs.metrics.rules import MEMORY_RECORD, SM_RECORD, UTILIZATION_RECORD
@@ -32,10 +31,13 @@ class GpuUtilization:
 
     percent: int = 70
 
-    fields: ClassVar[tuple[str, ...]] = (GPU_UTIL,)
-
     def __post_init__(self) -> None:
         _refuse_unless_percent("gpu utilization", self.percent)
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """DCGM fields that it is measured by."""
+        return (GPU_UTIL,)
 
     @property
     def record(self) -> str:
@@ -67,10 +69,13 @@ class SmActivity:
 
     percent: int = 70
 
-    fields: ClassVar[tuple[str, ...]] = (SM_ACTIVE,)
-
     def __post_init__(self) -> None:
         _refuse_unless_percent("sm activity", self.percent)
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """DCGM fields that it is measured by."""
+        return (SM_ACTIVE,)
 
     @property
     def record(self) -> str:
@@ -99,10 +104,13 @@ class GpuMemory:
 
     percent: int = 85
 
-    fields: ClassVar[tuple[str, ...]] = (FB_USED, FB_FREE)
-
     def __post_init__(self) -> None:
         _refuse_unless_percent("gpu memory", self.percent)
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """DCGM fields that it is measured by."""
+        return (FB_USED, FB_FREE)
 
     @property
     def record(self) -> str:

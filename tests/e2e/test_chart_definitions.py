@@ -5,12 +5,9 @@ from __future__ import annotations
 import importlib
 import json
 import subprocess
-import threading
 from collections.abc import Callable, Iterator
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,8 +16,9 @@ import yaml
 from gpu_constructs.facts import versions
 from gpu_constructs.installing.chart_definitions import rights
 from tests.cloudformation import Answers, event_of
+from tests.e2e.chart_server import chart_server
 from tests.e2e.client import NOT_FOUND, Client, Refused
-from tests.e2e.control_plane import LOOPBACK, wait_until
+from tests.e2e.control_plane import wait_until
 from tests.e2e.helm import Helm
 from tests.e2e.test_charts import EMITTED
 from tools import charts as packed
@@ -65,24 +63,19 @@ def schemas_in(helm: Helm, pin: versions.Chart | packed.Packed) -> list[Any]:
 
 
 @pytest.fixture(scope="module")
-def repository(helm: Helm, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A repository of charts on this machine."""
-    folder = tmp_path_factory.mktemp("repository")
-    for each in helm.charts.glob("*.tgz"):
-        (folder / each.name).symlink_to(each)
-    helm.run("repo", "index", str(folder))
-    serve = partial(SimpleHTTPRequestHandler, directory=str(folder))
-    with ThreadingHTTPServer((LOOPBACK, 0), serve) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://{LOOPBACK}:{server.server_address[1]}"
-        server.shutdown()
+def registry(helm: Helm) -> Iterator[str]:
+    """A registry of charts on this machine, and a repository of the same ones."""
+    with chart_server(helm) as address:
+        yield address
 
 
 @pytest.fixture
 def function(helm: Helm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """The function with the programs of its layers; its aws signs in as the group that its access entry names."""
-    for program in (packed.helm(), packed.kubectl()):
-        (tmp_path / program.name).symlink_to(program)
+    (tmp_path / "kubectl").symlink_to(packed.kubectl())
+    # The registry is on loopback, without TLS.
+    (tmp_path / "helm").write_text(f'#!/bin/sh\nexec "{packed.helm()}" "$@" $(test "$1" = pull && echo --plain-http)\n')
+    (tmp_path / "helm").chmod(0o755)
     config = json.loads(helm.kubeconfig.read_text())
     config["users"] = [{"name": "function", "user": {"as": "function", "as-groups": [GROUP]}}]
     config["contexts"][0]["context"]["user"] = "function"
@@ -95,9 +88,9 @@ def function(helm: Helm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Mod
     return found
 
 
-@pytest.fixture
+@pytest.fixture(params=["oci", "http"])
 def deploy(
-    function: ModuleType, repository: str, helm: Helm, monkeypatch: pytest.MonkeyPatch
+    request: pytest.FixtureRequest, function: ModuleType, registry: str, helm: Helm, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Callable[[versions.Chart | packed.Packed], dict[str, Any]]]:
     """Apply the definitions of a chart as a deployment does."""
     answers = Answers(monkeypatch, function)
@@ -106,8 +99,11 @@ def deploy(
         helm.client.apply(each)
 
     def deployed(pin: versions.Chart | packed.Packed) -> dict[str, Any]:
-        asked = {"Cluster": "demo", "Chart": pin.name, "Repository": repository, "Version": pin.version}
-        function.handler(event_of("Definitions", "Update", asked), None)
+        where = f"oci://{registry}/{pin.name}" if request.param == "oci" else f"http://{registry}"
+        asked = {"Cluster": "demo", "Chart": pin.name, "Repository": where, "Version": pin.version}
+        function.handler(
+            event_of("Definitions", "Update", asked), SimpleNamespace(get_remaining_time_in_millis=lambda: 270_000)
+        )
         return answers.sent[-1]
 
     yield deployed

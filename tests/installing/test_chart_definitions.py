@@ -7,19 +7,19 @@ from typing import Any
 
 import aws_cdk as cdk
 import pytest
+from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_eks_v2 as eks
+from aws_cdk.lambda_layer_kubectl_v36 import KubectlV36Layer
 
 from gpu_constructs import GpuCluster
 from gpu_constructs.devices import DraDriver
-from gpu_constructs.installing.context import CHART_MIRROR, DELIVERY
+from gpu_constructs.installing.context import CHART_DEFINITIONS, CHART_MIRROR, DELIVERY
 from gpu_constructs.metrics import PrometheusStack
 from gpu_constructs.queueing import JobSets, KubeRay, Kueue, LeaderWorkerSets
+from tests.clusters import imported_vpc
 from tests.templates import CHART, MANIFEST, Resources, manifest, of_type, only, resources_of, text_of
 
 DEFINITIONS = "Custom::GpuChartDefinitions"
-# The most that CloudFormation takes within a template.
-# Source: https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-properties-lambda-function-code.html
-MOST_CHARACTERS = 4096
 
 
 @pytest.fixture
@@ -89,7 +89,6 @@ def test_it_has_the_programs_and_the_network_of_the_kubectl_handler(stack: cdk.S
     [ours], [theirs] = functions(resources, "ChartDefinitions"), functions(resources, "KubectlProviderHandler")
     assert ours["Layers"] == theirs["Layers"]
     assert ours["VpcConfig"] == theirs["VpcConfig"]
-    assert len(ours["Code"]["ZipFile"]) <= MOST_CHARACTERS
 
 
 def test_one_function_serves_all_charts(stack: cdk.Stack, demo: GpuCluster) -> None:
@@ -164,6 +163,73 @@ def test_definitions_that_the_user_has_are_left_to_the_user(stack: cdk.Stack, de
     PrometheusStack(stack, "Prometheus", cluster=demo, values={"crds": {"enabled": False}})
 
     assert not of_type(resources_of(stack), DEFINITIONS)
+
+
+@pytest.mark.parametrize("said", [False, "false"])
+def test_whoever_says_so_has_them_alone(stack: cdk.Stack, said: object) -> None:
+    stack.node.set_context(CHART_DEFINITIONS, said)
+    JobSets(stack, "JobSets", cluster=GpuCluster(stack, "Gpu", cluster_name="demo"))
+
+    assert not of_type(resources_of(stack), DEFINITIONS)
+
+
+def test_refuses_another_word_for_it(stack: cdk.Stack) -> None:
+    stack.node.set_context(CHART_DEFINITIONS, "mine")
+
+    with pytest.raises(ValueError, match="context: gpu-constructs:chartDefinitions must be true or false, got 'mine'"):
+        JobSets(stack, "JobSets", cluster=GpuCluster(stack, "Gpu", cluster_name="demo"))
+
+
+def test_a_proxy_of_the_kubectl_handler_is_its_proxy_too(stack: cdk.Stack, vpc: ec2.IVpc) -> None:
+    plain = eks.Cluster(
+        stack,
+        "Plain",
+        version=eks.KubernetesVersion.of("1.36"),
+        vpc=vpc,
+        vpc_subnets=[ec2.SubnetSelection(subnets=vpc.private_subnets)],
+        kubectl_provider_options=eks.KubectlProviderOptions(
+            kubectl_layer=KubectlV36Layer(stack, "Layer"), environment={"HTTPS_PROXY": "http://proxy:3128"}
+        ),
+    )
+    JobSets(stack, "JobSets", cluster=plain)
+
+    [ours] = functions(resources_of(stack), "ChartDefinitions")
+    assert ours["Environment"]["Variables"]["HTTPS_PROXY"] == "http://proxy:3128"
+
+
+def test_a_name_that_only_another_stack_knows_makes_no_circle(stack: cdk.Stack, vpc: ec2.IVpc) -> None:
+    app = cdk.App.of(stack)
+    env = cdk.Environment(account="111122223333", region="us-east-1")
+    known, provided = cdk.Stack(app, "Known", env=env), cdk.Stack(app, "Provided", env=env)
+    name = cdk.CfnParameter(known, "ClusterName").value_as_string
+    there = eks.Cluster.from_cluster_attributes(provided, "There", cluster_name="demo", vpc=imported_vpc(provided))
+    provider = eks.KubectlProvider(provided, "Kubectl", cluster=there, kubectl_layer=KubectlV36Layer(provided, "Layer"))
+    cluster = eks.Cluster.from_cluster_attributes(known, "Here", cluster_name=name, kubectl_provider=provider)
+    JobSets(known, "JobSets", cluster=cluster)
+
+    assert functions(resources_of(known), "ChartDefinitions")
+
+
+def test_a_network_without_private_subnets_is_said_so(stack: cdk.Stack, cluster: eks.ICluster) -> None:
+    public = ec2.Vpc.from_vpc_attributes(
+        stack,
+        "Public",
+        vpc_id="vpc-0123456789abcdef0",
+        availability_zones=["us-east-1a"],
+        public_subnet_ids=["subnet-0123456789abcdef0"],
+        public_subnet_route_table_ids=["rtb-0123456789abcdef0"],
+    )
+    far = eks.Cluster.from_cluster_attributes(
+        stack,
+        "Far",
+        cluster_name="far",
+        vpc=public,
+        kubectl_provider=cluster.kubectl_provider,
+        cluster_security_group_id="sg-0123456789abcdef0",
+    )
+
+    with pytest.raises(ValueError, match=r"^Test/JobSets: subnets must name private or isolated subnets, got a VPC"):
+        JobSets(stack, "JobSets", cluster=far)
 
 
 @pytest.mark.parametrize("delivery", ["argocd", "flux"])

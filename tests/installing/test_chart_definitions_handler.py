@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import importlib
 import json
+import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -32,14 +34,33 @@ name = pathlib.Path(sys.argv[0]).name
 given = sys.stdin.read() if "-" in sys.argv or "--password-stdin" in sys.argv else ""
 here = pathlib.Path(sys.argv[0]).parent
 with (here / "calls").open("a") as calls:
-    calls.write(json.dumps([[name, *sys.argv[1:]], given, os.environ["HOME"]]) + "\\n")
+    homes = {os.environ[each] for each in ("HOME", "HELM_CACHE_HOME", "HELM_CONFIG_HOME", "HELM_DATA_HOME")}
+    homes.add(os.path.dirname(os.environ["KUBECONFIG"]))
+    calls.write(json.dumps([[name, *sys.argv[1:]], given, sorted(homes)]) + "\\n")
 failures = here / f"{name}.fails"
 left = int(failures.read_text()) if failures.exists() else 0
 if left:
     failures.write_text(str(left - 1))
-    sys.exit(f"{name} does not want to")
+    sys.exit((here / f"{name}.words").read_text())
+if name == "helm" and sys.argv[1] == "pull":
+    # As helm does of a registry.
+    print("Pulled: it")
+if (here / f"{name}.hangs").exists():
+    import time
+    time.sleep(30)
 print(f"{name} {sys.argv[1]} {sys.argv[2]}")
 """
+
+
+class Remaining:
+    """The time that Lambda still gives a function."""
+
+    def __init__(self, seconds: float) -> None:
+        self._ends = time.monotonic() + seconds
+
+    def get_remaining_time_in_millis(self) -> int:
+        """As Lambda's context tells it."""
+        return int(1000 * (self._ends - time.monotonic()))
 
 
 class Programs:
@@ -55,9 +76,20 @@ class Programs:
             (folder / name).write_text(PROGRAM)
             (folder / name).chmod(0o755)
 
-    def fail(self, name: str, times: int) -> None:
+    def fail(self, name: str, times: int, words: str = "") -> None:
         """Have the next calls of one fail."""
         (self._folder / f"{name}.fails").write_text(str(times))
+        (self._folder / f"{name}.words").write_text(words or f"{name} does not want to")
+
+    def hang(self, name: str) -> None:
+        """Have one not come to an end."""
+        (self._folder / f"{name}.hangs").touch()
+
+    @property
+    def home(self) -> str:
+        """The one folder in which all of them were told to write."""
+        [home] = {each for _, _, homes in self.calls for each in homes}
+        return str(home)
 
     @property
     def calls(self) -> list[Any]:
@@ -90,8 +122,8 @@ def ask(code: ModuleType, monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict
     """Send an event, and return the answer."""
     answers = Answers(monkeypatch, code)
 
-    def asked(kind: str, properties: dict[str, str]) -> dict[str, Any]:
-        code.handler(event_of("JobSetsDefinitions", kind, properties), None)
+    def asked(kind: str, properties: dict[str, str], *, seconds: int = 270) -> dict[str, Any]:
+        code.handler(event_of("JobSetsDefinitions", kind, properties), Remaining(seconds))
         return answers.sent[-1]
 
     return asked
@@ -105,19 +137,22 @@ def test_definitions_of_the_version_are_applied_over_whatever_is_there(kind: str
     answer = ask(kind, JOBSET)
 
     assert (answer["Status"], answer["PhysicalResourceId"]) == ("SUCCESS", "JobSetsDefinitions")
+    home = programs.home
     assert programs.commands == [
         "aws eks update-kubeconfig --name demo",
-        "helm show crds oci://registry.k8s.io/jobset/charts/jobset --version 0.12.0",
+        f"helm pull oci://registry.k8s.io/jobset/charts/jobset --version 0.12.0 --untar --untardir {home}",
+        f"helm show crds {home}/jobset",
         "kubectl apply --server-side --force-conflicts -f -",
     ]
+    # And nothing of what helm says of the pull.
     assert programs.calls[-1][1] == "helm show crds\n"
 
 
 def test_a_repository_without_oci_is_named_beside_the_chart(ask: Ask, programs: Programs) -> None:
     ask("Create", KUBERAY)
 
-    shown = "helm show crds kuberay-operator --repo https://ray-project.github.io/kuberay-helm --version 0.12.0"
-    assert shown in programs.commands
+    pulled = "helm pull kuberay-operator --repo https://ray-project.github.io/kuberay-helm --version 0.12.0 --untar"
+    assert [each for each in programs.commands if each.startswith(pulled)]
 
 
 def test_a_mirror_in_ecr_is_logged_in_to_without_the_password_on_a_command_line(ask: Ask, programs: Programs) -> None:
@@ -133,9 +168,9 @@ def test_a_mirror_in_ecr_is_logged_in_to_without_the_password_on_a_command_line(
 def test_nothing_is_written_outside_of_a_folder_that_goes(ask: Ask, programs: Programs) -> None:
     ask("Create", JOBSET)
 
-    [home] = {home for _, _, home in programs.calls}
-    assert home.startswith("/tmp/")
-    assert not Path(home).exists()
+    home = Path(programs.home)
+    assert home.parent == Path(tempfile.gettempdir())
+    assert not home.exists()
 
 
 def test_a_delete_leaves_them_and_asks_nobody(ask: Ask, programs: Programs) -> None:
@@ -158,3 +193,28 @@ def test_what_fails_always_is_said_in_its_own_words(name: str, ask: Ask, program
 
     assert (answer["Status"], answer["PhysicalResourceId"]) == ("FAILED", "JobSetsDefinitions")
     assert f"{name} does not want to" in answer["Reason"]
+
+
+def test_a_registry_that_never_answers_is_said_in_time(ask: Ask, programs: Programs) -> None:
+    programs.hang("helm")
+
+    # 20 of them are kept for the answer.
+    answer = ask("Create", JOBSET, seconds=22)
+
+    assert answer["Status"] == "FAILED"
+    assert "timed out" in answer["Reason"]
+
+
+def test_without_time_for_another_attempt_it_answers(ask: Ask, programs: Programs) -> None:
+    programs.fail("helm", 100)
+
+    assert ask("Create", JOBSET, seconds=70)["Status"] == "FAILED"
+    assert [each for each in programs.commands if each.startswith("aws")] == [
+        "aws eks update-kubeconfig --name demo"
+    ] * 2
+
+
+def test_definitions_that_are_newer_than_a_rollback_stay(ask: Ask, programs: Programs) -> None:
+    programs.fail("kubectl", 100, 'status.storedVersions[1]: Invalid value: "v1": missing from spec.versions')
+
+    assert ask("Update", JOBSET)["Status"] == "SUCCESS"

@@ -14,7 +14,7 @@ from gpu_constructs.installing.context import refuse_wrong_context
 from tests.clusters import imported_cluster, imported_vpc
 from tests.conftest import FLAGS
 
-KNOWN = "gpu-constructs:delivery, gpu-constructs:manifests, gpu-constructs:chartMirror"
+KNOWN = "gpu-constructs:delivery, gpu-constructs:manifests, gpu-constructs:chartMirror, gpu-constructs:chartDefinitions"
 
 
 @pytest.mark.parametrize(

@@ -51,6 +51,15 @@ DIFFERENT: dict[str, str | None] = {
     "EKS::Cluster.Logging": None,
 }
 
+# Names that CloudFormation makes up.
+MADE_UP = {
+    "AutoScaling::AutoScalingGroup.AutoScalingGroupName",
+    "AutoScaling::ScheduledAction.ScheduledActionName",
+    "EC2::LaunchTemplate.LaunchTemplateName",
+    "EC2::SecurityGroup.GroupName",
+    "EKS::Cluster.name",
+    "EKS::Nodegroup.nodegroupName",
+}
 _NUMBERS = ("integer", "long")
 _PYTHONS: dict[str, type] = {"string": str, "integer": int, "long": int, "boolean": bool, "timestamp": str}
 
@@ -60,10 +69,12 @@ class Judge:
 
     Attributes:
         compared: How many values were.
+        different: Paths of `DIFFERENT` that were met.
     """
 
     def __init__(self) -> None:
         self.compared = 0
+        self.different: set[str] = set()
 
     def faults(self, kind: str, properties: Mapping[str, Any]) -> list[str]:
         """Return what the API would refuse of a resource."""
@@ -71,9 +82,15 @@ class Judge:
 
     def _structure(self, shape: StructureShape, value: Mapping[str, Any], path: str) -> Iterator[str]:
         members = {name.lower(): member for name, member in shape.members.items()}
+        given = {str(DIFFERENT.get(f"{path}.{key}", key)).lower() for key in value}
+        for name in shape.required_members:
+            if name.lower() not in given and f"{path}.{name}" not in MADE_UP:
+                yield f"{path}.{name} is required"
         for key, each in value.items():
             here = f"{path}.{key}"
             name = DIFFERENT.get(here, key)
+            if here in DIFFERENT:
+                self.different.add(here)
             if name is None:
                 continue
             member = members.get(name.lower())
@@ -109,7 +126,7 @@ def _scalar(shape: Shape, value: Any, path: str) -> Iterator[str]:
         yield f"{path} must be a {kind}, got {value!r}"
     elif said.get("enum") and value not in said["enum"]:
         yield f"{path} must be one of {', '.join(said['enum'])}, got {value!r}"
-    elif is_pythons(said.get("pattern", "")) and not re.search(said.get("pattern", ""), str(value)):
+    elif is_pythons(said.get("pattern", "")) and not re.fullmatch(said.get("pattern", ".*"), str(value), re.DOTALL):
         yield f"{path} must match {said['pattern']}, got {value!r}"
     elif not said.get("min", size) <= size <= said.get("max", size):
         yield f"{path} must be {said.get('min')} to {said.get('max')}, got {value!r}"

@@ -21,6 +21,7 @@ from gpu_constructs.facts.hardware.catalogue import catalogue
 from gpu_constructs.nodes import Bootstrap, SelfManagedNodeGroup
 from gpu_constructs.nodes.bootstrap import Membership, image_parameter
 from gpu_constructs.nodes.user_data import joining_user_data
+from gpu_constructs.pools import CustomImage
 from tests.clusters import CERTIFICATE, ENDPOINT, imported_cluster
 from tests.templates import depends_on, of_type, only, resources_of, slice_of, text_of
 from tests.user_data import parts_of

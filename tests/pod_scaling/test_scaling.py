@@ -367,9 +367,18 @@ def test_a_signal_is_what_the_exporter_reports(
     stack: cdk.Stack, cluster: eks.ICluster, signal: Any, fields: list[str], missing: str
 ) -> None:
     DcgmExporter(stack, "Dcgm", cluster=cluster, fields=fields)
+    app = App(stack, cluster)
 
-    with pytest.raises(ValueError, match=f"Scaler: signals must be what 'Test/Dcgm' reports, got {missing}; add"):
-        App(stack, cluster).scaler(signals=[signal])
+    rule = "Scaler: signals must be what the exporter reports, got"
+    with pytest.raises(ValueError, match=f"{rule} {missing}; add that to fields of 'Test/Dcgm'"):
+        app.scaler(signals=[signal])
+
+
+def test_the_exporter_may_come_after_those_who_count_on_it(stack: cdk.Stack, cluster: eks.ICluster) -> None:
+    App(stack, cluster).scaler(signals=[SmActivity()])
+
+    with pytest.raises(ValueError, match="got SmActivity without DCGM_FI_PROF_SM_ACTIVE; add that to fields of"):
+        DcgmExporter(stack, "Dcgm", cluster=cluster, fields=["DCGM_FI_DEV_GPU_UTIL"])
 
 
 def test_the_exporter_reports_what_every_signal_needs_by_default(stack: cdk.Stack, cluster: eks.ICluster) -> None:

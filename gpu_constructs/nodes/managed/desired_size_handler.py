@@ -36,7 +36,9 @@ def handler(event: dict[str, Any], _context: object) -> None:
     answer["PhysicalResourceId"] = event.get("PhysicalResourceId") or event["LogicalResourceId"]
     text = json.dumps(answer)
     print(text)
-    urllib.request.urlopen(urllib.request.Request(event["ResponseURL"], text.encode(), method="PUT"), timeout=30)
+    # The address may be signed for no content type, and urllib would say one.
+    put = urllib.request.Request(event["ResponseURL"], text.encode(), {"Content-Type": ""}, method="PUT")
+    urllib.request.urlopen(put, timeout=30)
 
 
 def asked_until_allowed(asked: dict[str, str]) -> dict[str, int]:

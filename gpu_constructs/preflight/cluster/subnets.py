@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Literal
 
+from gpu_constructs.facts.labels import ZONE_ID
 from gpu_constructs.preflight.cluster.references import referred, refers
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Cluster, Pool
@@ -93,6 +94,13 @@ def spans_zones(pool: Pool) -> Answer:
 
 def _nth(zone: str | Unknown) -> re.Match[str] | None:
     return _NTH_ZONE.fullmatch(zone.expression) if isinstance(zone, Unknown) else None
+
+
+def names_zone_ids(pool: Pool, cluster: Cluster) -> bool:
+    """Whether somebody chose the zones of a pool by their ids, such as ``use1-az6``."""
+    subnets = (referred(each, cluster.resources) for each in pool.subnets)
+    chosen = any(isinstance(each.properties.get("AvailabilityZoneId"), str) for each in subnets if each)
+    return chosen or any(each.key == ZONE_ID and each.operator == "In" for each in pool.requirements)
 
 
 def region_of(pool: Pool, cluster: Cluster) -> str | None:

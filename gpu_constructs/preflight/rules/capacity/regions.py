@@ -13,7 +13,7 @@ from gpu_constructs.facts.hardware.regions import (
 )
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.launch import is_reserved
-from gpu_constructs.preflight.cluster.subnets import region_of
+from gpu_constructs.preflight.cluster.subnets import names_zone_ids, region_of
 from gpu_constructs.preflight.node.nodes import gpu_types
 from gpu_constructs.preflight.rules.rule import Problem, rule
 
@@ -67,14 +67,14 @@ def region_that_there_is_not(case: Case) -> Iterator[Problem]:
 def zone_of_a_scarce_type_that_only_deployment_tells(case: Case) -> Iterator[Problem]:
     """Zone of a scarce type that only deployment tells.
 
-    A region has P4, P5 and P6 in some of its zones; in the others no node of them starts.
+    A region may have P4, P5 and P6 in some of its zones; in the others no node of them starts.
 
     Fix: Name zones of aws ec2 describe-instance-type-offerings --location-type availability-zone.
     """
     for pool in case.gpu_pools:
         region = region_of(pool, case.cluster) or ""
         types = [each for each in gpu_types(pool) if each.startswith(_SCARCE) and not is_in_every_zone(each, region)]
-        named = any(isinstance(each, str) for each in pool.zones)
+        named = any(isinstance(each, str) for each in pool.zones) or names_zone_ids(pool, case.cluster)
         # The zone of a reservation is known to whoever bought it.
         reserved = is_reserved(pool) or pool.capacity_types == ("reserved",)
         # Karpenter takes another type, and another zone.

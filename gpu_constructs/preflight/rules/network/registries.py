@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from urllib.parse import urlsplit
 
 from gpu_constructs.facts.charts import DCGM_EXPORTER, DEVICE_PLUGIN, GPU_OPERATOR
+from gpu_constructs.facts.versions import pinned_charts
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.subnets import is_isolated, region_of
 from gpu_constructs.preflight.model.cluster import Cluster, Pool
@@ -73,11 +74,11 @@ def _is_mirrored(pool: Pool) -> bool:
     return pool.user_data.format == "unknown" or any(each in text for each in ("mirrors", "certs.d", "hosts.toml"))
 
 
-# Of partitions whose ECR caches no registry of the internet, and from one of which they answer badly or not at all.
+# Of regions by what their names begin with: why public registries are far from there.
 # Sources: the one of GPU296; https://github.com/aws/containers-roadmap/issues/2458 (2026-11)
 _FAR = {
-    "cn-": ("amazonaws.com.cn", "from China registries abroad answer slowly or not at all"),
-    "us-gov-": ("amazonaws.com", "they are outside GovCloud, where ECR has no pull-through cache"),
+    "cn-": "from China registries abroad answer slowly or not at all",
+    "us-gov-": "they are outside GovCloud, where ECR has no pull-through cache",
 }
 
 
@@ -91,17 +92,12 @@ def registry_outside_china_or_govcloud(case: Case) -> Iterator[Problem]:
     """
     for pool in case.gpu_pools:
         region = region_of(pool, case.cluster) or ""
-        partition = next((each for each in _FAR if region.startswith(each)), None)
-        if partition is not None:
-            domain, why = _FAR[partition]
-            used = {*_hosts_of_images(case.cluster), *_hosts_of_charts(case.cluster)}
-            if hosts := sorted(host for host in used if not _is_in(host, domain)):
-                yield Problem.of(pool, f"is in {region}, and its cluster pulls from {', '.join(hosts)}; {why}")
+        why = next((each for begins, each in _FAR.items() if region.startswith(begins)), None)
+        if why is not None:
+            hosts = {*_hosts_of_charts(case.cluster), *(() if _is_mirrored(pool) else _hosts_of_images(case.cluster))}
+            if hosts:
+                yield Problem.of(pool, f"is in {region}, and its cluster pulls from {', '.join(sorted(hosts))}; {why}")
             return
-
-
-def _is_in(host: str, domain: str) -> bool:
-    return host == domain or host.endswith(f".{domain}")
 
 
 def _hosts_of_images(cluster: Cluster) -> Iterator[str]:
@@ -113,6 +109,8 @@ def _hosts_of_images(cluster: Cluster) -> Iterator[str]:
 
 
 def _hosts_of_charts(cluster: Cluster) -> Iterator[str]:
+    public = {*_PUBLIC_REGISTRIES, *(urlsplit(each.repository).hostname for each in pinned_charts())}
     for chart in cluster.charts:
-        if host := urlsplit(known_text(chart.properties.get("Repository")) or "").hostname:
+        host = urlsplit(known_text(chart.properties.get("Repository")) or "").hostname
+        if host is not None and host in public:
             yield host
