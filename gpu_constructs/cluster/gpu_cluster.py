@@ -20,6 +20,7 @@ from gpu_constructs.cluster.auto_mode import AutoMode, compute
 from gpu_constructs.cluster.control_plane_subnets import place_control_plane
 from gpu_constructs.cluster.kubectl import accept_equal_conditions, kubectl_options
 from gpu_constructs.cluster.log_groups import own_log_groups, refuse_unless_log_days
+from gpu_constructs.cluster.log_key import refuse_unless_key
 from gpu_constructs.cluster.network import gpu_vpc
 from gpu_constructs.cluster.pool_kinds import bring_what_it_needs, make_pool, refuse_other_manager, shape_of
 from gpu_constructs.cluster.system_nodes import SystemNodeGroup, SystemNodes
@@ -97,6 +98,8 @@ class GpuCluster(Construct):
             destroy or replace it.
         log_days: How long the logs of the control plane, and of what applies manifests, are kept, as CloudWatch
             offers it; this library's own functions keep theirs for 30 days. They go with the stack.
+        log_key: Key for these logs and those of the network that is made here; CloudWatch is let use one of this app.
+            Default: one of CloudWatch's own.
         upgrade_policy: What EKS does when standard support of the version ends: ``extended`` keeps it for a year at
             0.50 USD an hour more, and cannot be left once that began; ``standard`` has EKS upgrade the control plane.
 
@@ -131,6 +134,7 @@ class GpuCluster(Construct):
         addon_versions: Mapping[str, str] | None = None,
         deletion_protection: bool = False,
         log_days: int = 90,
+        log_key: kms.IKey | None = None,
         upgrade_policy: UpgradePolicy = "extended",
     ) -> None:
         super().__init__(scope, id)
@@ -147,11 +151,12 @@ class GpuCluster(Construct):
         refuse_unless_bool(who, "pack_gpus", pack_gpus)
         refuse_unless_bool(who, "deletion_protection", deletion_protection)
         refuse_unless_log_days(who, log_days)
+        refuse_unless_key(who, "log_key", log_key)
         refuse_unless_one_of(who, "upgrade_policy", upgrade_policy, get_args(UpgradePolicy))
         _refuse_beside_auto_mode(who, auto_mode, system_nodes=system_nodes, addon_versions=addon_versions)
 
         self.name = name
-        self.vpc = vpc if vpc is not None else gpu_vpc(self, "Vpc", ip_family=ip_family)
+        self.vpc = vpc if vpc is not None else gpu_vpc(self, "Vpc", ip_family=ip_family, log_key=log_key)
         subnets = node_subnets(self.vpc)
         key = secrets_key if secrets_key is not None else kms.Key(self, "SecretsKey", enable_key_rotation=True)
         self.cluster = eks.Cluster(
@@ -184,7 +189,7 @@ class GpuCluster(Construct):
         # Left out, EKS takes EXTENDED. The L2 of aws-cdk-lib 2.275 cannot say it.
         control_plane.add_property_override("UpgradePolicy", {"SupportType": upgrade_policy.upper()})
         accept_equal_conditions(self)
-        own_log_groups(self, self.cluster, name=name, days=log_days)
+        own_log_groups(self, self.cluster, name=name, days=log_days, key=log_key)
         ref = cluster_ref(who, self.cluster)
         for arn in administrators:
             _admit(self, f"Admin-{arn.partition(':iam::')[2]}", cluster_name=ref.name_token, principal_arn=arn)
@@ -288,8 +293,7 @@ class GpuCluster(Construct):
 def _refuse_parts(who: object, *, vpc: ec2.IVpc | None, system_nodes: object, secrets_key: object) -> None:
     if system_nodes is not None and not isinstance(system_nodes, SystemNodes):
         raise TypeError(f"{who}: system_nodes must be SystemNodes(...), got {system_nodes!r}")
-    if secrets_key is not None and not hasattr(secrets_key, "key_arn"):
-        raise TypeError(f"{who}: secrets_key must be a kms.IKey, got {secrets_key!r}; import one with Key.from_key_arn")
+    refuse_unless_key(who, "secrets_key", secrets_key)
     if vpc is not None:
         refuse_unless_vpc(who, vpc)
     if vpc is not None and len(node_subnets(vpc)) < MIN_ZONES:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import cast
 
 from aws_cdk import aws_eks_v2 as eks
+from aws_cdk import aws_kms as kms
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
+from gpu_constructs.cluster.log_key import arn_of
 from gpu_constructs.installing.kubectl_programs import CALLER, FUNCTION
 
 # How long CloudWatch can keep logs, in days.
@@ -26,23 +28,28 @@ def refuse_unless_log_days(who: object, days: object) -> None:
         raise ValueError(f"{who}: log_days must be one of {', '.join(map(str, _DAYS))}, got {days!r}")
 
 
-def own_log_groups(scope: Construct, cluster: eks.Cluster, *, name: str, days: int) -> None:
+def own_log_groups(scope: Construct, cluster: eks.Cluster, *, name: str, days: int, key: kms.IKey | None) -> None:
     """Make the log groups of the control plane and of the function that applies manifests; they go with the stack.
 
     Source: https://docs.aws.amazon.com/eks/latest/userguide/control-plane-logs.html
     """
     here = Construct(scope, "Logs")
+    arn = arn_of(key, scope)
     control_plane = logs.CfnLogGroup(
-        here, "ControlPlane", log_group_name=f"/aws/eks/{name}/cluster", retention_in_days=days
+        here,
+        "ControlPlane",
+        log_group_name=f"/aws/eks/{name}/cluster",
+        retention_in_days=days,
+        kms_key_id=arn,
     )
     # EKS makes the group where it finds none, and CloudFormation takes over none that is there.
     cast("Construct", cluster.node.default_child).node.add_dependency(control_plane)
     if cluster.kubectl_provider is not None:
-        _own_kubectl_logs(here, cast("Construct", cluster.kubectl_provider), days)
+        group = logs.CfnLogGroup(here, "Kubectl", retention_in_days=days, kms_key_id=arn)
+        _have_kubectl_log_to(group, cast("Construct", cluster.kubectl_provider))
 
 
-def _own_kubectl_logs(scope: Construct, provider: Construct, days: int) -> None:
-    group = logs.CfnLogGroup(scope, "Kubectl", retention_in_days=days)
+def _have_kubectl_log_to(group: logs.CfnLogGroup, provider: Construct) -> None:
     for path in ((FUNCTION,), CALLER):
         found = provider
         for id in path:

@@ -7,10 +7,12 @@ from typing import cast
 
 import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_kms as kms
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 from gpu_constructs.cluster.control_plane_subnets import offer_control_plane_subnets
+from gpu_constructs.cluster.log_key import arn_of, refuse_unless_key
 from gpu_constructs.cluster.private_endpoints import PrivateEndpoints
 from gpu_constructs.facts.hardware.regions import refuse_misspelt_region
 from gpu_constructs.named_arguments import named_call
@@ -28,6 +30,7 @@ def gpu_vpc(
     availability_zones: Sequence[str] | None = None,
     nat_gateways: int = 1,
     ip_family: str = "ipv4",
+    log_key: kms.IKey | None = None,
 ) -> ec2.IVpc:
     """Make a VPC with private subnets for nodes and public ones for load balancers.
 
@@ -42,6 +45,7 @@ def gpu_vpc(
             Default: two, chosen at deployment.
         nat_gateways: NAT gateways; one a zone survives the loss of a zone. 0 makes isolated subnets and the
             `PrivateEndpoints` through which their nodes reach AWS, and no way to the internet.
+        log_key: Key for the log of refused connections. Default: one of CloudWatch's own.
         ip_family: ``ipv6`` gives the subnets both kinds of addresses, for a cluster of that family.
 
     Raises:
@@ -51,6 +55,7 @@ def gpu_vpc(
     who = f"{scope.node.path}/{id}"
     refuse_unless_whole_number(who, "nat_gateways", nat_gateways, least=0)
     refuse_unless_one_of(who, "ip_family", ip_family, ("ipv4", "ipv6"))
+    refuse_unless_key(who, "log_key", log_key)
     zones = words(who, "availability_zones", availability_zones) if availability_zones is not None else None
     if zones is not None and len(zones) < _ZONES_WITHOUT_NAMES:
         raise ValueError(f"{who}: availability_zones must name at least two zones, which EKS asks for, got {zones!r}")
@@ -79,7 +84,7 @@ def gpu_vpc(
         ip_protocol=ec2.IpProtocol.DUAL_STACK if ip_family == "ipv6" else None,
         subnet_configuration=_isolated_subnets() if isolated else _subnets(),
         gateway_endpoints={"S3": ec2.GatewayVpcEndpointOptions(service=ec2.GatewayVpcEndpointAwsService.S3)},
-        flow_logs={"Rejected": _rejected_traffic(scope, f"{id}FlowLogs")},
+        flow_logs={"Rejected": _rejected_traffic(scope, f"{id}FlowLogs", log_key)},
     )
     offer_control_plane_subnets(vpc, ipv6=ip_family == "ipv6")
     if isolated:
@@ -107,8 +112,10 @@ def _for_nodes(kind: ec2.SubnetType) -> ec2.SubnetConfiguration:
     return ec2.SubnetConfiguration(name="Private", subnet_type=kind, cidr_mask=19)
 
 
-def _rejected_traffic(scope: Construct, id: str) -> ec2.FlowLogOptions:
+def _rejected_traffic(scope: Construct, id: str, key: kms.IKey | None) -> ec2.FlowLogOptions:
     group = logs.LogGroup(scope, id, retention=logs.RetentionDays.ONE_MONTH)
+    if arn := arn_of(key, scope):
+        cast("logs.CfnLogGroup", group.node.default_child).kms_key_id = arn
     return ec2.FlowLogOptions(
         destination=ec2.FlowLogDestination.to_cloud_watch_logs(group), traffic_type=ec2.FlowLogTrafficType.REJECT
     )

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from gpu_constructs.installing.cluster_ref import PathOf
 from gpu_constructs.installing.subnets import given_subnets, node_subnets, refuse_unless_vpc
 from gpu_constructs.named_arguments import named_arguments
-from gpu_constructs.refusals import refuse_unless_bool, words
+from gpu_constructs.refusals import refuse_unless_bool, refuse_unless_one_of, words
 
 # What nodes, EKS add-ons, cluster autoscaler, Karpenter and the termination handler call, and the function that applies
 # manifests, which calls another one; beside S3, which takes a gateway.
@@ -30,6 +31,7 @@ SERVICES = (
     "ssm",
     "sts",
 )
+_S3 = "s3"
 
 
 @named_arguments
@@ -44,10 +46,14 @@ class PrivateEndpoints(Construct):
         services: Services that get an interface endpoint, as the last part of the endpoint's name.
         s3_gateway: Make the gateway endpoint for S3, where the layers of images in ECR lie; not where the VPC has one.
         subnets: Where the interface endpoints are. Default: the private subnets of the VPC, or its isolated ones.
+        policies: What may be done through an endpoint, by its service, and ``s3`` for the gateway, which must let
+            images be read: ``s3:GetObject`` of ``prod-REGION-starport-layer-bucket``. Default: whatever a role may.
+            Source: https://docs.aws.amazon.com/AmazonECR/latest/userguide/vpc-endpoints.html
 
     Raises:
         TypeError: An argument has the wrong type.
-        ValueError: The VPC was imported without its address block, or has no subnet for nodes.
+        ValueError: There is a policy of an endpoint that is not made, or the VPC was imported without its address
+            block, or has no subnet for nodes.
     """
 
     def __init__(
@@ -59,12 +65,14 @@ class PrivateEndpoints(Construct):
         services: Sequence[str] = SERVICES,
         s3_gateway: bool = True,
         subnets: Sequence[ec2.ISubnet] | None = None,
+        policies: Mapping[str, Sequence[iam.PolicyStatement]] | None = None,
     ) -> None:
         super().__init__(scope, id)
         who = PathOf(self)
         names = words(who, "services", services)
         refuse_unless_bool(who, "s3_gateway", s3_gateway)
         refuse_unless_vpc(who, vpc)
+        allowed = _policies(who, policies, (*names, *([_S3] if s3_gateway else [])))
         chosen = given_subnets(subnets, who) if subnets is not None else node_subnets(vpc)
         if not chosen:
             raise ValueError(f"{who}: vpc must have private or isolated subnets, got {vpc.node.path!r} without")
@@ -72,7 +80,7 @@ class PrivateEndpoints(Construct):
         group = ec2.SecurityGroup(self, "SecurityGroup", vpc=vpc, allow_all_outbound=False)
         group.add_ingress_rule(ec2.Peer.ipv4(block), ec2.Port.HTTPS, "Nodes and pods")
         for name in names:
-            ec2.InterfaceVpcEndpoint(
+            endpoint: ec2.VpcEndpoint = ec2.InterfaceVpcEndpoint(
                 self,
                 name,
                 vpc=vpc,
@@ -81,14 +89,34 @@ class PrivateEndpoints(Construct):
                 security_groups=[group],
                 open=False,
             )
+            _allow(endpoint, allowed.get(name, ()))
         if s3_gateway:
-            ec2.GatewayVpcEndpoint(
+            endpoint = ec2.GatewayVpcEndpoint(
                 self,
                 "S3",
                 vpc=vpc,
                 service=ec2.GatewayVpcEndpointAwsService.S3,
                 subnets=[ec2.SubnetSelection(subnets=chosen)],
             )
+            _allow(endpoint, allowed.get(_S3, ()))
+
+
+def _policies(who: object, policies: object, services: Sequence[str]) -> Mapping[str, Sequence[iam.PolicyStatement]]:
+    if policies is None:
+        return {}
+    if not isinstance(policies, Mapping):
+        raise TypeError(f"{who}: policies must be a mapping of services to statements, got {policies!r}")
+    for service, statements in policies.items():
+        refuse_unless_one_of(who, "policies", service, services)
+        known = isinstance(statements, (list, tuple)) and all(hasattr(each, "to_statement_json") for each in statements)
+        if not known or not statements:
+            raise TypeError(f"{who}: policies[{service!r}] must be a list of iam.PolicyStatement, got {statements!r}")
+    return policies
+
+
+def _allow(endpoint: ec2.VpcEndpoint, statements: Sequence[iam.PolicyStatement]) -> None:
+    for statement in statements:
+        endpoint.add_to_policy(statement)
 
 
 def _cidr(who: object, vpc: ec2.IVpc) -> str:

@@ -65,7 +65,7 @@ def membership(name: str) -> Membership:
     )
 
 
-@settings(max_examples=400)
+@settings(max_examples=200)
 @given(shapes(), CLUSTERS)
 def test_what_is_taken_is_told_whole(made: NodeShape | None, cluster: str) -> None:
     if made is None:

@@ -1,0 +1,65 @@
+"""What may be done through the endpoints of isolated subnets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import aws_cdk as cdk
+import pytest
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_iam as iam
+
+from gpu_constructs.cluster import PrivateEndpoints
+from tests.templates import of_type, resources_of, text_of
+
+IMAGES = "arn:aws:s3:::prod-us-east-1-starport-layer-bucket/*"
+
+
+def statement(action: str, resource: str) -> iam.PolicyStatement:
+    """Somebody's permission."""
+    return iam.PolicyStatement(actions=[action], resources=[resource], principals=[iam.AnyPrincipal()])
+
+
+@pytest.fixture
+def isolated(stack: cdk.Stack) -> ec2.IVpc:
+    """A VPC that was imported with its addresses."""
+    return ec2.Vpc.from_vpc_attributes(
+        stack,
+        "Vpc",
+        vpc_id="vpc-0123456789abcdef0",
+        vpc_cidr_block="10.0.0.0/16",
+        availability_zones=["us-east-1a"],
+        isolated_subnet_ids=["subnet-0123456789abcdef0"],
+        isolated_subnet_route_table_ids=["rtb-0123456789abcdef0"],
+    )
+
+
+def test_each_has_the_policy_that_is_given_for_it(stack: cdk.Stack, isolated: ec2.IVpc) -> None:
+    policies = {
+        "sqs": [statement("sqs:*", "arn:aws:sqs:us-east-1:111122223333:*")],
+        "s3": [statement("s3:GetObject", IMAGES)],
+    }
+    PrivateEndpoints(stack, "Ends", vpc=isolated, services=["sqs", "ec2"], policies=policies)
+
+    made = of_type(resources_of(stack), "AWS::EC2::VPCEndpoint").values()
+    said = {text_of(each["Properties"]["ServiceName"]): each["Properties"].get("PolicyDocument") for each in made}
+    by_service = {name.rpartition(".")[2]: policy for name, policy in said.items()}
+    assert by_service["sqs"]["Statement"][0]["Action"] == "sqs:*"
+    assert by_service["s3"]["Statement"][0]["Resource"] == IMAGES
+    assert by_service["ec2"] is None
+
+
+@pytest.mark.parametrize(
+    ("policies", "error", "message"),
+    [
+        ({"lambda": [statement("a:b", "*")]}, ValueError, "policies must be one of sqs, s3, got 'lambda'"),
+        ({"sqs": []}, TypeError, r"policies\['sqs'\] must be a list of iam.PolicyStatement, got \[\]"),
+        ({"sqs": ["*"]}, TypeError, r"policies\['sqs'\] must be a list of iam.PolicyStatement, got \['\*'\]"),
+        ("sqs", TypeError, "policies must be a mapping of services to statements, got 'sqs'"),
+    ],
+)
+def test_refuses_policies_of_no_endpoint(
+    stack: cdk.Stack, isolated: ec2.IVpc, policies: Any, error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=f"Test/Ends: {message}"):
+        PrivateEndpoints(stack, "Ends", vpc=isolated, services=["sqs"], policies=policies)
