@@ -36,10 +36,11 @@ CALLS = {
     "AWS::EKS::Nodegroup": ("eks", "CreateNodegroup"),
     "AWS::EKS::PodIdentityAssociation": ("eks", "CreatePodIdentityAssociation"),
 }
+_TAGGED = ("EIP", "FlowLog", "InternetGateway", "NatGateway", "RouteTable", "Subnet", "VPC", "VPCEndpoint")
 # Where CloudFormation has another name than the API, by the path of the property; `None` where another call takes it or
 # another form is taken.
 DIFFERENT: dict[str, str | None] = {
-    **{f"{kind.removeprefix('AWS::')}.Tags": None for kind in CALLS if kind.startswith("AWS::EC2::")},
+    **{f"EC2::{each}.Tags": None for each in _TAGGED},
     "AutoScaling::AutoScalingGroup.VPCZoneIdentifier": None,
     "EC2::FlowLog.ResourceId": "ResourceIds",
     "EC2::SecurityGroup.GroupDescription": "Description",

@@ -27,6 +27,7 @@ from gpu_constructs.facts.labels import (
     OLD_ZONE,
     REGION,
     ZONE,
+    ZONE_ID,
 )
 from gpu_constructs.preflight.cluster.images import has_driver
 from gpu_constructs.preflight.model.answer import Answer, all_of
@@ -210,7 +211,7 @@ def _given_labels(pool: Pool, name: str | None) -> dict[str, LabelValues | Unkno
         ZONE: zone,
         OLD_ZONE: zone,
         REGION: Unknown("${region}"),
-        "topology.k8s.aws/zone-id": Unknown("${zone id}"),
+        ZONE_ID: Unknown("${zone id}"),
         EBS_ZONE: zone,
         HOSTNAME: Unknown("${hostname}"),
     }
