@@ -171,3 +171,13 @@ def words(who: object, argument: str, value: object) -> tuple[str, ...]:
     if not isinstance(value, (list, tuple)) or not all(isinstance(word, str) for word in value):
         raise TypeError(f"{who}: {argument} must be a list of names, got {value!r}")
     return tuple(value)
+
+
+def refuse_unless_key(who: object, argument: str, key: object) -> None:
+    """Refuse what is neither a key nor absent.
+
+    Raises:
+        TypeError: ``key`` is something else, for example an ARN.
+    """
+    if key is not None and not hasattr(key, "key_arn"):
+        raise TypeError(f"{who}: {argument} must be a kms.IKey, got {key!r}; import one with Key.from_key_arn")

@@ -146,8 +146,7 @@ def pull(folder: Path) -> None:
 
 def pinned() -> list[versions.Chart]:
     """Return the pinned charts that no Go module carries."""
-    pins = [each for each in vars(versions).values() if isinstance(each, versions.Chart)]
-    return [each for each in pins if each.name not in {packed.name for packed in PACKED}]
+    return [each for each in versions.pinned_charts() if each.name not in {packed.name for packed in PACKED}]
 
 
 def helm() -> Path:

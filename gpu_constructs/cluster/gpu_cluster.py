@@ -20,7 +20,6 @@ from gpu_constructs.cluster.auto_mode import AutoMode, compute
 from gpu_constructs.cluster.control_plane_subnets import place_control_plane
 from gpu_constructs.cluster.kubectl import accept_equal_conditions, kubectl_options
 from gpu_constructs.cluster.log_groups import own_log_groups, refuse_unless_log_days
-from gpu_constructs.cluster.log_key import refuse_unless_key
 from gpu_constructs.cluster.network import gpu_vpc
 from gpu_constructs.cluster.pool_kinds import bring_what_it_needs, make_pool, refuse_other_manager, shape_of
 from gpu_constructs.cluster.system_nodes import SystemNodeGroup, SystemNodes
@@ -39,7 +38,7 @@ from gpu_constructs.pools.node_repair import NodeRepair
 from gpu_constructs.pools.node_shape import NodeShape
 from gpu_constructs.pools.scaling_options import ScalingOptions
 from gpu_constructs.pools.size import Size
-from gpu_constructs.refusals import address_block, refuse_unless_bool, refuse_unless_one_of, words
+from gpu_constructs.refusals import address_block, refuse_unless_bool, refuse_unless_key, refuse_unless_one_of, words
 
 if TYPE_CHECKING:
     from gpu_constructs.autoscaling import ClusterAutoscaler, Karpenter

@@ -13,16 +13,6 @@ _USE = ("kms:Decrypt", "kms:Describe*", "kms:Encrypt", "kms:GenerateDataKey*", "
 _SID = "CloudWatchLogs"
 
 
-def refuse_unless_key(who: object, argument: str, key: object) -> None:
-    """Refuse what is neither a key nor absent.
-
-    Raises:
-        TypeError: ``key`` is something else, for example an ARN.
-    """
-    if key is not None and not hasattr(key, "key_arn"):
-        raise TypeError(f"{who}: {argument} must be a kms.IKey, got {key!r}; import one with Key.from_key_arn")
-
-
 def grant_log_key(key: kms.IKey, stack: cdk.Stack) -> None:
     """Let CloudWatch encrypt logs of this account with a key; the policy of an imported one is not ours to change.
 

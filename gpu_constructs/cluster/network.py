@@ -12,11 +12,17 @@ from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 from gpu_constructs.cluster.control_plane_subnets import offer_control_plane_subnets
-from gpu_constructs.cluster.log_key import arn_of, refuse_unless_key
+from gpu_constructs.cluster.log_key import arn_of
 from gpu_constructs.cluster.private_endpoints import PrivateEndpoints
 from gpu_constructs.facts.hardware.regions import refuse_misspelt_region
 from gpu_constructs.named_arguments import named_call
-from gpu_constructs.refusals import refuse_unless_one_of, refuse_unless_whole_number, refuse_unless_zone, words
+from gpu_constructs.refusals import (
+    refuse_unless_key,
+    refuse_unless_one_of,
+    refuse_unless_whole_number,
+    refuse_unless_zone,
+    words,
+)
 
 _CIDR = "10.0.0.0/16"
 _ZONES_WITHOUT_NAMES = 2

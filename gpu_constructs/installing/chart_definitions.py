@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pkgutil
 import re
 from collections.abc import Mapping
 from typing import Any, cast
@@ -11,21 +10,18 @@ import aws_cdk as cdk
 import jsii
 from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
-from aws_cdk import aws_lambda as lambda_
-from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 from gpu_constructs.facts.labels import DEFINITIONS_RESOURCE
 from gpu_constructs.facts.versions import Chart
 from gpu_constructs.installing import eks_resources
 from gpu_constructs.installing.cluster_ref import ClusterRef
+from gpu_constructs.installing.inline_function import inline_function, own_log, role_of_function
 from gpu_constructs.installing.kubectl_programs import programs, stack_of_programs
 from gpu_constructs.installing.pod_identity import policy_document
 from gpu_constructs.named_arguments import named_arguments
 
 _ID = "ChartDefinitions"
-_RUNTIME = "python3.13"
-_RETENTION_DAYS = 30
 _MEMORY_MIB = 1024
 _MAX_NAME = 100
 # The function answers before its own time, which is a little less, is over.
@@ -98,22 +94,18 @@ class DefinitionsHandler(Construct):
         super().__init__(scope, id)
         its = programs(self, cluster=cluster, who=who)
         self._registries: dict[str, None] = {}
-        log = logs.CfnLogGroup(self, "Logs", retention_in_days=_RETENTION_DAYS)
-        code = pkgutil.get_data(__package__ or "", "chart_definitions_handler.py") or b""
-        role = self._role(cluster, log, in_vpc=its.network is not None)
-        function = lambda_.CfnFunction(
+        log, logging = own_log(self)
+        function = inline_function(
             self,
-            "Resource",
-            runtime=_RUNTIME,
-            handler="index.handler",
-            code={"zipFile": code.decode()},
-            role=role.attr_arn,
+            package=__package__,
+            file="chart_definitions_handler.py",
+            role=self._role(cluster, logging, in_vpc=its.network is not None),
+            log=log,
             timeout=_SECONDS - 30,
             memory_size=_MEMORY_MIB,
             layers=its.layers,
             vpc_config=its.network,
             environment=its.environment,
-            logging_config={"logGroup": log.ref},
         )
         self.arn = function.attr_arn
         # Of Kubernetes: the group that the access entry puts it into, and what gives the group its right.
@@ -122,7 +114,7 @@ class DefinitionsHandler(Construct):
             self,
             "AccessEntry",
             cluster_name=cluster.name_token,
-            principal_arn=role.attr_arn,
+            principal_arn=function.role,
             kubernetes_groups=[name],
             type="STANDARD",
         )
@@ -134,23 +126,14 @@ class DefinitionsHandler(Construct):
             where = f"ecr:{found['region']}:{found['account']}:repository/{found['path']}"
             self._registries[f"arn:{cdk.Stack.of(self).partition}:{where}"] = None
 
-    def _role(self, cluster: ClusterRef, log: logs.CfnLogGroup, *, in_vpc: bool) -> iam.CfnRole:
+    def _role(self, cluster: ClusterRef, logging: dict[str, Any], *, in_vpc: bool) -> iam.CfnRole:
         stack = cdk.Stack.of(self)
         arn = f"arn:{stack.partition}:eks:{stack.region}:{stack.account}:cluster/{cluster.name_token}"
-        statements: list[dict[str, Any]] = [
-            {"Effect": "Allow", "Action": "eks:DescribeCluster", "Resource": arn},
-            {"Effect": "Allow", "Action": ["logs:CreateLogStream", "logs:PutLogEvents"], "Resource": log.attr_arn},
-        ]
+        statements = [{"Effect": "Allow", "Action": "eks:DescribeCluster", "Resource": arn}, logging]
         if in_vpc:
             statements.append({"Effect": "Allow", "Action": _INTERFACES, "Resource": "*"})
-        trust = {"Effect": "Allow", "Principal": {"Service": "lambda.amazonaws.com"}, "Action": "sts:AssumeRole"}
         document = cdk.Lazy.uncached_any(cast("cdk.IAnyProducer", _Statements(statements, self._registries)))
-        return iam.CfnRole(
-            self,
-            "Role",
-            assume_role_policy_document=policy_document([trust]),
-            policies=[{"policyName": "ApplyDefinitions", "policyDocument": document}],
-        )
+        return role_of_function(self, {"ApplyDefinitions": document})
 
 
 @jsii.implements(cdk.IAnyProducer)

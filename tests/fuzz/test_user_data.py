@@ -10,12 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpu_constructs import Mig, Mps, NodeShape, Taint, TimeSlicing
-from gpu_constructs.nodes.bootstrap import Membership
 from gpu_constructs.nodes.user_data import joining_user_data, node_class_user_data, user_data
 from gpu_constructs.pools import Kubelet
 from tests.fuzz.hostile import HOSTILE, made_or_refused
 from tests.judges.booting import NODE_CONFIG, SCRIPT
-from tests.user_data import parts_of
+from tests.user_data import membership, parts_of
 
 KEYS = st.sampled_from(("team", "example.com/team", "a.b/c_d.e-f", "1", "--", "a/b/c", "kubernetes.io/x", "y", ""))
 # As Kubernetes takes them, and not.
@@ -49,19 +48,6 @@ def shapes(draw: st.DrawFn) -> NodeShape | None:
             kubelet=Kubelet(kube_reserved={"memory": reserved}),
             **more,
         )
-    )
-
-
-def membership(name: str) -> Membership:
-    """What a node of a cluster is told of it."""
-    return Membership(
-        name=name,
-        endpoint="https://0123456789ABCDEF.gr7.us-east-1.eks.amazonaws.com",
-        certificate_authority="Y2VydGlmaWNhdGU=",
-        service_cidr="172.20.0.0/16",
-        kubernetes_version="1.36",
-        ami_release="v20261012",
-        image_parameter="/aws/image",
     )
 
 

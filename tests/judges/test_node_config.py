@@ -14,12 +14,11 @@ import yaml
 from gpu_constructs import Mig, NodeShape, Taint, TimeSlicing
 from gpu_constructs.installing.yaml_text import to_yaml
 from gpu_constructs.nodes import user_data as rendering
-from gpu_constructs.nodes.bootstrap import Membership
 from gpu_constructs.pools import Kubelet
 from tests.emitted import Template
 from tests.judges.booting import NODE_CONFIG, node_configs
 from tests.schemas import strict_schema
-from tests.user_data import parts_of
+from tests.user_data import membership, parts_of
 
 # Nodeadm's feature gates are a map to its schema, which takes any name.
 # Source: awslabs/amazon-eks-ami 81fec2e (2026-07-23) nodeadm/api/v1alpha1/nodeconfig_types.go
@@ -76,15 +75,6 @@ def test_the_judge_refuses_what_nodeadm_would_ignore(
     assert faults(validator, config)
 
 
-MEMBERSHIP = Membership(
-    name="08",
-    endpoint="https://0123456789ABCDEF.gr7.us-east-1.eks.amazonaws.com",
-    certificate_authority="Y2VydGlmaWNhdGU=",
-    service_cidr="172.20.0.0/16",
-    kubernetes_version="1.36",
-    ami_release="v20261012",
-    image_parameter="/aws/service/eks/optimized-ami/1.36/amazon-linux-2023/x86_64/nvidia/recommended/image_id",
-)
 SHAPES: dict[str, dict[str, Any]] = {
     "plain": {},
     "sharing": {"sharing": TimeSlicing(replicas=4)},
@@ -110,7 +100,7 @@ def test_it_is_parsed_back_as_it_was_written(name: str, monkeypatch: pytest.Monk
     given: dict[str, Any] = {"instance_types": ("g6.12xlarge",), "kubelet": Kubelet(max_pods=58)} | SHAPES[name]
     shape = NodeShape(**given)
 
-    texts = [rendering.user_data(shape), rendering.joining_user_data(shape, "y", MEMBERSHIP)]
+    texts = [rendering.user_data(shape), rendering.joining_user_data(shape, "y", membership("08"))]
 
     rendering._mime.cache_clear()
     read = [yaml.safe_load(part) for text in texts for kind, part in parts_of(text) if kind == NODE_CONFIG]

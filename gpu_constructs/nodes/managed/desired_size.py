@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import pkgutil
 from collections.abc import Mapping
 from typing import Any, cast
 
@@ -12,13 +11,12 @@ import aws_cdk as cdk
 import jsii
 from aws_cdk import aws_autoscaling as autoscaling
 from aws_cdk import aws_iam as iam
-from aws_cdk import aws_lambda as lambda_
-from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 from gpu_constructs.facts.labels import SIZE_RESOURCE, SIZE_TAG
 from gpu_constructs.installing import eks_resources as eks
 from gpu_constructs.installing.cluster_ref import ClusterRef
+from gpu_constructs.installing.inline_function import inline_function, own_log, role_of_function
 from gpu_constructs.installing.pod_identity import policy_document
 from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.nodes.group_arguments import CLOSED_MAX
@@ -26,8 +24,6 @@ from gpu_constructs.pools.capacity import CapacityBlock
 
 # What the answer fills in.
 _SIZES = ("ScalingConfig", "MinSize", "MaxSize", "DesiredCapacity")
-_RUNTIME = "python3.13"
-_RETENTION_DAYS = 30
 # Longer than the calls of a cluster with hundreds of groups take; shorter than the hour that CloudFormation would wait.
 _SECONDS = 120
 
@@ -189,23 +185,20 @@ class SizeHandler(Construct):
 
     def __init__(self, scope: Construct, id: str, *, cluster: ClusterRef) -> None:
         super().__init__(scope, id)
-        log = logs.CfnLogGroup(self, "Logs", retention_in_days=_RETENTION_DAYS)
-        code = pkgutil.get_data(__package__ or "", "desired_size_handler.py") or b""
-        function = lambda_.CfnFunction(
+        log, logging = own_log(self)
+        function = inline_function(
             self,
-            "Resource",
-            runtime=_RUNTIME,
-            handler="index.handler",
-            code={"zipFile": code.decode()},
-            role=_role(self, cluster, log).attr_arn,
+            package=__package__,
+            file="desired_size_handler.py",
+            role=_role(self, cluster, logging),
+            log=log,
             timeout=_SECONDS - 30,
-            logging_config={"logGroup": log.ref},
             environment={"variables": {"TAG": SIZE_TAG}},
         )
         self.arn = function.attr_arn
 
 
-def _role(scope: Construct, cluster: ClusterRef, log: logs.CfnLogGroup) -> iam.CfnRole:
+def _role(scope: Construct, cluster: ClusterRef, logging: dict[str, Any]) -> iam.CfnRole:
     """Return the role of the function: it reads the cluster's groups, and whether its own stack rolls back."""
     stack = cdk.Stack.of(scope)
     eks_arn = f"arn:{stack.partition}:eks:{stack.region}:{stack.account}"
@@ -216,12 +209,6 @@ def _role(scope: Construct, cluster: ClusterRef, log: logs.CfnLogGroup) -> iam.C
         # The action takes no resource.
         {"Effect": "Allow", "Action": "autoscaling:DescribeAutoScalingGroups", "Resource": "*"},
         {"Effect": "Allow", "Action": "cloudformation:DescribeStacks", "Resource": stack.stack_id},
-        {"Effect": "Allow", "Action": ["logs:CreateLogStream", "logs:PutLogEvents"], "Resource": log.attr_arn},
+        logging,
     ]
-    trust = {"Effect": "Allow", "Principal": {"Service": "lambda.amazonaws.com"}, "Action": "sts:AssumeRole"}
-    return iam.CfnRole(
-        scope,
-        "Role",
-        assume_role_policy_document=policy_document([trust]),
-        policies=[{"policyName": "ReadSizes", "policyDocument": policy_document(statements)}],
-    )
+    return role_of_function(scope, {"ReadSizes": policy_document(statements)})
