@@ -11,7 +11,7 @@ export CDK_DISABLE_CLI_TELEMETRY := true
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help synth diff test lint check e2e e2e-tools charts snapshots bench mutants catalogue examples options picture rules architecture constraints floor released stale dist pyz light clean
+.PHONY: help synth diff test lint check e2e e2e-tools charts snapshots bench mutants catalogue schemas examples options picture rules architecture constraints floor released stale dist pyz light clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -39,7 +39,7 @@ e2e: $(VENV)/.dev ## Run the tests that need the API server and scheduler of Kub
 	PYTHONPATH=. python tools/charts.py --check
 	pytest tests/e2e $(ARGS)
 
-e2e-tools: ## Build that API server, scheduler and etcd with Go, once; some minutes
+e2e-tools: ## Build that API server, scheduler, controller manager and etcd with Go, once; some minutes
 	$(PYTHON) tools/build_e2e_tools.py
 
 charts: $(VENV)/.synth ## Pack the charts that make e2e installs: of Go modules, and others whose registry is reached
@@ -48,9 +48,10 @@ charts: $(VENV)/.synth ## Pack the charts that make e2e installs: of Go modules,
 snapshots: $(VENV)/.dev ## Write the snapshots anew; read their diff before you commit
 	pytest -n auto --snapshot-update --snapshot-file-lock
 
-bench: $(VENV)/.synth ## Time synth against a hand-written app and with preflight, and preflight at scale
+bench: $(VENV)/.synth ## Time synth against a hand-written app and with preflight, preflight at scale, and count mistakes it finds
 	python benchmarks/synth.py
 	PYTHONPATH=. python benchmarks/preflight.py
+	PYTHONPATH=. python benchmarks/mutations.py
 
 mutants: $(VENV)/.mutants ## Change what decides, bit by bit, and see whether tests notice; ARGS=packing for one module
 	python tools/mutants.py $(ARGS)
@@ -58,6 +59,9 @@ mutants: $(VENV)/.mutants ## Change what decides, bit by bit, and see whether te
 catalogue: $(VENV)/.dev ## Write the instance catalogue anew
 	PYTHONPATH=. python tools/build_catalogue.py
 	PYTHONPATH=. python tools/build_regions.py
+
+schemas: $(VENV)/.dev ## Write what services take, of their own schemas, anew; needs Go
+	PYTHONPATH=. python -m tools.schemas
 
 examples: ## Write docs/examples.md anew
 	$(PYTHON) tools/write_examples.py

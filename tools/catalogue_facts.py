@@ -45,7 +45,7 @@ RETIRED = {
     "g3": {"reason": "its M60 is in no driver branch of a current EKS AMI", "successor": "g6"},
     "g3s": {"reason": "its M60 is in no driver branch of a current EKS AMI", "successor": "g6"},
     "p2": {"reason": "its K80 needs driver 470 or older, and EKS AMIs carry 580", "successor": "g6e"},
-    "p3": {"reason": "EC2 no longer lists it, and driver branch 580 is the last for V100", "successor": "p5"},
+    "p3": {"reason": "EC2 no longer lists it, and driver branch 580 is the last for V100", "successor": "g6e"},
 }
 # Every size of a retired family that botocore's InstanceType enum still names.
 RETIRED_SIZES = {

@@ -14,7 +14,7 @@ from typing import Any
 import yaml
 
 from gpu_constructs import facts
-from gpu_constructs.facts import charts, kubernetes_support, versions
+from gpu_constructs.facts import charts, kubernetes_support, schemas, versions
 from gpu_constructs.facts.hardware import plain_types, prices, regions
 from gpu_constructs.facts.hardware.catalogue import columns
 from tools.write_rules import CAUSES
@@ -28,6 +28,7 @@ ALLOWED = {
     "regions": 120,
     "chart or image": 120,
     "Python package": 120,
+    "schemas": 120,
     "instance types": 180,
     "software of a chart or add-on": 365,
     "source in a comment": 365,
@@ -81,7 +82,7 @@ class Row:
 
 def rows() -> list[Row]:
     """Return every row."""
-    found = [*_pins(), *_support(), *_software(), *_tables(), *_packages(), *_comments(), *_causes()]
+    found = [*_pins(), *_support(), *_software(), *_schemas(), *_tables(), *_packages(), *_comments(), *_causes()]
     return list(dict.fromkeys(found))
 
 
@@ -130,6 +131,11 @@ def _software() -> Iterator[Row]:
             name = getattr(each, "name", None) or getattr(each, "what", None)
             if name and not isinstance(each, (versions.Pin, kubernetes_support.Support)):
                 yield Row(kind="software of a chart or add-on", name=name, source=each.source, as_of=each.as_of)
+
+
+def _schemas() -> Iterator[Row]:
+    for each in schemas.sources():
+        yield Row(kind="schemas", name=each.name, version=each.version, source=each.source, as_of=each.as_of)
 
 
 def _tables() -> Iterator[Row]:

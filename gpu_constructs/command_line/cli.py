@@ -41,10 +41,13 @@ def check(paths: tuple[str, ...], form: str, output: str | None, **options: Any)
     left out. Files with acknowledgements may stand among them.
     """
     given = console.read(console.paths_or_default(paths), dict(options["parameters"]))
+    console.refuse_unknown_parameters(dict(options["parameters"]), given)
     from gpu_constructs.preflight.judging.check import check as judge
     from gpu_constructs.preflight.report.view import check_view
 
-    view = check_view(_usable(judge, given))
+    report = _usable(judge, given)
+    console.tell_unused(report.unused)
+    view = check_view(report)
     console.emit(view, form, output)
     return _end(view, **options)
 
@@ -71,20 +74,22 @@ def explain(
     """
     every = tuple(dict.fromkeys((*console.paths_or_default(paths), *files)))
     given = console.read(every, dict(options["parameters"]))
-    from gpu_constructs.preflight.case import Case
-    from gpu_constructs.preflight.cluster.clusters import clusters
-    from gpu_constructs.preflight.judging.explain import explain as judge
+    console.refuse_unknown_parameters(dict(options["parameters"]), given)
+    from gpu_constructs.preflight.judging.check import check as judge
+    from gpu_constructs.preflight.judging.explain import explain as of_case
+    from gpu_constructs.preflight.remedies.remedy import remedies_of
     from gpu_constructs.preflight.report.view import NEAREST, explain_view
 
-    found = _usable(clusters, given)
-    chosen = [each for each in found if cluster in (None, each.name)]
+    report = _usable(judge, given)
+    chosen = [each for each in report.cases if cluster in (None, each.cluster.name)]
     if not chosen:
-        names = ", ".join(each.name for each in found)
+        names = ", ".join(each.cluster.name for each in report.cases)
         raise click.UsageError(f"--cluster must be one of {names}, got {cluster!r}")
-    judged = [judge(Case(each), _of_files(each.workloads, files)) for each in chosen]
+    judged = [of_case(each, report.findings, _of_files(each.cluster.workloads, files)) for each in chosen]
     if files and not any(each.verdicts for each in judged):
         raise click.UsageError(f"{', '.join(files)}: must hold a workload, got none; see 'gpu-constructs explain -h'")
-    view = explain_view(judged, given.problems, most_pools=None if all_pools else NEAREST)
+    would_do = {key: each for one in judged for key, each in remedies_of(given, one.case, one.verdicts).items()}
+    view = explain_view(judged, given.problems, most_pools=None if all_pools else NEAREST, remedies=would_do)
     console.emit(view, form, output)
     return _end(view, **options)
 
@@ -94,10 +99,13 @@ def _of_files(workloads: tuple[Workload, ...], files: tuple[str, ...]) -> list[W
     from pathlib import Path
 
     from gpu_constructs.preflight.reading.documents import STDIN
+    from gpu_constructs.preflight.reading.rendering import KUSTOMIZATIONS
 
     if not files:
         return None
-    places = {Path("<stdin>" if each == STDIN else each) for each in files}
+    named = [Path("<stdin>" if each == STDIN else each) for each in files]
+    # What a kustomization comes to stands in its folder.
+    places = {each.parent if each.name in KUSTOMIZATIONS else each for each in named}
     return [each for each in workloads if places & {Path(each.origin.file), *Path(each.origin.file).parents}]
 
 
@@ -113,6 +121,7 @@ def review(old: str, new: str, form: str, output: str | None, **options: Any) ->
     # Two files are two versions of one stack, whatever they are called.
     stack = None if Path(old).is_dir() or Path(new).is_dir() else Path(new).name.partition(".")[0]
     before, after = (console.read((path,), dict(options["parameters"]), stack=stack) for path in (old, new))
+    console.refuse_unknown_parameters(dict(options["parameters"]), before, after)
     from gpu_constructs.preflight.judging.review import review as judge
     from gpu_constructs.preflight.report.view import review_view
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 if TYPE_CHECKING:
+    from gpu_constructs.preflight.judging.acknowledgements import Acknowledgement
     from gpu_constructs.preflight.reading.inputs import Input
 
 PASSED, FAILED, UNUSABLE, INTERRUPTED = 0, 1, 2, 130
@@ -84,6 +85,32 @@ def read(paths: tuple[str, ...], parameters: Mapping[str, str], *, stack: str | 
         return read_input(paths, parameters=parameters, stack=stack)
     except UnusableInput as error:
         raise click.UsageError(str(error)) from None
+
+
+def refuse_unknown_parameters(parameters: Mapping[str, str], *given: Input) -> None:
+    """Refuse the name of a parameter that no template has, which would change nothing.
+
+    Raises:
+        click.UsageError: There is such a name.
+    """
+    from gpu_constructs.refusals import did_you_mean
+
+    known = frozenset(name for each in given for name in each.parameters)
+    for name in parameters:
+        if name not in known:
+            have = ", ".join(sorted(known)) or "none"
+            hint = did_you_mean(name, known)
+            raise click.UsageError(f"--parameter must name a parameter of a template ({have}), got {name!r}{hint}")
+
+
+def tell_unused(lines: Iterable[Acknowledgement]) -> None:
+    """Say on standard error which acknowledgements accept nothing any more."""
+    from gpu_constructs.preflight.report.wording import printable
+
+    for each in lines:
+        where = "" if each.path == "*" else f" at {each.path}"
+        text = f"{each.file}: acknowledgement of {each.id}{where} accepts nothing; remove it"
+        click.echo(f"gpu-constructs: {printable(text)}", err=True)
 
 
 def paths_or_default(paths: tuple[str, ...]) -> tuple[str, ...]:

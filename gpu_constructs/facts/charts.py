@@ -16,6 +16,7 @@ OLD_DRA_DRIVER: Final = "nvidia-dra-driver-gpu"
 DRA_DRIVERS: Final = (DRA_DRIVER, OLD_DRA_DRIVER)
 DCGM_EXPORTER: Final = "dcgm-exporter"
 DYNAMO: Final = "dynamo-platform"
+DYNAMO_CRDS: Final = "dynamo-crds"
 
 # Of AWS.
 EFA_DEVICE_PLUGIN: Final = "aws-efa-k8s-device-plugin"
@@ -67,6 +68,7 @@ METRICS_SERVER: Final = "metrics-server"
 # What queues, and what runs several pods as one.
 KUEUE: Final = "kueue"
 KAI_SCHEDULER: Final = "kai-scheduler"
+VOLCANO: Final = "volcano"
 JOBSET: Final = "jobset"
 LEADER_WORKER_SET: Final = "lws"
 KUBERAY: Final = "kuberay-operator"

@@ -46,7 +46,10 @@ class GpuNodes(Construct):
 
     @property
     def tolerations(self) -> list[dict[str, str]]:
-        """``tolerations`` of a pod that runs on these nodes."""
+        """``tolerations`` of a pod that runs on these nodes.
+
+        EKS adds that of ``nvidia.com/gpu`` itself to pods that ask for it by that name, and none to DaemonSets.
+        """
         return tolerations(self)
 
     def _take_name(self, cluster: ClusterRef) -> None:

@@ -5,15 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cached_property
 
+from gpu_constructs.preflight.admission.admission import Admission, Admitted
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Cluster, DaemonSet, Pool, Workload
+from gpu_constructs.preflight.model.reason import Reason
 from gpu_constructs.preflight.model.taints import Taint
 from gpu_constructs.preflight.node.daemon_reach import refusing_taints
 from gpu_constructs.preflight.node.gpu_pools import pools_for_gpus
 from gpu_constructs.preflight.node.nodes import NodeToBe, nodes_to_be, reaches, reaches_of
+from gpu_constructs.preflight.scheduling.crowd import beside_each_other
 from gpu_constructs.preflight.scheduling.packing import Packing, pack
 from gpu_constructs.preflight.scheduling.scheduling import Scheduler
-from gpu_constructs.preflight.scheduling.verdict import Verdict
+from gpu_constructs.preflight.scheduling.verdict import PoolVerdict, Verdict
+from gpu_constructs.preflight.schema.fields import Fields
 
 
 class Case:
@@ -30,6 +34,11 @@ class Case:
         self._nodes: dict[int, tuple[NodeToBe, ...]] = {}
         self._reaches: dict[int, dict[int, Answer]] = {}
         self._verdicts: dict[int, Verdict] = {}
+
+    @cached_property
+    def fields(self) -> Fields:
+        """The judge of fields against the schemas of their services."""
+        return Fields()
 
     @cached_property
     def gpu_pools(self) -> tuple[Pool, ...]:
@@ -80,13 +89,25 @@ class Case:
 
     @cached_property
     def _scheduler(self) -> Scheduler:
-        return Scheduler(self.cluster, [self.nodes(pool) for pool in self.cluster.pools])
+        return Scheduler(self.cluster, [self.nodes(pool) for pool in self.cluster.pools], self._admission)
+
+    @cached_property
+    def _admission(self) -> Admission:
+        return Admission(self.cluster)
+
+    def admitted(self, workload: Workload) -> Admitted:
+        """Return one of the cluster's workloads as the API server lets its pods in."""
+        return self._admission.of(workload)
 
     def verdict(self, workload: Workload) -> Verdict:
-        """Say whether the pods of one of the cluster's workloads run, and where."""
+        """Say whether the pods of one of the cluster's workloads would run if it were alone, and where."""
         if id(workload) not in self._verdicts:
             self._verdicts[id(workload)] = self._scheduler.verdict(workload)
         return self._verdicts[id(workload)]
+
+    def with_replicas(self, workload: Workload, replicas: int) -> Verdict:
+        """Return what would become of one of the cluster's workloads with so many pods."""
+        return self._scheduler.verdict(replace(workload, replicas=replicas))
 
     @cached_property
     def gpu_workloads(self) -> tuple[Workload, ...]:
@@ -95,8 +116,12 @@ class Case:
 
     @cached_property
     def verdicts(self) -> tuple[Verdict, ...]:
-        """The verdict on each workload that asks for GPUs."""
-        return tuple(map(self.verdict, self.gpu_workloads))
+        """The verdict on each workload that asks for GPUs, beside the others."""
+        return beside_each_other(map(self.verdict, self.gpu_workloads))
+
+    def over(self, verdict: Verdict, pools: tuple[PoolVerdict, ...], held: tuple[Reason, ...]) -> Verdict:
+        """Return a verdict as it is with other verdicts on pools, and with what holds the workload back."""
+        return self._scheduler.over(verdict.workload, verdict.demand, pools, held)
 
     @cached_property
     def packing(self) -> Packing:
@@ -105,4 +130,4 @@ class Case:
 
     def pools_open_to(self, workload: Workload) -> tuple[Pool, ...]:
         """Return the pools that a workload may run on."""
-        return tuple(each.pool for each in self.verdict(workload).pools if each.may_take)
+        return tuple(each.pool for each in self.verdict(workload).pools if each.answer is not Answer.NO)

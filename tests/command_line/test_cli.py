@@ -172,7 +172,37 @@ def test_parameters_reach_the_template(tmp_path: Path) -> None:
 
     done = Done("explain", str(tmp_path / "app.yaml"), "--parameter", "Most=5", "--format", "json")
 
-    assert {each["name"]: each["maxNodes"] for each in done.json["clusters"][0]["pools"]} == {"Train": 2, "Infer": 5}
+    pools = {each["name"]: each["maxNodes"] for each in done.json["clusters"][0]["pools"]}
+    assert pools == {"Train": 2, "Infer": 5, "System": 2}
+
+
+def test_workloads_of_a_kustomization_are_explained(tmp_path: Path) -> None:
+    (tmp_path / "kustomization.yaml").write_text("resources: [job.yaml]\n")
+    (tmp_path / "job.yaml").write_text(Path(WORKLOADS).read_text())
+
+    for named in (tmp_path, tmp_path / "kustomization.yaml"):
+        done = Done("explain", CLUSTER, "-f", str(named), "--format", "json")
+        assert done.json["clusters"][0]["workloads"]
+
+
+def test_an_unknown_parameter_is_refused_with_the_nearest(tmp_path: Path) -> None:
+    template = Path(CLUSTER).read_text().replace("Resources:", "Parameters: {Most: {Type: Number}}\nResources:", 1)
+    (tmp_path / "app.yaml").write_text(template)
+
+    done = Done("check", str(tmp_path / "app.yaml"), "--parameter", "Mots=5")
+
+    assert done.code == 2
+    assert "--parameter must name a parameter of a template (Most), got 'Mots'; did you mean 'Most'?" in done.err
+
+
+def test_an_acknowledgement_of_nothing_is_told(tmp_path: Path) -> None:
+    lines = "acknowledgements:\n- {id: GPU010, reason: seen}\n- {id: GPU024, reason: gone, path: 'x/*'}\n"
+    (tmp_path / "accepted.yaml").write_text(lines)
+
+    done = Done("check", FAILING, str(tmp_path / "accepted.yaml"))
+
+    assert "accepted.yaml: acknowledgement of GPU024 at x/* accepts nothing; remove it" in done.err
+    assert "GPU010" not in done.err
 
 
 def test_acknowledgements_are_read_beside_the_input(tmp_path: Path) -> None:
@@ -210,6 +240,7 @@ def test_default_input_is_the_assembly(tmp_path: Path, monkeypatch: pytest.Monke
         (("review", "-", "-"), "OLD and NEW must not both be standard input"),
         (("explain", CLUSTER, "-f", FAILING), "the_taint.yaml: must hold a workload, got none"),
         (("check", CLUSTER, "--parameter", "Most"), "must be KEY=VALUE, got 'Most'"),
+        (("check", CLUSTER, "--parameter", "Most=3"), "must name a parameter of a template (none), got 'Most'"),
         (("check", CLUSTER, "--output", "nowhere/out.txt"), "nowhere/out.txt: must be a file that can be written"),
         (("instances", "--gpu", "H1000"), "did you mean 'H100'?"),
         (("instances", "--gpu-memory", "lots"), "must be a number, with >=, >, =, <= or < before it, got 'lots'"),

@@ -1,4 +1,4 @@
-"""A control plane without controllers: etcd, the API server and the scheduler of Kubernetes itself, on loopback."""
+"""A control plane of Kubernetes itself, on loopback, with the admission plugins that EKS enables."""
 
 from __future__ import annotations
 
@@ -17,9 +17,33 @@ from tests.e2e.client import Client, Refused
 LOOPBACK = "127.0.0.1"
 START_SECONDS = 60.0
 STOP_SECONDS = 5.0
-# ServiceAccount waits for a controller to make accounts. TaintNodesByCondition marks every new node as not ready until
-# a controller takes the mark away.
-WITHOUT = ("ServiceAccount", "TaintNodesByCondition")
+# The list of 1.32 to 1.35, which stands for 1.36 too. What is on by default and not in it is left on: of it AWS says
+# nothing.
+# Source: https://docs.aws.amazon.com/eks/latest/userguide/platform-versions.html (2026-11)
+EKS_ADMISSION = (
+    "NodeRestriction",
+    "ExtendedResourceToleration",
+    "NamespaceLifecycle",
+    "LimitRanger",
+    "ServiceAccount",
+    "TaintNodesByCondition",
+    "PodSecurity",
+    "Priority",
+    "DefaultTolerationSeconds",
+    "DefaultStorageClass",
+    "StorageObjectInUseProtection",
+    "PersistentVolumeClaimResize",
+    "RuntimeClass",
+    "CertificateApproval",
+    "CertificateSigning",
+    "CertificateSubjectRestriction",
+    "DefaultIngressClass",
+    "MutatingAdmissionWebhook",
+    "ValidatingAdmissionWebhook",
+    "ResourceQuota",
+)
+# Without controllers nobody makes accounts, nor takes away the mark that a new node is not ready.
+FOR_CONTROLLERS = ("ServiceAccount", "TaintNodesByCondition")
 
 
 class Server:
@@ -81,18 +105,21 @@ class ControlPlane:
 
 
 @contextmanager
-def control_plane(binaries: Path, *, admission: tuple[str, ...] = ()) -> Iterator[ControlPlane]:
+def control_plane(binaries: Path, *, controllers: tuple[str, ...] = ()) -> Iterator[ControlPlane]:
     """Run a control plane, and remove all of it at the end.
 
     Args:
-        binaries: Folder with etcd, kube-apiserver and kube-scheduler.
-        admission: Admission plugins beside the default ones, such as ``ExtendedResourceToleration``.
+        binaries: Folder with etcd and Kubernetes' own programs.
+        controllers: Controllers to run. Without any the plugins that wait for them are off.
     """
     with TemporaryDirectory(prefix="gpu-constructs-e2e-") as name, ExitStack() as running:
         folder = Path(name)
         store = _start_etcd(running, binaries, folder)
-        client = _start_api_server(running, binaries, folder, store, admission)
+        without = () if controllers else FOR_CONTROLLERS
+        client = _start_api_server(running, binaries, folder, store, without)
         scheduler = _start_scheduler(running, binaries, folder, client)
+        if controllers:
+            _start_controllers(running, binaries, folder, client, controllers)
         yield ControlPlane(client, scheduler)
 
 
@@ -121,9 +148,7 @@ def _start_etcd(running: ExitStack, binaries: Path, folder: Path) -> str:
     return clients
 
 
-def _start_api_server(
-    running: ExitStack, binaries: Path, folder: Path, store: str, admission: tuple[str, ...]
-) -> Client:
+def _start_api_server(running: ExitStack, binaries: Path, folder: Path, store: str, without: tuple[str, ...]) -> Client:
     """Start the API server and return its administrator."""
     port, token, tokens = _free_port(), secrets.token_hex(16), folder / "tokens.csv"
     tokens.write_text(f"{token},admin,admin,system:masters\n")
@@ -146,18 +171,34 @@ def _start_api_server(
         "--service-cluster-ip-range=10.0.0.0/16",
         # As on EKS: device plugins are privileged.
         "--allow-privileged=true",
-        f"--disable-admission-plugins={','.join(WITHOUT)}",
+        f"--enable-admission-plugins={','.join(each for each in EKS_ADMISSION if each not in without)}",
+        f"--disable-admission-plugins={','.join(without)}",
         # Deletes the nodes and pods of a batch side by side.
         "--delete-collection-workers=8",
     ]
-    if admission:
-        command.append(f"--enable-admission-plugins={','.join(admission)}")
     server = _start(running, "kube-apiserver", command, folder)
     server.wait_until(lambda: certificate.exists() and _listens(port))
     client = Client(port, token, certificate)
     running.callback(client.close)
     server.wait_until(lambda: _is_ready(client))
     return client
+
+
+def _start_controllers(
+    running: ExitStack, binaries: Path, folder: Path, client: Client, controllers: tuple[str, ...]
+) -> Server:
+    """Start the controller manager with some of its controllers."""
+    kubeconfig = folder / "controllers.kubeconfig"
+    kubeconfig.write_text(json.dumps(_kubeconfig(client)))
+    command = [
+        str(binaries / "kube-controller-manager"),
+        f"--kubeconfig={kubeconfig}",
+        f"--controllers={','.join(controllers)}",
+        f"--service-account-private-key-file={folder / 'certificates' / 'apiserver.key'}",
+        "--leader-elect=false",
+        "--secure-port=0",
+    ]
+    return _start(running, "kube-controller-manager", command, folder)
 
 
 def _start_scheduler(running: ExitStack, binaries: Path, folder: Path, client: Client) -> Server:

@@ -7,6 +7,7 @@ from pathlib import Path
 from random import Random
 
 from gpu_constructs.facts.quantities import add
+from gpu_constructs.preflight.admission.admission import Admission
 from gpu_constructs.preflight.cluster.clusters import clusters
 from gpu_constructs.preflight.cluster.workloads import workloads
 from gpu_constructs.preflight.model.answer import Answer
@@ -74,7 +75,8 @@ def running(cluster: Cluster, pool: Pool) -> list[DaemonSet]:
 def answer(cluster: Cluster, pool: Pool, node: NodeToBe, pod: Json, memory: Memory) -> Answer:
     """What production answers: from memory where it has judged the like before."""
     [workload] = workloads([Object(pod, Origin("generated", "pod"))])
-    return fits(demand(workload, cluster), node, pool, memory.ask).answer
+    admitted = Admission(cluster).of(workload).workload
+    return fits(demand(admitted, cluster), node, pool, memory.ask).answer
 
 
 def cases(folder: Path) -> list[tuple[Case, Answer]]:

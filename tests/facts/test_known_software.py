@@ -251,12 +251,68 @@ def test_node_feature_discovery_in_another_chart(name: str, part: str, values: d
     assert (changed[updater].requests, changed[updater].exact) == ({"cpu": "50m", "memory": "40Mi"}, True)
 
 
-def test_a_topology_updater_that_was_not_read_is_not_exact() -> None:
+def test_feature_discovery_inside_older_plugins_asks_for_nothing() -> None:
     values = {"gfd": {"enabled": True}, "nfd": {"topologyUpdater": {"enable": True}}}
 
     found = chart("nvidia-device-plugin", values, version="0.17.4")
-    assert not found["nvidia-device-plugin-node-feature-discovery-topology-updater"].exact
-    assert found["nvidia-device-plugin-node-feature-discovery-worker"].exact
+
+    parts = [found[f"nvidia-device-plugin-node-feature-discovery-{each}"] for each in ("worker", "topology-updater")]
+    assert [(each.requests, each.exact) for each in parts] == [({}, True), ({}, True)]
+
+
+@pytest.mark.parametrize(
+    ("version", "affine", "mps"),
+    [("0.14.0", False, False), ("0.14.5", False, False), ("0.15.0", True, True), ("0.16.1", True, True)],
+)
+def test_the_device_plugin_selects_nodes_from_0_15_on(version: str, affine: bool, mps: bool) -> None:
+    found = chart("nvidia-device-plugin", {}, version=version)
+
+    assert (bool(found["nvidia-device-plugin"].node_affinity), found["nvidia-device-plugin"].exact) == (affine, True)
+    assert ("nvidia-device-plugin-mps-control-daemon" in found) is mps
+
+
+def test_the_device_plugin_0_14_takes_the_nodes_of_feature_discovery() -> None:
+    found = chart("nvidia-device-plugin", {"gfd": {"enabled": True}}, version="0.14.5")
+
+    assert not found["nvidia-device-plugin"].exact
+    assert found["nvidia-device-plugin-gpu-feature-discovery"].node_affinity
+
+
+@pytest.mark.parametrize("version", ["v24.6.0", "v24.9.2", "v25.3.4", "v25.10.1", "v26.3.3", "v26.7.0"])
+def test_the_gpu_operator_of_the_last_years(version: str) -> None:
+    found = chart("gpu-operator", {}, version=version)
+    worker = found["gpu-operator-node-feature-discovery-worker"]
+
+    plugin = found["nvidia-device-plugin-daemonset"]
+    assert (plugin.node_selector, plugin.exact) == ({"nvidia.com/gpu.deploy.device-plugin": "true"}, True)
+    masters = "node-role.kubernetes.io/master" in {each.get("key") for each in worker.tolerations}
+    assert masters is (version < "v26")
+    assert (worker.requests, worker.exact) == ({"cpu": "5m", "memory": "64Mi"}, True)
+
+
+def test_sandboxes_of_the_older_gpu_operator() -> None:
+    values = {"sandboxWorkloads": {"enabled": True}, "ccManager": {"enabled": True}, "kataManager": {"enabled": True}}
+
+    found = chart("gpu-operator", values, version="v25.3.0")
+
+    assert found["nvidia-cc-manager"].node_selector["nvidia.com/cc.capable"] == "true"
+    assert {"nvidia-sandbox-device-plugin-daemonset", "nvidia-kata-manager"} <= set(found)
+    assert "nvidia-kata-sandbox-device-plugin-daemonset" not in found
+
+
+@pytest.mark.parametrize(
+    ("version", "like", "exact"),
+    [
+        ("v25.5.0", "v25.10.1", True),
+        ("v26.5.0", "v26.3.3", False),
+        ("v26.7.1", "v26.7.0", False),
+        ("v23.9.0", "v25.10.1", False),
+    ],
+)
+def test_a_version_beyond_a_row_is_as_the_next_lower(version: str, like: str, exact: bool) -> None:
+    found = chart("gpu-operator", {}, version=version)["nvidia-device-plugin-daemonset"]
+
+    assert (f"/{like}/" in found.source, found.exact) == (True, exact)
 
 
 def test_storage_drivers_tolerate_everything_unless_told_otherwise() -> None:
@@ -284,7 +340,7 @@ def test_dcgm_of_the_monitoring_agent_tolerates_nothing() -> None:
     ("version", "knows_g7", "exact"),
     [("v1.6.6-eksbuild.2", False, True), ("v1.5.0", False, False), ("v1.9.0", True, False), (None, True, False)],
 )
-def test_of_an_unread_version_the_nearest_is_taken(version: str | None, knows_g7: bool, exact: bool) -> None:
+def test_of_an_unread_version_the_next_lower_is_taken(version: str | None, knows_g7: bool, exact: bool) -> None:
     dcgm = by_name(daemon_sets_of_addon("eks-node-monitoring-agent", version, {}))["dcgm-server"]
 
     types = dcgm.node_affinity[0]["matchExpressions"][0]["values"]

@@ -16,6 +16,8 @@ _NAME = re.compile(r"([a-z][a-z0-9-]*)\.([a-z0-9-]+)")
 # m8i, c7i-flex, u7in-16tb: series, generation, what is special.
 _FAMILY = re.compile(r"([a-z]+)(\d+)[a-z]*(-[a-z0-9]+)?")
 _SIZE = re.compile(r"nano|micro|small|medium|large|([2-9]|[1-9]\d+)?xlarge|metal(-\d+xl)?")
+# Of general families, whose larger sizes are multiples of xlarge.
+_SIZED = re.compile(r"(?:[cmr][4-9]|t[2-9])[a-z]*(?:-flex)?\.(medium|large|([1-9]\d?)?xlarge)")
 # EC2 numbers the generations of a series, and adds families to the last two. Between two of these files it does not
 # get further ahead than this.
 _GENERATIONS_BACK, _GENERATIONS_AHEAD = 1, 3
@@ -36,6 +38,17 @@ def plain_families() -> Mapping[str, Mapping[str, int | None]]:
 def as_of() -> str:
     """Return the day of the list, ISO 8601."""
     return str(_document()["as_of"])
+
+
+def least_vcpus(name: str) -> int:
+    """Return how many vCPUs a type of families c, m, r and t has at least, by its size; 0 for every other.
+
+    Source: https://docs.aws.amazon.com/ec2/latest/instancetypes/gp.html (2026-11)
+    """
+    found = _SIZED.fullmatch(name)
+    if found is None:
+        return 0
+    return {"medium": 1, "large": 2}.get(found[1]) or 4 * int(found[2] or 1)
 
 
 def refuse_unless_plain_type(who: object, argument: str, name: str, *, least_pods: int, why: str) -> None:

@@ -19,8 +19,9 @@ _NUMBER = re.compile(r"\d{1,9}")
 def daemon_sets_of_chart(name: str, version: str | None, values: Mapping[str, Any]) -> tuple[DaemonSetSpec, ...] | None:
     """Return the DaemonSets that a Helm chart installs with some values.
 
-    Of a version that was not read, the nearest one that was is taken, and the answers are not exact. Nor are they
-    where a value is not of the type it must have: its default is taken. Nothing that is passed raises.
+    A version between two of a row is like them. Of one beyond a row the next lower one that was read is taken, or the
+    lowest, and the answers are not exact. Nor are they where a value is not of the type it must have: its default is
+    taken. Nothing that is passed raises.
 
     Args:
         name: Name of the chart, without repository.
@@ -55,22 +56,28 @@ def _daemon_sets(
     rows = [each for each in table if each.name == name]
     if not rows:
         return None
-    plain = _without_build(version) if isinstance(version, str) else ""
-    nearest = min(rows, key=lambda row: _distance(row, plain))
-    return resolve(nearest, values, version_was_read=not nearest.versions or plain in nearest.versions)
+    wanted = _numbers(_without_build(version)) if isinstance(version, str) else ()
+    row = _row(rows, wanted)
+    read = sorted(map(_numbers, row.versions))
+    return resolve(row, values, version_was_read=not read or bool(wanted and read[0] <= wanted <= read[-1]))
 
 
 def _without_build(version: str) -> str:
     return version.removeprefix("v").split("-eksbuild.")[0]
 
 
-def _distance(row: KnownSoftware, version: str) -> tuple[int, ...]:
-    """Return how far the nearest version of a row is; without a version, every row is as far."""
-    wanted = _numbers(version)
-    if not wanted or not row.versions:
-        return ()
-    return min(tuple(abs(a - b) for a, b in zip(wanted, _numbers(each), strict=False)) for each in row.versions)
+def _row(rows: list[KnownSoftware], wanted: tuple[int, ...]) -> KnownSoftware:
+    """Return the row that begins nearest below a version; without a version, the first."""
+    if not wanted or not all(each.versions for each in rows):
+        return rows[0]
+    begun = [each for each in rows if _begins(each) <= wanted]
+    return max(begun, key=_begins) if begun else min(rows, key=_begins)
+
+
+def _begins(row: KnownSoftware) -> tuple[int, ...]:
+    return min(map(_numbers, row.versions))
 
 
 def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(int(each) for each in _NUMBER.findall(version)[:3])
+    found = [int(each) for each in _NUMBER.findall(version)[:3]]
+    return tuple(found + [0] * (3 - len(found))) if found else ()

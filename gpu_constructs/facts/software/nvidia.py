@@ -2,8 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from gpu_constructs.facts import charts, labels, resources
-from gpu_constructs.facts.software.model import Container, KnownDaemonSet, KnownSoftware, Nodes, Switch, Tolerations
+from gpu_constructs.facts.software.model import (
+    Container,
+    KnownDaemonSet,
+    KnownSoftware,
+    Nodes,
+    NodeSelectorTerm,
+    Switch,
+    Tolerations,
+)
 from gpu_constructs.facts.software.placement import CRITICAL_ADDONS, GPU, any_label, tolerates
 
 _NVIDIA_DEVICE = f"{labels.NODE_FEATURE}pci-10de.present=true"
@@ -14,27 +24,35 @@ _NVIDIA_DISPLAYS = tuple(f"{labels.NODE_FEATURE}pci-{code}_10de.present=true" fo
 
 _PLUGIN_SOURCE = "https://github.com/NVIDIA/k8s-device-plugin/tree/v0.20.0/deployments/helm/nvidia-device-plugin"
 _OLDER_PLUGIN_SOURCE = "https://github.com/NVIDIA/k8s-device-plugin/tree/v0.17.4/deployments/helm/nvidia-device-plugin"
+_OLDEST_PLUGIN_SOURCE = "https://github.com/NVIDIA/k8s-device-plugin/tree/v0.14.5/deployments/helm/nvidia-device-plugin"
 # Helm takes the first of a dependency's conditions that is set.
 _FEATURE_DISCOVERY = Switch(path="gfd.enabled", default=False)
 _NODE_FEATURE_DISCOVERY = Switch(path=("nfd.enabled", "gfd.enabled"), default=False)
 _NAMES = ("nameOverride", "fullnameOverride")
 _MPS = "-mps-control-daemon"
 _MPS_CAPABLE = {labels.MPS_CAPABLE: "true"}
-# Of Node Feature Discovery's topology updater.
+# Of Node Feature Discovery's worker and topology updater, from 0.16 on; before they asked for nothing.
+_WORKER = {"cpu": "5m", "memory": "64Mi"}
 _UPDATER = {"cpu": "50m", "memory": "40Mi"}
 
 
 def _plugin_part(
-    suffix: str, switch: Switch, source: str, as_of: str, *, advertises: tuple[str, ...] = ()
+    suffix: str,
+    source: str,
+    as_of: str,
+    *switches: Switch,
+    labels_of_nodes: tuple[NodeSelectorTerm, ...] = _NODES_WITH_GPUS,
+    advertises: tuple[str, ...] = (),
+    inexact: tuple[str, ...] = (),
 ) -> KnownDaemonSet:
     return KnownDaemonSet(
         name=f"{charts.DEVICE_PLUGIN}{suffix}",
         tolerations=Tolerations.at("", CRITICAL_ADDONS, GPU),
-        nodes=Nodes.at("", *_NODES_WITH_GPUS, selector=_MPS_CAPABLE if suffix == _MPS else {}),
+        nodes=Nodes.at("", *labels_of_nodes, selector=_MPS_CAPABLE if suffix == _MPS else {}),
         containers=(Container(path="resources"),),
         advertises=advertises,
-        switches=(switch,),
-        inexact_paths=_NAMES,
+        switches=switches,
+        inexact_paths=(*_NAMES, *inexact),
         source=source,
         as_of=as_of,
     )
@@ -46,21 +64,21 @@ def _node_feature_discovery(
     tolerations: Tolerations,
     switch: Switch,
     *,
-    worker_requests: dict[str, str],
-    updater_was_read: bool = True,
+    asks: bool = True,
     source: str,
     as_of: str,
 ) -> tuple[KnownDaemonSet, KnownDaemonSet]:
     """Return the DaemonSets of Node Feature Discovery inside another chart; the second is off by default.
 
-    Source: kubernetes-sigs/node-feature-discovery v0.19.0 and v0.17.3 deployment/helm/node-feature-discovery
+    Source: kubernetes-sigs/node-feature-discovery deployment/helm/node-feature-discovery, as it is packed into the
+    charts of each row: v0.12.1, v0.15.3, v0.16.3, v0.16.6, v0.17.2, v0.17.3, v0.18.2, v0.18.3 and v0.19.0
     """
     updater_switch = f"{part}.topologyUpdater.enable"
     worker = KnownDaemonSet(
         name=f"{chart}-node-feature-discovery-worker",
         tolerations=tolerations,
         nodes=Nodes.at(f"{part}.worker"),
-        containers=(Container(requests=worker_requests, path=f"{part}.worker.resources"),),
+        containers=(Container(requests=_WORKER if asks else {}, path=f"{part}.worker.resources"),),
         switches=(switch, Switch(path=f"{part}.worker.enable")),
         source=source,
         as_of=as_of,
@@ -69,9 +87,8 @@ def _node_feature_discovery(
         name=f"{chart}-node-feature-discovery-topology-updater",
         tolerations=Tolerations.at(f"{part}.topologyUpdater"),
         nodes=Nodes.at(f"{part}.topologyUpdater"),
-        containers=(Container(requests=_UPDATER, path=f"{part}.topologyUpdater.resources"),),
+        containers=(Container(requests=_UPDATER if asks else {}, path=f"{part}.topologyUpdater.resources"),),
         switches=(switch, Switch(path=updater_switch, default=False)),
-        inexact_paths=() if updater_was_read else (updater_switch,),
         source=source,
         as_of=as_of,
     )
@@ -80,12 +97,13 @@ def _node_feature_discovery(
 
 def _plugin(
     versions: tuple[str, ...],
-    worker_requests: dict[str, str],
     *,
-    updater_was_read: bool = True,
+    asks: bool,
+    mps: bool = True,
     source: str,
     as_of: str,
 ) -> KnownSoftware:
+    """Return the chart of the device plugin; before it served MPS it selected nodes only with feature discovery."""
     plugin = Switch(path="devicePlugin.enabled")
     worker, topology_updater = _node_feature_discovery(
         charts.DEVICE_PLUGIN,
@@ -96,18 +114,21 @@ def _plugin(
             {"key": labels.GPU_TAINT, "operator": "Equal", "value": "present", "effect": "NoSchedule"},
         ),
         _NODE_FEATURE_DISCOVERY,
-        worker_requests=worker_requests,
-        updater_was_read=updater_was_read,
+        asks=asks,
         source=source,
         as_of=as_of,
     )
-    daemon_sets = (
-        _plugin_part("", plugin, source, as_of, advertises=(resources.GPU,)),
-        _plugin_part(_MPS, plugin, source, as_of),
-        _plugin_part("-gpu-feature-discovery", _FEATURE_DISCOVERY, source, as_of),
-        worker,
-        topology_updater,
+    gpus = (resources.GPU,)
+    own = (
+        (
+            _plugin_part("", source, as_of, plugin, advertises=gpus),
+            _plugin_part(_MPS, source, as_of, plugin),
+        )
+        if mps
+        else (_plugin_part("", source, as_of, labels_of_nodes=(), advertises=gpus, inexact=("gfd.enabled",)),)
     )
+    discovery = _plugin_part("-gpu-feature-discovery", source, as_of, _FEATURE_DISCOVERY)
+    daemon_sets = (*own, discovery, worker, topology_updater)
     return KnownSoftware(
         name=charts.DEVICE_PLUGIN, versions=versions, daemon_sets=daemon_sets, source=source, as_of=as_of
     )
@@ -115,16 +136,22 @@ def _plugin(
 
 DEVICE_PLUGIN = _plugin(
     ("0.20.0", "0.19.3", "0.19.2", "0.19.1", "0.19.0", "0.18.2", "0.18.1", "0.18.0"),
-    {"cpu": "5m", "memory": "64Mi"},
+    asks=True,
     source=_PLUGIN_SOURCE,
     as_of="2026-08-19",
 )
-DEVICE_PLUGIN_0_17 = _plugin(
-    ("0.17.4", "0.17.3", "0.17.2", "0.17.1"),
-    {},
-    updater_was_read=False,
+DEVICE_PLUGIN_0_15 = _plugin(
+    ("0.17.4", "0.17.3", "0.17.2", "0.17.1", "0.17.0", "0.16.2", "0.16.1", "0.16.0", "0.15.1", "0.15.0"),
+    asks=False,
     source=_OLDER_PLUGIN_SOURCE,
-    as_of="2026-08-19",
+    as_of="2026-11-22",
+)
+DEVICE_PLUGIN_0_14 = _plugin(
+    ("0.14.5", "0.14.4", "0.14.3", "0.14.2", "0.14.1", "0.14.0"),
+    asks=False,
+    mps=False,
+    source=_OLDEST_PLUGIN_SOURCE,
+    as_of="2026-11-22",
 )
 
 _OPERATOR_SOURCE = "https://github.com/NVIDIA/gpu-operator/tree/v26.7.0/assets"
@@ -242,29 +269,73 @@ _OPERANDS = (
     ),
 )
 
-GPU_OPERATOR = KnownSoftware(
-    name=charts.GPU_OPERATOR,
-    versions=("26.7.0",),
-    daemon_sets=(
-        *_OPERANDS,
-        *_node_feature_discovery(
-            charts.GPU_OPERATOR,
-            "node-feature-discovery",
-            Tolerations.at(
-                "node-feature-discovery.worker",
-                {"key": labels.CONTROL_PLANE, "operator": "Equal", "value": "", "effect": "NoSchedule"},
-                GPU,
-            ),
-            _enabled("nfd"),
-            worker_requests={"cpu": "5m", "memory": "64Mi"},
-            source="https://github.com/NVIDIA/gpu-operator/tree/v26.7.0/deployments/gpu-operator",
-            as_of=_OPERATOR_AS_OF,
-        ),
+
+def _of_control_plane(role: str) -> dict[str, str]:
+    return {"key": role, "operator": "Equal", "value": "", "effect": "NoSchedule"}
+
+
+def _operator(
+    versions: tuple[str, ...],
+    operands: tuple[KnownDaemonSet, ...],
+    *,
+    worker_tolerates: tuple[dict[str, str], ...] = (),
+    opaque: tuple[str, ...] = (),
+    as_of: str,
+) -> KnownSoftware:
+    """Return the operator's chart in a range of versions that make the same of the same values."""
+    source = f"https://github.com/NVIDIA/gpu-operator/tree/v{versions[0]}"
+    tolerations = (*worker_tolerates, _of_control_plane(labels.CONTROL_PLANE), GPU)
+    discovery = _node_feature_discovery(
+        charts.GPU_OPERATOR,
+        "node-feature-discovery",
+        Tolerations.at("node-feature-discovery.worker", *tolerations),
+        _enabled("nfd"),
+        source=f"{source}/deployments/gpu-operator",
+        as_of=as_of,
+    )
+    own = tuple(replace(each, source=f"{source}/assets", as_of=as_of) for each in operands)
+    return KnownSoftware(
+        name=charts.GPU_OPERATOR,
+        versions=versions,
+        daemon_sets=(*own, *discovery),
+        opaque_paths=opaque,
+        source=f"{source}/assets",
+        as_of=as_of,
+    )
+
+
+# The operands of a GPUCluster object were not read.
+GPU_OPERATOR = _operator(("26.7.0",), _OPERANDS, opaque=("gpuCluster.deployCR",), as_of=_OPERATOR_AS_OF)
+GPU_OPERATOR_26_3 = _operator(("26.3.3", "26.3.2", "26.3.1", "26.3.0"), _OPERANDS, as_of="2026-11-22")
+
+# Before 26.3 sandboxes had no modes, and what manages confidential computing was off and chose its nodes itself.
+_MODES = ("sandboxWorkloads.mode",)
+_CC_CAPABLE = {"nvidia.com/cc.capable": "true"}
+_OLDER_OPERANDS = (
+    *(
+        replace(each, switches=tuple(one for one in each.switches if one.path not in _MODES))
+        for each in _OPERANDS
+        if each.name not in ("nvidia-kata-sandbox-device-plugin-daemonset", "nvidia-cc-manager")
     ),
-    # The operands of a GPUCluster object were not read.
-    opaque_paths=("gpuCluster.deployCR",),
-    source=_OPERATOR_SOURCE,
-    as_of=_OPERATOR_AS_OF,
+    _operand(
+        "nvidia-cc-manager",
+        "cc-manager",
+        "ccManager",
+        _SANDBOX,
+        _enabled("ccManager", default=False),
+        selector=_CC_CAPABLE,
+        requests=_SMALL_MANAGER,
+    ),
+    _operand("nvidia-kata-manager", "kata-manager", "kataManager", _SANDBOX, _enabled("kataManager", default=False)),
+)
+GPU_OPERATOR_24_6 = _operator(
+    (
+        *("25.10.1", "25.10.0", "25.3.4", "25.3.3", "25.3.2", "25.3.1", "25.3.0"),
+        *("24.9.2", "24.9.1", "24.9.0", "24.6.2", "24.6.1", "24.6.0"),
+    ),
+    _OLDER_OPERANDS,
+    worker_tolerates=(_of_control_plane("node-role.kubernetes.io/master"),),
+    as_of="2026-11-22",
 )
 
 _DRA_SOURCE = (
@@ -340,4 +411,14 @@ KAI_SCHEDULER = KnownSoftware(
     as_of="2026-08-03",
 )
 
-CHARTS = (DEVICE_PLUGIN, DEVICE_PLUGIN_0_17, GPU_OPERATOR, DRA_DRIVER, DCGM_EXPORTER, KAI_SCHEDULER)
+CHARTS = (
+    DEVICE_PLUGIN,
+    DEVICE_PLUGIN_0_15,
+    DEVICE_PLUGIN_0_14,
+    GPU_OPERATOR,
+    GPU_OPERATOR_26_3,
+    GPU_OPERATOR_24_6,
+    DRA_DRIVER,
+    DCGM_EXPORTER,
+    KAI_SCHEDULER,
+)

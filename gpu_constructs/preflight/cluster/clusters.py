@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from gpu_constructs.facts.labels import AUTOSCALED_BY_TAG, CLUSTER_TAG
-from gpu_constructs.preflight.cluster.pools import group_tags, managed_group, node_pool, self_managed_group
+from gpu_constructs.preflight.cluster.pools import (
+    group_tags,
+    launches_gpus,
+    managed_group,
+    node_pool,
+    self_managed_group,
+)
 from gpu_constructs.preflight.cluster.software import software
 from gpu_constructs.preflight.cluster.workloads import workloads
 from gpu_constructs.preflight.model.cluster import Addon, Autoscaler, Cluster, Pool
+from gpu_constructs.preflight.model.discovery import bounded
 from gpu_constructs.preflight.reading.cloudformation import Resource
 from gpu_constructs.preflight.reading.documents import UnusableInput
 from gpu_constructs.preflight.reading.embedded import parse_embedded
@@ -22,6 +30,9 @@ _CLUSTER = "AWS::EKS::Cluster"
 _CUSTOM_CLUSTER = "Custom::AWSCDK-EKS-Cluster"
 _OWNER_TAGS = (CLUSTER_TAG, AUTOSCALED_BY_TAG)
 _NOT_OWNERS = ("enabled", "node-template")
+_GROUP = "AWS::AutoScaling::AutoScalingGroup"
+# What images and user data of groups say that are no nodes of EKS.
+_OTHER_SERVICES = ("ecs", "slurm", "parallelcluster", "batch")
 UNNAMED = "(cluster)"
 # Every rule looks at every resource for each cluster, and at every pool for each pod.
 MAX_CLUSTERS = 500
@@ -40,7 +51,20 @@ def clusters(given: Input) -> tuple[Cluster, ...]:
     found = dict.fromkeys((*names.values(), *places.mentioned(given)))
     if len(found) > MAX_CLUSTERS:
         raise UnusableInput(f"input must tell of at most {MAX_CLUSTERS} clusters, got {len(found):,}; name fewer files")
-    return tuple(_cluster(name, given, places) for name in found or (UNNAMED,))
+    made = tuple(_cluster(name, given, places) for name in found or (UNNAMED,))
+    return (replace(made[0], unclaimed=_unclaimed(given, places), repeated=given.repeated), *made[1:])
+
+
+def _unclaimed(given: Input, places: _Places) -> tuple[Pool, ...]:
+    """Return the Auto Scaling groups of GPU instances that name no cluster, nor another service as theirs."""
+    groups = [each for each in given.resources.values() if each.type == _GROUP and places.of_group(each) is None]
+    pools = [self_managed_group(each, given.resources) for each in groups]
+    return tuple(each for each in pools if launches_gpus(each) and not _is_of_another_service(each))
+
+
+def _is_of_another_service(group: Pool) -> bool:
+    told = f"{group.launch.image} {group.user_data.text}".lower()
+    return any(sign in told for sign in _OTHER_SERVICES)
 
 
 def _name(cluster: Resource) -> str:
@@ -103,7 +127,7 @@ class _Places:
         for resource in given.resources.values():
             reference = (
                 self.of_group(resource)
-                if resource.type == "AWS::AutoScaling::AutoScalingGroup"
+                if resource.type == _GROUP
                 else self.name(resource.properties.get("ClusterName"))
             )
             if reference is not None:
@@ -118,10 +142,12 @@ def _cluster(name: str, given: Input, places: _Places) -> Cluster:
     addons = [_addon(each) for each in _of_type(given, "AWS::EKS::Addon", name, places)]
     runs = software(objects, charts, addons)
     auto_mode = is_true(dig(properties, "ComputeConfig", "Enabled"))
-    pools = _pools(name, given, places, objects)
+    pools = bounded(_pools(name, given, places, objects), runs.autoscalers)
     pods = workloads(objects)
-    if len(pools) * len(pods) > MAX_PAIRS:
-        many = f"{len(pools):,} pools and {len(pods):,} workloads"
+    # Pods that are alike are judged once.
+    unlike = {(id(each.pod), each.replicas) for each in pods}
+    if len(pools) * len(unlike) > MAX_PAIRS:
+        many = f"{len(pools):,} pools and {len(unlike):,} unlike workloads"
         raise UnusableInput(f"cluster {name[:200]} must have at most {MAX_PAIRS:,} pairs of them, got {many}")
     return Cluster(
         name=name,
@@ -133,7 +159,7 @@ def _cluster(name: str, given: Input, places: _Places) -> Cluster:
         charts=tuple(charts),
         addons=tuple(addons),
         daemon_sets=runs.daemon_sets,
-        opaque=runs.opaque,
+        opaque=(*runs.opaque, *(f"{origin.path}, which cannot be read" for origin, _ in given.problems)),
         autoscalers=(*runs.autoscalers, *_auto_mode(resource, auto_mode)),
         workloads=pods,
         resources=given.resources,
@@ -169,7 +195,7 @@ def _addon(resource: Resource) -> Addon:
 def _pools(name: str, given: Input, places: _Places, objects: list[Object]) -> tuple[Pool, ...]:
     found = [managed_group(each, given.resources) for each in _of_type(given, "AWS::EKS::Nodegroup", name, places)]
     for each in given.resources.values():
-        if each.type == "AWS::AutoScaling::AutoScalingGroup" and places.of_group(each) == name:
+        if each.type == _GROUP and places.of_group(each) == name:
             found.append(self_managed_group(each, given.resources))
     classes = [each for each in objects if each.kind in ("EC2NodeClass", "NodeClass")]
     found += [node_pool(each, classes, given.resources) for each in objects if each.kind == "NodePool"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from gpu_constructs.facts.charts import (
     DRA_DRIVERS,
     DYNAMO,
+    DYNAMO_CRDS,
     GPU_OPERATOR,
     JOBSET,
     KAI_SCHEDULER,
@@ -14,9 +15,12 @@ from gpu_constructs.facts.charts import (
     KUEUE,
     LEADER_WORKER_SET,
     VERTICAL_POD_AUTOSCALER,
+    VOLCANO,
 )
 from gpu_constructs.facts.labels import KUEUE_DOMAIN
 from gpu_constructs.preflight.model.cluster import Cluster
+from gpu_constructs.preflight.reading.objects import Object
+from gpu_constructs.preflight.reading.unknown import dig
 
 # API group, and the charts that bring its definitions.
 # Sources: kueue 0.19.2, kai-scheduler v0.17.0, keda 2.20.2, kube-prometheus-stack 88.5.3, vertical-pod-autoscaler
@@ -31,11 +35,42 @@ CHARTS_OF_GROUP = {
     "leaderworkerset.x-k8s.io": (LEADER_WORKER_SET, DYNAMO),
     "ray.io": (KUBERAY,),
     "resource.nvidia.com": (*DRA_DRIVERS, GPU_OPERATOR),
+    # The training operator and the MPI operator come as manifests; other people's charts have their names.
+    "kubeflow.org": ("training-operator", "mpi-operator", "kubeflow-training-operator"),
+    "trainer.kubeflow.org": ("kubeflow-trainer", "trainer"),
+    "batch.volcano.sh": (VOLCANO,),
+    "scheduling.volcano.sh": (VOLCANO,),
+    "serving.kserve.io": ("kserve-crd", "kserve-crd-minimal", "kserve-llmisvc-crd", "kserve"),
 }
+# Of a group that several programs share, kinds and the charts that bring each.
+# Sources: gpu-operator v26.7.0 deployments/gpu-operator/crds, ai-dynamo/dynamo v1.5 deploy/helm/charts.
+CHARTS_OF_KIND = {
+    "ClusterPolicy": (GPU_OPERATOR,),
+    "NVIDIADriver": (GPU_OPERATOR,),
+    "DynamoGraphDeployment": (DYNAMO, DYNAMO_CRDS),
+    "DynamoComponentDeployment": (DYNAMO, DYNAMO_CRDS),
+}
+NVIDIA_GROUP = "nvidia.com"
+
+
+def charts_of(each: Object) -> tuple[str, ...]:
+    """Return the charts that define the kind of an object; none where no table says."""
+    return CHARTS_OF_KIND.get(each.kind, ()) if each.group == NVIDIA_GROUP else CHARTS_OF_GROUP.get(each.group, ())
+
+
+def is_kind_defined(each: Object, cluster: Cluster) -> bool:
+    """Whether a chart or a definition in the input brings the kind of an object."""
+    definitions = cluster.of_kind("CustomResourceDefinition")
+    return any(chart.name in charts_of(each) for chart in cluster.charts) or any(
+        one.spec.get("group") == each.group and dig(one.spec, "names", "kind") in (each.kind, None)
+        for one in definitions
+    )
 
 
 def is_defined(group: str, cluster: Cluster) -> bool:
-    """Whether a chart or a definition in the input brings an API group."""
+    """Whether a chart or a definition in the input brings an API group, or objects by hand say that somebody did."""
+    if not cluster.charts and any(each.group == group and each.origin.resource is None for each in cluster.objects):
+        return True
     charts = CHARTS_OF_GROUP.get(group, ())
     definitions = cluster.of_kind("CustomResourceDefinition")
     return any(each.name in charts for each in cluster.charts) or any(

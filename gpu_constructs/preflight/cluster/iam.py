@@ -1,20 +1,23 @@
-"""What a role of the input may do, as far as its policies are literal.
+"""What a role of the input may do, and who may assume it, as far as its policies are literal.
 
 An allowed action counts whatever its resources and conditions are: they can only narrow it. Sources:
 https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_elements_action.html,
-https://docs.aws.amazon.com/eks/latest/userguide/pod-identities.html (2026-08)
+https://docs.aws.amazon.com/eks/latest/userguide/pod-identities.html,
+https://docs.aws.amazon.com/eks/latest/userguide/associate-service-account-role.html,
+https://docs.aws.amazon.com/eks/latest/userguide/pod-id-association.html (2026-11)
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from typing import Any
 
-from gpu_constructs.preflight.model.answer import Answer
+from gpu_constructs.preflight.model.answer import Answer, all_of, any_of, yes_if
 from gpu_constructs.preflight.model.cluster import Autoscaler, Cluster
 from gpu_constructs.preflight.reading.cloudformation import Resource
-from gpu_constructs.preflight.reading.unknown import Unknown, dig, items, known_text, mapping, mappings
+from gpu_constructs.preflight.reading.unknown import Unknown, dig, is_expression, items, known_text, mapping, may_equal
 
 _ROLE = "AWS::IAM::Role"
 _POLICIES = ("AWS::IAM::Policy", "AWS::IAM::ManagedPolicy", "AWS::IAM::RolePolicy")
@@ -30,7 +33,15 @@ _HARMLESS = (
     "CloudWatchAgentServerPolicy",
     "AmazonEBSCSIDriverPolicy",
 )
-_ANNOTATION = "eks.amazonaws.com/role-arn"
+# Not the one between stack and resource of an expression.
+_SLASH = re.compile(r"/(?![^{}]*\})")
+ROLE_ANNOTATION = "eks.amazonaws.com/role-arn"
+POD_IDENTITY = "pods.eks.amazonaws.com"
+POD_IDENTITY_ACTIONS = ("sts:AssumeRole", "sts:TagSession")
+WEB_IDENTITY_ACTION = "sts:AssumeRoleWithWebIdentity"
+# What EKS' webhook puts into a token unless the service account names another.
+AUDIENCE = "sts.amazonaws.com"
+_ACCOUNT = "system:serviceaccount:"
 
 
 def role_of(reference: Any, resources: Mapping[str, Resource]) -> Resource | None:
@@ -45,7 +56,7 @@ def role_of(reference: Any, resources: Mapping[str, Resource]) -> Resource | Non
 
 
 def _last(text: str) -> str:
-    return text.rpartition("/")[2]
+    return _SLASH.split(text)[-1]
 
 
 def _named(name: str, resources: Mapping[str, Resource]) -> Resource | None:
@@ -93,9 +104,7 @@ def _is_of(policy: Resource, role: Resource, resources: Mapping[str, Resource]) 
 def _document_allows(document: Any, action: str) -> Answer:
     if not isinstance(document, dict):
         return Answer.UNKNOWN
-    statement = document.get("Statement")
-    listed = statement if isinstance(statement, list) else [] if statement is None else [statement]
-    answers = {_statement_allows(each, action) for each in listed}
+    answers = {_statement_allows(each, action) for each in statements(document)}
     return next((each for each in (Answer.YES, Answer.UNKNOWN) if each in answers), Answer.NO)
 
 
@@ -106,8 +115,7 @@ def _statement_allows(statement: Any, action: str) -> Answer:
         return Answer.NO
     if "NotAction" in statement:
         return Answer.UNKNOWN
-    listed = statement.get("Action")
-    patterns = listed if isinstance(listed, list) else [listed]
+    patterns = listed(statement.get("Action"))
     if any(isinstance(each, str) and fnmatchcase(action.lower(), _pattern(each)) for each in patterns):
         return Answer.YES
     return Answer.NO if all(isinstance(each, str) for each in patterns) else Answer.UNKNOWN
@@ -128,8 +136,8 @@ def identity(autoscaler: Autoscaler, cluster: Cluster) -> Any:
         if all(isinstance(one, Unknown) or one == wanted for one, wanted in zip(said, (namespace, name), strict=True)):
             return each.properties.get("RoleArn") or Unknown("${role}")
     for account in cluster.of_kind("ServiceAccount"):
-        if (account.namespace, account.name) == (namespace, name) and _ANNOTATION in account.annotations:
-            return account.annotations[_ANNOTATION]
+        if (account.namespace, account.name) == (namespace, name) and ROLE_ANNOTATION in account.annotations:
+            return account.annotations[ROLE_ANNOTATION]
     return _of_chart(autoscaler, cluster)
 
 
@@ -137,7 +145,7 @@ def _of_chart(autoscaler: Autoscaler, cluster: Cluster) -> Any:
     for chart in cluster.charts:
         if chart.origin == autoscaler.origin:
             accounts = (dig(chart.values, *path) for path in (("serviceAccount",), ("rbac", "serviceAccount")))
-            found = (mapping(mapping(each).get("annotations")).get(_ANNOTATION) for each in accounts)
+            found = (mapping(mapping(each).get("annotations")).get(ROLE_ANNOTATION) for each in accounts)
             return next((each for each in found if each is not None), None)
     return None
 
@@ -155,13 +163,112 @@ def _belongs(reference: Any, key: str | None, name: str) -> bool:
     return reference == name or key is None
 
 
+def may_pass(role: Resource, other: Any, resources: Mapping[str, Resource]) -> Answer:
+    """Say whether a role's policies let it hand a role, named or referred to, to instances."""
+    granted = [each for one in _documents(role, resources) for each in _grants(one, "iam:PassRole")]
+    answers = {_covers(each, other, resources) for each in granted}
+    return next((each for each in (Answer.YES, Answer.UNKNOWN) if each in answers), Answer.NO)
+
+
+def _grants(document: Any, action: str) -> Iterable[Any]:
+    """Yield what the statements of a policy that allow an action allow it on."""
+    if not isinstance(document, dict):
+        yield Unknown("${policy}")
+        return
+    for each in statements(document):
+        answer = _statement_allows(each, action)
+        if answer is Answer.UNKNOWN or (answer is Answer.YES and "NotResource" in each):
+            yield Unknown("${statement}")
+        elif answer is Answer.YES:
+            yield from listed(each.get("Resource"))
+
+
+def _covers(granted: Any, role: Any, resources: Mapping[str, Resource]) -> Answer:
+    """Say whether what a statement is allowed on is, or matches, a role."""
+    own, found, text = role_of(role, resources), role_of(granted, resources), _last(str(granted))
+    if found is not None and own is not None:
+        return yes_if(found is own)
+    if text == "*":
+        return Answer.YES
+    named = found.properties.get("RoleName", Unknown("${name}")) if found is not None else text
+    wanted = own.properties.get("RoleName", Unknown("${name}")) if own is not None else role
+    return _matches(_last(str(named)), _last(str(wanted)))
+
+
+def _matches(pattern: str, name: str) -> Answer:
+    start = min(pattern.find(sign) % (len(pattern) + 1) for sign in "*?")
+    if start < len(pattern):
+        return Answer.UNKNOWN if may_equal(f"{pattern[:start]}${{}}", name) else Answer.NO
+    return Answer.YES if pattern == name else Answer.UNKNOWN if may_equal(pattern, name) else Answer.NO
+
+
+def listed(value: Any) -> list[Any]:
+    """Return a value of a policy that may be one or a list."""
+    return value if isinstance(value, list) else [] if value is None else [value]
+
+
+def statements(document: Any) -> list[Any]:
+    """Return the statements of a policy; one that is not known is among them."""
+    return listed(mapping(document).get("Statement"))
+
+
 def trusted_accounts(role: Resource) -> tuple[str, ...]:
     """Return the service accounts that a role's trust policy names, as ``namespace:name``."""
-    prefix, found = "system:serviceaccount:", []
-    for statement in mappings(dig(role.properties, "AssumeRolePolicyDocument", "Statement")):
-        for pairs in mapping(statement.get("Condition")).values():
+    found = [str(each) for each in _conditions(role, ":sub")]
+    return tuple(each.removeprefix(_ACCOUNT) for each in found if each.startswith(_ACCOUNT))
+
+
+def trusted_audiences(role: Resource) -> tuple[str, ...]:
+    """Return the audiences of tokens that a role's trust policy names."""
+    return tuple(str(each) for each in _conditions(role, ":aud"))
+
+
+def _conditions(role: Resource, ending: str) -> Iterator[Any]:
+    for statement in statements(role.properties.get("AssumeRolePolicyDocument")):
+        for pairs in mapping(mapping(statement).get("Condition")).values():
             for key, value in mapping(pairs).items():
-                values = value if isinstance(value, list) else [value]
-                if str(key).endswith(":sub"):
-                    found += [str(each).removeprefix(prefix) for each in values if str(each).startswith(prefix)]
-    return tuple(found)
+                if str(key).endswith(ending):
+                    yield from listed(value)
+
+
+def trusts(role: Resource, kind: str, action: str, principal: str = "") -> Answer:
+    """Say whether a role lets a principal take an action.
+
+    Args:
+        role: The role.
+        kind: Kind of principal, ``Service`` or ``Federated``.
+        action: The action.
+        principal: The principal. Default: any of the kind.
+    """
+    document = role.properties.get("AssumeRolePolicyDocument")
+    if not isinstance(document, dict):
+        return Answer.UNKNOWN
+    return any_of(_statement_trusts(each, kind, action, principal) for each in statements(document))
+
+
+def _statement_trusts(statement: Any, kind: str, action: str, principal: str) -> Answer:
+    if not isinstance(statement, dict) or "NotAction" in statement or "NotPrincipal" in statement:
+        return Answer.UNKNOWN
+    return all_of(
+        (_said(statement.get("Effect"), "Allow"), _acts(statement, action), _names(statement, kind, principal))
+    )
+
+
+def _acts(statement: dict[str, Any], action: str) -> Answer:
+    return any_of(
+        Answer.UNKNOWN if isinstance(each, Unknown) else yes_if(fnmatchcase(action.lower(), str(each).lower()))
+        for each in listed(statement.get("Action"))
+    )
+
+
+def _names(statement: dict[str, Any], kind: str, principal: str) -> Answer:
+    named = statement.get("Principal")
+    if named == "*" or isinstance(named, Unknown):
+        return Answer.UNKNOWN
+    return any_of(_said(each, principal) for each in listed(mapping(named).get(kind)))
+
+
+def _said(value: Any, wanted: str) -> Answer:
+    if wanted and (isinstance(value, Unknown) or is_expression(str(value))):
+        return Answer.UNKNOWN
+    return yes_if(not wanted or value == wanted)

@@ -14,7 +14,7 @@ from gpu_constructs.facts.hardware.catalogue import Architecture
 from gpu_constructs.facts.image_releases import BOTTLEROCKET_BRANCHES, LTS, NEWEST, driver_branches
 from gpu_constructs.preflight.model.answer import Answer, yes_if
 from gpu_constructs.preflight.model.cluster import OperatingSystem, Pool
-from gpu_constructs.preflight.reading.unknown import Unknown, dig, known_text, mappings
+from gpu_constructs.preflight.reading.unknown import Unknown, choices, dig, known_text, mappings
 
 _BY_PREFIX: tuple[tuple[str, OperatingSystem], ...] = (
     ("AL2023_", "al2023"),
@@ -49,12 +49,18 @@ def group_system(ami_type: Any, image: Any, user_data_format: str) -> OperatingS
     """Return the operating system of a node group or an Auto Scaling group."""
     if image is None and ami_type is None:
         return "al2023"
-    if (name := known_text(ami_type)) and name != "CUSTOM":
-        return next((system for prefix, system in _BY_PREFIX if name.startswith(prefix)), "unknown")
+    names = [known_text(each) for each in choices(ami_type)]
+    systems = {_system_of(name) for name in names if name and name != "CUSTOM"}
+    if systems and "CUSTOM" not in names:
+        return systems.pop() if len(systems) == 1 else "unknown"
     text = str(image)
     named = next((system for part, system in _BY_PARAMETER if part in text), None)
     by_format: dict[str, OperatingSystem] = {"toml": "bottlerocket", "nodeadm": "al2023"}
     return named or by_format.get(user_data_format, "custom")
+
+
+def _system_of(ami_type: str) -> OperatingSystem:
+    return next((system for prefix, system in _BY_PREFIX if ami_type.startswith(prefix)), "unknown")
 
 
 def class_system(spec: Mapping[str, Any]) -> OperatingSystem:
@@ -82,8 +88,10 @@ def has_driver(pool: Pool) -> Answer:
         aliased = any(pool.launch.aliases)
         return Answer.YES if aliased else Answer.UNKNOWN
     ami_type = pool.properties.get("AmiType")
-    if (name := known_text(ami_type)) and name != "CUSTOM":
-        return yes_if("NVIDIA" in name or name == "AL2_x86_64_GPU")
+    names = [known_text(each) for each in choices(ami_type)]
+    if names and "CUSTOM" not in names:
+        said = {yes_if("NVIDIA" in str(name) or name == "AL2_x86_64_GPU") for name in names}
+        return said.pop() if len(said) == 1 else Answer.UNKNOWN
     image = image_of(pool)
     if image is None:
         return Answer.UNKNOWN if isinstance(ami_type, Unknown) or pool.kind == "self-managed" else Answer.NO

@@ -14,7 +14,9 @@ from gpu_constructs.facts.kubernetes import TRAINING_JOBS
 from gpu_constructs.facts.labels import KUEUE_DOMAIN, KUEUE_QUEUE, NAMESPACE_NAME
 from gpu_constructs.facts.quantities import quantity
 from gpu_constructs.facts.resources import NVIDIA
+from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Cluster, Workload
+from gpu_constructs.preflight.model.label_values import Requirement, exactly, requirement
 from gpu_constructs.preflight.model.taints import Toleration, tolerations
 from gpu_constructs.preflight.reading.objects import Object, Origin
 from gpu_constructs.preflight.reading.unknown import Unknown, dig, items, known_text, mapping, mappings
@@ -190,17 +192,11 @@ def is_shut(queue: Object, namespace: str, cluster: Cluster) -> bool:
     selector = queue.spec.get("namespaceSelector")
     if selector is None:
         return True
-    wanted = mapping(dig(selector, "matchLabels"))
-    labels = _labels_of(namespace, cluster)
-    return any(_differs(labels, key, value) for key, value in wanted.items())
-
-
-def _labels_of(namespace: str, cluster: Cluster) -> dict[str, object]:
-    there = (each for each in cluster.of_kind("Namespace") if each.name == namespace)
-    written = next((dict(each.labels) for each in there), {})
-    return {**written, NAMESPACE_NAME: namespace}
-
-
-def _differs(labels: Mapping[str, object], key: str, value: object) -> bool:
-    have = labels.get(key)
-    return isinstance(value, str) and isinstance(have, str) and "${" not in have and have != value
+    there = next((each for each in cluster.of_kind("Namespace") if each.name == namespace), None)
+    written = {**(there.labels if there else {}), NAMESPACE_NAME: namespace}
+    labels = {key: value if isinstance(value, Unknown) else exactly(str(value)) for key, value in written.items()}
+    wanted = [Requirement(key, "In", (str(value),)) for key, value in mapping(dig(selector, "matchLabels")).items()]
+    wanted += [requirement(each) for each in mappings(dig(selector, "matchExpressions"))]
+    # What a namespace that is not in the input has beside its name is not known.
+    told = [each for each in wanted if there or each.key == NAMESPACE_NAME]
+    return any(each.met_by(labels) is Answer.NO for each in told if "${" not in str(each))

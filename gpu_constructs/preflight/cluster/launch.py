@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gpu_constructs.preflight.model.cluster import Cluster, Pool
-from gpu_constructs.preflight.reading.unknown import Unknown
+from gpu_constructs.preflight.reading.unknown import Unknown, choices
 
 
 def is_visible(pool: Pool) -> bool:
@@ -21,7 +21,9 @@ def is_visible(pool: Pool) -> bool:
 
 def is_given(value: Any) -> bool:
     """Whether a property certainly has a value; ``Fn::If`` may choose ``AWS::NoValue``."""
-    return value is not None and not (isinstance(value, Unknown) and value.expression.startswith("${Fn::If "))
+    return bool(choices(value)) or (
+        value is not None and not (isinstance(value, Unknown) and value.expression.startswith("${Fn::If "))
+    )
 
 
 def launched_groups(cluster: Cluster) -> list[Pool]:

@@ -15,8 +15,16 @@ _POLICIES = ("AWS::IAM::Policy", "AWS::IAM::RolePolicy", "AWS::IAM::ManagedPolic
 
 def node_role(pool: Pool, resources: Mapping[str, Resource]) -> Resource | None:
     """Return the role of a pool's nodes, ``None`` when it is not in the input."""
-    role = referred(_reference(pool, resources), resources)
+    reference = _reference(pool, resources)
+    role = referred(reference, resources) or _of_name(reference, resources)
     return role if role is not None and role.type == "AWS::IAM::Role" else None
+
+
+def _of_name(reference: Any, resources: Mapping[str, Resource]) -> Resource | None:
+    """Return the role of a name or an ARN that is written out, as node classes do."""
+    name = reference.rpartition("/")[2] if isinstance(reference, str) else None
+    roles = (each for each in resources.values() if each.type == "AWS::IAM::Role")
+    return next((each for each in roles if name and each.properties.get("RoleName") == name), None)
 
 
 def _reference(pool: Pool, resources: Mapping[str, Resource]) -> Any:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from gpu_constructs.facts.hardware.catalogue import catalogue, retired
 from gpu_constructs.facts.labels import (
     CAPACITY_TYPE,
     COMPUTE_TYPE,
@@ -31,6 +32,7 @@ from gpu_constructs.preflight.reading.cloudformation import Resource
 from gpu_constructs.preflight.reading.objects import Object
 from gpu_constructs.preflight.reading.unknown import (
     Unknown,
+    choices,
     dig,
     is_expression,
     items,
@@ -64,6 +66,7 @@ def managed_group(group: Resource, resources: Mapping[str, Resource]) -> Pool:
         kind="managed",
         origin=group.origin,
         instance_types=_types(properties.get("InstanceTypes"), launch.instance_type),
+        undecided=_is_undecided(properties.get("InstanceTypes"), launch.instance_type),
         operating_system=group_system(properties.get("AmiType"), launch.image, user_data.format),
         labels=_managed_labels(capacity) | labels | _known_labels(user_data.node_labels),
         taints=(*taints.node_group_taints(properties), *_told_taints(user_data)),
@@ -95,14 +98,15 @@ def self_managed_group(group: Resource, resources: Mapping[str, Resource]) -> Po
     template = _launch_template(specification, "LaunchTemplateId", "LaunchTemplateName", resources)
     launch = _launch_data(template) or _launch_configuration(properties.get("LaunchConfigurationName"), resources)
     user_data = read_user_data(launch.user_data)
-    overrides = mappings(dig(mixed, "LaunchTemplate", "Overrides"))
+    overrides = [each.get("InstanceType") for each in mappings(dig(mixed, "LaunchTemplate", "Overrides"))]
     tags = group_tags(properties)
     labels = _known_labels(user_data.node_labels)
     return Pool(
         name=_name(labels, properties.get("AutoScalingGroupName"), group),
         kind="self-managed",
         origin=group.origin,
-        instance_types=_types([each.get("InstanceType") for each in overrides], launch.instance_type),
+        instance_types=_types(overrides, launch.instance_type),
+        undecided=_is_undecided(overrides, launch.instance_type),
         operating_system=group_system("CUSTOM", launch.image, user_data.format),
         labels=labels,
         taints=_told_taints(user_data),
@@ -150,12 +154,24 @@ def node_pool(pool: Object, classes: Iterable[Object], resources: Mapping[str, R
         requirements=requirements,
         subnets=tuple(subnets),
         weight=known_number(pool.spec.get("weight")) or 0,
+        node_class=node_class,
     )
 
 
 def group_tags(properties: Mapping[str, Any]) -> dict[str, Any]:
     """Return the tags of an Auto Scaling group by key; a key that is not known is its expression."""
     return {str(each.get("Key")): each.get("Value") for each in mappings(properties.get("Tags"))}
+
+
+def launches_gpus(pool: Pool) -> bool:
+    """Whether a group may launch a type with NVIDIA GPUs, of today or of the past."""
+    return any(name in catalogue() or name in retired() for name in pool.instance_types)
+
+
+def has_open_tags(properties: Mapping[str, Any]) -> bool:
+    """Whether an Auto Scaling group may have a tag that only deployment tells."""
+    tags = properties.get("Tags")
+    return isinstance(tags, Unknown) or any(isinstance(each, Unknown) for each in items(tags))
 
 
 def _is_class(candidate: Object, auto: bool) -> bool:
@@ -191,11 +207,20 @@ def _launch_configuration(reference: Any, resources: Mapping[str, Resource]) -> 
 
 def _types(*sources: Any) -> tuple[str, ...]:
     for source in sources:
-        listed = items(source) if isinstance(source, list) else [source]
-        names = tuple(each for each in listed if isinstance(each, str))
+        listed = [one for each in choices(source) for one in _flat(each)]
+        names = tuple(dict.fromkeys(one for each in listed for one in choices(each) if isinstance(one, str)))
         if names:
             return names
     return ()
+
+
+def _flat(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def _is_undecided(*sources: Any) -> bool:
+    """Whether deployment chooses among instance types."""
+    return any(isinstance(each, Unknown) and each.choices for source in sources for each in _flat(source))
 
 
 def _capacity_types(capacity: Any) -> tuple[str, ...]:

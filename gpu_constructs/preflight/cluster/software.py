@@ -7,20 +7,21 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gpu_constructs.facts.charts import CLUSTER_AUTOSCALER, DEVICE_PLUGIN, EFA_DEVICE_PLUGIN, KARPENTER
+from gpu_constructs.facts.charts import CLUSTER_AUTOSCALER, DEVICE_PLUGIN, EFA_DEVICE_PLUGIN, GPU_OPERATOR, KARPENTER
 from gpu_constructs.facts.labels import AUTOSCALED_BY_TAG, AUTOSCALED_TAG
 from gpu_constructs.facts.resources import EFA, GPU
 from gpu_constructs.facts.software.daemon_sets import daemon_sets_of_addon, daemon_sets_of_chart
 from gpu_constructs.facts.software.model import DaemonSetSpec
 from gpu_constructs.preflight.model.cluster import Addon, Autoscaler, AutoscalerKind, DaemonSet
 from gpu_constructs.preflight.model.container import Container
+from gpu_constructs.preflight.model.discovery import DISCOVERY, EXPLICIT
 from gpu_constructs.preflight.model.label_values import equal
 from gpu_constructs.preflight.model.node_selection import Selection, term
 from gpu_constructs.preflight.model.pod import Pod, pod_of
 from gpu_constructs.preflight.model.taints import tolerations
 from gpu_constructs.preflight.reading.documents import UnusableInput, parse
 from gpu_constructs.preflight.reading.objects import Chart, Object
-from gpu_constructs.preflight.reading.unknown import Unknown, dig, known_text, mapping
+from gpu_constructs.preflight.reading.unknown import Unknown, dig, known_text, mapping, mappings
 
 # Parts of the name of an image, and what its DaemonSet registers.
 _ADVERTISED = (
@@ -29,6 +30,8 @@ _ADVERTISED = (
     (EFA_DEVICE_PLUGIN, EFA),
     ("efa-device-plugin", EFA),
 )
+# In the chart's default of the tags.
+_OF_THE_VALUES = re.compile(r"\{\{-? *\.Values\.autoDiscovery\.clusterName *-?\}\}")
 _NOT_A_PLUGIN = ("gpu-feature-discovery", "mps-control-daemon", "config-manager")
 
 
@@ -64,6 +67,9 @@ def software(objects: Iterable[Object], charts: Iterable[Chart], addons: Iterabl
             opaque.append(f"add-on {addon.name}")
         found += [_of_spec(spec, addon) for spec in specs or ()]
     opaque += _nameless(every)
+    if not any(each.name == GPU_OPERATOR for each in releases):
+        # Its operator was installed elsewhere.
+        opaque += [f"the operator of ClusterPolicy {each.name}" for each in every if each.kind == "ClusterPolicy"]
     autoscalers = [*_controllers(every), *_charted(releases)]
     return Software(tuple(found), tuple(opaque), tuple(autoscalers))
 
@@ -252,8 +258,12 @@ def _charted_autoscaler(chart: Chart) -> Autoscaler:
     cluster = dig(chart.values, "autoDiscovery", "clusterName")
     if cluster is not None:
         # What the chart's template renders for AWS.
-        tags = f"{AUTOSCALED_TAG},{AUTOSCALED_BY_TAG}{cluster}"
-        flags["node-group-auto-discovery"] = f"asg:tag={tags}"
+        tags = dig(chart.values, "autoDiscovery", "tags") or [AUTOSCALED_TAG, f"{AUTOSCALED_BY_TAG}{cluster}"]
+        written = ",".join(map(str, tags)) if isinstance(tags, list) else str(tags)
+        flags[DISCOVERY] = f"asg:tag={_OF_THE_VALUES.sub(lambda _: str(cluster), written)}"
+    groups = mappings(chart.values.get("autoscalingGroups"))
+    if groups:
+        flags[EXPLICIT] = " ".join(f"{each.get('minSize')}:{each.get('maxSize')}:{each.get('name')}" for each in groups)
     account = known_text(dig(chart.values, "rbac", "serviceAccount", "name")) or ""
     version = known_text(dig(chart.values, "image", "tag"))
     pod = Pod(tolerations=tolerations(chart.values.get("tolerations")))

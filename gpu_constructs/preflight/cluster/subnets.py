@@ -6,7 +6,7 @@ Source: https://docs.aws.amazon.com/vpc/latest/userguide/VPC_Route_Tables.html (
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 from gpu_constructs.facts.labels import ZONE_ID
@@ -14,7 +14,7 @@ from gpu_constructs.preflight.cluster.references import referred, refers
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Cluster, Pool
 from gpu_constructs.preflight.reading.cloudformation import Resource
-from gpu_constructs.preflight.reading.unknown import Unknown
+from gpu_constructs.preflight.reading.unknown import Unknown, mapping, mappings
 
 Way = Literal["internet gateway", "nat", "elsewhere", "nowhere", "unknown"]
 
@@ -108,3 +108,17 @@ def region_of(pool: Pool, cluster: Cluster) -> str | None:
     stacks = [each.region for each in (pool.resource, cluster.resource) if each and each.region]
     zones = [_ZONE.fullmatch(each) for each in pool.zones if isinstance(each, str)]
     return next(iter([*stacks, *(each[1] for each in zones if each)]), None)
+
+
+def tagged_subnets(terms: Iterable[Mapping[str, Any]], resources: Mapping[str, Resource]) -> list[Resource]:
+    """Return the subnets that terms select by tags, none where a term selects otherwise."""
+    asked = [mapping(each.get("tags")) for each in terms]
+    if not asked or not all(asked):
+        return []
+    found = [each for each in resources.values() if each.type == "AWS::EC2::Subnet"]
+    return [each for each in found if any(_carries(each, tags) for tags in asked)]
+
+
+def _carries(subnet: Resource, tags: Mapping[str, Any]) -> bool:
+    have = {each.get("Key"): each.get("Value") for each in mappings(subnet.properties.get("Tags"))}
+    return all(key in have and value in (have[key], "*") for key, value in tags.items())

@@ -10,25 +10,39 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from gpu_constructs.facts.kubernetes import CLUSTER_CRITICAL, NODE_CRITICAL, TRAINING_JOBS
+from gpu_constructs.preflight.cluster.operators.part import count
+from gpu_constructs.preflight.cluster.operators.parts import parts, wrapped
 from gpu_constructs.preflight.model.cluster import Workload
 from gpu_constructs.preflight.model.pod import Pod, read_pod
 from gpu_constructs.preflight.reading.objects import Object
 from gpu_constructs.preflight.reading.unknown import dig, is_true, known_number, known_text, mapping, mappings
 
 # Kinds whose pods stand in `spec.template`.
-_PLAIN = ("Deployment", "ReplicaSet", "ReplicationController", "StatefulSet", "Rollout", "Revision")
+_PLAIN = ("DaemonSet", "Deployment", "ReplicaSet", "ReplicationController", "StatefulSet", "Rollout", "Revision")
+# Stands for the class of pods that name none.
+_WITHOUT = ""
 # Built-in priority classes.
-_PRIORITIES = {CLUSTER_CRITICAL: 2_000_000_000, NODE_CRITICAL: 2_000_001_000}
+_PRIORITIES = {_WITHOUT: 0, CLUSTER_CRITICAL: 2_000_000_000, NODE_CRITICAL: 2_000_001_000}
 
 
 def workloads(objects: Iterable[Object]) -> tuple[Workload, ...]:
-    """Return the pods of some objects, DaemonSets apart."""
+    """Return the pods of some objects; of DaemonSets those that ask for GPUs."""
     every = list(objects)
-    classes = {each.name: known_number(each.content.get("value")) for each in every if each.kind == "PriorityClass"}
-    priorities = {**_PRIORITIES, **classes}
+    priorities = {**_PRIORITIES, **dict(_classes(every))}
     # Most pods are alike: what is written alike is read once.
     pods: dict[str, Pod] = {}
-    return tuple(_typed(each, pods, priorities) for owner in every for each in _of(owner))
+    typed = (_typed(each, pods, priorities) for owner in every for each in _of(owner, every))
+    return tuple(each for each in typed if each.asks_for_gpu or not each.on_each_node)
+
+
+def _classes(objects: Iterable[Object]) -> Iterator[tuple[str, int | None]]:
+    """Yield the value of each priority class, and of pods without one."""
+    for each in objects:
+        if each.kind == "PriorityClass":
+            value = known_number(each.content.get("value"))
+            yield each.name, value
+            if is_true(each.content.get("globalDefault")):
+                yield _WITHOUT, value
 
 
 def _typed(workload: dict[str, Any], pods: dict[str, Pod], priorities: Mapping[str, int | None]) -> Workload:
@@ -37,16 +51,28 @@ def _typed(workload: dict[str, Any], pods: dict[str, Pod], priorities: Mapping[s
     if written not in pods:
         pods[written] = read_pod(spec)
     pod = pods[written]
-    name = known_text(pod.priority_class)
-    return Workload(**workload, pod=pod, priority=priorities.get(name) if name else 0)
+    return Workload(**workload, pod=pod, priority=priorities.get(known_text(pod.priority_class) or _WITHOUT))
 
 
-def _of(each: Object) -> Iterator[dict[str, Any]]:
+def _of(each: Object, every: list[Object]) -> Iterator[dict[str, Any]]:
+    made = [
+        _workload(each, one.template, one.replicas, part=one.name, together=one.together) for one in parts(each, every)
+    ]
+    if made:
+        yield from made
+        return
+    for inner in wrapped(each):
+        yield from _of(inner, every)
+    yield from _of_known(each)
+
+
+def _of_known(each: Object) -> Iterator[dict[str, Any]]:
     spec = each.spec
     if each.kind == "Pod":
         yield _workload(each, each.content, 1)
     elif each.kind in _PLAIN:
-        yield _workload(each, spec.get("template"), _count(spec.get("replicas")))
+        replicas = None if each.kind == "DaemonSet" else count(spec.get("replicas"))
+        yield _workload(each, spec.get("template"), replicas)
     elif each.kind == "Job":
         yield _job(each, spec)
     elif each.kind == "CronJob":
@@ -85,16 +111,9 @@ def _workload(
     }
 
 
-def _count(value: Any, absent: int = 1) -> int | None:
-    if value is None:
-        return absent
-    number = known_number(value)
-    return max(number, 0) if number is not None else None
-
-
 def _job_pods(spec: Mapping[str, Any]) -> int | None:
-    parallelism, completions = _count(spec.get("parallelism")), spec.get("completions")
-    wanted = _count(completions)
+    parallelism, completions = count(spec.get("parallelism")), spec.get("completions")
+    wanted = count(completions)
     return min(parallelism, wanted) if completions is not None and parallelism and wanted else parallelism
 
 
@@ -105,13 +124,13 @@ def _job(owner: Object, spec: Mapping[str, Any]) -> dict[str, Any]:
 def _job_set(owner: Object) -> Iterator[dict[str, Any]]:
     for part in mappings(owner.spec.get("replicatedJobs")):
         spec = mapping(dig(part, "template", "spec"))
-        pods, jobs = _job_pods(spec), _count(part.get("replicas"))
-        count = None if pods is None or jobs is None else pods * jobs
-        yield _workload(owner, spec.get("template"), count, part=str(part.get("name")), together=True)
+        pods, jobs = _job_pods(spec), count(part.get("replicas"))
+        made = None if pods is None or jobs is None else pods * jobs
+        yield _workload(owner, spec.get("template"), made, part=str(part.get("name")), together=True)
 
 
 def _leader_workers(owner: Object) -> Iterator[dict[str, Any]]:
-    groups, size = _count(owner.spec.get("replicas")), _count(dig(owner.spec, "leaderWorkerTemplate", "size"))
+    groups, size = count(owner.spec.get("replicas")), count(dig(owner.spec, "leaderWorkerTemplate", "size"))
     template = mapping(owner.spec.get("leaderWorkerTemplate"))
     leader, worker = template.get("leaderTemplate"), template.get("workerTemplate")
     workers = None if groups is None or size is None else groups * (size - 1 if leader else size)
@@ -126,8 +145,8 @@ def _ray(owner: Object) -> Iterator[dict[str, Any]]:
     spec = mapping(owner.spec.get(inner)) if inner else owner.spec
     yield _workload(owner, dig(spec, "headGroupSpec", "template"), 1, part="head")
     for group in mappings(spec.get("workerGroupSpecs")):
-        hosts, replicas = _count(group.get("numOfHosts")), _count(group.get("replicas"), absent=0)
-        least = _count(group.get("minReplicas"), absent=0)
+        hosts, replicas = count(group.get("numOfHosts")), count(group.get("replicas"), absent=0)
+        least = count(group.get("minReplicas"), absent=0)
         wanted = None if hosts is None or replicas is None or least is None else max(replicas, least) * hosts
         name = str(group.get("groupName"))
         yield _workload(owner, group.get("template"), wanted, part=name, together=bool(hosts and hosts > 1))
@@ -137,4 +156,4 @@ def _training(owner: Object) -> Iterator[dict[str, Any]]:
     for key, value in owner.spec.items():
         if key.endswith("ReplicaSpecs"):
             for part, spec in mapping(value).items():
-                yield _workload(owner, dig(spec, "template"), _count(dig(spec, "replicas")), part=part, together=True)
+                yield _workload(owner, dig(spec, "template"), count(dig(spec, "replicas")), part=part, together=True)

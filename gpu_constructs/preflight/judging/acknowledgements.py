@@ -36,11 +36,17 @@ class Acknowledgement:
         id: The rule.
         reason: Why it is accepted.
         path: Pattern of the origin's path, with ``*``.
+        file: Where the line stands.
     """
 
     id: str
     reason: str
     path: str = "*"
+    file: str = ""
+
+    def accepts(self, finding: Finding) -> bool:
+        """Whether a finding is one of those that it accepts."""
+        return self.id == finding.rule.id and fnmatchcase(finding.problem.origin.path, self.path)
 
 
 def acknowledgements(documents: Iterable[Document]) -> tuple[Acknowledgement, ...]:
@@ -68,7 +74,7 @@ def _line(file: str, line: Any) -> Acknowledgement:
         raise UnusableInput(f"{file}: acknowledgements: id must be a rule's id, got {rule!r}{hint}")
     if not reason or not reason.strip():
         raise UnusableInput(f"{file}: acknowledgements: {rule} must have a reason, got {reason!r}")
-    return Acknowledgement(str(rule), reason.strip(), known_text(mapping(line).get("path")) or "*")
+    return Acknowledgement(str(rule), reason.strip(), known_text(mapping(line).get("path")) or "*", file)
 
 
 def acknowledged(
@@ -82,11 +88,10 @@ def acknowledged(
         listed: Lines of acknowledgement files.
         accepted: What constructs acknowledge, by construct path.
     """
-    origin = finding.problem.origin
     for each in listed:
-        if each.id == finding.rule.id and fnmatchcase(origin.path, each.path):
+        if each.accepts(finding):
             return each.reason
-    rule = finding.rule.id
+    rule, origin = finding.rule.id, finding.problem.origin
     return (
         _in_template(rule, origin, cluster)
         or _in_object(rule, origin, cluster)

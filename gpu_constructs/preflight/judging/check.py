@@ -8,10 +8,12 @@ from dataclasses import dataclass, replace
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.clusters import clusters
 from gpu_constructs.preflight.judging.acknowledgements import Acknowledgement, acknowledged, acknowledgements
+from gpu_constructs.preflight.judging.explain import Explanation, explain
 from gpu_constructs.preflight.reading.inputs import Input
 from gpu_constructs.preflight.reading.objects import Origin
 from gpu_constructs.preflight.rules import rules
 from gpu_constructs.preflight.rules.rule import SEVERITIES, Finding
+from gpu_constructs.preflight.schema.expressions import INSTALL, can_ask, has_rules
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,16 +24,28 @@ class Report:
         cases: The clusters that were judged.
         findings: What is wrong, the gravest first.
         unread: What could not be read before deployment: where, and why.
+        unused: Lines of acknowledgement files that accept nothing.
     """
 
     cases: tuple[Case, ...]
     findings: tuple[Finding, ...]
     unread: tuple[tuple[Origin, str], ...] = ()
+    unused: tuple[Acknowledgement, ...] = ()
+
+    def explanation(self, case: Case) -> Explanation:
+        """Return what becomes of the workloads of one of the clusters, beside what was found there."""
+        return explain(case, self.findings)
 
     @property
     def fails(self) -> bool:
         """Whether an error stands that nobody accepts."""
         return any(each.counts for each in self.findings)
+
+    @property
+    def unasked(self) -> tuple[str, ...]:
+        """What was not judged, and the command that installs what judges it."""
+        ruled = any(has_rules(each) for case in self.cases for each in case.cluster.objects)
+        return () if not ruled or can_ask() else (f"rules in CEL of Karpenter's definitions; {INSTALL}",)
 
     @property
     def unknown(self) -> bool:
@@ -49,7 +63,8 @@ def check(given: Input) -> Report:
     cases = tuple(map(Case, clusters(given)))
     findings = [finding for case in cases for finding in findings_of(case, listed, given.accepted)]
     findings.sort(key=lambda each: (each.acknowledged is not None, SEVERITIES.index(each.rule.severity), each.rule.id))
-    return Report(cases, tuple(findings), given.problems)
+    unused = tuple(line for line in listed if not any(map(line.accepts, findings)))
+    return Report(cases, tuple(findings), given.problems, unused)
 
 
 def findings_of(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.images import alias_of
 from gpu_constructs.preflight.cluster.subnets import region_of
 from gpu_constructs.preflight.judging.check import Report, check
+from gpu_constructs.preflight.judging.explain import Explanation
 from gpu_constructs.preflight.judging.pool_changes import PoolChange, pool_changes
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Cluster, Workload
@@ -66,8 +66,8 @@ class Review:
         new: Findings that come.
         fixed: Findings that go.
         standing: Findings that stay.
-        cases_before: The clusters before.
-        cases_after: The clusters after.
+        explained_before: What became of the workloads of each cluster.
+        explained_after: What becomes of them.
     """
 
     pools: tuple[PoolChange, ...] = ()
@@ -78,8 +78,8 @@ class Review:
     new: tuple[Finding, ...] = ()
     fixed: tuple[Finding, ...] = ()
     standing: tuple[Finding, ...] = ()
-    cases_before: tuple[Case, ...] = ()
-    cases_after: tuple[Case, ...] = ()
+    explained_before: tuple[Explanation, ...] = ()
+    explained_after: tuple[Explanation, ...] = ()
 
     @property
     def fails(self) -> bool:
@@ -97,17 +97,18 @@ def review(old: Input, new: Input) -> Review:
     before, after = check(old), check(new)
     known = {_identity(each) for each in before.findings}
     still = {_identity(each) for each in after.findings}
+    told = [tuple(map(report.explanation, report.cases)) for report in (before, after)]
     return Review(
         pools=pool_changes(_clusters(before), _clusters(after)),
         moves=_moves(before, after),
         before=_ceiling(before),
         after=_ceiling(after),
-        fates=_fates(before, after),
+        fates=_fates(told[0], told[1], _accepted(after)),
         new=tuple(each for each in after.findings if _identity(each) not in known),
         fixed=tuple(each for each in before.findings if _identity(each) not in still),
         standing=tuple(each for each in after.findings if _identity(each) in known),
-        cases_before=before.cases,
-        cases_after=after.cases,
+        explained_before=told[0],
+        explained_after=told[1],
     )
 
 
@@ -169,8 +170,8 @@ def _images(cluster: Cluster) -> dict[str, str]:
 _Key = tuple[str, str]
 
 
-def _fates(old: Report, new: Report) -> tuple[Fate, ...]:
-    before, after, accepted = _verdicts(old), _verdicts(new), _accepted(new)
+def _fates(old: Sequence[Explanation], new: Sequence[Explanation], accepted: set[_Key]) -> tuple[Fate, ...]:
+    before, after = _verdicts(old), _verdicts(new)
     found = []
     for key in dict.fromkeys((*before, *after)):
         was, now = before.get(key), after.get(key)
@@ -181,14 +182,15 @@ def _fates(old: Report, new: Report) -> tuple[Fate, ...]:
     return tuple(found)
 
 
-def _verdicts(report: Report) -> Mapping[_Key, Verdict]:
-    return {_key(report, case.cluster.name, each.workload): each for case in report.cases for each in case.verdicts}
+def _verdicts(told: Sequence[Explanation]) -> Mapping[_Key, Verdict]:
+    several = len(told) > 1
+    return {_key(several, one.case.cluster.name, each.workload): each for one in told for each in one.verdicts}
 
 
 def _accepted(report: Report) -> set[_Key]:
     """Return the workloads in which somebody accepts an error, which says that a pod cannot run."""
     return {
-        _key(report, each.cluster, each.problem.subject)
+        _key(len(report.cases) > 1, each.cluster, each.problem.subject)
         for each in report.findings
         if each.acknowledged is not None
         and each.rule.severity == "error"
@@ -197,9 +199,9 @@ def _accepted(report: Report) -> set[_Key]:
     }
 
 
-def _key(report: Report, cluster: str, workload: Workload) -> _Key:
+def _key(several: bool, cluster: str, workload: Workload) -> _Key:
     """Return what a workload is told by; a cluster that is alone may be called otherwise in the other input."""
-    return cluster if len(report.cases) > 1 else "", workload.name
+    return cluster if several else "", workload.name
 
 
 def _nearest(verdict: Verdict | None) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
-from gpu_constructs.facts.kubernetes import KUBE_SYSTEM
+from gpu_constructs.facts.kubernetes import KUBE_SYSTEM, TRAINING_JOBS
 from gpu_constructs.facts.quantities import Resources
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.container import Container
@@ -16,7 +16,7 @@ from gpu_constructs.preflight.model.launch import Launch
 from gpu_constructs.preflight.model.pod import Pod
 from gpu_constructs.preflight.model.taints import Taint
 from gpu_constructs.preflight.reading.cloudformation import Resource
-from gpu_constructs.preflight.reading.objects import Chart, Object, Origin
+from gpu_constructs.preflight.reading.objects import Chart, Object, Origin, Repeated
 from gpu_constructs.preflight.reading.unknown import Unknown
 from gpu_constructs.preflight.reading.user_data import NONE, UserData
 
@@ -52,6 +52,8 @@ class Pool:
         requirements: Requirements of a NodePool.
         subnets: Expressions of its subnets.
         weight: Order among NodePools.
+        node_class: The EC2NodeClass or NodeClass of a NodePool, when it is in the input.
+        undecided: Whether deployment decides for one of its instance types.
     """
 
     name: str
@@ -76,6 +78,8 @@ class Pool:
     requirements: tuple[Requirement, ...] = ()
     subnets: tuple[Any, ...] = ()
     weight: int = 0
+    node_class: Object | None = None
+    undecided: bool = False
 
     @property
     def title(self) -> str:
@@ -87,6 +91,11 @@ class Pool:
         """The kind of autoscaler that can make nodes of it."""
         kinds: dict[str, AutoscalerKind] = {"karpenter": "karpenter", "auto-mode": "auto-mode"}
         return kinds.get(self.kind, "cluster-autoscaler")
+
+    @property
+    def joins_eks(self) -> bool:
+        """Whether its nodes boot from an image of EKS."""
+        return self.operating_system in ("al2023", "bottlerocket", "al2")
 
     @property
     def is_group(self) -> bool:
@@ -198,9 +207,21 @@ class Workload:
         return self.name
 
     @property
+    def on_each_node(self) -> bool:
+        """Whether it is a DaemonSet, for which nobody makes a node."""
+        return self.owner.kind == "DaemonSet"
+
+    @property
     def takes_turns(self) -> bool:
         """Whether pods that find no place run once others are done."""
         return self.owner.kind in JOBS and not self.together
+
+    @property
+    def ends(self) -> bool:
+        """Whether its pods end by themselves and leave their place to others."""
+        if self.owner.kind == "Pod":
+            return self.pod.restart_policy in ("Never", "OnFailure")
+        return self.owner.kind in (*JOBS, *TRAINING_JOBS, "JobSet", "RayJob")
 
     @property
     def containers(self) -> tuple[Container, ...]:
@@ -223,10 +244,11 @@ _INSTALLING = (
     "CustomResourceDefinition",
     "DaemonSet",
     "DeviceClass",
-    "EC2NodeClass",
-    "NodeClass",
-    "NodePool",
 )
+
+
+# Kinds of the whole cluster: who writes them writes what stands in it.
+_OF_THE_CLUSTER = ("Namespace", "NodeClass", "PriorityClass", "StorageClass")
 
 
 def _is_software(each: Object) -> bool:
@@ -251,8 +273,10 @@ class Cluster:
         daemon_sets: Its DaemonSets, those in charts and add-ons included.
         opaque: Software of which nothing is known, so that it may bring DaemonSets or more.
         autoscalers: What makes nodes.
-        workloads: Its pods, DaemonSets apart.
+        workloads: Its pods; of DaemonSets those that ask for GPUs.
         resources: Every resource of every template, by key.
+        unclaimed: Groups of GPU instances that name no cluster; of several clusters the first has them.
+        repeated: Keys that stand twice in a document; of several clusters the first has them.
     """
 
     name: str
@@ -268,6 +292,8 @@ class Cluster:
     autoscalers: tuple[Autoscaler, ...] = ()
     workloads: tuple[Workload, ...] = ()
     resources: Mapping[str, Resource] = field(default_factory=dict)
+    unclaimed: tuple[Pool, ...] = ()
+    repeated: tuple[Repeated, ...] = ()
 
     @property
     def whole(self) -> bool:
@@ -275,9 +301,22 @@ class Cluster:
         return self.resource is not None
 
     @property
+    def is_eks(self) -> bool:
+        """Whether it is known to be a cluster of EKS."""
+        of_eks = any(each.kind in ("managed", "auto-mode", "fargate") or each.joins_eks for each in self.pools)
+        return self.whole or self.auto_mode or bool(self.addons) or of_eks
+
+    @cached_property
     def sees_software(self) -> bool:
         """Whether what runs in the cluster is in the input, so that what is not there does not run."""
         return self.whole and not self.opaque and (bool(self.charts) or any(map(_is_software, self.objects)))
+
+    @property
+    def sees_objects(self) -> bool:
+        """Whether the objects that people write are in the input; an EKS add-on brings none of theirs."""
+        hidden = any(not each.startswith("add-on ") for each in self.opaque)
+        written = any(_is_software(each) or each.kind in _OF_THE_CLUSTER for each in self.objects)
+        return self.whole and not hidden and (bool(self.charts) or written)
 
     def of_kind(self, *kinds: str) -> list[Object]:
         """Return the objects of some kinds."""
@@ -288,6 +327,24 @@ class Cluster:
         found: dict[str, list[Object]] = {}
         for each in self.objects:
             found.setdefault(each.kind, []).append(each)
+        return found
+
+    def parts_of(self, each: Object) -> list[Pool | Workload | Object]:
+        """Return the pools and workloads that are not there without an object, or the object where there are none."""
+        found: list[Pool | Workload | Object] = [*self._made_of.get(each.origin, ()), *self._made_of.get(id(each), ())]
+        if each.kind in ("EC2NodeClass", "NodeClass"):
+            found += self._made_of.get(id(each.spec), ())
+        return found or [each]
+
+    @cached_property
+    def _made_of(self) -> dict[Origin | int, list[Pool | Workload]]:
+        """Pools by place and by the class they are launched by, workloads by owner."""
+        found: dict[Origin | int, list[Pool | Workload]] = {}
+        for pool in self.pools:
+            found.setdefault(pool.origin, []).append(pool)
+            found.setdefault(id(pool.launch.written), []).append(pool)
+        for workload in self.workloads:
+            found.setdefault(id(workload.owner), []).append(workload)
         return found
 
     def resources_of(self, *types: str) -> list[Resource]:
@@ -302,7 +359,15 @@ class Cluster:
         """Say whether an autoscaler of a kind runs in the cluster."""
         if self.autoscaler(kind) is not None:
             return Answer.YES
-        return Answer.NO if self.whole and not self.opaque else Answer.UNKNOWN
+        # NodePools are Auto Mode's too.
+        if kind == "karpenter" and self.has_by_hand("EC2NodeClass", *(() if self.auto_mode else ("NodePool",))):
+            # The API server takes them only where their definitions are.
+            return Answer.UNKNOWN if self.charts else Answer.YES
+        return Answer.NO if self.sees_software else Answer.UNKNOWN
+
+    def has_by_hand(self, *kinds: str) -> bool:
+        """Whether an object of some kinds stands in a plain file, whose software somebody may install elsewhere."""
+        return any(each.origin.resource is None for each in self.of_kind(*kinds))
 
     def addon(self, name: str) -> Addon | None:
         """Return an add-on by name."""

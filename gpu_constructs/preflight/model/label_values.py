@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpu_constructs.preflight.model.answer import Answer, yes_if
-from gpu_constructs.preflight.reading.unknown import Unknown, is_expression, items, known_text
+from gpu_constructs.preflight.reading.unknown import Unknown, is_expression, items, known_text, may_equal
 
 _WHOLE = re.compile(r"[+-]?\d{1,18}")
 
@@ -78,13 +78,26 @@ class Requirement:
         if is_expression(self.key):
             return Answer.UNKNOWN
         if isinstance(value, Unknown):
-            return _met_by_unknown(self.operator)
+            return self._met_by_unknown(value)
         if value is None or value.may_be_absent:
             absent = self._met_by_none()
             if value is None or absent is Answer.YES:
                 return absent
         present = yes_if(self._met_by_one_of(value))
         return Answer.UNKNOWN if value.unsure and present is not self._met_by_none() else present
+
+    def _met_by_unknown(self, value: Unknown) -> Answer:
+        """Say whether a value meets it of which at most its ends, or its choices, are known."""
+        if self.operator in ("Exists", "DoesNotExist"):
+            return yes_if(self.operator == "Exists")
+        if value.choices:
+            said = {self._accepts(str(each)) for each in value.choices}
+            return yes_if(said.pop()) if len(said) == 1 else Answer.UNKNOWN
+        if self.operator in ("In", "NotIn") and not any(
+            may_equal(value.expression, each) for each in self.values or ()
+        ):
+            return yes_if(self.operator == "NotIn")
+        return Answer.UNKNOWN
 
     def _met_by_none(self) -> Answer:
         return yes_if(self.operator in ("NotIn", "DoesNotExist"))
@@ -105,12 +118,6 @@ class Requirement:
         if self.operator == "NotIn":
             return value not in wanted
         return _compares(self.operator, value, wanted)
-
-
-def _met_by_unknown(operator: str) -> Answer:
-    if operator == "Exists":
-        return Answer.YES
-    return Answer.NO if operator == "DoesNotExist" else Answer.UNKNOWN
 
 
 def _compares(operator: str, value: str, wanted: tuple[str, ...]) -> bool:

@@ -11,7 +11,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gpu_constructs.facts.quantities import GIB, quantity
-from gpu_constructs.preflight.reading.unknown import Unknown, dig, items, known_number, known_text, mapping, mappings
+from gpu_constructs.preflight.reading.unknown import (
+    Unknown,
+    dig,
+    is_true,
+    items,
+    known_number,
+    known_text,
+    mapping,
+    mappings,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +58,7 @@ class Disk:
         iops: Its operations a second.
         throughput: Its throughput, MiB a second.
         key: Its KMS key.
+        root: Whether a node class says that it holds images and pods.
     """
 
     device: str
@@ -57,6 +67,7 @@ class Disk:
     iops: Any = None
     throughput: Any = None
     key: Any = None
+    root: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,4 +242,5 @@ def _class_disk(raw: Mapping[str, Any]) -> Disk:
         iops=ebs.get("iops"),
         throughput=ebs.get("throughput"),
         key=ebs.get("kmsKeyID"),
+        root=is_true(raw.get("rootVolume")),
     )

@@ -83,11 +83,13 @@ class Spread:
         key: Label of the nodes that tells domains apart.
         unsatisfiable: ``DoNotSchedule``, ``ScheduleAnyway``, or ``None`` where it is not written.
         min_domains: Least number of domains.
+        max_skew: How many more pods than the emptiest domain another may have.
     """
 
     key: Any
     unsatisfiable: Any
     min_domains: Any
+    max_skew: Any = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +131,7 @@ class Pod:
         service_account: Its service account.
         open_parts: What else of it is known at deployment only.
         likeness: Equal for pods that are scheduled alike.
+        written: All of it as it is written, for what is seldom asked.
     """
 
     containers: tuple[Container, ...] | None = ()
@@ -152,6 +155,7 @@ class Pod:
     service_account: Any = None
     open_parts: tuple[str, ...] = ()
     likeness: str = ""
+    written: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     @cached_property
     def every_container(self) -> tuple[Container, ...]:
@@ -229,6 +233,7 @@ def read_pod(raw: Mapping[str, Any]) -> Pod:
         service_account=raw.get("serviceAccountName") or raw.get("serviceAccount"),
         open_parts=tuple(each for each in _OPEN_PARTS if isinstance(raw.get(each), Unknown)),
         likeness=_likeness(raw),
+        written=raw,
     )
 
 
@@ -247,7 +252,7 @@ def _terms(raw: Mapping[str, Any], kind: str) -> tuple[PodTerm, ...]:
 
 
 def _spread(raw: Mapping[str, Any]) -> Spread:
-    return Spread(raw.get("topologyKey"), raw.get("whenUnsatisfiable"), raw.get("minDomains"))
+    return Spread(raw.get("topologyKey"), raw.get("whenUnsatisfiable"), raw.get("minDomains"), raw.get("maxSkew"))
 
 
 def _claim(raw: Mapping[str, Any]) -> Claim:

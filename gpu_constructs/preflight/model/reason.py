@@ -18,12 +18,14 @@ class Reason:
             ``scheduler``, ``gate``, ``topology``, ``volume``, ``pool``, ``pod``, ``refused``.
         text: What is wrong and what to do, in one line.
         weight: How far it is from being mended; a renamed resource is nearer than one that does not exist.
+        rule: The rule that finds it, where one does beside saying that a pod stays Pending.
     """
 
     answer: Answer
     kind: str
     text: str
     weight: int = 2
+    rule: str = ""
 
 
 def worst(reasons: Iterable[Reason]) -> Answer:

@@ -34,6 +34,7 @@ from gpu_constructs.preflight.reading.objects import Object
 from gpu_constructs.preflight.reading.unknown import Unknown, known_text, mapping, mappings
 
 _GROUP_PODS = 110
+_DISK = "ephemeral-storage"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +68,7 @@ def belief(
     """
     if pool.autoscaler != "cluster-autoscaler":
         return Belief(_offering(pool, row, given, overlays), given, pool.taints)
-    first = catalogue().get(pool.instance_types[0]) if pool.instance_types else row
+    first = catalogue().get(pool.instance_types[0]) if pool.instance_types and not pool.undecided else row
     believed = {"pods": _GROUP_PODS}
     if first is not None:
         if first.vcpus is not None:
@@ -75,30 +76,39 @@ def belief(
         if first.memory_mib is not None:
             believed["memory"] = first.memory_mib * MIB
         believed[GPU] = first.ec2_gpus
-    labels, taints = _template(pool, given)
+    labels, taints = _template(pool, given, row)
     return Belief({**believed, **declared(pool)}, labels, taints)
 
 
 def _offering(pool: Pool, row: InstanceType | None, given: Labels, overlays: list[Object]) -> dict[str, int]:
     """Return what Karpenter expects: what EC2 reports, and what NodeOverlays add."""
-    believed = {name: amount for name, amount in (allocatable(pool, row)[0] if row else {}).items()}
+    least, most = allocatable(pool, row) if row else ({}, {})
+    # Karpenter takes the whole volume for the file system.
+    believed = {name: most[name] if name == _DISK else amount for name, amount in least.items()}
     if row is not None:
         believed[GPU] = row.ec2_gpus if pool.kind == "karpenter" else row.gpus
         efa = efa_interfaces(pool, row)
         if efa:
             believed[EFA] = efa
+    return believed | overlaid(given, overlays)
+
+
+def overlaid(given: Labels, overlays: list[Object]) -> dict[str, int]:
+    """Return what NodeOverlays say that a node with such labels has."""
+    found: dict[str, int] = {}
     for overlay in overlays:
         wanted = [requirement(each) for each in mappings(overlay.spec.get("requirements"))]
         if all_of(each.met_by(given) for each in wanted) is not Answer.NO:
-            believed |= resources(overlay.spec.get("capacity"))
-    return believed
+            found |= resources(overlay.spec.get("capacity"))
+    return found
 
 
-def _template(pool: Pool, given: Labels) -> tuple[Labels, tuple[Taint, ...]]:
+def _template(pool: Pool, given: Labels, row: InstanceType | None) -> tuple[Labels, tuple[Taint, ...]]:
     """Return labels and taints of the node that cluster autoscaler makes up for an empty group."""
     first_zone = pool.zones[0] if pool.zones else None
     zone: LabelValues | Unknown = exactly(first_zone) if isinstance(first_zone, str) else Unknown("${zone}")
-    typed = kubelet_labels(pool.instance_types[0]) if pool.instance_types else {}
+    first = row.name if row is not None and pool.undecided else next(iter(pool.instance_types), None)
+    typed = kubelet_labels(first) if first else {}
     known = {key: given[key] for key in (REGION, HOSTNAME)}
     base: dict[str, LabelValues | Unknown] = {**known, **typed, ZONE: zone, EBS_ZONE: zone}
     if pool.kind == "managed":

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from gpu_constructs.facts.hardware.catalogue import InstanceType
+from gpu_constructs.facts.hardware.type_names import may_be_newer
 from gpu_constructs.facts.quantities import MIB, quantity
 from gpu_constructs.facts.resources import EFA, EFA_HUGE_PAGES, GPU, HUGE_PAGE_MIB, HUGE_PAGES, MIG, SHARED_GPU
 from gpu_constructs.preflight.cluster.images import has_driver
@@ -35,9 +36,19 @@ class Devices:
     names: tuple[str, ...]
 
 
-def registered(pool: Pool, row: InstanceType | None, cluster: Cluster, running: Reached) -> Devices:
-    """Return what device managers register on a node."""
-    gpus, names = _gpus(pool, row, cluster, running)
+def registered(
+    pool: Pool, row: InstanceType | None, cluster: Cluster, running: Reached, overlaid: Mapping[str, int]
+) -> Devices:
+    """Return what device managers register on a node.
+
+    Args:
+        pool: The pool.
+        row: The row of its instance type.
+        cluster: The cluster.
+        running: Its DaemonSets, and whether they reach the node.
+        overlaid: What NodeOverlays say that the node has.
+    """
+    gpus, names = _gpus(pool, row, cluster, running, {**declared(pool), **overlaid})
     efa_count = efa_interfaces(pool, row)
     plugins = [answer for each, answer in running if EFA in each.advertises]
     unsaid: set[str] = set(gpus.unsaid)
@@ -60,16 +71,19 @@ def efa_interfaces(pool: Pool, row: InstanceType | None) -> int | None:
     return row.max_efa if row else None
 
 
-def _gpus(pool: Pool, row: InstanceType | None, cluster: Cluster, running: Reached) -> tuple[Devices, tuple[str, ...]]:
+def _gpus(
+    pool: Pool, row: InstanceType | None, cluster: Cluster, running: Reached, said: Mapping[str, int]
+) -> tuple[Devices, tuple[str, ...]]:
     nothing = frozenset[str]()
     if row is None:
-        unsaid = frozenset((GPU,)) if not pool.instance_types and not pool.requirements else nothing
+        untold = not pool.instance_types and not pool.requirements
+        unsaid = frozenset((GPU,)) if untold or any(map(may_be_newer, pool.instance_types)) else nothing
         return Devices({}, {}, unsaid, nothing, ()), ()
     offers = [*_built_in(pool, row), *_plugins(running)]
     names = tuple(name for name, answer, _ in offers if answer is Answer.YES)
     if any(answer is Answer.YES for _, answer, _ in offers):
         _, _, offer = next(each for each in offers if each[1] is Answer.YES)
-        return _offered(offer, row, pool), names
+        return _offered(offer, row, said), names
     if any(answer is Answer.UNKNOWN for _, answer, _ in offers) or not cluster.sees_software:
         return Devices({}, {}, frozenset((GPU, SHARED_GPU)), nothing, ()), ()
     return Devices({}, {}, nothing, nothing, ()), ()
@@ -99,14 +113,14 @@ def _plugins(running: Reached) -> list[tuple[str, Answer, Offer]]:
     ]
 
 
-def _offered(offer: Offer, row: InstanceType, pool: Pool) -> Devices:
+def _offered(offer: Offer, row: InstanceType, said: Mapping[str, int]) -> Devices:
     if not offer.known:
         return Devices({}, {}, frozenset((GPU, SHARED_GPU)), frozenset(), ())
     have = {name: row.gpus * times for name, times in offer.multiples.items()}
-    # What was cut into slices at boot nobody can read from outside; the tag is what the author says of it.
-    tagged = {name: amount for name, amount in declared(pool).items() if name.startswith(MIG)}
-    if offer.slices and tagged:
-        have = tagged
+    # What was cut into slices at boot nobody can read from outside; tag or overlay is what the author says of it.
+    slices = {name: amount for name, amount in said.items() if name.startswith(MIG)}
+    if offer.slices and slices:
+        have = slices
     alone = frozenset(offer.multiples) if offer.alone else frozenset[str]()
     return Devices(have, have, frozenset(), alone, ())
 

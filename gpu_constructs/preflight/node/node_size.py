@@ -7,6 +7,7 @@ pkg/providers/instancetype/types.go, whose reserve of memory for the hypervisor 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -26,6 +27,7 @@ _CPU_RESERVED_FURTHER = 2.5
 _EVICTION_MEMORY = 100 * MIB
 _EVICTION_DISK = 0.1
 _RESERVED_DISK = GIB
+_SHARE = re.compile(r"(\d{1,3}(?:\.\d{1,9})?)%")
 _DEFAULT_ROOT_GIB = 20
 # Source: https://docs.aws.amazon.com/eks/latest/userguide/create-node-class.html (2026-08)
 _AUTO_MODE_GIB = 80
@@ -57,14 +59,15 @@ def allocatable(pool: Pool, row: InstanceType) -> tuple[dict[str, int], dict[str
     if row.vcpus is not None:
         least["cpu"] = most["cpu"] = row.vcpus * 1000 - _reserved(pool, "cpu", _cpu_reserved(row.vcpus))
     if row.memory_mib is not None and (counted := eni_pods(row) or pods) is not None:
-        kept = _reserved(pool, "memory", (11 * counted + 255) * MIB) + _eviction(pool)
+        kept = _reserved(pool, "memory", (11 * counted + 255) * MIB) + _evicted_memory(pool, row.memory_mib * MIB)
         most["memory"] = row.memory_mib * MIB - kept
         least["memory"] = (least_memory(row) or 0) - kept
     disk = disk_bytes(pool, row)
     if disk is not None:
         kept = _reserved(pool, "ephemeral-storage", _RESERVED_DISK)
-        most["ephemeral-storage"] = math.floor(disk * (1 - _EVICTION_DISK)) - kept
-        least["ephemeral-storage"] = math.floor(disk * (1 - _FILE_SYSTEM) * (1 - _EVICTION_DISK)) - kept
+        smaller = math.floor(disk * (1 - _FILE_SYSTEM))
+        most["ephemeral-storage"] = disk - kept - _evicted_disk(pool, disk)
+        least["ephemeral-storage"] = smaller - kept - _evicted_disk(pool, smaller)
     return least, most
 
 
@@ -88,9 +91,20 @@ def _reserved(pool: Pool, name: str, default: int) -> int:
     return (default if kube is None else kube) + system
 
 
-def _eviction(pool: Pool) -> int:
-    written = dig(_kubelet(pool), "evictionHard", "memory.available")
-    return quantity("memory", written) or _EVICTION_MEMORY
+def _evicted_memory(pool: Pool, memory: int) -> int:
+    return _signal(pool, "memory.available", memory, _EVICTION_MEMORY)
+
+
+def _evicted_disk(pool: Pool, disk: int) -> int:
+    return _signal(pool, "nodefs.available", disk, math.ceil(disk * _EVICTION_DISK))
+
+
+def _signal(pool: Pool, name: str, capacity: int, default: int) -> int:
+    """Return the amount below which kubelet evicts, which is written as a quantity or as a share."""
+    written = dig(_kubelet(pool), "evictionHard", name)
+    if share := _SHARE.fullmatch(str(written)):
+        return math.ceil(capacity * float(share[1]) / 100)
+    return quantity("memory", written) or default
 
 
 def _kubelet(pool: Pool) -> dict[str, Any]:
@@ -145,6 +159,8 @@ def root_gib(pool: Pool) -> int | None:
     mapped = pool.launch.disk_sizes
     if not is_visible(pool):
         return None
+    if chosen := next((each for each in pool.launch.disks if each.root), None):
+        return chosen.gib
     if not mapped:
         size = pool.properties.get("DiskSize") if pool.kind == "managed" else None
         return known_number(size) if size is not None else _DEFAULT_ROOT_GIB

@@ -10,7 +10,7 @@ Sources: kubernetes/autoscaler cluster-autoscaler 1.36.1 cluster-autoscaler/clou
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
@@ -30,12 +30,13 @@ from gpu_constructs.facts.labels import (
     ZONE_ID,
 )
 from gpu_constructs.preflight.cluster.images import has_driver
+from gpu_constructs.preflight.cluster.subnets import region_of
 from gpu_constructs.preflight.model.answer import Answer, all_of
 from gpu_constructs.preflight.model.cluster import Cluster, DaemonSet, Pool
 from gpu_constructs.preflight.model.label_values import Labels, LabelValues, exactly
 from gpu_constructs.preflight.model.pod_size import HostPort
 from gpu_constructs.preflight.model.taints import Taint
-from gpu_constructs.preflight.node.beliefs import belief
+from gpu_constructs.preflight.node.beliefs import belief, overlaid
 from gpu_constructs.preflight.node.daemon_reach import Reached, reached
 from gpu_constructs.preflight.node.gpu_devices import registered
 from gpu_constructs.preflight.node.instance_labels import autoscaler_labels, kubelet_labels
@@ -96,6 +97,7 @@ class NodeToBe:
         unsure_ports: Host ports that DaemonSets take which may not run there.
         ports_open: Whether a DaemonSet takes a host port that is not known.
         device_managers: Names of what advertises its GPUs.
+        taken: Names of the DaemonSets that take some of a device, by resource.
     """
 
     instance_type: str | None
@@ -113,6 +115,7 @@ class NodeToBe:
     unsure_ports: frozenset[HostPort] = frozenset()
     ports_open: bool = False
     device_managers: tuple[str, ...] = ()
+    taken: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @lru_cache(maxsize=4096)
@@ -137,6 +140,11 @@ def gpu_types(pool: Pool) -> tuple[str, ...]:
     return tuple(name for name in pool.instance_types if name in catalogue())
 
 
+def surely_launches(pool: Pool, names: Iterable[str]) -> bool:
+    """Whether a group launches one of some of its types, whichever deployment decides for."""
+    return not pool.undecided or set(pool.instance_types) <= set(names)
+
+
 def may_have_gpus(pool: Pool) -> bool:
     """Whether a node of the pool may have NVIDIA GPUs."""
     return bool(gpu_types(pool))
@@ -153,13 +161,13 @@ def nodes_to_be(pool: Pool, cluster: Cluster) -> tuple[NodeToBe, ...]:
 
 def _node(pool: Pool, name: str | None, cluster: Cluster, overlays: list[Object]) -> NodeToBe:
     row = catalogue().get(name) if name else None
-    given = _given_labels(pool, name)
+    given = _given_labels(pool, name, cluster)
     at_boot = given | _booted_labels(pool, row, cluster)
     running = reached(cluster.daemon_sets, at_boot, pool.taints)
     labels = at_boot | _discovered_labels(running)
     least, most = allocatable(pool, row) if row else ({}, {})
     unsaid = frozenset(("cpu", "memory", "pods", "ephemeral-storage")).difference(most)
-    devices = registered(pool, row, cluster, running)
+    devices = registered(pool, row, cluster, running, overlaid(given, overlays))
     least, most = {**least, **devices.least}, {**most, **devices.most}
     certain = [each.pod.requests for each, answer in running if answer is Answer.YES]
     possible = [each.pod.requests for each, answer in running if answer is not Answer.NO]
@@ -190,7 +198,17 @@ def _node(pool: Pool, name: str | None, cluster: Cluster, overlays: list[Object]
         unsure_ports=_ports(running, Answer.UNKNOWN),
         ports_open=any(each.pod.has_open_ports for each, answer in running if answer is not Answer.NO),
         device_managers=devices.names,
+        taken=_taken(running),
     )
+
+
+def _taken(running: Reached) -> dict[str, tuple[str, ...]]:
+    found: dict[str, tuple[str, ...]] = {}
+    for each, answer in running:
+        for name in each.pod.requests if answer is not Answer.NO else ():
+            if "/" in name:
+                found[name] = (*found.get(name, ()), each.name)
+    return found
 
 
 def _ports(running: Reached, wanted: Answer) -> frozenset[HostPort]:
@@ -201,16 +219,17 @@ def _without(have: Mapping[str, int], taken: Mapping[str, int]) -> dict[str, int
     return {name: amount - taken.get(name, 0) for name, amount in have.items()}
 
 
-def _given_labels(pool: Pool, name: str | None) -> dict[str, LabelValues | Unknown]:
+def _given_labels(pool: Pool, name: str | None, cluster: Cluster) -> dict[str, LabelValues | Unknown]:
     """Return the labels that a node registers with."""
     zones = [each for each in pool.zones if isinstance(each, str)]
     every = len(zones) == len(pool.zones) and zones
-    zone = exactly(*zones) if every else Unknown("${zone}")
+    region = region_of(pool, cluster)
+    zone = exactly(*zones) if every else Unknown(f"{region or ''}${{zone}}")
     typed = (kubelet_labels(name) | autoscaler_labels(name, pool.kind)) if name else {INSTANCE_TYPE: Unknown("${type}")}
     placed: dict[str, LabelValues | Unknown] = {
         ZONE: zone,
         OLD_ZONE: zone,
-        REGION: Unknown("${region}"),
+        REGION: exactly(region) if region else Unknown("${region}"),
         ZONE_ID: Unknown("${zone id}"),
         EBS_ZONE: zone,
         HOSTNAME: Unknown("${hostname}"),
@@ -251,7 +270,7 @@ def reaches_of(pool: Pool, cluster: Cluster) -> list[tuple[DaemonSet, Answer]]:
     of_types: list[list[Answer]] = []
     for name in names:
         row = catalogue().get(name) if name else None
-        labels = _given_labels(pool, name) | _booted_labels(pool, row, cluster)
+        labels = _given_labels(pool, name, cluster) | _booted_labels(pool, row, cluster)
         of_types.append([answer for _, answer in reached(cluster.daemon_sets, labels, pool.taints)])
     of_daemons = zip(cluster.daemon_sets, zip(*of_types, strict=True), strict=True)
     return [(each, all_of(answers)) for each, answers in of_daemons]

@@ -14,7 +14,7 @@ from typing import Any
 
 from gpu_constructs.preflight.reading.documents import UnusableInput, refuse_endless
 from gpu_constructs.preflight.reading.objects import Origin
-from gpu_constructs.preflight.reading.unknown import Unknown, dig, items, known_number, mapping
+from gpu_constructs.preflight.reading.unknown import Unknown, dig, items, known_number, mapping, one_of
 from gpu_constructs.preflight.reading.values import (
     MAX_STEPS,
     MAX_TEXT,
@@ -23,8 +23,10 @@ from gpu_constructs.preflight.reading.values import (
     compact,
     equal,
     is_partly_unknown,
+    partition,
     scalar,
     typed,
+    values_of_map,
 )
 
 _NO_VALUE = object()
@@ -32,7 +34,6 @@ _SUB = re.compile(r"\$\{(!?)([^}$]*)\}")
 # CloudFormation replaces it at deployment.
 # Source: https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/dynamic-references.html (2026-08)
 _DYNAMIC = "{{resolve:"
-_REGION_PARTITIONS = {"cn-": "aws-cn", "us-gov-": "aws-us-gov", "us-iso-": "aws-iso", "us-isob-": "aws-iso-b"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,7 +267,9 @@ class Template:
         if value is None:
             value = parameter.get("Default") if isinstance(kind, str) else None
         if value is None:
-            return Unknown(f"${{{self.name}/{name}}}")
+            allowed = [typed(kind, each) for each in items(parameter.get("AllowedValues"))]
+            expression = f"${{{self.name}/{name}}}"
+            return one_of(expression, allowed) if allowed else Unknown(expression)
         return typed(kind, value)
 
     def _get_att(self, argument: Any) -> Any:
@@ -323,18 +326,28 @@ class Template:
             return None
         condition = self._condition(argument[0])
         if condition is None:
-            yes, no = (self._resolve(each) for each in argument[1:])
-            return yes if yes == no else None
+            return self._either(argument)
         return self._resolve(argument[1 if condition else 2])
+
+    def _either(self, argument: list[Any]) -> Any:
+        yes, no = (self._resolve(each) for each in argument[1:])
+        if yes == no:
+            return yes
+        if yes is _NO_VALUE or no is _NO_VALUE:
+            return None
+        return one_of(self._opaque("Fn::If", argument).expression, (yes, no))
 
     def _find_in_map(self, argument: Any) -> Any:
         if not isinstance(argument, list) or len(argument) < 3:
             return None
         keys = [self._resolve(each) for each in argument[:3]]
-        if not all(isinstance(each, str) for each in keys):
-            return None
-        found = dig(self.body, "Mappings", *keys)
-        return self.resolve(dig(argument[3], "DefaultValue")) if found is None and len(argument) > 3 else found
+        if all(isinstance(each, str) for each in keys):
+            found = dig(self.body, "Mappings", *keys)
+            return self.resolve(dig(argument[3], "DefaultValue")) if found is None and len(argument) > 3 else found
+        found = values_of_map(self.body.get("Mappings"), keys, lambda count: self.work.step(self.file, count))
+        if len(argument) > 3:
+            found.append(self.resolve(dig(argument[3], "DefaultValue")))
+        return one_of(self._opaque("Fn::FindInMap", argument).expression, found) if found else None
 
     def _import_value(self, argument: Any) -> Any:
         name = self._resolve(argument)
@@ -383,15 +396,3 @@ class Template:
         if name == "Fn::Or" and parts:
             return True if True in parts else None if None in parts else False
         return None
-
-
-def partition(region: str) -> str:
-    """Return the partition of a Region."""
-    return next((name for prefix, name in _REGION_PARTITIONS.items() if region.startswith(prefix)), "aws")
-
-
-def is_template(content: Any) -> bool:
-    """Whether a document is a CloudFormation template."""
-    resources = mapping(content).get("Resources")
-    typed = (isinstance(each, dict) and isinstance(each.get("Type"), str) for each in mapping(resources).values())
-    return isinstance(resources, dict) and any(typed)

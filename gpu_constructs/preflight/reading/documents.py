@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Hashable, Iterator
+from collections.abc import Collection, Hashable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
+
+from gpu_constructs.preflight.reading.pipes import is_pipe, read_pipe
+from gpu_constructs.preflight.reading.placeholders import has_actions, is_block_template, marked, unmarked
 
 try:
     from yaml import CSafeLoader as SafeLoader
@@ -33,6 +36,8 @@ _MERGE = "tag:yaml.org,2002:merge"
 _SUFFIXES = (".yaml", ".yml", ".json", ".template")
 # Of an assembly, files that are neither template nor manifest and may be large.
 _NOT_INPUT = ("tree.json", "manifest.json", "validation-report.json", "package.json", "package-lock.json")
+# Of one text, which may repeat one key for ever.
+_MAX_REPEATED = 100
 STDIN = "-"
 # Stands for the content of a chart's template, which is no YAML until helm has rendered it.
 NOT_RENDERED = "a template of a chart; run helm template first, and judge what it prints"
@@ -40,6 +45,27 @@ NOT_RENDERED = "a template of a chart; run helm template first, and judge what i
 
 class UnusableInput(ValueError):
     """A file or folder that cannot be judged, with one line that says why."""
+
+
+class NotRendered(UnusableInput):
+    """A template of Helm, or of another program, that is no YAML until it is rendered."""
+
+
+@dataclass(frozen=True, slots=True)
+class RepeatedKey:
+    """A key that stands twice in one mapping; the last value counts.
+
+    Attributes:
+        name: The key.
+        line: Line where it stands first, from 1.
+        again: Line where it stands again.
+        outermost: Whether the mapping is the document itself.
+    """
+
+    name: str
+    line: int
+    again: int
+    outermost: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +76,15 @@ class Document:
         file: Path as the user gave it.
         content: Mappings, lists and scalars.
         size: How many values it has.
+        repeated: Keys that stand twice in one of its mappings.
+        templated: Whether its text has signs of what another program fills in.
     """
 
     file: str
     content: Any
     size: int = 0
+    repeated: tuple[RepeatedKey, ...] = ()
+    templated: bool = False
 
 
 class _Loader(SafeLoader):
@@ -62,12 +92,28 @@ class _Loader(SafeLoader):
 
     _merged = 0
 
+    def __init__(self, stream: str) -> None:
+        """Take the text."""
+        super().__init__(stream)
+        self.repeated: list[RepeatedKey] = []
+
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         """Return a mapping whose keys are texts, as Kubernetes and CloudFormation read them."""
         if not isinstance(node, yaml.MappingNode) or not all(isinstance(key, yaml.ScalarNode) for key, _ in node.value):
             raise yaml.constructor.ConstructorError(None, None, "a key must be a text", node.start_mark)
+        if len({key.value for key, _ in node.value}) < len(node.value):
+            self._note_repeated(node)
         self.flatten_mapping(node)
         return {key.value: self.construct_object(value, deep=deep) for key, value in node.value}
+
+    def _note_repeated(self, node: yaml.MappingNode) -> None:
+        lines: dict[str, int] = {}
+        for key, _ in node.value:
+            line = key.start_mark.line + 1
+            if key.tag != _MERGE and key.value in lines and len(self.repeated) < _MAX_REPEATED:
+                outermost = node.start_mark.column == 0 and not node.flow_style
+                self.repeated.append(RepeatedKey(key.value, lines[key.value], line, outermost))
+            lines[key.value] = line
 
     def flatten_mapping(self, node: yaml.MappingNode) -> None:
         """Put what ``<<`` merges in its place; merges of merges double what they hold, so that they are counted."""
@@ -131,8 +177,12 @@ for _tag in ("set", "omap", "pairs"):
     _Loader.add_constructor(f"tag:yaml.org,2002:{_tag}", _refused)
 
 
-def read(path: str) -> list[Document]:
+def read(path: str, *, skip: Collection[Path] = ()) -> list[Document]:
     """Return the documents of a file, of a folder and its subfolders, or of standard input.
+
+    Args:
+        path: The file or folder, ``-`` for standard input.
+        skip: Files of the folder that are left out.
 
     Raises:
         UnusableInput: There is no such file, it is too large, or it cannot be parsed.
@@ -144,8 +194,9 @@ def read(path: str) -> list[Document]:
         return list(parse(path, _text(place)))
     found: list[Document] = []
     total = 0
+    left_out = {each.resolve() for each in skip}
     for file in _files(place):
-        documents = _quietly(file)
+        documents = _quietly(file) if file.resolve() not in left_out else []
         found += documents
         total += sum(each.size for each in documents)
         if total > MAX_TOTAL_NODES:
@@ -167,15 +218,16 @@ def parse(file: str, text: str) -> Iterator[Document]:
     Raises:
         UnusableInput: The text is neither JSON nor YAML, or its parts are too many or too deep.
     """
-    for content in _parse(file, text):
+    for content, repeated in _parse(file, text):
         if content is not None:
-            yield Document(file, content, refuse_endless(file, content))
+            templated = "$" in text or "{{" in text
+            yield Document(file, content, refuse_endless(file, content), repeated, templated)
 
 
-def _parse(file: str, text: str) -> list[Any]:
+def _parse(file: str, text: str) -> list[tuple[Any, tuple[RepeatedKey, ...]]]:
     if text.lstrip()[:1] in ("{", "["):
         try:
-            return [_json(text)]
+            return [(_json(text), ())]
         except RecursionError:
             raise UnusableInput(f"{file}: must be nested at most {MAX_DEPTH} deep, got more") from None
         except ValueError as error:
@@ -184,14 +236,40 @@ def _parse(file: str, text: str) -> list[Any]:
                 raise UnusableInput(failure) from None
     try:
         _refuse_crash(file, text)
-        # The loader is a SafeLoader with texts in place of three tags.
-        return list(yaml.load_all(text, Loader=_Loader))
+        return list(_load_all(text))
     except UnusableInput:
         raise
+    except yaml.YAMLError as error:
+        if not has_actions(text):
+            raise UnusableInput(f"{file}: must be YAML or JSON, got {_one_line(error)}") from None
+        return _parse_template(file, text)
     except RecursionError:
         raise UnusableInput(f"{file}: must be nested at most {MAX_DEPTH} deep, got more") from None
-    except (yaml.YAMLError, ValueError, TypeError, AttributeError, KeyError, OverflowError) as error:
+    except (ValueError, TypeError, AttributeError, KeyError, OverflowError) as error:
         raise UnusableInput(f"{file}: must be YAML or JSON, got {_one_line(error)}") from None
+
+
+def _parse_template(file: str, text: str) -> list[tuple[Any, tuple[RepeatedKey, ...]]]:
+    """Parse a text with actions of a template where values stand; other templates are judged once they are rendered."""
+    if is_block_template(text):
+        raise NotRendered(f"{file}: must be rendered first, got {NOT_RENDERED}")
+    plain, actions = marked(text)
+    try:
+        _refuse_crash(file, plain)
+        return [(unmarked(content, actions), repeated) for content, repeated in _load_all(plain)]
+    except (yaml.YAMLError, ValueError, TypeError, AttributeError, KeyError, OverflowError):
+        raise NotRendered(f"{file}: must be rendered first, got {NOT_RENDERED}") from None
+
+
+def _load_all(text: str) -> Iterator[tuple[Any, tuple[RepeatedKey, ...]]]:
+    loader = _Loader(text)
+    try:
+        while loader.check_data():  # type: ignore[no-untyped-call]
+            before = len(loader.repeated)
+            content = loader.get_data()
+            yield content, tuple(loader.repeated[before:])
+    finally:
+        loader.dispose()
 
 
 def _json(text: str) -> Any:
@@ -256,12 +334,15 @@ def refuse_endless(file: str, content: Any) -> int:
     raise UnusableInput(f"{file}: must be nested at most {MAX_DEPTH} deep, got more; an alias may contain itself")
 
 
+def is_hidden(file: Path, folder: Path) -> bool:
+    """Whether a file of a folder is hidden, or a part of an asset of an assembly."""
+    return any(part.startswith((".", "asset.")) for part in file.relative_to(folder).parts)
+
+
 def _files(folder: Path) -> list[Path]:
     found: list[Path] = []
     for file in sorted(folder.rglob("*")):
-        hidden = any(part.startswith(".") for part in file.relative_to(folder).parts)
-        asset = any(part.startswith("asset.") for part in file.relative_to(folder).parts)
-        if not hidden and not asset and file.suffix in _SUFFIXES and file.name not in _NOT_INPUT and file.is_file():
+        if not is_hidden(file, folder) and file.suffix in _SUFFIXES and file.name not in _NOT_INPUT and file.is_file():
             found.append(file)
         if len(found) > MAX_FILES:
             raise UnusableInput(f"{folder}: must hold at most {MAX_FILES:,} files, got more; name a subfolder")
@@ -273,18 +354,29 @@ def _quietly(file: Path) -> list[Document]:
     text = _text(file)
     if "{{" in text and file.parent.name == "templates":
         return [Document(str(file), NOT_RENDERED)]
-    return list(parse(str(file), text))
+    try:
+        return list(parse(str(file), text))
+    except NotRendered:
+        return [Document(str(file), NOT_RENDERED)]
 
 
 def _text(file: Path) -> str:
     try:
-        with file.open("rb") as stream:
-            data = stream.read(MAX_FILE_BYTES + 1)
+        data = _bytes(file)
+    except TimeoutError as error:
+        raise UnusableInput(f"{file}: must be a readable file or folder, got {error}") from None
     except OSError as error:
         raise UnusableInput(f"{file}: must be a readable file or folder, got {error.strerror}") from None
     except ValueError as error:
         raise UnusableInput(f"{str(file)!r}: must be a readable file or folder, got {error}") from None
     return _decode(str(file), data)
+
+
+def _bytes(file: Path) -> bytes:
+    if is_pipe(file):
+        return read_pipe(file, MAX_FILE_BYTES + 1)
+    with file.open("rb") as stream:
+        return stream.read(MAX_FILE_BYTES + 1)
 
 
 def _decode(name: str, data: bytes) -> str:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
+from gpu_constructs.preflight.reading.cloudformation import Resource
 from gpu_constructs.preflight.reading.documents import UnusableInput, parse
 from gpu_constructs.preflight.reading.unknown import Unknown
 
@@ -13,6 +15,9 @@ _OPEN, _CLOSE = "\ue000", "\ue001"
 _MARK = re.compile(f"{_OPEN}([0-9]{{1,9}}){_CLOSE}")
 # What is known at deployment only: an intrinsic, and a dynamic reference.
 _UNKNOWN = re.compile(r"\$\{|\{\{resolve:")
+# Policies of IAM, which a template may give as an object or as JSON text.
+# Source: https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-resource-iam-role.html (2026-08)
+_DOCUMENTS = ("AssumeRolePolicyDocument", "PolicyDocument")
 
 
 def parse_embedded(file: str, text: Any) -> Any:
@@ -78,3 +83,24 @@ def _restore(value: Any, marks: list[str]) -> Any:
 
 def _plain(text: Any, marks: list[str]) -> str:
     return _MARK.sub(lambda found: marks[int(found.group(1))], str(text))
+
+
+def with_read_policies(resource: Resource) -> Resource:
+    """Return a resource with the policies of a role, or of itself, as objects, whichever way they are written."""
+    if not resource.type.startswith("AWS::IAM::"):
+        return resource
+    properties = {name: _read(resource.file, name, value) for name, value in resource.properties.items()}
+    return replace(resource, properties=properties)
+
+
+def _read(file: str, name: str, value: Any) -> Any:
+    if name == "Policies" and isinstance(value, list):
+        return [_with_document(file, each) if isinstance(each, dict) else each for each in value]
+    if name in _DOCUMENTS and isinstance(value, (str, Unknown)):
+        found = parse_embedded(file, value)
+        return found if isinstance(found, dict) else value
+    return value
+
+
+def _with_document(file: str, policy: dict[str, Any]) -> dict[str, Any]:
+    return {name: _read(file, name, value) for name, value in policy.items()}

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gpu_constructs.preflight.reading.cloudformation import Resource, Template, is_template
+from gpu_constructs.preflight.reading import eksctl
+from gpu_constructs.preflight.reading.cloudformation import Resource, Template
 from gpu_constructs.preflight.reading.documents import (
     MAX_DEPTH,
     MAX_TOTAL_NODES,
@@ -19,10 +20,13 @@ from gpu_constructs.preflight.reading.documents import (
     is_folder,
     read,
 )
-from gpu_constructs.preflight.reading.embedded import parse_embedded
-from gpu_constructs.preflight.reading.objects import Chart, Object, Origin
+from gpu_constructs.preflight.reading.embedded import parse_embedded, with_read_policies
+from gpu_constructs.preflight.reading.gitops import releases
+from gpu_constructs.preflight.reading.objects import Chart, Object, Origin, Repeated, objects_of
+from gpu_constructs.preflight.reading.rendering import KUSTOMIZATIONS, Rendering, documents_of, render
 from gpu_constructs.preflight.reading.unknown import Unknown, dig, known_text, mapping, mappings
-from gpu_constructs.preflight.reading.values import Work
+from gpu_constructs.preflight.reading.unread import unread
+from gpu_constructs.preflight.reading.values import Work, is_template
 
 # The same in aws_eks and aws_eks_v2 of the CDK.
 _MANIFEST = "Custom::AWSCDK-EKS-KubernetesResource"
@@ -50,6 +54,8 @@ class Input:
         acknowledgements: Parsed acknowledgement files, with their paths.
         accepted: Reasons by rule id, of what constructs of an assembly acknowledge, by construct path.
         problems: What could not be read inside a template, as origin and reason.
+        repeated: Documents in which a key stands twice.
+        parameters: Names of the parameters that its templates have.
     """
 
     resources: Mapping[str, Resource]
@@ -58,6 +64,8 @@ class Input:
     acknowledgements: tuple[Document, ...] = ()
     accepted: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     problems: tuple[tuple[Origin, str], ...] = ()
+    repeated: tuple[Repeated, ...] = ()
+    parameters: frozenset[str] = frozenset()
 
 
 @dataclass(slots=True)
@@ -67,17 +75,30 @@ class _Found:
     acknowledgements: list[Document] = field(default_factory=list)
     accepted: dict[str, dict[str, str]] = field(default_factory=dict)
     skipped: list[tuple[Origin, str]] = field(default_factory=list)
+    repeated: list[Repeated] = field(default_factory=list)
     size: int = 0
     stack: str | None = None
 
-    def read(self, path: str) -> list[Document]:
+    def read(self, path: str, *, skip: Collection[Path] = ()) -> list[Document]:
         """Read a file or a folder, and count what all of them hold.
 
         Raises:
             UnusableInput: It cannot be read, or everything together is too much.
         """
-        documents = read(path)
+        return self.counted(path, read(path, skip=skip))
+
+    def counted(self, path: str, documents: list[Document]) -> list[Document]:
+        """Count what some documents hold.
+
+        Raises:
+            UnusableInput: Everything together is too much.
+        """
         self.size += sum(each.size for each in documents)
+        self.repeated += [
+            Repeated(Origin(each.file, f"line {key.again} of {Path(each.file).name}"), key)
+            for each in documents
+            for key in each.repeated
+        ]
         if self.size > MAX_TOTAL_NODES:
             raise UnusableInput(f"{path}: everything together must have at most {MAX_TOTAL_NODES:,} values, got more")
         return documents
@@ -130,8 +151,9 @@ def read_input(paths: Iterable[str], *, parameters: Mapping[str, str] | None = N
         before = len(found.templates), len(found.objects), len(found.acknowledgements)
         _read_path(path, found)
         if before == (len(found.templates), len(found.objects), len(found.acknowledgements)):
+            why = f"; {found.skipped[-1][1]}" if found.skipped else ""
             raise UnusableInput(
-                f"{path}: must hold a CDK assembly, a CloudFormation template or Kubernetes objects, got none"
+                f"{path}: must hold a CDK assembly, a CloudFormation template or Kubernetes objects, got none{why}"
             )
     return _resolved(found, parameters or {})
 
@@ -151,9 +173,13 @@ def _read_path(path: str, found: _Found) -> None:
     if folder and (manifest := _assembly(Path(path))) is not None:
         _read_assembly(Path(path), manifest, found)
         return
-    named = not folder
-    for document in found.read(path):
-        _sort(document, found, named=named)
+    if Path(path).name in KUSTOMIZATIONS and Path(path).is_file():
+        folder, path = True, str(Path(path).parent)
+    made = render(Path(path)) if folder else Rendering()
+    documents = [*found.read(path, skip=made.covered), *found.counted(path, list(documents_of(made)))]
+    found.skipped += made.problems
+    for document in documents:
+        _sort(document, found, named=not folder)
 
 
 def _assembly(folder: Path) -> Mapping[str, Any] | None:
@@ -296,7 +322,7 @@ def _sort(document: Document, found: _Found, *, named: bool) -> None:
     if isinstance(content, dict) and isinstance(content.get(ACKNOWLEDGEMENTS), list):
         found.acknowledgements.append(document)
         return
-    objects = list(_objects(content, document.file, None, None))
+    objects = list(objects_of(content, document.file, templated=document.templated))
     found.objects += objects
     if isinstance(content, dict) and (wrong := next((each for each in content if each in _MISSPELT), None)):
         raise UnusableInput(f"{document.file}: acknowledgements must be a list under 'acknowledgements', got {wrong!r}")
@@ -311,18 +337,6 @@ def _stack_name(file: str) -> str:
     return Path(file).name.removesuffix(".json").removesuffix(".template").removesuffix(".yaml").removesuffix(".yml")
 
 
-def _objects(content: Any, file: str, resource: Resource | None, cluster: Any) -> Iterable[Object]:
-    for each in content if isinstance(content, list) else [content]:
-        if not isinstance(each, dict) or not isinstance(each.get("kind"), str):
-            continue
-        if each["kind"].endswith("List") and isinstance(each.get("items"), list):
-            yield from _objects(each["items"], file, resource, cluster)
-        elif "apiVersion" in each:
-            name, space = dig(each, "metadata", "name"), dig(each, "metadata", "namespace")
-            place = f"{each['kind']} {f'{space}/' if space else ''}{name}"
-            yield Object(each, Origin(file, place, resource.key if resource else None), cluster)
-
-
 def _input(found: _Found, parameters: Mapping[str, str]) -> Input:
     exports: dict[str, Any] = {}
     stacks = {(each.name, each.region): each for each in found.templates}
@@ -333,27 +347,33 @@ def _input(found: _Found, parameters: Mapping[str, str]) -> Input:
         exports |= template.exported()
     for template in found.templates:
         template.connect(exports)
-    resources = {each.key: each for template in found.templates for each in template.resources()}
+    resources = {each.key: with_read_policies(each) for template in found.templates for each in template.resources()}
     objects, charts = list(found.objects), []
-    problems = [*found.skipped, *(each for template in found.templates for each in _unexpanded(template))]
+    problems = [*found.skipped, *(each for template in found.templates for each in unread(template))]
     for resource in resources.values():
         if resource.type == _MANIFEST:
             content = parse_embedded(resource.file, resource.properties.get("Manifest"))
-            objects += _objects(content, resource.file, resource, resource.properties.get("ClusterName"))
+            objects += objects_of(content, resource.file, resource.key, resource.properties.get("ClusterName"))
             if isinstance(content, Unknown):
                 problems.append((resource.origin, "its manifest cannot be read before deployment"))
         elif resource.type == _CHART:
             charts.append(_chart(resource))
+    delivered, open_ends = releases(objects)
+    charts, problems = charts + delivered, problems + open_ends
+    for config in eksctl.configs(objects):
+        resources |= {each.key: each for each in eksctl.resources_of(config)}
+        charts += eksctl.charts_of(config)
+    problems += eksctl.installed_by_api(found.templates, objects)
     return Input(
-        resources, tuple(objects), tuple(charts), tuple(found.acknowledgements), found.accepted, tuple(problems)
+        resources,
+        tuple(objects),
+        tuple(charts),
+        tuple(found.acknowledgements),
+        found.accepted,
+        tuple(problems),
+        tuple(found.repeated),
+        frozenset(name for each in found.templates for name in mapping(each.body.get("Parameters"))),
     )
-
-
-def _unexpanded(template: Template) -> Iterable[tuple[Origin, str]]:
-    """Yield the loops of a template, which CloudFormation's language extensions unroll at deployment."""
-    for name in mapping(template.body.get("Resources")):
-        if name.startswith("Fn::ForEach::"):
-            yield Origin(template.file, name), "what it makes cannot be read before deployment"
 
 
 def _chart(resource: Resource) -> Chart:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from gpu_constructs.preflight.reading.documents import RepeatedKey
+from gpu_constructs.preflight.reading.placeholders import with_placeholders
 from gpu_constructs.preflight.reading.unknown import dig, mapping
 
 
@@ -25,6 +27,19 @@ class Origin:
 
     def __str__(self) -> str:
         return f"{self.path} in {self.file}"
+
+
+@dataclass(frozen=True, slots=True)
+class Repeated:
+    """A key that stands twice in one mapping of a document.
+
+    Attributes:
+        origin: Where it stands again.
+        key: The key.
+    """
+
+    origin: Origin
+    key: RepeatedKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,3 +114,27 @@ class Chart:
     properties: Mapping[str, Any]
     namespace: str
     cluster: Any = None
+
+
+def objects_of(
+    content: Any, file: str, resource: str | None = None, cluster: Any = None, *, templated: bool = False
+) -> Iterator[Object]:
+    """Yield the Kubernetes objects of a document, those of lists included.
+
+    Args:
+        content: The document.
+        file: Path of its file.
+        resource: Key of the resource that it stands in.
+        cluster: What its cluster is called there.
+        templated: Whether another program may fill in a part of it.
+    """
+    for each in content if isinstance(content, list) else [content]:
+        if not isinstance(each, dict) or not isinstance(each.get("kind"), str):
+            continue
+        if each["kind"].endswith("List") and isinstance(each.get("items"), list):
+            yield from objects_of(each["items"], file, resource, cluster, templated=templated)
+        elif "apiVersion" in each:
+            name, space = dig(each, "metadata", "name"), dig(each, "metadata", "namespace")
+            place = f"{each['kind']} {f'{space}/' if space else ''}{name}"
+            own = {**with_placeholders(each), "kind": each["kind"]} if templated else each
+            yield Object(own, Origin(file, place, resource), cluster)

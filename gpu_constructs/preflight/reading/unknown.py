@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -12,8 +12,11 @@ T = TypeVar("T")
 # A stack, whose name may have dots, a resource and an attribute.
 _REFERENCE = re.compile(r"\$\{((?:[^{}:/]*/)?[^{}.:/]+)(?:\.([^{}]+))?\}")
 
+_OPENING = re.compile(r"\$|\{\{")
 _WHOLE = re.compile(r"-?[0-9]{1,18}")
 _TOO_LARGE = 10**18
+# Of more values nobody judges each.
+_MAX_CHOICES = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,9 +28,11 @@ class Unknown:
     Attributes:
         expression: The value as ``Fn::Sub`` would write it, e.g. ``arn:${AWS::Partition}:iam::aws:policy/X``; a
             resource is named by template and logical id, ``${GpuStack/Nodes}``.
+        choices: Every value that it may have; empty where it may be anything.
     """
 
     expression: str
+    choices: tuple[Any, ...] = field(default=(), compare=False)
 
     @property
     def resource(self) -> str | None:
@@ -50,9 +55,41 @@ class Unknown:
         return self.expression
 
 
+def choices(value: Any) -> list[Any]:
+    """Return every value that a value may have once it is deployed; none where it may have any."""
+    return list(value.choices) if isinstance(value, Unknown) else [] if value is None else [value]
+
+
+def one_of(expression: str, values: Iterable[Any]) -> Any:
+    """Return the one value that all are, else `Unknown` that may be each of them; one that may be anything stays so."""
+    found: list[Any] = []
+    for each in values:
+        listed = choices(each)
+        found += [one for one in listed if one not in found]
+        if not listed or len(found) > _MAX_CHOICES:
+            return Unknown(expression)
+    return found[0] if len(found) == 1 else Unknown(expression, tuple(found))
+
+
 def is_expression(text: str) -> bool:
     """Whether a text holds something that is known at deployment only; no name, label or taint holds such signs."""
-    return "${" in text or "{{resolve:" in text
+    return "$" in text or "{{" in text
+
+
+def may_equal(left: str, right: str) -> bool:
+    """Whether two texts may be equal at deployment, parts of which are known only then."""
+    if not (is_expression(left) or is_expression(right)):
+        return left == right
+    (start, end), (other_start, other_end) = _literal_ends(left), _literal_ends(right)
+    starts = start.startswith(other_start) or other_start.startswith(start)
+    return starts and (end.endswith(other_end) or other_end.endswith(end))
+
+
+def _literal_ends(text: str) -> tuple[str, str]:
+    """Return what a text certainly begins and ends with."""
+    if not is_expression(text):
+        return text, text
+    return _OPENING.split(text)[0], text.rpartition("}")[2] if text.rfind("}") > text.rfind("$") else ""
 
 
 def known_text(value: Any) -> str | None:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from gpu_constructs.preflight.reading.documents import UnusableInput
-from gpu_constructs.preflight.reading.unknown import Unknown
+from gpu_constructs.preflight.reading.unknown import Unknown, choices, mapping
 
 # A text that intrinsics put together; CloudFormation takes templates of 1 MiB.
 MAX_TEXT = 1024**2
 # Of all templates of an input together: values that are visited, and characters that are put together.
 MAX_STEPS = 10_000_000
 MAX_CHARACTERS = 128 * 1024**2
+_REGION_PARTITIONS = {"cn-": "aws-cn", "us-gov-": "aws-us-gov", "us-iso-": "aws-iso", "us-isob-": "aws-iso-b"}
 # A parameter of such a type holds the name of something; the value is looked up at deployment.
 _LOOKED_UP = ("AWS::SSM::Parameter::Value",)
 
@@ -83,6 +85,21 @@ def is_partly_unknown(value: Any) -> bool:
     return isinstance(value, Unknown) or any(map(is_partly_unknown, parts))
 
 
+def values_of_map(level: Any, keys: list[Any], step: Callable[[int], None]) -> list[Any]:
+    """Return every value of a map that keys may lead to, some of which are known at deployment only.
+
+    Args:
+        level: The map.
+        keys: The keys.
+        step: Counts what is looked at.
+    """
+    if not keys:
+        return [] if level is None else [level]
+    wanted = [str(each) for each in choices(keys[0])] or list(mapping(level))
+    step(len(wanted))
+    return [value for each in wanted for value in values_of_map(mapping(level).get(each), keys[1:], step)]
+
+
 def characters(value: Any) -> int:
     """Return how many characters a value has; values inside count each time."""
     if isinstance(value, Unknown):
@@ -97,3 +114,16 @@ def characters(value: Any) -> int:
 def compact(value: Any) -> str:
     """Return a value as JSON, for comparing and for naming what is not known."""
     return json.dumps(value, default=str, separators=(",", ":"), sort_keys=True)
+
+
+def partition(region: str) -> str:
+    """Return the partition of a Region."""
+    return next((name for prefix, name in _REGION_PARTITIONS.items() if region.startswith(prefix)), "aws")
+
+
+def is_template(content: Any) -> bool:
+    """Whether a document is a CloudFormation template."""
+    resources = mapping(content).get("Resources")
+    made = any(str(key).startswith("Fn::") for key in mapping(resources))
+    typed = (isinstance(each, dict) and isinstance(each.get("Type"), str) for each in mapping(resources).values())
+    return isinstance(resources, dict) and (made or any(typed))

@@ -14,18 +14,20 @@ from gpu_constructs.preflight.model.cluster import Pool
 from gpu_constructs.preflight.model.reason import Reason
 from gpu_constructs.preflight.node.nodes import NodeToBe
 from gpu_constructs.preflight.reading.unknown import all_known
+from gpu_constructs.preflight.remedies.remedy import Remedies, Remedy
 from gpu_constructs.preflight.report.finding_view import View, origin_view
 from gpu_constructs.preflight.scheduling.packing import PoolUse
 from gpu_constructs.preflight.scheduling.pool_limits import node_limit
 from gpu_constructs.preflight.scheduling.verdict import PoolVerdict, Verdict
 
 
-def cluster_view(explanation: Explanation, *, most_pools: int | None) -> View:
+def cluster_view(explanation: Explanation, *, most_pools: int | None, remedies: Remedies | None = None) -> View:
     """Return a cluster with the verdict on each workload.
 
     Args:
         explanation: The verdicts.
         most_pools: Most pools to list for a workload, the nearest first; ``None`` for all.
+        remedies: What would make workloads run, where that was asked.
     """
     case, packing = explanation.case, explanation.packing
     cluster = case.cluster
@@ -38,7 +40,7 @@ def cluster_view(explanation: Explanation, *, most_pools: int | None) -> View:
         "autoscalers": [{"kind": each.kind, "version": each.version} for each in cluster.autoscalers],
         "opaqueSoftware": list(cluster.opaque),
         "pools": [_pool(pool, case, uses.get(id(pool))) for pool in cluster.pools],
-        "workloads": [_workload(each, most_pools) for each in explanation.verdicts],
+        "workloads": [_workload(each, most_pools, remedies or {}) for each in explanation.verdicts],
         "left": [{"workload": workload.name, "replicas": count} for workload, count in packing.left],
     }
 
@@ -100,21 +102,33 @@ def _use(use: PoolUse | None) -> View:
     }
 
 
-def _workload(verdict: Verdict, most_pools: int | None) -> View:
+def _workload(verdict: Verdict, most_pools: int | None, remedies: Remedies) -> View:
     workload = verdict.workload
+    would_do, smallest = remedies.get(id(workload), ((), None))
     return {
         "name": workload.name,
         "namespace": workload.namespace,
         "origin": origin_view(workload.origin),
         "replicas": workload.replicas,
         "together": workload.together,
+        "onEachNode": workload.on_each_node,
         "priority": workload.priority,
         "requests": {name: show(name, amount) for name, amount in verdict.demand.requests.items() if name != "pods"},
         "answer": verdict.answer.value,
         "reasons": _reasons(verdict.reasons),
         "poolCount": len(verdict.pools),
         "pools": [_pool_verdict(each) for each in verdict.pools[:most_pools]],
+        "restsOn": list(verdict.rests_on),
+        "wouldDo": [_remedy(each) for each in would_do],
+        "smallestType": {"name": smallest.name, "usdPerHour": smallest.usd_per_hour} if smallest else None,
     }
+
+
+def _remedy(remedy: Remedy) -> View:
+    changes = [
+        {"path": each.path, "property": each.property.replace("/", "."), "value": each.value} for each in remedy.changes
+    ]
+    return {"text": remedy.text, "changes": changes, "patch": remedy.patch}
 
 
 def _pool_verdict(verdict: PoolVerdict) -> View:

@@ -19,6 +19,7 @@ from gpu_constructs.preflight.report.wording import (
     named,
     nearest,
     pods_of,
+    would_do,
 )
 
 # So that a comment stays below what it may hold.
@@ -53,6 +54,7 @@ def _check(view: View) -> Iterator[str]:
         if listed:
             yield details(f"{title} ({len(listed)})", findings_table(listed))
     yield from _unread(view)
+    yield from (f"Not judged: {told(each)}" for each in view["unasked"])
 
 
 def _unread(view: View) -> Iterator[str]:
@@ -67,7 +69,8 @@ def _explain(view: View) -> Iterator[str]:
     for cluster in view["clusters"]:
         yield f"#### Cluster {code(cluster['name'])}"
         workloads = sorted(cluster["workloads"], key=lambda each: _GRAVE.index(each["answer"]))
-        rows = [_workload(each) for each in workloads[:_MOST_WORKLOADS]]
+        most = _MOST_REASONS if len(workloads) <= _MOST_EXPLAINED else 1
+        rows = [_workload(each, most) for each in workloads[:_MOST_WORKLOADS]]
         yield table(("", "Workload", "Pool", "Why"), rows) if rows else "No workload to judge."
         if len(workloads) > _MOST_WORKLOADS:
             yield f"And {len(workloads) - _MOST_WORKLOADS} more."
@@ -77,10 +80,12 @@ def _explain(view: View) -> Iterator[str]:
     yield from _unread(view)
 
 
-def _workload(workload: View) -> tuple[str, ...]:
+def _workload(workload: View, most: int) -> tuple[str, ...]:
     taking = [code(each["pool"]) for each in workload["pools"] if each["answer"] == "yes"]
     sign = f"{SIGNS[workload['answer']]} {ANSWERS[workload['answer']]}"
-    why = "" if workload["answer"] == "yes" else told(nearest(workload))
+    reasons = [] if workload["answer"] == "yes" else [told(each) for each in nearest(workload)[:most]]
+    cures = [f"Would do: {told(text)} {code(how) if how else ''}".rstrip() for text, how in would_do(workload)]
+    why = "<br>".join((*reasons, *cures))
     return sign, f"{code(workload['name'])}<br>{told(pods_of(workload))}", ", ".join(taking) or "-", why
 
 

@@ -27,6 +27,7 @@ from gpu_constructs.preflight.report.wording import (
     named,
     pods_of,
     workloads_alike,
+    would_do,
 )
 from gpu_constructs.preflight.rules.rule import SEVERITIES
 
@@ -62,6 +63,7 @@ def _check(view: View) -> Iterator[RenderableType]:
         yield from _group(HEADINGS[severity], [each for each in open_ones if each["severity"] == severity], severity)
     yield from _group("Acknowledged", [each for each in view["findings"] if each["acknowledged"] is not None], "bold")
     yield from _unread(view)
+    yield from (line(f"Not judged: {each}", "dim") for each in view["unasked"])
     yield heading(f"{findings_summary(view['counts'])} in {cluster_summary(view['clusters'])}")
     yield _outcome(view)
 
@@ -108,6 +110,12 @@ def _workload(names: str, workload: View) -> Iterator[RenderableType]:
     if len(shown) < workload["poolCount"]:
         left = count(workload["poolCount"] - len(shown), "more pool")
         yield line(f"{left}, further off; --all-pools lists all", "dim")
+    for text in workload["restsOn"]:
+        yield line(text, "unknown")
+    for text, how in would_do(workload):
+        yield line(f"would do: {text}", "yes")
+        if how:
+            yield line(f"  {how}", "dim")
 
 
 def _verdict(verdict: View) -> tuple[object, ...]:

@@ -7,10 +7,11 @@ from collections.abc import Iterable, Mapping
 from gpu_constructs._version import __version__
 from gpu_constructs.facts.hardware.catalogue import InstanceType
 from gpu_constructs.preflight.judging.check import Report
-from gpu_constructs.preflight.judging.explain import Explanation, explain
+from gpu_constructs.preflight.judging.explain import Explanation
 from gpu_constructs.preflight.judging.review import Review
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.reading.objects import Origin
+from gpu_constructs.preflight.remedies.remedy import Remedies
 from gpu_constructs.preflight.report.cluster_view import cluster_view, rounded
 from gpu_constructs.preflight.report.finding_view import View, counts, finding_view, rule_view, unread_view
 from gpu_constructs.preflight.rules.rule import Rule
@@ -41,7 +42,8 @@ def check_view(report: Report) -> View:
         "counts": counts(report.findings),
         "findings": [finding_view(each) for each in report.findings],
         "unread": unread_view(report.unread),
-        "clusters": [cluster_view(explain(each), most_pools=1) for each in report.cases],
+        "unasked": list(report.unasked),
+        "clusters": [cluster_view(report.explanation(each), most_pools=1) for each in report.cases],
     }
 
 
@@ -50,6 +52,7 @@ def explain_view(
     unread: Iterable[tuple[Origin, str]] = (),
     *,
     most_pools: int | None = NEAREST,
+    remedies: Remedies | None = None,
 ) -> View:
     """Return the verdict on each workload.
 
@@ -57,6 +60,7 @@ def explain_view(
         explanations: The verdicts, cluster by cluster.
         unread: What could not be read.
         most_pools: Most pools to list for a workload, the nearest first; ``None`` for all.
+        remedies: What would make workloads run, where that was asked.
     """
     judged, missing = list(explanations), unread_view(unread)
     answers = [each.answer for explanation in judged for each in explanation.verdicts]
@@ -65,7 +69,7 @@ def explain_view(
         "outcome": _outcome(fails=Answer.NO in answers, unknown=Answer.UNKNOWN in answers),
         "counts": {each.value: answers.count(each) for each in Answer},
         "unread": missing,
-        "clusters": [cluster_view(each, most_pools=most_pools) for each in judged],
+        "clusters": [cluster_view(each, most_pools=most_pools, remedies=remedies) for each in judged],
     }
 
 
@@ -103,8 +107,8 @@ def review_view(review: Review) -> View:
         "fixed": [finding_view(each) for each in review.fixed],
         "standing": [finding_view(each) for each in review.standing],
         "clusters": {
-            "before": [cluster_view(explain(each), most_pools=1) for each in review.cases_before],
-            "after": [cluster_view(explain(each), most_pools=1) for each in review.cases_after],
+            "before": [cluster_view(each, most_pools=1) for each in review.explained_before],
+            "after": [cluster_view(each, most_pools=1) for each in review.explained_after],
         },
     }
 

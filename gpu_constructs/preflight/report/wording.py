@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Sequence
 
@@ -36,14 +37,27 @@ def money(amount: float | None) -> str:
 
 def headline(view: View) -> str:
     """Return the outcome in one line."""
+    if view["command"] == "check" and view["outcome"] != "fail" and not _is_judged(view["clusters"]):
+        return f"GPU check: nothing to judge here, {cluster_summary(view['clusters'])}{_besides(view)}"
     if view["command"] != "explain":
-        return f"GPU {view['command']} {_OUTCOMES[view['outcome']]}"
+        return f"GPU {view['command']} {_OUTCOMES[view['outcome']]}{_besides(view)}"
     pending, unsure = view["counts"]["no"], view["counts"]["unknown"]
     if pending:
         return f"{count(pending, 'workload')} would stay Pending"
     if unsure:
         return f"Whether {count(unsure, 'workload')} would run is not known"
     return "Every workload runs" if view["counts"]["yes"] else "No workload to judge"
+
+
+def _is_judged(clusters: Iterable[View]) -> bool:
+    """Whether there is a GPU pool or a workload that asks for GPUs, so that something was asked."""
+    return any(each["workloads"] or any(pool["gpusPerNode"]["most"] for pool in each["pools"]) for each in clusters)
+
+
+def _besides(view: View) -> str:
+    """Return what is not in the verdict because it could not be read."""
+    places = list(dict.fromkeys(each["origin"]["path"] for each in view.get("unread", ())))
+    return f", without {listed(places, 'part', most=3)}, which could not be read" if places else ""
 
 
 def where(finding: View) -> str:
@@ -101,18 +115,42 @@ def pods_of(workload: View) -> str:
     asked = ", ".join(f"{amount} {name}" for name, amount in workload["requests"].items()) or "nothing"
     if replicas == 1:
         return f"1 pod, asks for {asked}"
+    if workload["onEachNode"]:
+        return f"1 pod on each node, asks for {asked}"
     pods = "an unknown number of pods" if replicas is None else count(replicas, "pod")
     return f"{pods}{' that run together' if workload['together'] else ''}, each asks for {asked}"
 
 
-def nearest(workload: View) -> str:
-    """Return the nearest reason why a workload does not surely run."""
-    for reason in workload["reasons"]:
-        return str(reason["text"])
+def nearest(workload: View) -> list[str]:
+    """Return why a workload does not surely run: what holds wherever it runs, else every reason of the nearest pool."""
+    held = [str(each["text"]) for each in workload["reasons"]]
+    if held:
+        return held
     for verdict in workload["pools"]:
-        for reason in verdict["reasons"]:
-            return f"pool {verdict['pool']}: {reason['text']}"
-    return "" if workload["pools"] else "there is no pool"
+        if verdict["reasons"]:
+            return [f"pool {verdict['pool']}: {each['text']}" for each in verdict["reasons"]]
+    return [] if workload["pools"] else ["there is no pool"]
+
+
+def would_do(workload: View) -> list[tuple[str, str]]:
+    """Return what would make a workload run, each with the command or the property that does it."""
+    found = [(each["text"], _how(workload, each)) for each in workload["wouldDo"]]
+    smallest = workload["smallestType"]
+    if smallest:
+        price = "" if smallest["usdPerHour"] is None else f", {money(smallest['usdPerHour'])} USD an hour"
+        found.append((f"a pool of {smallest['name']}{price}, the smallest type with what it asks for", ""))
+    return found
+
+
+def _how(workload: View, remedy: View) -> str:
+    if remedy["patch"] is None:
+        return "; ".join(
+            f"{each['path']}: {each['property']} = {json.dumps(each['value'])}" for each in remedy["changes"]
+        )
+    kind, place = workload["name"].split(" ")[:2]
+    name = place.rpartition("/")[2]
+    body = json.dumps(remedy["patch"], separators=(",", ":"))
+    return f"kubectl patch {kind.lower()} {name} -n {workload['namespace']} -p '{body}'"
 
 
 def nodes_of(pool: View) -> str:

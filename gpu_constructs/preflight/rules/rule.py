@@ -80,6 +80,7 @@ class Rule:
         source: Where that is documented, as a URL or a file of a project and its version.
         fix: What to do.
         check: Yields the places where a case breaks it.
+        stops: Whether a pool, a pod or an autoscaler in which it finds an error does not work until that is mended.
     """
 
     id: str
@@ -89,6 +90,7 @@ class Rule:
     source: str
     fix: str
     check: Check
+    stops: bool = True
 
     @property
     def place(self) -> str:
@@ -97,13 +99,14 @@ class Rule:
         return f"{function.__module__.replace('.', '/')}.py:{function.__code__.co_firstlineno}"
 
 
-def rule(id: str, severity: Severity, *, source: str) -> Callable[[Check], Rule]:
+def rule(id: str, severity: Severity, *, source: str, stops: bool = True) -> Callable[[Check], Rule]:
     """Make a function a rule: its docstring gives the title, why it matters, and after "Fix:" what to do.
 
     Args:
         id: ``GPU`` and three digits.
         severity: ``error``, ``warning`` or ``note``.
         source: A URL, or a file of a project and its version.
+        stops: Whether an error keeps from working what it is found in, so that no pod runs by it.
 
     Raises:
         ValueError: The docstring lacks one of the three.
@@ -111,7 +114,7 @@ def rule(id: str, severity: Severity, *, source: str) -> Callable[[Check], Rule]
 
     def make(check: Check) -> Rule:
         title, why, fix = _parts(id, inspect.getdoc(check) or "")
-        return Rule(id=id, severity=severity, title=title, why=why, source=source, fix=fix, check=check)
+        return Rule(id=id, severity=severity, title=title, why=why, source=source, fix=fix, check=check, stops=stops)
 
     return make
 

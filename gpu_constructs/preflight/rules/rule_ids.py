@@ -47,6 +47,7 @@ RETIRED = MappingProxyType(
             now=("GPU120",),
             why="for pods that need the NodePool",
         ),
+        "GPU234": Retired(title="Field that the API does not have", date="2026-11-22", now=("GPU302",)),
     }
 )
 

@@ -11,6 +11,7 @@ from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Cluster, Workload
 from gpu_constructs.preflight.model.pod import Pod
 from gpu_constructs.preflight.model.reason import Reason
+from gpu_constructs.preflight.scheduling.claims import ClaimedGpus, claimed_gpus
 from gpu_constructs.preflight.scheduling.topology import Topology, topology
 
 
@@ -21,10 +22,12 @@ class Demand:
     Attributes:
         workload: The pods as they are let in.
         topology: What they ask of where they run.
+        claimed: GPUs that they claim; ``None`` where they claim none that the input says.
     """
 
     workload: Workload
     topology: Topology = field(default_factory=Topology)
+    claimed: ClaimedGpus | None = None
 
     @property
     def pod(self) -> Pod:
@@ -76,4 +79,5 @@ class Demand:
 
 def demand(workload: Workload, cluster: Cluster) -> Demand:
     """Return what the pods of a workload ask for, as they are let in."""
-    return Demand(workload, topology(workload, cluster))
+    claimed = claimed_gpus(workload, cluster) if workload.pod.claims else None
+    return Demand(workload, topology(workload, cluster), claimed)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from gpu_constructs.facts.hardware.type_names import why_not_sold
 from gpu_constructs.facts.labels import LABEL_TAG, NODE_FEATURE, RESOURCE_TAG
 from gpu_constructs.facts.quantities import distinct, show
 from gpu_constructs.facts.resources import EFA, GPU, NVIDIA
@@ -19,6 +20,8 @@ from gpu_constructs.preflight.model.reason import Reason, worst
 from gpu_constructs.preflight.model.taints import Taint, untolerated
 from gpu_constructs.preflight.node.nodes import NodeToBe
 from gpu_constructs.preflight.scheduling.demand import Demand
+
+_NO_SUCH_TYPE, _NEVER_A_GPU = 5, 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +109,7 @@ def by_ports(wanted: Demand, node: NodeToBe, pool: Pool) -> Part:
 
 def by_topology(wanted: Demand, node: NodeToBe, pool: Pool) -> Part:
     """Judge by where others of its kind, and its volumes, are."""
-    problems = wanted.topology.problems(node.labels, wanted.workload.replicas)
+    problems = wanted.topology.problems(node.labels)
     return Part(tuple(Reason(answer, "topology", text) for answer, text in problems))
 
 
@@ -123,9 +126,18 @@ def autoscaler_of(pool: Pool) -> str:
 
 def _taints(wanted: Demand, taints: tuple[Taint, ...]) -> list[Reason]:
     return [
-        Reason(answer, "taint", f"does not tolerate taint {taint}; add the toleration", 1)
+        Reason(answer, "taint", f"does not tolerate taint {taint}{_not_added(taint)}; add the toleration", 1)
         for taint, answer in untolerated(wanted.pod.tolerations, taints)
     ]
+
+
+def _not_added(taint: Taint) -> str:
+    """Return why EKS adds no toleration of a taint that has the name of a resource."""
+    if not taint.key.startswith(NVIDIA):
+        return ""
+    if taint.effect == "NoExecute":
+        return ", and EKS adds one for NoSchedule only"
+    return f", and EKS adds one only to pods that ask for {taint.key} by that name"
 
 
 def _labels(wanted: Demand, labels: Labels) -> list[Reason]:
@@ -186,6 +198,10 @@ def _uncertain_text(name: str, asked: int, node: NodeToBe) -> str:
 
 def _short(name: str, asked: int, node: NodeToBe) -> Reason:
     have = node.most.get(name, 0)
+    if name in node.taken and have >= 0 and node.row is not None:
+        takers, left = ", ".join(node.taken[name]), show(name, have)
+        text = f"asks for {show(name, asked)} {name}, of which DaemonSet {takers} leaves {left} on each node"
+        return Reason(Answer.NO, "resource", f"{text}; take the request out of the DaemonSet", 1)
     if have == 0 and name.startswith(NVIDIA):
         return _other_device(name, asked, node)
     kind = node.instance_type or "node"
@@ -204,17 +220,25 @@ def _other_device(name: str, asked: int, node: NodeToBe) -> Reason:
             return Reason(Answer.NO, "resource", f"{name} is offered as {offered}; ask for that", 1)
         return Reason(Answer.NO, "resource", f"asks for {asked} {name}, the node offers {offered}", 3)
     if node.row is None:
-        return Reason(
-            Answer.NO, "resource", f"asks for {asked} {name}, {node.instance_type or 'the node'} has no GPU", 20
-        )
+        why = why_not_sold(node.instance_type or "")
+        # A type that somebody meant to have GPUs comes nearer than one that never has.
+        weight = _NEVER_A_GPU if why is None else _NO_SUCH_TYPE
+        text = why or f"{node.instance_type or 'the node'} has no GPU"
+        return Reason(Answer.NO, "resource", f"asks for {asked} {name}, {text}", weight)
     return Reason(Answer.NO, "resource", f"nothing advertises {name} on its nodes; install a device plugin", 2)
 
 
 def _ports(wanted: Demand, node: NodeToBe) -> list[Reason]:
     if not ports_clash(wanted.pod.host_ports, node.ports):
         unsure = wanted.pod.host_ports and (node.ports_open or ports_clash(wanted.pod.host_ports, node.unsure_ports))
-        return [Reason(Answer.UNKNOWN, "port", "asks for a host port that a DaemonSet may have")] if unsure else []
-    return [Reason(Answer.NO, "port", "asks for a host port that a DaemonSet has on every node")]
+        text = f"asks for {_numbers(wanted)} of the node, which a DaemonSet may have"
+        return [Reason(Answer.UNKNOWN, "port", text)] if unsure else []
+    text = f"asks for {_numbers(wanted)} of the node, which a DaemonSet has on every node"
+    return [Reason(Answer.NO, "port", text)]
+
+
+def _numbers(wanted: Demand) -> str:
+    return f"port {', '.join(map(str, sorted({number for _, _, number in wanted.pod.host_ports})))}"
 
 
 def _expected_labels(wanted: Demand, node: NodeToBe, pool: Pool, who: str) -> list[Reason]:

@@ -77,11 +77,13 @@ def pack(verdicts: Iterable[Verdict]) -> Packing:
     """Put the pods of workloads onto the nodes of pools."""
     alike: dict[tuple[int, int | None], list[Verdict]] = {}
     for each in verdicts:
+        if each.workload.on_each_node:
+            continue
         alike.setdefault((id(each.pools), each.workload.priority), []).append(each)
     uses: dict[int, _Filling] = {}
     left: list[tuple[Workload, int]] = []
     for group in sorted(alike.values(), key=lambda each: _gpus_first(each[0])):
-        usable = [each for each in group[0].pools if each.binding or each.answer is not Answer.NO]
+        usable = [each for each in group[0].pools if each.answer is not Answer.NO]
         if usable:
             left += _place_all(group, usable, uses)
     filled = tuple(PoolUse(each.pool, each.nodes, each.gpus, each.pods) for each in uses.values())

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 from gpu_constructs.facts.quantities import MIB, show
 from gpu_constructs.facts.resources import GPU
-from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Pool
 from gpu_constructs.preflight.node.nodes import NodeToBe
 from gpu_constructs.preflight.scheduling.demand import Demand
@@ -25,16 +24,18 @@ def pods_per_node(wanted: Demand, node: NodeToBe, *, at_most: bool = False) -> i
     return max(min(counts, default=1), 1)
 
 
-def has_room(wanted: Demand, pool: Pool, node: NodeToBe) -> Answer:
-    """Say whether the limits of a pool leave room for all replicas on nodes of one type."""
-    replicas, limit = wanted.workload.replicas, node_limit(pool, node)
-    if replicas is None or limit is None:
-        return Answer.YES
-    if nodes_needed(replicas, pods_per_node(wanted, node)) <= limit:
-        return Answer.YES
-    # Of a type that is not known nobody can say how many pods fit.
-    fits = nodes_needed(replicas, pods_per_node(wanted, node, at_most=True)) <= limit
-    return Answer.UNKNOWN if fits or node.row is None else Answer.NO
+def room(wanted: Demand, pool: Pool, taking: list[NodeToBe]) -> tuple[int | None, int | None]:
+    """Return for how many such pods a pool surely has room, and at most; ``None`` without bound."""
+    limits = [node_limit(pool, node) for node in taking]
+    if None in limits:
+        return None, None
+    bounded = [(node, limit) for node, limit in zip(taking, limits, strict=True) if limit is not None]
+    sure = [pods_per_node(wanted, node) * limit for node, limit in bounded]
+    # EC2 chooses among the types of a group, Karpenter takes the one that suits.
+    surely = min(sure) if pool.is_group else max(sure)
+    if any(node.row is None for node in taking):
+        return surely, None  # Of a type that is not known nobody can say how many pods fit.
+    return surely, max(pods_per_node(wanted, node, at_most=True) * limit for node, limit in bounded)
 
 
 def nodes_needed(replicas: int, per_node: int) -> int:

@@ -8,26 +8,31 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from gpu_constructs.preflight.admission.admission import Admission
 from gpu_constructs.preflight.cluster.pools import desired_nodes
-from gpu_constructs.preflight.model.answer import Answer, all_of, any_of
-from gpu_constructs.preflight.model.cluster import Autoscaler, Cluster, Pool, Workload
+from gpu_constructs.preflight.model.answer import Answer, all_of
+from gpu_constructs.preflight.model.cluster import Cluster, Pool, Workload
 from gpu_constructs.preflight.model.pod import Pod
 from gpu_constructs.preflight.model.reason import Reason, worst
-from gpu_constructs.preflight.node.nodes import NodeToBe, minor
-from gpu_constructs.preflight.reading.unknown import Unknown, dig, is_true, known_text
-from gpu_constructs.preflight.scheduling.admission import admitted
+from gpu_constructs.preflight.model.taints import untolerated
+from gpu_constructs.preflight.node.nodes import NodeToBe
+from gpu_constructs.preflight.reading.unknown import known_text
+from gpu_constructs.preflight.scheduling.claims import not_made_for, without_devices
+from gpu_constructs.preflight.scheduling.daemons import on_each_node
 from gpu_constructs.preflight.scheduling.demand import Demand, demand
+from gpu_constructs.preflight.scheduling.enough import shortage
 from gpu_constructs.preflight.scheduling.fitting import Fit, autoscaler_of, fits
 from gpu_constructs.preflight.scheduling.memory import Memory, Profile
-from gpu_constructs.preflight.scheduling.pool_limits import binding_limit, has_room, nodes_needed, pods_per_node
+from gpu_constructs.preflight.scheduling.pool_limits import binding_limit, nodes_needed, pods_per_node, room
 from gpu_constructs.preflight.scheduling.unclear import Openings, left_open, openings
 from gpu_constructs.preflight.scheduling.verdict import PoolVerdict, Verdict
 
 _DEFAULT_SCHEDULER = "default-scheduler"
-# Karpenter can make nodes for claims from here on, when its gates are on.
-# Source: https://karpenter.sh/docs/tasks/dra/
-_CLAIMS_FROM = (1, 15)
-_CLAIM_GATES = (("enableDRA",), ("awsFeatureGates", "draNVIDIAGPU"))
+# Source: https://docs.aws.amazon.com/eks/latest/userguide/set-builtin-node-pools.html (2026-11)
+_BUILT_IN = (
+    "the built-in pools of EKS Auto Mode make nodes of the categories c, m and r only; add a NodePool that asks for "
+    "GPUs, e.g. eks.amazonaws.com/instance-family In (g6)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +44,6 @@ class _Candidate:
     running: bool
     openings: Openings
     autoscaled: list[Reason]
-    claims: list[Reason]
 
 
 def _candidate(pool: Pool, nodes: tuple[NodeToBe, ...], cluster: Cluster) -> _Candidate:
@@ -49,7 +53,6 @@ def _candidate(pool: Pool, nodes: tuple[NodeToBe, ...], cluster: Cluster) -> _Ca
         _is_running(pool, cluster),
         openings(pool),
         _autoscaled(pool, cluster),
-        _claims(pool, cluster),
     )
 
 
@@ -61,25 +64,46 @@ def _is_running(pool: Pool, cluster: Cluster) -> bool:
 class Scheduler:
     """Judges workloads against the pools of one cluster; pools and pods that are alike are judged once."""
 
-    def __init__(self, cluster: Cluster, nodes: Iterable[tuple[NodeToBe, ...]]) -> None:
-        """Take the cluster, and the nodes-to-be of each of its pools."""
-        self.cluster = cluster
+    def __init__(self, cluster: Cluster, nodes: Iterable[tuple[NodeToBe, ...]], admission: Admission) -> None:
+        """Take the cluster, the nodes-to-be of each of its pools, and what lets pods in."""
+        self.cluster, self._admission = cluster, admission
         self._pools = [_candidate(pool, made, cluster) for pool, made in zip(cluster.pools, nodes, strict=True)]
         self._memory = Memory()
         self._signatures = [self._signature(each) for each in self._pools]
         self._seen: dict[tuple[object, ...], tuple[Demand, tuple[PoolVerdict, ...]]] = {}
+        self._short: dict[tuple[int, int], tuple[tuple[PoolVerdict, ...], tuple[Reason, ...]]] = {}
 
     def verdict(self, workload: Workload) -> Verdict:
         """Say whether the pods of a workload run, and where."""
-        pods = admitted(workload, self.cluster)
+        let_in = self._admission.of(workload)
+        pods = let_in.workload
         key = _shape(pods)
         if key not in self._seen:
-            wanted = demand(pods, self.cluster)
+            wanted = demand(workload if workload.on_each_node else pods, self.cluster)
             judged = self._judged(wanted)
             self._seen[key] = wanted, tuple(sorted(judged, key=lambda each: each.distance))
         wanted, pools = self._seen[key]
-        held = (*wanted.refusals, *_held(workload.pod, self.cluster))
-        return Verdict(workload, _overall(pools, held, self.cluster), pools, held, wanted)
+        held = (*let_in.refusals, *wanted.refusals, *_held(workload.pod, self.cluster))
+        return self.over(workload, wanted, pools, held)
+
+    def over(
+        self, workload: Workload, wanted: Demand, pools: tuple[PoolVerdict, ...], held: tuple[Reason, ...]
+    ) -> Verdict:
+        """Return the verdict on a workload over the verdicts on pools.
+
+        Args:
+            workload: The workload.
+            wanted: What one of its pods, or of pods like them, asks for.
+            pools: The verdict on each pool, the nearest first.
+            held: What holds the workload back wherever it runs.
+        """
+        key = id(wanted), id(pools)
+        if key not in self._short:
+            # Kept, so that no other pools are given the same id.
+            self._short[key] = pools, tuple(shortage(wanted, pools))
+        reasons = (*held, *self._short[key][1])
+        rests_on = () if self.cluster.is_eks else _rests_on(workload.pod, pools)
+        return Verdict(workload, _overall(pools, reasons, self.cluster), pools, reasons, wanted, rests_on)
 
     def _signature(self, candidate: _Candidate) -> tuple[int, list[Profile]]:
         """Return what tells a pool from others, labels of its nodes apart, and the profile of each of its nodes."""
@@ -87,21 +111,23 @@ class Scheduler:
         static = (
             *((each.taints, each.resources) for each in profiles),
             (pool.kind, pool.min_nodes, pool.max_nodes, frozenset(pool.limits.items())),
-            (candidate.running, candidate.openings, tuple(candidate.autoscaled), tuple(candidate.claims)),
+            (candidate.running, candidate.openings, tuple(candidate.autoscaled)),
         )
         return self._memory.number(static), profiles
 
     def _judged(self, wanted: Demand) -> list[PoolVerdict]:
         """Judge every pool; of those that differ in nothing the pod asks for, one."""
-        if wanted.pod.host_ports or not wanted.anywhere:
-            return [_judge(wanted, each, self._memory) for each in self._pools]
+        if wanted.workload.on_each_node:
+            return [on_each_node(wanted, each.pool, each.nodes) for each in self._pools]
+        if wanted.pod.host_ports or wanted.pod.claims or not wanted.anywhere:
+            return [_judge(wanted, each, self.cluster, self._memory) for each in self._pools]
         judged: list[PoolVerdict] = []
         known: dict[tuple[object, ...], PoolVerdict] = {}
         for candidate, (signature, profiles) in zip(self._pools, self._signatures, strict=True):
             key = (signature, *[each.labels.get(name) for each in profiles for name in wanted.keys])
             like = known.get(key)
             if like is None:
-                like = known[key] = _judge(wanted, candidate, self._memory)
+                like = known[key] = _judge(wanted, candidate, self.cluster, self._memory)
             judged.append(like if like.pool is candidate.pool else like.of(candidate.pool))
         return judged
 
@@ -112,12 +138,22 @@ def _shape(workload: Workload) -> tuple[object, ...]:
     claimed = [*(each for each in pod.volumes if each.is_claimed), *workload.claim_templates]
     return (
         pod.likeness,
+        workload.on_each_node,
         workload.replicas,
         workload.together,
         repr(workload.labels) if pod.apart or pod.beside or pod.spreads else None,
         workload.namespace if pod.claims or claimed else None,
         repr(claimed) if claimed else None,
     )
+
+
+def _rests_on(pod: Pod, pools: Sequence[PoolVerdict]) -> tuple[str, ...]:
+    """Return the tolerations that a pod needs and does not state, where it is not known that EKS adds them."""
+    kept_off = [untolerated(pod.tolerations, each.pool.taints) for each in pools if each.answer is not Answer.NO]
+    if not kept_off or not all(kept_off):
+        return ()
+    names = ", ".join(dict.fromkeys(str(taint) for taint, _ in kept_off[0]))
+    return (f"states no toleration of {names}: EKS adds it, and that this is a cluster of EKS is not known",)
 
 
 def _overall(pools: Sequence[PoolVerdict], held: Sequence[Reason], cluster: Cluster) -> Answer:
@@ -133,6 +169,8 @@ def _held(pod: Pod, cluster: Cluster) -> tuple[Reason, ...]:
     if not cluster.pools and not cluster.whole:
         text = "no pool is in the input; name the assembly, the template or the NodePools too"
         found.append(Reason(Answer.UNKNOWN, "pool", text))
+    if cluster.auto_mode and pod.asks_for_gpu and not cluster.pools:
+        found.append(Reason(Answer.NO, "pool", _BUILT_IN))
     for part in pod.open_parts:
         found.append(Reason(Answer.UNKNOWN, "pod", f"its {part} is known at deployment only"))
     if pod.gates:
@@ -150,7 +188,7 @@ def _runs(scheduler: str, cluster: Cluster) -> bool:
     )
 
 
-def _judge(wanted: Demand, candidate: _Candidate, memory: Memory) -> PoolVerdict:
+def _judge(wanted: Demand, candidate: _Candidate, cluster: Cluster, memory: Memory) -> PoolVerdict:
     """Say whether a pool gives a pod a node, and how many nodes all its replicas need."""
     pool, nodes = candidate.pool, candidate.nodes
     judged = sorted([fits(wanted, node, pool, memory.ask) for node in nodes], key=lambda fit: _badness(wanted, fit))
@@ -159,11 +197,10 @@ def _judge(wanted: Demand, candidate: _Candidate, memory: Memory) -> PoolVerdict
     taking = [each.node for each in judged if each.answer is Answer.YES]
     if pool.is_group and len(taking) not in (0, len(judged)):
         reasons = _some_types(judged, reasons)
+    reasons += [] if wanted.claimed is None else without_devices(wanted.claimed, nodes)
     if not running:
-        reasons += [
-            *candidate.autoscaled,
-            *(candidate.claims if wanted.pod.claims else ()),
-        ]
+        reasons += candidate.autoscaled
+        reasons += not_made_for(pool, cluster, wanted.claimed) if wanted.pod.claims else []
     reasons = left_open(wanted, pool, candidate.openings, reasons)
     answer = worst(reasons)
     if answer is Answer.NO:
@@ -208,40 +245,16 @@ def _autoscaled(pool: Pool, cluster: Cluster) -> list[Reason]:
     return []
 
 
-def _claims(pool: Pool, cluster: Cluster) -> list[Reason]:
-    """Say whether the pool's autoscaler makes nodes for pods that claim devices."""
-    if pool.kind == "auto-mode":
-        return [Reason(Answer.NO, "claim", "EKS Auto Mode makes no nodes for claimed devices; use a managed group", 4)]
-    if pool.kind == "karpenter":
-        karpenter = cluster.autoscaler("karpenter")
-        if karpenter is None or karpenter.version is None or _may_see_claims(karpenter):
-            text = "whether Karpenter makes nodes for claimed devices depends on its feature gates"
-            return [Reason(Answer.UNKNOWN, "claim", text)]
-        gate = " without settings.enableDRA" if minor(karpenter.version) >= _CLAIMS_FROM else ""
-        text = f"Karpenter {karpenter.version} makes no nodes for claimed devices{gate}; use a managed node group"
-        return [Reason(Answer.NO, "claim", text, 4)]
-    text = "cluster autoscaler makes no first node for claimed devices; keep one node in the group"
-    return [Reason(Answer.NO, "claim", text, 2)]
-
-
-def _may_see_claims(karpenter: Autoscaler) -> bool:
-    """Whether a Karpenter looks at claims, or may: only values of its chart say that it does not."""
-    if karpenter.version is None or minor(karpenter.version) < _CLAIMS_FROM:
-        return False
-    said = [dig(karpenter.flags, *path) for path in _CLAIM_GATES]
-    return "clusterName" not in karpenter.flags or any(isinstance(each, Unknown) or is_true(each) for each in said)
-
-
 def _counted(wanted: Demand, pool: Pool, taking: list[NodeToBe], reasons: list[Reason]) -> PoolVerdict:
     per_node = min([pods_per_node(wanted, node) for node in taking])
     replicas = wanted.workload.replicas
     nodes = None if replicas is None else nodes_needed(replicas, per_node)
-    room = [has_room(wanted, pool, node) for node in taking]
-    # EC2 chooses among the types of a group, Karpenter takes one that fits.
-    enough = all_of(room) if pool.is_group else any_of(room)
-    binding = binding_limit(pool, taking, nodes) if nodes and enough is not Answer.YES else None
+    holds, may_hold = room(wanted, pool, taking)
+    binding = binding_limit(pool, taking, nodes) if nodes and holds is not None and holds < (replicas or 0) else None
+    if holds == may_hold == 0:
+        reasons = [*reasons, Reason(Answer.NO, "limit", f"{binding or 'the pool may have no node'}; raise it")]
     types = tuple(node.instance_type for node in taking if node.instance_type)
-    if binding and not (wanted.workload.takes_turns and not binding.startswith("no node")):
-        some = "" if wanted.workload.together or binding.startswith("no node") else ", so some replicas stay Pending"
-        reasons = [*reasons, Reason(enough, "limit", f"{binding}{some}; raise it")]
-    return PoolVerdict(pool, worst(reasons), tuple(reasons), types, per_node, nodes, binding, tuple(taking))
+    answer = worst(reasons)
+    return PoolVerdict(
+        pool, answer, tuple(reasons), types, per_node, nodes, binding, tuple(taking), holds=holds, may_hold=may_hold
+    )

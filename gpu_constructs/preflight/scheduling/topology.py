@@ -12,7 +12,7 @@ from typing import Any
 from gpu_constructs.facts.labels import EBS_ZONE, HOSTNAME, OLD_ZONE, ZONE
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Cluster, Workload
-from gpu_constructs.preflight.model.label_values import Labels, LabelValues, Requirement, exactly, requirement
+from gpu_constructs.preflight.model.label_values import Labels, Requirement, exactly, requirement
 from gpu_constructs.preflight.reading.objects import Object
 from gpu_constructs.preflight.reading.unknown import Unknown, dig, known_number, known_text, mapping, mappings
 
@@ -29,7 +29,9 @@ class Topology:
         domains: Least number of zones that its spread asks for.
         one_per_node: Whether each of its replicas wants a node without another of them.
         one_per_zone: Whether each of its replicas wants a zone without another of them.
+        skew: How many more pods than the emptiest zone another may have; 0 where nothing is asked.
         company: Whether it must run beside pods that are none of its own.
+        nobody: Whether nothing in the cluster makes those pods.
         unclear: Whether a spread is known at deployment only.
     """
 
@@ -38,28 +40,27 @@ class Topology:
     domains: int = 0
     one_per_node: bool = False
     one_per_zone: bool = False
+    skew: int = 0
     company: bool = False
+    nobody: bool = False
     unclear: bool = False
 
-    def problems(self, labels: Labels, replicas: int | None) -> list[tuple[Answer, str]]:
+    def problems(self, labels: Labels) -> list[tuple[Answer, str]]:
         """Say what keeps the pods off nodes with such labels."""
         found = [
             (Answer.NO, f"spreads or keeps apart by {key}, a label that the node has not")
             for key in self.keys
             if key not in labels
         ]
-        zone = labels.get(ZONE)
-        count = len(zone.values) if isinstance(zone, LabelValues) and not zone.all_but else None
-        if count is not None and self.domains > count:
-            found.append((Answer.NO, f"spreads over at least {self.domains} zones, the pool has {count}"))
-        if count is not None and self.one_per_zone and (replicas or 0) > count:
-            found.append((Answer.NO, f"wants a zone for each of {replicas} replicas, the pool has {count}"))
         if self.zones is not None:
             answer = Requirement(ZONE, "In", self.zones).met_by(labels)
             if answer is not Answer.YES:
                 found.append((answer, f"has a volume in {', '.join(self.zones)}, where the pool may have no node"))
         if self.company:
-            found.append((Answer.UNKNOWN, "must run beside other pods, and where these run is not known"))
+            text = "must run beside other pods, and where these run is not known"
+            found.append(
+                (Answer.NO, "must run beside pods that nothing here makes") if self.nobody else (Answer.UNKNOWN, text)
+            )
         if self.unclear:
             found.append((Answer.UNKNOWN, "spreads by a constraint that is known at deployment only"))
         return found
@@ -79,9 +80,21 @@ def topology(workload: Workload, cluster: Cluster) -> Topology:
         domains=max((known_number(each.min_domains) or 0 for each in spreads if each.key in _ZONES), default=0),
         one_per_node=HOSTNAME in own,
         one_per_zone=any(key in _ZONES for key in own),
+        skew=min((known_number(each.max_skew) or 1 for each in spreads if each.key in _ZONES), default=0),
         company=any(not _selects(each.selector, workload) for each in pod.beside),
+        nobody=any(_is_nobody(each.selector, workload, cluster) for each in pod.beside),
         unclear=bool(unclear) or any(isinstance(each.key, Unknown) for each in (*pod.apart, *pod.beside)),
     )
+
+
+def _is_nobody(selector: Any, workload: Workload, cluster: Cluster) -> bool:
+    """Whether a selector certainly takes no pod of the cluster; what charts bring is not known."""
+    if not cluster.sees_software or not isinstance(selector, dict):
+        return False
+    if any(each.namespace == workload.namespace for each in cluster.charts):
+        return False
+    others = [each for each in cluster.workloads if each.namespace == workload.namespace]
+    return not any(_selects(selector, each) for each in (workload, *others))
 
 
 def _selects(selector: Any, workload: Workload) -> bool:

@@ -22,8 +22,10 @@ class PoolVerdict:
         instance_types: The types whose nodes take the pod.
         per_node: Pods that a node takes; of several types, the fewest.
         nodes: Nodes that all replicas need; ``None`` where it is not known.
-        binding: The limit that stops first, when it leaves replicas without a node.
+        binding: The limit that stops first, when the pool alone leaves replicas without a node.
         nodes_taking: A fresh node of each of those types.
+        holds: Pods for which it surely has room; ``None`` without bound.
+        may_hold: Pods for which it has room at most; ``None`` without bound, or where it is not known.
     """
 
     pool: Pool
@@ -34,6 +36,8 @@ class PoolVerdict:
     nodes: int | None = None
     binding: str | None = None
     nodes_taking: tuple[NodeToBe, ...] = ()
+    holds: int | None = None
+    may_hold: int | None = None
 
     def of(self, pool: Pool) -> PoolVerdict:
         """Return the same verdict on another pool; `dataclasses.replace` takes three times as long."""
@@ -46,18 +50,9 @@ class PoolVerdict:
             self.nodes,
             self.binding,
             self.nodes_taking,
+            self.holds,
+            self.may_hold,
         )
-
-    @property
-    def only_limited(self) -> bool:
-        """Whether the pool takes the pods, though not all of them."""
-        limited = self.binding is not None and not self.binding.startswith("no node")
-        return limited and all(each.kind == "limit" for each in self.reasons if each.answer is Answer.NO)
-
-    @property
-    def may_take(self) -> bool:
-        """Whether the pool may take some of the pods."""
-        return self.answer is not Answer.NO or self.only_limited
 
     @property
     def refusing(self) -> tuple[str, ...]:
@@ -78,10 +73,11 @@ class Verdict:
 
     Attributes:
         workload: The pods.
-        answer: Yes when one pool takes them, no when none does.
+        answer: Yes when the pools take all of them, no when they do not.
         pools: Verdict of each pool, the nearest first.
         reasons: What holds of the workload wherever it runs.
         demand: What one of its pods, or of pods like them, asks for.
+        rests_on: What has to hold for it that is not known.
     """
 
     workload: Workload
@@ -89,3 +85,4 @@ class Verdict:
     pools: tuple[PoolVerdict, ...]
     reasons: tuple[Reason, ...]
     demand: Demand
+    rests_on: tuple[str, ...] = ()

@@ -101,7 +101,7 @@ def test_a_type_has_a_price_or_the_reason_why_not() -> None:
         ("G6.XLARGE", r"instance type 'G6.XLARGE' is unknown; did you mean 'g6.xlarge'\?"),
         ("m5.large", r"instance type 'm5.large' is unknown; EC2 sells no type"),
         ("g4ad.xlarge", r"instance type 'g4ad.xlarge' is unknown"),
-        ("p3.2xlarge", r"instance type 'p3.2xlarge' is retired: .*580.*; use a size of family 'p5'"),
+        ("p3.2xlarge", r"instance type 'p3.2xlarge' is retired: .*580.*; use a size of family 'g6e'"),
         ("g3s.xlarge", r"instance type 'g3s.xlarge' is retired: .*M60.*; use a size of family 'g6'"),
         ("p2.16xlarge", r"retired: .*K80"),
         ("g2.2xlarge", r"retired: .*K520"),

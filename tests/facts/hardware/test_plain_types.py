@@ -8,7 +8,7 @@ from datetime import date
 import boto3
 import pytest
 
-from gpu_constructs.facts.hardware.plain_types import as_of, plain_families, refuse_unless_plain_type
+from gpu_constructs.facts.hardware.plain_types import as_of, least_vcpus, plain_families, refuse_unless_plain_type
 from tools import build_catalogue
 
 # Of the names that EC2's API has: Macs, types with GPUs, and one that is no longer sold.
@@ -97,3 +97,12 @@ def test_what_ec2_cannot_sell_is_refused(name: str, message: str) -> None:
         check(name)
 
     assert str(refused.value) == f"nodes: types must be EC2 types{message}"
+
+
+@pytest.mark.parametrize(
+    ("name", "vcpus"),
+    [("m6i.large", 2), ("t3.xlarge", 4), ("c7i-flex.2xlarge", 8), ("r6g.12xlarge", 48), ("m7g.medium", 1)]
+    + [(name, 0) for name in ("t3.small", "m6i.metal", "hpc6a.48xlarge", "x1.16xlarge", "m6i", "")],
+)
+def test_least_vcpus_of_a_size(name: str, vcpus: int) -> None:
+    assert least_vcpus(name) == vcpus

@@ -43,3 +43,28 @@ def test_takes_as_many_clusters_as_allowed(tmp_path: Path) -> None:
 def test_refuses_one_cluster_more(tmp_path: Path) -> None:
     with pytest.raises(UnusableInput, match="at most 500 clusters, got 501"):
         clusters_of(tmp_path, many(MAX_CLUSTERS + 1))
+
+
+@pytest.mark.parametrize(
+    ("chosen", "types", "undecided"),
+    [
+        ({"Fn::FindInMap": ["Types", {"Ref": "AWS::Region"}, "one"]}, ("g6.xlarge", "g5.xlarge"), True),
+        ({"Fn::FindInMap": ["Types", {"Ref": "AWS::Region"}, "alike"]}, ("g6.xlarge",), False),
+        ([{"Fn::FindInMap": ["Types", {"Ref": "AWS::Region"}, "one"]}], ("g6.xlarge", "g5.xlarge"), True),
+        ({"Fn::FindInMap": ["Types", {"Ref": "AWS::Region"}, "several"]}, ("g6.xlarge", "g6.2xlarge"), True),
+        (["g6.xlarge", "g5.xlarge"], ("g6.xlarge", "g5.xlarge"), False),
+    ],
+)
+def test_types_that_deployment_chooses_among(
+    tmp_path: Path, chosen: Any, types: tuple[str, ...], undecided: bool
+) -> None:
+    maps = {
+        "Types": {
+            "us-east-1": {"one": "g6.xlarge", "alike": ["g6.xlarge"], "several": ["g6.xlarge"]},
+            "eu-west-1": {"one": "g5.xlarge", "alike": ["g6.xlarge"], "several": ["g6.xlarge", "g6.2xlarge"]},
+        }
+    }
+
+    [cluster] = clusters_of(tmp_path, {"Mappings": maps, **template({**BAD, "InstanceTypes": chosen})})
+
+    assert (cluster.pools[0].instance_types, cluster.pools[0].undecided) == (types, undecided)

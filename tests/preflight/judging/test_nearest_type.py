@@ -39,7 +39,7 @@ def reasons(folder: Path, types: list[str], **limits: Any) -> list[str]:
     ]
     (folder / "objects.yaml").write_text("\n---\n".join(map(json.dumps, objects)))
     found = clusters(read_input([str(folder)]))
-    [verdict] = explain(Case(found[0]), list(found[0].workloads)).verdicts
+    [verdict] = explain(Case(found[0]), workloads=found[0].workloads).verdicts
     return [reason.text for pool in verdict.pools for reason in pool.reasons]
 
 

@@ -124,7 +124,13 @@ PLUGIN = {
     "apiVersion": "apps/v1",
     "kind": "DaemonSet",
     "metadata": {"name": "nvidia-device-plugin", "namespace": "kube-system"},
-    "spec": {"template": {"spec": {"containers": [{"name": "a", "image": IMAGE}]}}},
+    "spec": {
+        "selector": {"matchLabels": {"app": "plugin"}},
+        "template": {
+            "metadata": {"labels": {"app": "plugin"}},
+            "spec": {"containers": [{"name": "a", "image": IMAGE}]},
+        },
+    },
 }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gpu_constructs.preflight.model.answer import Answer, all_of, any_of, yes_if
-from gpu_constructs.preflight.reading.unknown import Unknown, is_expression, is_true, known_number
+from gpu_constructs.preflight.reading.unknown import Unknown, is_expression, is_true, known_number, may_equal, one_of
 
 YES, NO, UNKNOWN = Answer.YES, Answer.NO, Answer.UNKNOWN
 
@@ -59,4 +59,29 @@ def test_switches() -> None:
 
 
 def test_expressions() -> None:
-    assert [is_expression(each) for each in ("${A}", "{{resolve:ssm:/a}}", "{a}", "$a")] == [True, True, False, False]
+    assert [is_expression(each) for each in ("${A}", "{{resolve:ssm:/a}}", "{a}", "$a")] == [True, True, False, True]
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "answer"),
+    [
+        ("a", "a", True),
+        ("a", "b", False),
+        ("a/${B}", "a/demo", True),
+        ("a/${B}", "b/demo", False),
+        ("a/${B}/c", "a/demo/d", False),
+        ("a/${B}", "${C}", True),
+        ("a-$B", "a-demo", True),
+        ("a-$B", "b-demo", False),
+    ],
+)
+def test_texts_that_may_be_equal(left: str, right: str, answer: bool) -> None:
+    assert may_equal(left, right) is answer
+    assert may_equal(right, left) is answer
+
+
+def test_one_of_several_values() -> None:
+    assert one_of("${A}", ["a", "a"]) == "a"
+    assert one_of("${A}", ["a", Unknown("${B}", ("b", "a"))]).choices == ("a", "b")
+    assert one_of("${A}", ["a", Unknown("${B}")]).choices == ()
+    assert one_of("${A}", range(101)).choices == ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -129,7 +130,6 @@ def test_the_hypervisor_may_take_a_part_and_the_kernel_of_arm_some_more(architec
         ({"kubeReserved": {"memory": "1Gi"}}, 3920, 16_384 - 1024 - 100),
         ({"systemReserved": {"cpu": "100m", "memory": "1Gi"}}, 3820, 15_391 - 1024),
         ({"evictionHard": {"memory.available": "500Mi"}}, 3920, 15_391 - 400),
-        ({"evictionHard": {"memory.available": "5%"}}, 3920, 15_391),
         ({"evictionHard": {"nodefs.available": "5%"}}, 3920, 15_391),
     ],
 )
@@ -142,6 +142,19 @@ def test_kubelet_keeps_what_it_is_told(config: Any, cpu: int, memory: int) -> No
     for told_so in (told(config), class_of_nodes, rocket):
         _, most = allocatable(told_so, row())
         assert (most["cpu"], most["memory"]) == (cpu, memory * MIB)
+
+
+def test_kubelet_evicts_below_a_share_of_the_memory() -> None:
+    _, most = allocatable(told({"evictionHard": {"memory.available": "5%"}}), row())
+
+    assert most["memory"] == (16_384 - 11 * 58 - 255) * MIB - math.ceil(16_384 * MIB * 0.05)
+
+
+@pytest.mark.parametrize(("signal", "kept"), [("5%", 1), ("3Gi", 3), ("nonsense", 2)])
+def test_kubelet_evicts_below_a_share_of_the_disk(signal: str, kept: int) -> None:
+    _, most = allocatable(told({"evictionHard": {"nodefs.available": signal}}), row())
+
+    assert most["ephemeral-storage"] == (20 - 1 - kept) * GIB
 
 
 def _dashed(name: str) -> str:
@@ -259,6 +272,8 @@ HIDDEN = SimpleNamespace(properties={"LaunchTemplateData": LATER})
         (launched(), 20),
         (pool(kind="karpenter"), None),
         (launched(disks=DISKS), 30),
+        (launched(disks=(DISKS[0], Disk("/dev/sdh", 60, root=True))), 60),
+        (launched(disks=(DISKS[0], Disk("/dev/sdh", None, root=True))), None),
         (pool(launch=Launch(disks=DISKS)), 30),
         (pool(launch=Launch(disks=DISKS), operating_system="bottlerocket"), 40),
         (pool(launch=Launch(disks=DISKS[2:])), 20),

@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 
-from gpu_constructs.preflight.reading.cloudformation import Template, partition
+from gpu_constructs.preflight.cluster.clusters import clusters
+from gpu_constructs.preflight.reading.cloudformation import Template
 from gpu_constructs.preflight.reading.documents import parse
 from gpu_constructs.preflight.reading.inputs import Input, read_input
 from gpu_constructs.preflight.reading.unknown import Unknown
+from gpu_constructs.preflight.reading.values import partition
 
 PARTS: dict[str, Any] = {
     "Parameters": {
@@ -97,7 +99,6 @@ def test_intrinsic(value: Any, result: Any) -> None:
         {"Fn::Select": [-1, ["a", "b"]]},
         {"Fn::Select": [0, {"Fn::GetAZs": ""}]},
         {"Fn::FindInMap": ["Map", "eu-west-1", "key"]},
-        {"Fn::FindInMap": ["Map", {"Ref": "Later"}, "key"]},
         {"Fn::ImportValue": "nobody"},
         {"Fn::GetStackOutput": {"StackName": "nobody", "OutputName": "a"}},
         {"Fn::Cidr": ["10.0.0.0/16", 2, 8]},
@@ -258,3 +259,73 @@ def test_a_loop_is_named_as_not_read(tmp_path: Path) -> None:
     found = assembly(tmp_path, Stack={"Resources": {"A": topic("a"), "Fn::ForEach::Many": ["X", ["a"], {}]}})
 
     assert [each[0].path for each in found.problems] == ["Fn::ForEach::Many"]
+
+
+@pytest.mark.parametrize(
+    ("value", "choices"),
+    [
+        ({"Fn::FindInMap": ["Types", {"Ref": "Later"}, "type"]}, ("g6.xlarge", "g5.xlarge")),
+        ({"Fn::FindInMap": ["Types", {"Ref": "AWS::Region"}, "type"]}, ("g6.xlarge", "g5.xlarge")),
+        ({"Fn::FindInMap": ["Types", {"Ref": "Stage"}, "type"]}, "g6.xlarge"),
+        ({"Fn::FindInMap": ["Types", {"Ref": "Later"}, "image"]}, "ami-1"),
+        ({"Fn::FindInMap": ["Types", {"Ref": "Later"}, "type", {"DefaultValue": "g4dn.xlarge"}]}, 3),
+        ({"Fn::FindInMap": ["Types", {"Ref": "Later"}, "image", {"DefaultValue": {"Ref": "Later"}}]}, ()),
+        ({"Fn::If": ["Maybe", "g6.xlarge", "g5.xlarge"]}, ("g6.xlarge", "g5.xlarge")),
+        ({"Fn::If": ["Maybe", "g6.xlarge", {"Ref": "AWS::NoValue"}]}, ()),
+        ({"Fn::If": ["Maybe", {"Ref": "Stage"}, "prod"]}, ("a", "prod")),
+        ({"Ref": "Kind"}, ("g6.xlarge", "g5.xlarge")),
+    ],
+)
+def test_what_is_chosen_at_deployment_is_told_with_its_choices(value: Any, choices: Any) -> None:
+    parts = {
+        **PARTS,
+        "Parameters": {
+            **PARTS["Parameters"],
+            "Stage": {"Type": "String", "AllowedValues": ["a"]},
+            "Kind": {"Type": "String", "AllowedValues": ["g6.xlarge", "g5.xlarge"]},
+        },
+        "Mappings": {"Types": {"a": {"type": "g6.xlarge", "image": "ami-1"}, "b": {"type": "g5.xlarge"}}},
+    }
+
+    found = Template("file", "Stack", parts).resolve(value)
+
+    if isinstance(choices, str):
+        assert found == choices
+    else:
+        assert isinstance(found, Unknown)
+        assert len(found.choices) == choices if isinstance(choices, int) else found.choices == choices
+
+
+@pytest.mark.parametrize(
+    ("parts", "place", "why"),
+    [
+        ({"Transform": "Made"}, "a/Transform", "what macro Made makes"),
+        ({"Transform": ["AWS::LanguageExtensions", {"Name": "AWS::Include"}]}, "a/Transform", "macro AWS::Include"),
+        ({"Resources": {"Fn::Transform": {"Name": "AWS::Include"}}}, "a/Resources", "transform AWS::Include"),
+        ({"Resources": {"A": {**topic("a"), "Fn::Transform": {"Name": "M"}}}}, "a/A", "transform M"),
+        ({"Resources": {"A": {"Type": "AWS::SNS::Topic", "Properties": {"X": {"Fn::Transform": {}}}}}}, "a/A", "None"),
+        (
+            {"Resources": {"A": {"Type": "AWS::CloudFormation::Stack", "Properties": {"TemplateURL": "https://x/y"}}}},
+            "a/A",
+            "the stack of https://x/y",
+        ),
+        ({"Resources": {"A": {"Type": "AWS::CloudFormation::StackSet"}}}, "a/A", "its stacks"),
+        ({"Resources": {"A": {"Type": "My::Own::Thing::MODULE"}}}, "a/A", "module My::Own::Thing::MODULE"),
+    ],
+)
+def test_what_only_deployment_makes_is_named(tmp_path: Path, parts: dict[str, Any], place: str, why: str) -> None:
+    (tmp_path / "a.json").write_text(json.dumps({"Resources": {"B": topic("b")}, **parts}))
+
+    found = read_input([str(tmp_path / "a.json")])
+
+    [(origin, reason)] = found.problems
+    assert origin.path == place
+    assert why in reason
+    assert clusters(found)[0].opaque == (f"{place}, which cannot be read",)
+
+
+@pytest.mark.parametrize("transform", ["AWS::LanguageExtensions", ["AWS::Serverless-2016-10-31"]])
+def test_what_a_known_transform_makes_is_known(tmp_path: Path, transform: Any) -> None:
+    (tmp_path / "a.json").write_text(json.dumps({"Transform": transform, "Resources": {"B": topic("b")}}))
+
+    assert read_input([str(tmp_path / "a.json")]).problems == ()

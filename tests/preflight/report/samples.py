@@ -65,8 +65,9 @@ def case() -> Case:
 
 def explanation() -> Explanation:
     """The verdicts on `workloads.yaml`, as if read beside it."""
-    found = case()
-    return explain(found, [replace(each, origin=_near(each.origin)) for each in found.gpu_workloads])
+    cluster = case().cluster
+    near = tuple(replace(each, origin=_near(each.origin)) for each in cluster.workloads)
+    return explain(Case(replace(cluster, workloads=near)))
 
 
 def _near(origin: Origin) -> Origin:
@@ -112,5 +113,5 @@ def views() -> dict[str, View]:
     return {
         "check": check_view(report()),
         "explain": explain_view([explanation()]),
-        "review": review_view(review(cases_before=(case(),), cases_after=(case(),))),
+        "review": review_view(review(explained_before=(explain(case()),), explained_after=(explain(case()),))),
     }

@@ -37,7 +37,7 @@ def test_terminals_get_colour() -> None:
 def test_nearest_pools_are_listed_first_and_the_rest_counted() -> None:
     written = text.render(explain_view([samples.explanation()], most_pools=1))
 
-    assert "1 more pool, further off; --all-pools lists all" in written
+    assert "2 more pools, further off; --all-pools lists all" in written
     assert "all-pools" not in text.render(explain_view([samples.explanation()], most_pools=None))
 
 

@@ -9,7 +9,12 @@ import pytest
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Autoscaler, Cluster
+from gpu_constructs.preflight.model.label_values import Requirement
+from gpu_constructs.preflight.reading.objects import Object
+from gpu_constructs.preflight.reading.unknown import Unknown
 from tests.preflight.readers import ORIGIN, pool, workload
+
+LATER = Unknown("${later}")
 
 CLAIMING = {
     "resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "one-gpu"}],
@@ -17,11 +22,20 @@ CLAIMING = {
 }
 
 
-def answer(version: str | None, settings: dict[str, Any]) -> tuple[Answer, str]:
+def template(**request: Any) -> Object:
+    """The template of the claim."""
+    exactly = {"deviceClassName": "gpu.nvidia.com", **request}
+    spec = {"spec": {"devices": {"requests": [{"name": "gpu", "exactly": exactly}]}}}
+    metadata = {"name": "one-gpu", "namespace": "default"}
+    return Object({"kind": "ResourceClaimTemplate", "metadata": metadata, "spec": spec}, ORIGIN)
+
+
+def answer(version: str | None, settings: dict[str, Any], *claims: Object) -> tuple[Answer, str]:
     karpenter = Autoscaler("karpenter", ORIGIN, {"clusterName": "demo"} | settings, version)
-    nodes = pool(kind="karpenter", instance_types=("g6.xlarge",), capacity_types=("on-demand",))
+    types = (Requirement("node.kubernetes.io/instance-type", "In", ("g6.xlarge",)),)
+    nodes = pool(kind="karpenter", requirements=types, capacity_types=("on-demand",))
     pods = workload("Job", {"template": {"spec": CLAIMING | {"restartPolicy": "Never"}}})
-    cluster = Cluster(name="demo", pools=(nodes,), autoscalers=(karpenter,), workloads=(pods,))
+    cluster = Cluster(name="demo", pools=(nodes,), autoscalers=(karpenter,), workloads=(pods,), objects=claims)
     verdict = Case(cluster).verdict(pods)
     return verdict.answer, " ".join(reason.text for each in verdict.pools for reason in each.reasons)
 
@@ -43,16 +57,35 @@ def test_it_makes_none_before_1_15_and_without_its_gate(version: str, settings: 
     assert f"Karpenter {version} makes no nodes for claimed devices" in why
 
 
+@pytest.mark.parametrize("settings", [{"enableDRA": True}, {"awsFeatureGates": {"draNVIDIAGPU": "true"}}])
+def test_it_makes_one_from_1_15_on_with_either_gate(settings: dict[str, Any]) -> None:
+    assert answer("1.15.1", settings, template())[0] is Answer.YES
+
+
 @pytest.mark.parametrize(
-    ("version", "settings"),
+    ("version", "settings", "claims", "why"),
     [
-        ("1.15.1", {"enableDRA": True}),
-        ("1.15.1", {"awsFeatureGates": {"draNVIDIAGPU": "true"}}),
-        (None, {}),
+        (None, {}, [template()], "depends on its version"),
+        ("1.15.1", {"enableDRA": LATER}, [template()], "depends on its feature gates"),
+        ("1.15.1", {"enableDRA": True}, [], "what the claim selects"),
+        (
+            "1.15.1",
+            {"enableDRA": True},
+            [template(selectors=[{"cel": {"expression": "true"}}])],
+            "what the claim selects",
+        ),
     ],
 )
-def test_otherwise_it_may(version: str | None, settings: dict[str, Any]) -> None:
-    said, why = answer(version, settings)
+def test_otherwise_it_may(version: str | None, settings: dict[str, Any], claims: list[Object], why: str) -> None:
+    said, text = answer(version, settings, *claims)
 
     assert said is Answer.UNKNOWN
-    assert "depends on its feature gates" in why
+    assert why in text
+
+
+@pytest.mark.parametrize(("request_", "expected"), [({"count": 2}, "claims 2 GPUs"), ({}, "")])
+def test_a_node_has_as_many_as_are_claimed(request_: dict[str, Any], expected: str) -> None:
+    said, text = answer("1.15.1", {"enableDRA": True}, template(**request_))
+
+    assert (said is Answer.NO) is bool(expected)
+    assert expected in text

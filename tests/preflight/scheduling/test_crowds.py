@@ -221,11 +221,11 @@ def test_who_goes_first(says: Any, other: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "binding", "placed"),
-    [(YES, None, 1), (UNKNOWN, None, 1), (NO, None, 0), (NO, "no more than 3 nodes", 1)],
+    ("answer", "placed"),
+    [(YES, 1), (UNKNOWN, 1), (NO, 0)],
 )
-def test_pods_go_to_pools_that_may_take_some_of_them(answer: Answer, binding: str | None, placed: int) -> None:
-    packing = pack([waiting("a", [taking(answer=answer, binding=binding)])])
+def test_pods_go_to_pools_that_may_take_some_of_them(answer: Answer, placed: int) -> None:
+    packing = pack([waiting("a", [taking(answer=answer)])])
 
     assert sum(use.nodes for use in packing.uses) == placed
 

@@ -423,14 +423,17 @@ OPEN_PORT = {"containers": [{"name": "main", "ports": [{"containerPort": 80, "ho
         ({"ports": frozenset((("0.0.0.0", "TCP", 81),))}, ()),
         (
             {"ports": frozenset((PORT,))},
-            (Reason(NO, "port", "asks for a host port that a DaemonSet has on every node"),),
+            (Reason(NO, "port", "asks for port 80 of the node, which a DaemonSet has on every node"),),
         ),
         ({"unsure_ports": frozenset((("0.0.0.0", "TCP", 81),))}, ()),
         (
             {"unsure_ports": frozenset((PORT,))},
-            (Reason(UNKNOWN, "port", "asks for a host port that a DaemonSet may have"),),
+            (Reason(UNKNOWN, "port", "asks for port 80 of the node, which a DaemonSet may have"),),
         ),
-        ({"ports_open": True}, (Reason(UNKNOWN, "port", "asks for a host port that a DaemonSet may have"),)),
+        (
+            {"ports_open": True},
+            (Reason(UNKNOWN, "port", "asks for port 80 of the node, which a DaemonSet may have"),),
+        ),
     ],
 )
 def test_host_ports(changes: Any, reasons: tuple[Reason, ...]) -> None:
@@ -452,13 +455,6 @@ def test_what_a_pod_asks_of_its_place_is_asked_of_the_labels_of_the_node() -> No
 
     assert against(demanded, node(believed_labels={"rack": exactly("a")})) == (Reason(NO, "topology", text),)
     assert against(demanded, node(labels={"rack": exactly("a")})) == ()
-
-
-@pytest.mark.parametrize(("replicas", "answer"), [(2, YES), (3, NO)])
-def test_replicas_that_keep_apart_need_a_zone_each(replicas: int, answer: Answer) -> None:
-    there = node(labels={"topology.kubernetes.io/zone": exactly("a", "b")})
-
-    assert fits(wanted(topology=Topology(one_per_zone=True), replicas=replicas), there, pool()).answer is answer
 
 
 def test_each_part_is_asked_of_the_same_pod_node_and_pool() -> None:

@@ -67,7 +67,7 @@ def test_every_replica_is_placed_or_left(seed: int) -> None:
     for verdict in found.verdicts:
         placed = sum(use.pods.get(verdict.workload.name, 0) for use in found.packing.uses)
         left = sum(count for workload, count in found.packing.left if workload is verdict.workload)
-        if any(each.binding or each.answer is not Answer.NO for each in verdict.pools):
+        if any(each.answer is not Answer.NO for each in verdict.pools):
             assert placed + left == verdict.workload.replicas
         else:
             assert placed == 0
@@ -108,6 +108,15 @@ def test_nothing_is_left_where_one_more_replica_would_fit_an_unused_node(seed: i
             used = next((use.nodes for use in found.packing.uses if use.pool is each.pool), 0)
             if each.nodes_taking:
                 assert used == each.pool.max_nodes
+
+
+def placed_in_some_way(found: Explanation) -> bool:
+    """Whether few enough pods to try fit all nodes there may be, each somewhere."""
+    every = [each.workload.pod.requests for each in found.verdicts for _ in range(each.workload.replicas or 0)]
+    pools = [(found.case.nodes(pool)[0], pool.max_nodes or 0) for pool in found.case.cluster.pools]
+    free = [dict(node.most) for node, most in pools for _ in range(most)]
+    every.sort(key=lambda each: (-each.get(GPU, 0), -each.get("cpu", 0)))
+    return len(every) <= 8 and _fits(every, free)
 
 
 def _fits(asked: Sequence[Mapping[str, int]], free: list[dict[str, int]]) -> bool:

@@ -252,7 +252,7 @@ def test_what_is_remembered_is_what_is_judged_anew(seed: int) -> None:
         for verdict in case.verdict(workload).pools:
             if verdict.pool.is_group and len(verdict.pool.instance_types) == 1:
                 [node] = nodes_to_be(verdict.pool, cluster)
-                anew = fits(demand(workload, cluster), node, verdict.pool)
+                anew = fits(demand(case.admitted(workload).workload, cluster), node, verdict.pool)
                 reasons = [*anew.reasons, *(() if verdict.pool.min_nodes else anew.unexpected)]
                 if verdict.answer is Answer.NO:
                     reasons = [each for each in reasons if each.answer is Answer.NO]

@@ -61,6 +61,7 @@ def _hash(text: str) -> str:
 def _check(view: View) -> Iterator[Html]:
     yield tag("p", f"{findings_summary(view['counts'])} in {cluster_summary(view['clusters'])}.")
     yield _unread(view)
+    yield from (tag("p", f"Not judged: {each}") for each in view["unasked"])
     yield joined(tag("h2", "Clusters"), *(picture(each) for each in view["clusters"]))
     yield findings(view)
 

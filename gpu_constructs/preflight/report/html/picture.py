@@ -13,6 +13,7 @@ from gpu_constructs.preflight.report.wording import (
     nodes_of,
     pods_of,
     workloads_alike,
+    would_do,
 )
 
 _MOST_NODES = 8
@@ -149,7 +150,8 @@ def _blocked(names: str, workload: View) -> Html:
     return tag(
         "article",
         tag("h5", tag("code", names), " ", tag("span", ANSWERS[workload["answer"]], cls="kind")),
-        tag("p", nearest(workload)),
+        tag("ul", *(tag("li", each) for each in nearest(workload))),
+        *(tag("p", "Would do: ", text, " ", tag("code", how) if how else None) for text, how in would_do(workload)),
         tag("p", pods_of(workload), cls="quiet"),
         cls=f"workload {workload['answer']}",
     )

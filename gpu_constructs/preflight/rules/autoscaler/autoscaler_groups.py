@@ -18,7 +18,7 @@ from gpu_constructs.preflight.cluster.pools import group_tags
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Cluster, Pool
 from gpu_constructs.preflight.node.gpu_devices import declared
-from gpu_constructs.preflight.node.nodes import gpu_types
+from gpu_constructs.preflight.node.nodes import gpu_types, surely_launches
 from gpu_constructs.preflight.reading.unknown import Unknown, mapping, mappings
 from gpu_constructs.preflight.rules.rule import Problem, rule
 
@@ -149,7 +149,7 @@ def fraction_of_a_gpu_that_cluster_autoscaler_does_not_count(case: Case) -> Iter
         first = catalogue().get(pool.instance_types[0]) if pool.instance_types else None
         if first is not None and first.ec2_gpus == 0 and not _declares_gpus(pool):
             text = f"EC2 counts no GPU in {first.name}, and tag {RESOURCE_TAG}{GPU} is missing"
-            yield Problem.of(pool, text, unknown=unknown)
+            yield Problem.of(pool, text, unknown=unknown or not surely_launches(pool, [first.name]))
 
 
 def _declares_gpus(pool: Pool) -> bool:
@@ -234,7 +234,7 @@ def instance_types_with_different_gpus_in_one_group(case: Case) -> Iterator[Prob
     for pool in case.gpu_pools:
         answer = _scales(pool, case.cluster)
         counts = {each: catalogue()[each].gpus if each in catalogue() else 0 for each in pool.instance_types}
-        if answer is not Answer.NO and len(set(counts.values())) > 1:
+        if answer is not Answer.NO and len(set(counts.values())) > 1 and not pool.undecided:
             shown = ", ".join(f"{name} {count}" for name, count in counts.items())
             text = f"GPUs differ ({shown}), and cluster autoscaler counts on {pool.instance_types[0]}"
             yield Problem.of(pool, text, unknown=answer is Answer.UNKNOWN)

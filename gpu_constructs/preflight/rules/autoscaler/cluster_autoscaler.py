@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from gpu_constructs.facts.charts import PRIORITY_EXPANDER
 from gpu_constructs.facts.hardware.catalogue import catalogue
-from gpu_constructs.facts.labels import AUTOSCALED_BY_TAG, AUTOSCALED_TAG
+from gpu_constructs.facts.hardware.plain_types import least_vcpus
+from gpu_constructs.facts.labels import ACCELERATOR, AUTOSCALED_BY_TAG, AUTOSCALED_TAG, LABEL_TAG
 from gpu_constructs.facts.quantities import GIB, MIB
 from gpu_constructs.preflight.case import Case
-from gpu_constructs.preflight.cluster.pools import group_tags
+from gpu_constructs.preflight.cluster.pools import group_tags, has_open_tags
 from gpu_constructs.preflight.model.cluster import Autoscaler, Cluster, Pool
-from gpu_constructs.preflight.node.nodes import gpu_types, minor
+from gpu_constructs.preflight.model.discovery import DISCOVERY, Named, discovery_tags, is_named, named_groups
+from gpu_constructs.preflight.node.nodes import gpu_types, minor, surely_launches
 from gpu_constructs.preflight.reading.documents import UnusableInput, parse
-from gpu_constructs.preflight.reading.unknown import Unknown, dig, is_true, items, known_number
+from gpu_constructs.preflight.reading.unknown import (
+    Unknown,
+    dig,
+    is_true,
+    items,
+    known_number,
+    known_text,
+    mapping,
+    may_equal,
+)
 from gpu_constructs.preflight.rules.rule import Problem, rule
 
 _README = "kubernetes/autoscaler cluster-autoscaler 1.36.1 cluster-autoscaler/cloudprovider/aws/README.md"
-_DISCOVERY = "node-group-auto-discovery"
 # What EC2 sold later than the list that is built in, of 2026-01-22, and one that it leaves out.
 # Source: kubernetes/autoscaler 55c37cd cluster-autoscaler/cloudprovider/aws/ec2_instance_types.go
 _NOT_BUILT_IN = ("g7.", "p5e.", "p6-b300.", "p6e-gb200.")
@@ -52,13 +61,6 @@ def group_that_may_grow_without_an_autoscaler(case: Case) -> Iterator[Problem]:
         yield Problem.of(pool, f"may have {bounds}, and nothing here changes their number")
 
 
-def _tags(autoscaler: Autoscaler) -> list[dict[str, str]]:
-    """Return the tags that each use of the flag demands."""
-    text = str(autoscaler.flags.get(_DISCOVERY) or "")
-    specs = re.findall(r"asg:tag=(\S+)", text)
-    return [dict(pair.partition("=")[::2] for pair in each.split(",") if pair) for each in specs]
-
-
 def _named(tags: dict[str, str]) -> list[str]:
     names = [
         key.removeprefix(AUTOSCALED_BY_TAG)
@@ -78,18 +80,37 @@ def group_that_cluster_autoscaler_does_not_discover(case: Case) -> Iterator[Prob
     """
     cluster = case.cluster
     autoscaler = _found(cluster)
-    if autoscaler is None or "nodes" in autoscaler.flags:
+    if autoscaler is None:
         return
-    for tags in _tags(autoscaler):
+    yield from _not_named(autoscaler, case)
+    explicit = named_groups(autoscaler)
+    for tags in discovery_tags(autoscaler):
         for name in _named(tags):
             if _is_other(name, cluster):
                 text = f"cluster autoscaler looks for groups of cluster {name}, this one is {cluster.name}"
                 yield Problem(autoscaler, text)
         for pool in case.gpu_pools:
             lacking = [each for each in tags if pool.kind == "self-managed" and _lacks(pool, each, tags[each])]
-            if lacking and not any("${" in each for each in (*lacking, *group_tags(pool.properties))):
+            if lacking and is_named(pool, explicit) is not True:
                 text = f"cluster autoscaler looks for tag {', '.join(lacking)}, which it does not carry"
-                yield Problem.of(pool, text)
+                yield Problem.of(pool, text, unknown=has_open_tags(pool.properties) or _may_be_named(pool, explicit))
+
+
+def _may_be_named(pool: Pool, explicit: list[Named]) -> bool:
+    return bool(explicit) and is_named(pool, explicit) is None
+
+
+def _not_named(autoscaler: Autoscaler, case: Case) -> Iterator[Problem]:
+    """Yield the groups that nothing discovers and that no flag names."""
+    named = named_groups(autoscaler)
+    if not named or DISCOVERY in autoscaler.flags:
+        return
+    for pool in case.gpu_pools:
+        said = is_named(pool, named) if pool.is_group else True
+        if said is not True:
+            shown = ", ".join(each.name for each in named)
+            text = f"cluster autoscaler is told of {shown} alone, and of no tags to discover others by"
+            yield Problem.of(pool, text, unknown=said is None)
 
 
 def _is_other(name: str, cluster: Cluster) -> bool:
@@ -104,9 +125,8 @@ def _is_literal(cluster: Cluster) -> bool:
 
 
 def _lacks(pool: Pool, key: str, value: str) -> bool:
-    tags = group_tags(pool.properties)
-    have = tags.get(key)
-    return key not in tags or (bool(value) and not isinstance(have, Unknown) and str(have) != value)
+    found = [have for name, have in group_tags(pool.properties).items() if may_equal(name, key)]
+    return not any(not value or may_equal(str(have), value) for have in found)
 
 
 @rule("GPU152", "warning", source=_README)
@@ -118,9 +138,9 @@ def discovery_flag_given_twice(case: Case) -> Iterator[Problem]:
     Fix: Give the flag once, as asg:tag=k8s.io/cluster-autoscaler/enabled,k8s.io/cluster-autoscaler/<cluster>.
     """
     autoscaler = _found(case.cluster)
-    specs = _tags(autoscaler) if autoscaler else []
+    specs = discovery_tags(autoscaler) if autoscaler else []
     if autoscaler is not None and len(specs) > 1:
-        text = f"cluster autoscaler is given --{_DISCOVERY} {len(specs)} times, and a group must match all of them"
+        text = f"cluster autoscaler is given --{DISCOVERY} {len(specs)} times, and a group must match all of them"
         yield Problem(autoscaler, text)
 
 
@@ -159,7 +179,8 @@ def instance_type_that_the_built_in_list_does_not_have(case: Case) -> Iterator[P
         missing = [each for each in pool.instance_types if pool.is_group and each.startswith(_NOT_BUILT_IN)]
         if missing:
             text = f"the list built into cluster autoscaler lacks {', '.join(missing)}"
-            yield Problem.of(pool, text, unknown=autoscaler.version is None or minor(autoscaler.version) > (1, 36))
+            newer = autoscaler.version is None or minor(autoscaler.version) > (1, 36)
+            yield Problem.of(pool, text, unknown=newer or not surely_launches(pool, missing))
 
 
 @rule("GPU164", "error", source="kubernetes/autoscaler cluster-autoscaler 1.36.1 cluster-autoscaler/FAQ.md")
@@ -168,7 +189,7 @@ def limits_of_cluster_autoscaler_below_one_gpu_node(case: Case) -> Iterator[Prob
 
     It makes no node that would exceed its own limits, whatever the group's maximum is.
 
-    Fix: Raise --max-nodes-total, --cores-total or --memory-total.
+    Fix: Raise --max-nodes-total, --cores-total, --memory-total or --gpu-total.
     """
     cluster = case.cluster
     autoscaler = _found(cluster)
@@ -186,9 +207,10 @@ def _against(autoscaler: Autoscaler, cluster: Cluster, pool: Pool) -> Iterator[t
     cores = [row.vcpus for row in rows if row.vcpus is not None]
     sizes = [row.memory_mib * MIB // GIB for row in rows if row.memory_mib is not None]
     others = sum(each.min_nodes or 0 for each in cluster.pools if each.is_group)
+    running = sum((each.min_nodes or 0) * _least_cores(each) for each in cluster.pools if each.is_group)
     figures = (
         ("max-nodes-total", [others + 1], "nodes"),
-        ("cores-total", cores, "cores"),
+        ("cores-total", [running + each for each in cores], "cores"),
         ("memory-total", sizes, "GiB"),
     )
     if pool.min_nodes:
@@ -197,6 +219,37 @@ def _against(autoscaler: Autoscaler, cluster: Cluster, pool: Pool) -> Iterator[t
         most = known_number(str(autoscaler.flags.get(flag, "")).rpartition(":")[2])
         if most and needed:
             yield flag, min(needed), most, unit
+    yield from _against_gpus(autoscaler, cluster, pool)
+
+
+def _least_cores(pool: Pool) -> int:
+    known = catalogue()
+    return min(
+        (known[each].vcpus or 0 if each in known else least_vcpus(each) for each in pool.instance_types), default=0
+    )
+
+
+def _against_gpus(autoscaler: Autoscaler, cluster: Cluster, pool: Pool) -> Iterator[tuple[str, int, int, str]]:
+    """Yield the limit of GPUs of a pool's kind, which is the value of its accelerator label."""
+    kind = _accelerator(pool)
+    limits = [each.split(":") for each in str(autoscaler.flags.get("gpu-total") or "").split()]
+    own = [each for each in limits if len(each) == 3 and each[0] == kind]
+    running = sum((each.min_nodes or 0) * _least_gpus(each) for each in cluster.pools if _accelerator(each) == kind)
+    for each in own if kind else ():
+        most = known_number(each[2])
+        if most is not None and _least_gpus(pool):
+            yield "gpu-total", running + _least_gpus(pool), most, f"GPUs of {kind}"
+
+
+def _accelerator(pool: Pool) -> str | None:
+    """Return the label by which cluster autoscaler counts GPUs of a group that has no node yet."""
+    if pool.kind == "self-managed":
+        return known_text(group_tags(pool.properties).get(f"{LABEL_TAG}{ACCELERATOR}"))
+    return known_text(mapping(pool.properties.get("Labels")).get(ACCELERATOR)) if pool.kind == "managed" else None
+
+
+def _least_gpus(pool: Pool) -> int:
+    return min((catalogue()[each].ec2_gpus for each in gpu_types(pool)), default=0)
 
 
 @rule(

@@ -11,7 +11,7 @@ from gpu_constructs.facts.labels import EKS_DOMAIN, INSTANCE_TYPE, KARPENTER_AWS
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.launch import is_capacity_known
 from gpu_constructs.preflight.model.cluster import Pool
-from gpu_constructs.preflight.node.nodes import gpu_types
+from gpu_constructs.preflight.node.nodes import gpu_types, surely_launches
 from gpu_constructs.preflight.rules.rule import Problem, rule
 from gpu_constructs.refusals import did_you_mean
 
@@ -30,11 +30,12 @@ def retired_instance_type(case: Case) -> Iterator[Problem]:
 
     Fix: Use a type of a current family.
     """
-    for pool in case.cluster.pools:
+    for pool in (*case.cluster.pools, *case.cluster.unclaimed):
         for name in _retired_choices(pool):
             entry = retired().get(name) or _of_family(name)
             message = f"{name} is retired: {entry['reason']}"
-            yield Problem.of(pool, message, fix=f"Use a size of family {entry['successor']}.")
+            fix = f"Use a size of family {entry['successor']}."
+            yield Problem.of(pool, message, fix=fix, unknown=not surely_launches(pool, _retired_choices(pool)))
 
 
 def _of_family(family: str) -> dict[str, str]:
@@ -90,4 +91,5 @@ def instance_type_that_is_not_sold_as_asked(case: Case) -> Iterator[Problem]:
         for row, capacity in pairs:
             if capacity not in row.purchase_options:
                 sold = ", ".join(row.purchase_options)
-                yield Problem.of(pool, f"{row.name} is not sold as {capacity}, only as {sold}")
+                text = f"{row.name} is not sold as {capacity}, only as {sold}"
+                yield Problem.of(pool, text, unknown=not surely_launches(pool, [row.name]))

@@ -13,7 +13,7 @@ from gpu_constructs.preflight.cluster.subnets import spans_zones
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Cluster, Pool
 from gpu_constructs.preflight.reading.cloudformation import Resource
-from gpu_constructs.preflight.reading.unknown import Unknown, dig, known_number, known_text, mapping
+from gpu_constructs.preflight.reading.unknown import Unknown, dig, is_expression, known_number, known_text, mapping
 from gpu_constructs.preflight.rules.rule import Problem, rule
 
 _BLOCKS = "https://docs.aws.amazon.com/eks/latest/userguide/capacity-blocks-mng.html"
@@ -167,6 +167,20 @@ def update_that_needs_more_nodes_than_are_reserved(case: Case) -> Iterator[Probl
         if pool.kind == "managed" and is_reserved(pool) and not said:
             message = f"an update first launches more nodes than {pool.max_nodes or 'MaxSize'}"
             yield Problem.of(pool, message)
+
+
+@rule("GPU386", "error", source=_TARGETING)
+def reservation_by_something_else_than_its_id(case: Case) -> Iterator[Problem]:
+    """Reservation by something else than its id.
+
+    EC2 refuses each launch: a reservation is named by its id, and only a group of them by its ARN.
+
+    Fix: Name the reservation by its id, cr- and 17 digits.
+    """
+    for pool in launched_groups(case.cluster):
+        target = pool.launch.reservation
+        if isinstance(target, str) and not target.startswith("cr-") and not is_expression(target):
+            yield Problem.of(pool, f"targets the reservation {target!r}, whose id must start with cr-")
 
 
 @rule("GPU030", "error", source=_TARGETING)

@@ -1,4 +1,4 @@
-"""Capacity Blocks and the time at which they are deployed."""
+"""Capacity Blocks, reservations and the time at which they are deployed."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from gpu_constructs.preflight.reading.unknown import Unknown, dig, known_number,
 from gpu_constructs.preflight.rules.rule import Problem, rule
 
 _AT = re.compile(r"at\((\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)\)")
+_RESERVATIONS = ("AWS::EC2::CapacityReservation", "AWS::EC2::CapacityReservationFleet")
 _SCHEDULE, _ACTION = "AWS::Scheduler::Schedule", "AWS::AutoScaling::ScheduledAction"
 
 
@@ -80,6 +81,34 @@ def start_of_a_capacity_block_that_is_past(case: Case) -> Iterator[Problem]:
         has_nodes = (block.pool.min_nodes or 0) > 0 or (desired_nodes(block.pool) or 0) > 0
         if starts and not over and not has_nodes:
             yield Problem.of(block.pool, f"it began at {_shown(starts[0])}", unknown=not block.known)
+
+
+@rule("GPU369", "error", source="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/capacity-reservations-using.html")
+def capacity_reservation_that_has_ended(case: Case) -> Iterator[Problem]:
+    """Capacity reservation that has ended.
+
+    EC2 refuses to make one that ends in the past, and what targets one that has ended launches nothing.
+
+    Fix: Set a later EndDate, or EndDateType to unlimited.
+    """
+    cluster = case.cluster
+    for resource in cluster.resources_of(*_RESERVATIONS):
+        written = known_text(resource.properties.get("EndDate"))
+        ends = _moment(written.replace("Z", "+00:00")) if written else None
+        if ends is None or ends > now() or resource.properties.get("EndDateType") == "unlimited":
+            continue
+        text = f"ended at {_shown(ends)}"
+        using = [each for each in case.gpu_pools if _target(each) == resource.key]
+        for pool in using:
+            told = f"the reservation {resource.path} that it targets {text}"
+            yield Problem.of(pool, told, unknown=resource.conditional)
+        if not using:
+            yield Problem(resource, f"the reservation {text}", unknown=resource.conditional)
+
+
+def _target(pool: Pool) -> str | None:
+    target = pool.launch.reservation
+    return target.resource if isinstance(target, Unknown) else None
 
 
 def _blocks(case: Case) -> Iterator[Block]:

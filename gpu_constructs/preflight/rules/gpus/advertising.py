@@ -11,7 +11,7 @@ from gpu_constructs.facts.charts import (
     EFA_DEVICE_PLUGIN,
     GPU_OPERATOR,
 )
-from gpu_constructs.facts.labels import GPU_PRESENT
+from gpu_constructs.facts.labels import ENFORCED_LEVEL, GPU_PRESENT
 from gpu_constructs.facts.resources import EFA, GPU
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.images import has_driver
@@ -28,7 +28,8 @@ _PLUGIN_CHANGES = "https://github.com/NVIDIA/k8s-device-plugin/blob/v0.20.0/CHAN
 # They took every InfiniBand device for themselves unless told not to.
 _GREEDY = ("0.19.0", "0.19.1", "0.19.2")
 _NEEDS_HOST = (DEVICE_PLUGIN, GPU_OPERATOR, DCGM_EXPORTER, EFA_DEVICE_PLUGIN, *DRA_DRIVERS)
-_ENFORCE = "pod-security.kubernetes.io/enforce"
+# Source: kubernetes-sigs/dra-driver-nvidia-gpu v0.4.1 deployments/helm/.../templates/kubeletplugin.yaml
+_CLAIMS_PROGRAM = "gpu-kubelet-plugin"
 
 
 def _plugins(cluster: Cluster) -> list[DaemonSet]:
@@ -109,9 +110,16 @@ def two_device_managers_on_one_node(case: Case) -> Iterator[Problem]:
 def _claimed_from(cluster: Cluster) -> list[DaemonSet]:
     """Return the DaemonSets that offer GPUs to claims."""
     chart = _dra(cluster)
-    if chart is None or dig(chart.values, "resources", "gpus", "enabled") in (False, "false"):
-        return []
-    return [each for each in cluster.daemon_sets if each.origin == chart.origin]
+    off = chart is not None and dig(chart.values, "resources", "gpus", "enabled") in (False, "false")
+    charted = [each for each in cluster.daemon_sets if chart is not None and each.origin == chart.origin and not off]
+    written = {each.origin for each in cluster.of_kind("DaemonSet")}
+    return [*charted, *(each for each in cluster.daemon_sets if each.origin in written and _is_a_claims_driver(each))]
+
+
+def _is_a_claims_driver(daemon: DaemonSet) -> bool:
+    """Whether a manifest runs the part of NVIDIA's DRA driver that has GPUs, and not only that of compute domains."""
+    words = [str(word) for each in daemon.pod.containers or () for word in (each.name, *each.words)]
+    return any(_CLAIMS_PROGRAM in word for word in words)
 
 
 @rule("GPU012", "warning", source="https://docs.aws.amazon.com/eks/latest/userguide/device-management-nvidia-mig.html")
@@ -143,7 +151,7 @@ def device_plugin_in_a_namespace_that_forbids_it(case: Case) -> Iterator[Problem
     """
     cluster = case.cluster
     for namespace in cluster.of_kind("Namespace"):
-        level = namespace.labels.get(_ENFORCE)
+        level = namespace.labels.get(ENFORCED_LEVEL)
         if level not in ("baseline", "restricted"):
             continue
         found: list[Chart | Object] = [each for each in cluster.charts if each.name in _NEEDS_HOST]

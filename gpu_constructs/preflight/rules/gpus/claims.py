@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from gpu_constructs.facts.charts import DRA_DRIVERS
 from gpu_constructs.facts.hardware.catalogue import catalogue
@@ -12,10 +11,21 @@ from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.model.cluster import Cluster, Workload
 from gpu_constructs.preflight.node.nodes import gpu_types, minor
 from gpu_constructs.preflight.reading.objects import Object
-from gpu_constructs.preflight.reading.unknown import dig, known_number, known_text, mapping, mappings
+from gpu_constructs.preflight.reading.unknown import known_text
 from gpu_constructs.preflight.rules.rule import Problem, rule
+from gpu_constructs.preflight.scheduling.claims import count_of, requests_of
+from gpu_constructs.refusals import did_you_mean
 
 _DRA = "https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocation/"
+# Source: kubernetes-sigs/dra-driver-nvidia-gpu v0.4.1 deployments/helm/.../templates/deviceclass-*.yaml
+_NVIDIAS = (
+    DEVICE_CLASS,
+    "mig.nvidia.com",
+    "vfio.gpu.nvidia.com",
+    "compute-domain-daemon.nvidia.com",
+    "compute-domain-default-channel.nvidia.com",
+)
+_NEAR = 0.75
 # Kubernetes serves resource.k8s.io/v1 from here on.
 # Source: https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocation/
 _SERVED_FROM = (1, 34)
@@ -53,13 +63,6 @@ def claim_that_does_not_exist(case: Case) -> Iterator[Problem]:
             yield Problem.of(workload, text)
 
 
-def _requests(claim: Object) -> list[dict[str, Any]]:
-    """Return what a claim or a template of one asks for, in the spelling of v1 or of the betas."""
-    spec = mapping(claim.spec.get("spec")) if claim.kind == "ResourceClaimTemplate" else dict(claim.spec)
-    listed = mappings(dig(spec, "devices", "requests"))
-    return [mapping(each.get("exactly")) or each for each in listed]
-
-
 @rule("GPU132", "error", source="https://docs.aws.amazon.com/eks/latest/userguide/device-management-nvidia.html")
 def claimed_device_class_that_nothing_installs(case: Case) -> Iterator[Problem]:
     """Claimed device class that nothing installs.
@@ -73,10 +76,28 @@ def claimed_device_class_that_nothing_installs(case: Case) -> Iterator[Problem]:
         return
     known = {each.name for each in cluster.of_kind("DeviceClass")}
     for claim in cluster.of_kind("ResourceClaim", "ResourceClaimTemplate"):
-        for each in _requests(claim):
+        for each in requests_of(claim):
             name = known_text(each.get("deviceClassName"))
             if name and name.endswith(".nvidia.com") and name not in known:
                 yield Problem(claim, f"{claim.kind} {claim.name}: nothing installs DeviceClass {name}")
+
+
+@rule("GPU388", "warning", source=_DRA)
+def claimed_device_class_that_is_misspelt(case: Case) -> Iterator[Problem]:
+    """Claimed device class that is misspelt.
+
+    The claim is never allocated, and its pods stay Pending.
+
+    Fix: Write the name of a DeviceClass that is there.
+    """
+    cluster = case.cluster
+    known = {*_NVIDIAS, *(each.name for each in cluster.of_kind("DeviceClass"))}
+    for claim in cluster.of_kind("ResourceClaim", "ResourceClaimTemplate"):
+        for each in requests_of(claim):
+            name = known_text(each.get("deviceClassName"))
+            if name and name not in known and (near := did_you_mean(name, known, closeness=_NEAR)):
+                text = f"{claim.kind} {claim.name}: nothing here installs DeviceClass {name}{near}"
+                yield Problem(claim, text, unknown=not cluster.sees_objects)
 
 
 @rule("GPU133", "error", source=_DRA)
@@ -90,14 +111,10 @@ def claim_of_more_gpus_than_a_node_has(case: Case) -> Iterator[Problem]:
     cluster = case.cluster
     most = max((catalogue()[name].gpus for pool in case.gpu_pools for name in gpu_types(pool)), default=0)
     for claim in cluster.of_kind("ResourceClaim", "ResourceClaimTemplate"):
-        gpus = sum(_count(each) for each in _requests(claim) if each.get("deviceClassName") == DEVICE_CLASS)
+        gpus = sum(count_of(each) or 0 for each in requests_of(claim) if each.get("deviceClassName") == DEVICE_CLASS)
         if most and gpus > most:
             text = f"{claim.kind} {claim.name}: claims {gpus} GPUs, no node of the pools has more than {most}"
             yield Problem(claim, text, unknown=not cluster.whole)
-
-
-def _count(request: dict[str, Any]) -> int:
-    return 1 if request.get("count") is None else known_number(request.get("count")) or 0
 
 
 @rule("GPU134", "error", source="https://kubernetes.io/blog/2025/09/01/kubernetes-v1-34-dra-updates/")

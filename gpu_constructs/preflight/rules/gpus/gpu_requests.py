@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from difflib import get_close_matches
 from typing import Any
 
 from gpu_constructs.facts.quantities import quantity
-from gpu_constructs.facts.resources import NVIDIA
+from gpu_constructs.facts.resources import GPU, NVIDIA
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.model.cluster import Workload
 from gpu_constructs.preflight.model.container import Container
@@ -16,6 +17,9 @@ from gpu_constructs.preflight.reading.unknown import Unknown, mapping
 from gpu_constructs.preflight.rules.rule import Problem, rule
 
 _DEVICES = "https://kubernetes.io/docs/tasks/manage-gpus/scheduling-gpus/"
+_OLD = "alpha.kubernetes.io/nvidia-gpu"
+# What NVIDIA's device plugin registers, shares and slices among it.
+_IS_NVIDIA = re.compile(r"nvidia\.com/(gpu(\.shared)?|mig-\S+|pgpu|vgpu|GA10\S+|GRID\S+)")
 # Images that do nothing without a GPU.
 _GPU_IMAGE = re.compile(
     r"(nvcr\.io/nvidia/(cuda|pytorch|tensorflow|jax|tritonserver|nemo|tensorrt|tensorrt-llm/\S*|vllm)"
@@ -53,6 +57,34 @@ def _differs(name: str, asked: Any, limit: Any) -> bool:
     if amount is None or isinstance(limit, Unknown):
         return False
     return amount != 0 if limit is None else quantity(name, limit) not in (None, amount)
+
+
+@rule("GPU366", "error", source=_DEVICES)
+def gpus_under_a_name_that_nothing_has(case: Case) -> Iterator[Problem]:
+    """GPUs under a name that nothing has.
+
+    No device plugin for NVIDIA's GPUs registers that name, and the pod stays Pending.
+
+    Fix: Ask for nvidia.com/gpu in limits.
+    """
+    cluster = case.cluster
+    registered = {name for each in cluster.daemon_sets for name in each.advertises}
+    for workload in cluster.workloads:
+        for container in workload.containers:
+            for name in sorted({*mapping(container.limits), *mapping(container.asked)} - registered):
+                if why := _strange(name):
+                    sure = cluster.sees_software or name.startswith((NVIDIA, _OLD))
+                    yield Problem.of(workload, f"container {container.name} asks for {name}, {why}", unknown=not sure)
+
+
+def _strange(name: str) -> str:
+    """Return what is wrong with the name of a resource, nothing where it may be right."""
+    if name.startswith(_OLD):
+        return "the name of Kubernetes before 1.10; it is nvidia.com/gpu"
+    if name.startswith(("amd.com/gpu", "gpu.intel.com/")):
+        return "which is not NVIDIA's; no GPU instance type of EC2 that preflight knows has it"
+    near = get_close_matches(name, [GPU], 1, 0.8) if name != GPU and not _IS_NVIDIA.fullmatch(name) else []
+    return f"which nothing registers; did you mean '{near[0]}'?" if near else ""
 
 
 @rule("GPU123", "warning", source=_DEVICES)

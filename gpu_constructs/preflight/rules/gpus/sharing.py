@@ -15,7 +15,7 @@ from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Cluster, Pool
 from gpu_constructs.preflight.model.label_values import LabelValues
-from gpu_constructs.preflight.node.nodes import gpu_types
+from gpu_constructs.preflight.node.nodes import gpu_types, surely_launches
 from gpu_constructs.preflight.reading.unknown import Unknown, dig, mapping
 from gpu_constructs.preflight.rules.rule import Problem, rule
 
@@ -64,10 +64,10 @@ def mig_partition_that_the_gpus_do_not_have(case: Case) -> Iterator[Problem]:
         unable = [each.name for each in rows if not each.mig]
         if unable:
             message = f"GPUs of {', '.join(unable[:4])} cannot be partitioned with MIG"
-            yield Problem.of(pool, message)
+            yield Problem.of(pool, message, unknown=not surely_launches(pool, unable))
             continue
         for text in dict.fromkeys(text for each in rows for text in _misfits(pool, each, case.cluster)):
-            yield Problem.of(pool, text)
+            yield Problem.of(pool, text, unknown=pool.undecided)
 
 
 def _misfits(pool: Pool, row: InstanceType, cluster: Cluster) -> Iterator[str]:

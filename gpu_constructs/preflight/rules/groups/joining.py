@@ -187,6 +187,20 @@ def role_of_the_nodes_cannot_be_assumed_by_ec2(case: Case) -> Iterator[Problem]:
             yield Problem.of(pool, f"role {role.path} trusts {names}, not ec2.amazonaws.com")
 
 
+@rule("GPU329", "error", source=_ROLE)
+def self_managed_nodes_without_an_instance_profile(case: Case) -> Iterator[Problem]:
+    """Self-managed nodes without an instance profile.
+
+    Without a role an instance has no credentials to join with; it runs and costs money, and no node appears.
+
+    Fix: Name an instance profile with the role of the nodes in IamInstanceProfile of the launch template.
+    """
+    for pool in case.cluster.pools:
+        data = pool.launch_resource.properties.get("LaunchTemplateData") if pool.launch_resource else None
+        if pool.kind == "self-managed" and isinstance(data, dict) and data.get("IamInstanceProfile") is None:
+            yield Problem.of(pool, "its launch template names no instance profile, so that its nodes have no role")
+
+
 @rule("GPU094", "error", source="https://awslabs.github.io/amazon-eks-ami/nodeadm/doc/examples/")
 def nodes_without_an_access_entry_of_type_ec2(case: Case) -> Iterator[Problem]:
     """Nodes named by instance id without an access entry of type EC2.

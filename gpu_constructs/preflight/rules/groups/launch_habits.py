@@ -8,10 +8,11 @@ from collections.abc import Iterator
 from gpu_constructs.facts.labels import AUTOSCALED_TAG
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.images import has_driver, image_of
+from gpu_constructs.preflight.cluster.launch import is_visible
+from gpu_constructs.preflight.cluster.pools import has_open_tags, launches_gpus
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Pool
 from gpu_constructs.preflight.model.pod import pod_of
-from gpu_constructs.preflight.node.nodes import gpu_types
 from gpu_constructs.preflight.reading.unknown import Unknown, known_text
 from gpu_constructs.preflight.rules.rule import Problem, rule
 
@@ -34,11 +35,28 @@ def launch_configuration_instead_of_launch_template(case: Case) -> Iterator[Prob
 
     Fix: Use AWS::EC2::LaunchTemplate.
     """
-    for pool in case.gpu_pools:
-        if pool.kind == "self-managed" and pool.properties.get("LaunchConfigurationName") is not None:
-            newer = [name for name in gpu_types(pool) if name.partition(".")[0] not in _OLD]
+    for pool in (*case.cluster.pools, *case.cluster.unclaimed):
+        configured = pool.kind == "self-managed" and pool.properties.get("LaunchConfigurationName") is not None
+        if configured and (launches_gpus(pool) or not pool.instance_types):
+            newer = [name for name in pool.instance_types if name.partition(".")[0] not in _OLD]
             what = f"takes no {newer[0]}" if newer else "cannot be made in accounts from October 2024 on"
-            yield Problem.of(pool, f"a launch configuration {what}", unknown=not newer)
+            yield Problem.of(pool, f"a launch configuration {what}", unknown=not newer or pool.undecided)
+
+
+@rule("GPU343", "error", source="https://docs.aws.amazon.com/eks/latest/userguide/launch-workers.html")
+def gpu_group_that_names_no_cluster(case: Case) -> Iterator[Problem]:
+    """GPU group that names no cluster.
+
+    Its instances start, cost money and join nothing: neither tags nor user data say of which cluster they are nodes.
+
+    Fix: Tag the group kubernetes.io/cluster/<cluster> and name the cluster in its user data, or use a managed node
+    group.
+    """
+    for pool in case.cluster.unclaimed:
+        nodes = "eks" in str(pool.launch.image).lower() or pool.operating_system in ("al2023", "bottlerocket")
+        read = pool.user_data.format == "none" and is_visible(pool) and not has_open_tags(pool.properties)
+        text = f"neither its tags nor its user data name a cluster that its {pool.instance_types[0]} would join"
+        yield Problem.of(pool, text, unknown=not (nodes and read))
 
 
 @rule("GPU245", "warning", source="https://docs.aws.amazon.com/eks/latest/best-practices/cas.html")
@@ -97,7 +115,7 @@ def image_named_by_a_literal_id(case: Case) -> Iterator[Problem]:
 def cluster_autoscalers_deployment_is_incomplete(case: Case) -> Iterator[Problem]:
     """Cluster autoscaler's Deployment is incomplete.
 
-    Without selector or image it is refused; without service account it may read nothing and makes no node.
+    Without an image it is refused; without service account it may read nothing and makes no node.
 
     Fix: Install the chart, or take all of the upstream manifest.
     """
@@ -111,18 +129,13 @@ def cluster_autoscalers_deployment_is_incomplete(case: Case) -> Iterator[Problem
         lacks = [
             name
             for name, there in (
-                ("selector", each.spec.get("selector")),
-                ("image", containers and all(one.image for one in containers)),
+                ("image", pod.open_parts or (containers and all(one.image for one in containers))),
                 ("serviceAccountName", pod.service_account),
             )
             if not there
         ]
         if lacks:
-            yield Problem(
-                each,
-                f"Deployment {each.namespace}/{each.name} has no {' and no '.join(lacks)}",
-                unknown=not cluster.whole,
-            )
+            yield Problem(each, f"Deployment {each.namespace}/{each.name} has no {' and no '.join(lacks)}")
 
 
 @rule("GPU249", "warning", source=f"{_AUTOSCALER}/README.md")

@@ -20,7 +20,7 @@ from gpu_constructs.preflight.cluster.images import (
 )
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Cluster, Pool
-from gpu_constructs.preflight.node.nodes import gpu_types, minor
+from gpu_constructs.preflight.node.nodes import gpu_types, minor, surely_launches
 from gpu_constructs.preflight.reading.unknown import known_text
 from gpu_constructs.preflight.rules.rule import Problem, rule
 
@@ -44,9 +44,12 @@ def image_without_nvidia_driver_on_gpu_instances(case: Case) -> Iterator[Problem
     operator = case.cluster.chart(GPU_OPERATOR)
     for pool in case.gpu_pools:
         if pool.is_group and has_driver(pool) is Answer.NO and operator is None:
-            types = ", ".join(gpu_types(pool))
+            types = gpu_types(pool)
             image = known_text(pool.properties.get("AmiType")) or "the default image"
-            yield Problem.of(pool, f"{types} gets {image}, which has no NVIDIA driver")
+            text = f"{', '.join(types)} gets {image}, which has no NVIDIA driver"
+            # The operator installs a driver where the image has none.
+            elsewhere = bool(case.cluster.of_kind("ClusterPolicy"))
+            yield Problem.of(pool, text, unknown=elsewhere or not surely_launches(pool, types))
 
 
 @rule("GPU002", "error", source="https://docs.aws.amazon.com/eks/latest/APIReference/API_Nodegroup.html")
@@ -61,8 +64,9 @@ def image_for_another_cpu_architecture(case: Case) -> Iterator[Problem]:
         image = architecture_of(pool)
         wrong = [each.name for each in _rows(pool) if image and each.architecture != image]
         if wrong:
-            yield Problem.of(pool, f"the image is {image}, {', '.join(wrong)} is not")
-        elif image is None and len({each.architecture for each in _rows(pool)}) > 1:
+            text = f"the image is {image}, {', '.join(wrong)} is not"
+            yield Problem.of(pool, text, unknown=not surely_launches(pool, wrong))
+        elif image is None and not pool.undecided and len({each.architecture for each in _rows(pool)}) > 1:
             types = ", ".join(f"{each.name} ({each.architecture})" for each in _rows(pool))
             yield Problem.of(pool, f"one image cannot serve {types}")
 
@@ -118,7 +122,7 @@ def image_whose_nvidia_driver_is_too_old_for_the_gpu(case: Case) -> Iterator[Pro
         undriven = [each for each in _rows(pool) if not each.driven_by(branches)]
         needed = {each.name: _driver_of(each) for each in undriven}
         # Karpenter may choose another type for a pod.
-        some = not pool.is_group and len(undriven) < len(gpu_types(pool))
+        some = len(undriven) < len(gpu_types(pool)) if not pool.is_group else not surely_launches(pool, needed)
         for driver in dict.fromkeys(needed.values()):
             names = ", ".join(name for name, its in needed.items() if its == driver)
             text = f"{names} needs NVIDIA driver {driver}, {said}"

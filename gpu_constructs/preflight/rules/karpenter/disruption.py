@@ -14,7 +14,7 @@ from gpu_constructs.preflight.reading.unknown import dig, known_text, mappings
 from gpu_constructs.preflight.rules.rule import Problem, rule
 
 _DISRUPTION = "https://karpenter.sh/docs/concepts/disruption/"
-_JOBS = ("Job", "CronJob", "JobSet", "RayJob", *TRAINING_JOBS)
+_JOBS = ("Job", "CronJob", "JobSet", "RayJob", "TrainJob", *TRAINING_JOBS)
 # Half of the GPUs in use keep a node, unless a flag says otherwise.
 # Source: kubernetes/autoscaler cluster-autoscaler 1.36.1 cluster-autoscaler/FAQ.md
 _UTILIZATION = 0.5

@@ -157,15 +157,13 @@ def startup_taint_that_nobody_removes(case: Case) -> Iterator[Problem]:
     Fix: Install what removes the taint, or leave the taint out.
     """
     cluster = case.cluster
-    if not cluster.sees_software:
-        return
     installed = {each.name for each in cluster.charts} | {each.name for each in cluster.addons}
     for pool in gpu_node_pools(cluster):
         for taint in pool.startup_taints:
             removers = _REMOVERS.get(taint.key, ())
             if not installed & set(removers) and not _mentioned(taint.key, cluster):
                 text = f"nothing here is known to remove startup taint {taint}"
-                yield Problem.of(pool, text, unknown=not removers)
+                yield Problem.of(pool, text, unknown=not removers or not cluster.sees_software)
 
 
 def _mentioned(key: str, cluster: Cluster) -> bool:

@@ -14,7 +14,7 @@ from gpu_constructs.preflight.model.cluster import Cluster, Pool
 from gpu_constructs.preflight.node.gpu_pools import gpu_node_pools
 from gpu_constructs.preflight.reading.cloudformation import Resource
 from gpu_constructs.preflight.reading.objects import Object
-from gpu_constructs.preflight.reading.unknown import Unknown, dig, items, known_text, mapping, mappings
+from gpu_constructs.preflight.reading.unknown import Unknown, dig, items, known_text, mapping, mappings, may_equal
 from gpu_constructs.preflight.rules.rule import Problem, rule
 
 _CLASSES = "https://karpenter.sh/docs/concepts/nodeclasses/"
@@ -97,7 +97,7 @@ def _own_network(cluster: Cluster) -> bool:
 def _selects(term: Mapping[str, Any], candidates: list[Resource]) -> bool:
     """Whether a term may select one of some resources."""
     wanted = term.get("tags")
-    if not isinstance(wanted, dict) or not wanted or any("${" in key for key in wanted):
+    if not isinstance(wanted, dict) or not wanted:
         return True
     return any(all(_carries(each, key, value) for key, value in wanted.items()) for each in candidates)
 
@@ -112,12 +112,26 @@ def _carries(resource: Resource, key: str, value: Any) -> bool:
     if isinstance(tags, Unknown) or any(isinstance(each, Unknown) for each in items(tags)):
         return True
     for each in mappings(tags):
-        same = isinstance(each.get("Key"), Unknown) or each.get("Key") == key
+        same = may_equal(str(each.get("Key")), key)
         if same and (value == "*" or isinstance(value, Unknown) or isinstance(each.get("Value"), Unknown)):
             return True
         if same and str(each.get("Value")) == str(value):
             return True
     return False
+
+
+@rule("GPU392", "error", source="https://karpenter.sh/docs/concepts/nodeclasses/#specrole")
+def role_of_a_node_class_by_its_arn(case: Case) -> Iterator[Problem]:
+    """Role of a node class by its ARN.
+
+    Karpenter puts the text into an instance profile as a name, which IAM refuses; the class stays unready.
+
+    Fix: Write the name of the role alone.
+    """
+    for pool in case.cluster.pools:
+        role = dig(dict(pool.node_class.spec), "role") if pool.node_class else None
+        if isinstance(role, str) and role.startswith("arn:"):
+            yield Problem.of(pool, f"its class {pool.node_class.name if pool.node_class else ''} names role {role}")
 
 
 @rule("GPU182", "error", source="https://docs.aws.amazon.com/eks/latest/userguide/creating-access-entries.html")

@@ -9,6 +9,7 @@ from gpu_constructs.facts.labels import GPU_TAINT
 from gpu_constructs.facts.quantities import show
 from gpu_constructs.facts.resources import GPU
 from gpu_constructs.preflight.case import Case
+from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Cluster, Pool
 from gpu_constructs.preflight.model.node_selection import Selection
 from gpu_constructs.preflight.node.node_size import least_memory
@@ -113,15 +114,13 @@ def nodepool_of_karpenter_in_a_cluster_of_eks_auto_mode(case: Case) -> Iterator[
     Fix: Refer to a NodeClass of group eks.amazonaws.com, and write requirements on eks.amazonaws.com/instance-*.
     """
     cluster = case.cluster
-    if not cluster.auto_mode or not _runs_no_karpenter(cluster):
+    runs = cluster.runs("karpenter")
+    if not cluster.auto_mode or cluster.autoscaler("karpenter") is not None:
         return
     for pool in cluster.pools:
         if pool.kind == "karpenter":
-            yield Problem.of(pool, "EKS Auto Mode runs here, and it knows no EC2NodeClass")
-
-
-def _runs_no_karpenter(cluster: Cluster) -> bool:
-    return cluster.sees_software and cluster.autoscaler("karpenter") is None
+            text = "EKS Auto Mode runs here, and it knows no EC2NodeClass"
+            yield Problem.of(pool, text, unknown=runs is not Answer.NO)
 
 
 @rule("GPU259", "warning", source="https://karpenter.sh/v1.15/upgrading/compatibility/")

@@ -17,8 +17,9 @@ from gpu_constructs.preflight.model.taints import kubelet_taints, setting_taints
 from gpu_constructs.preflight.node.gpu_pools import gpu_node_pools, names_gpus
 from gpu_constructs.preflight.node.node_size import least_memory
 from gpu_constructs.preflight.node.nodes import gpu_types, minor
-from gpu_constructs.preflight.reading.unknown import dig
+from gpu_constructs.preflight.reading.unknown import dig, mapping
 from gpu_constructs.preflight.rules.rule import Problem, rule
+from gpu_constructs.refusals import did_you_mean
 
 _NODE_POOLS = "https://karpenter.sh/docs/concepts/nodepools/"
 _RESERVED = exactly("reserved")
@@ -81,6 +82,8 @@ def _fits(pool: Pool, row: InstanceType) -> bool:
 
 
 # Shares and slices of GPUs count, where a NodeOverlay adds them.
+_LIMITED = ("cpu", "memory", "ephemeral-storage", "pods", "nodes", GPU)
+_NEAR = 0.85
 _BOUNDING = (NVIDIA, "cpu", "memory")
 
 
@@ -98,6 +101,21 @@ def nodepool_for_gpus_without_limits(case: Case) -> Iterator[Problem]:
         bounded = pool.max_nodes is not None or any(name.startswith(_BOUNDING) for name in pool.limits)
         if known and not static and not bounded and not dig(pool.properties, "limits", GPU):
             yield Problem.of(pool, "has no limits on GPUs, CPU, memory or nodes")
+
+
+@rule("GPU387", "warning", source=f"{_NODE_POOLS}#speclimits")
+def limit_on_a_resource_that_no_node_has(case: Case) -> Iterator[Problem]:
+    """Limit on a resource that no node has.
+
+    Karpenter counts nothing against it, so that it limits nothing.
+
+    Fix: Write the name that nodes report, nvidia.com/gpu.
+    """
+    for pool in gpu_node_pools(case.cluster):
+        for name in mapping(pool.properties.get("limits")):
+            near = did_you_mean(name, _LIMITED, closeness=_NEAR)
+            if near and name not in _LIMITED:
+                yield Problem.of(pool, f"limits {name}, which no node has{near}")
 
 
 @rule("GPU177", "warning", source=f"{_NODE_POOLS}#spectemplatespecstartuptaints")

@@ -39,6 +39,26 @@ def zone_that_eks_refuses_for_the_control_plane(case: Case) -> Iterator[Problem]
         yield Problem(cluster.resource, text, fix, unknown=True)
 
 
+@rule("GPU385", "error", source="https://docs.aws.amazon.com/eks/latest/userguide/network-reqs.html", stops=False)
+def control_plane_in_one_zone(case: Case) -> Iterator[Problem]:
+    """Control plane in one zone.
+
+    CreateCluster fails: EKS puts its interfaces into at least two Availability Zones.
+
+    Fix: Give the cluster subnets in two zones or more; nodes may stay in one.
+    """
+    cluster = case.cluster
+    listed = items(setting(cluster, "ResourcesVpcConfig", "SubnetIds")) if cluster.resource else []
+    found = [referred(each, cluster.resources) for each in listed]
+    zones = [each.properties.get("AvailabilityZone") if each else None for each in found]
+    alike = len(set(map(str, zones))) == 1 and all(isinstance(each, str) for each in zones)
+    # A cluster on an Outpost is in one place.
+    if cluster.resource is None or setting(cluster, "OutpostConfig") is not None or not (alike and len(listed) > 1):
+        return
+    unsure = any(each.conditional for each in found if each)
+    yield Problem(cluster.resource, f"cluster {cluster.name}: its subnets are all in {zones[0]}", unknown=unsure)
+
+
 def _refused(subnet: Any, cluster: Cluster) -> tuple[str, bool] | None:
     """Return the refused zone that a subnet is in, and whether that is sure; ``None`` where it is in none."""
     found = referred(subnet, cluster.resources)

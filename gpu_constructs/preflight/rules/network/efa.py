@@ -27,6 +27,9 @@ def _pools(case: Case) -> list[Pool]:
     return [each for each in case.gpu_pools if each.launch.efa_interfaces]
 
 
+_WAYS = {"Ingress": "in from", "Egress": "out to"}
+
+
 @rule("GPU100", "error", source="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-start.html")
 def security_group_that_blocks_efa_between_nodes(case: Case) -> Iterator[Problem]:
     """Security group that blocks EFA between nodes.
@@ -37,16 +40,18 @@ def security_group_that_blocks_efa_between_nodes(case: Case) -> Iterator[Problem
     """
     cluster = case.cluster
     for pool in _pools(case):
-        groups = known_groups(groups_of(pool, efa=True), cluster.resources)
-        if groups is None:
-            continue
-        lacking = [
-            way for way in ("Ingress", "Egress") if not any(_opens(each, way, groups, cluster) for each in groups)
-        ]
-        if lacking:
-            ways = " and ".join({"Ingress": "in from", "Egress": "out to"}[each] for each in lacking)
-            names = ", ".join(each.path for each in groups)
-            yield Problem.of(pool, f"{names} does not let all traffic {ways} itself")
+        everyone = known_groups(groups_of(pool, efa=True), cluster.resources)
+        interfaces = [list(each.groups) for each in pool.launch.interfaces if each.is_efa and each.groups]
+        sets = [everyone] if everyone else [known_groups(each, cluster.resources) for each in interfaces]
+        others = [group for each in sets for group in each or ()]
+        for groups in sets:
+            lacking = [
+                way for way in _WAYS if groups and not any(_opens(each, way, others, cluster) for each in groups)
+            ]
+            if groups and lacking:
+                ways = " and ".join(_WAYS[each] for each in lacking)
+                names = ", ".join(each.path for each in groups)
+                yield Problem.of(pool, f"{names} does not let all traffic {ways} itself")
 
 
 def _opens(group: Any, way: str, groups: list[Any], cluster: Cluster) -> bool:

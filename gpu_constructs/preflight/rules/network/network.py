@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from ipaddress import ip_network
 from typing import Any
 
-from gpu_constructs.facts.charts import VPC_CNI
+from gpu_constructs.facts.charts import AWS_NODE, NETWORKS, VPC_CNI
 from gpu_constructs.facts.hardware.catalogue import InstanceType, catalogue
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.references import of_cluster, referred, refers, setting
@@ -99,7 +99,7 @@ def isolated_nodes_without_the_vpc_endpoints_they_need(case: Case) -> Iterator[P
 def public_subnet_that_gives_no_public_addresses(case: Case) -> Iterator[Problem]:
     """Public subnet that gives no public addresses.
 
-    Nodes there have no way to a public API server; EKS reports Ec2SubnetInvalidConfiguration.
+    Nodes there have no way out; EKS reports Ec2SubnetInvalidConfiguration of a managed group.
 
     Fix: Set MapPublicIpOnLaunch of the subnet to true, or put the nodes into private subnets.
     """
@@ -107,8 +107,10 @@ def public_subnet_that_gives_no_public_addresses(case: Case) -> Iterator[Problem
     private = _is_private(cluster)
     for pool in _groups(case):
         interfaces = pool.launch.interfaces
+        # EKS looks at the subnets of a managed group whichever way its nodes reach the API server.
+        asks = pool.kind == "managed" or private is False
         # Of nodes with several interfaces another rule speaks.
-        if private is not False or len(interfaces) > 1 or not cluster.whole:
+        if not asks or len(interfaces) > 1 or not cluster.whole:
             continue
         asked = any(each.public not in (None, False, "false") for each in interfaces)
         bare = [each for each in pool.subnets if _is_bare(each, cluster)]
@@ -212,4 +214,12 @@ def _fills_interfaces(cluster: Cluster) -> bool:
     addon = cluster.addon(VPC_CNI)
     told = mapping(dig(addon.configuration, "env")) if addon else {}
     ipv6 = setting(cluster, "KubernetesNetworkConfig", "IpFamily") not in (None, "ipv4")
-    return addon is not None and not ipv6 and not any(each in told for each in _FRUGAL)
+    return (addon is not None or _is_eks_own(cluster)) and not ipv6 and not any(each in told for each in _FRUGAL)
+
+
+def _is_eks_own(cluster: Cluster) -> bool:
+    """Whether the network plugin is the one that EKS puts into a new cluster, and nothing in the input changes it."""
+    bare = setting(cluster, "BootstrapSelfManagedAddons") in (None, True, "true")
+    brought = any(cluster.chart(each) for each in (VPC_CNI, *NETWORKS))
+    written = any(each.name == AWS_NODE for each in cluster.of_kind("DaemonSet"))
+    return bare and cluster.sees_objects and not cluster.auto_mode and not brought and not written

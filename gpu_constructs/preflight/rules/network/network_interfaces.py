@@ -11,7 +11,7 @@ from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.launch import is_given, launched_groups
 from gpu_constructs.preflight.model.cluster import Cluster, Pool
 from gpu_constructs.preflight.model.launch import Interface
-from gpu_constructs.preflight.node.nodes import gpu_types
+from gpu_constructs.preflight.node.nodes import gpu_types, surely_launches
 from gpu_constructs.preflight.reading.unknown import Unknown, dig, is_true, items, known_number
 from gpu_constructs.preflight.rules.rule import Problem, rule
 
@@ -118,7 +118,7 @@ def efa_interface_where_the_instance_type_takes_none(case: Case) -> Iterator[Pro
         for row in (catalogue()[name] for name in gpu_types(pool)):
             why = _why_not(pool, row)
             if why:
-                yield Problem.of(pool, f"{row.name} {why}")
+                yield Problem.of(pool, f"{row.name} {why}", unknown=not surely_launches(pool, [row.name]))
 
 
 def _why_not(pool: Pool, row: InstanceType) -> str | None:

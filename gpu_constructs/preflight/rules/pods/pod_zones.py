@@ -3,40 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from gpu_constructs.facts.labels import EBS_ZONE, ZONE
 from gpu_constructs.facts.resources import EFA
 from gpu_constructs.preflight.case import Case
+from gpu_constructs.preflight.cluster.objects.storage import EBS_PROVISIONERS, claimed, storage_class
 from gpu_constructs.preflight.model.cluster import Cluster, Pool, Workload
 from gpu_constructs.preflight.reading.objects import Object
 from gpu_constructs.preflight.reading.unknown import items
 from gpu_constructs.preflight.rules.rule import Problem, rule
 
 _VOLUMES = "https://kubernetes.io/docs/concepts/storage/storage-classes/#volume-binding-mode"
-_EBS = ("ebs.csi.aws.com", "ebs.csi.eks.amazonaws.com", "kubernetes.io/aws-ebs")
 _ZONE_KEYS = (ZONE, EBS_ZONE, "topology.ebs.csi.eks.amazonaws.com/zone")
 
 
 def _disks(workload: Workload, cluster: Cluster) -> Iterator[Object]:
     """Yield the storage classes of a workload's EBS volumes, as far as they are in the input."""
-    claims = {each.name: each.spec for each in cluster.of_kind("PersistentVolumeClaim") if _same_space(each, workload)}
-    named = [each.claim for each in workload.pod.volumes]
-    specs = [claims[name] for name in named if isinstance(name, str) and name in claims]
-    specs += workload.claim_templates
-    specs += [each.claim_spec for each in workload.pod.volumes if each.claim_spec is not None]
-    for spec in specs:
-        found = _storage_class(spec.get("storageClassName"), cluster)
-        if found is not None and found.content.get("provisioner") in _EBS:
+    for claim in claimed(workload, cluster):
+        found = storage_class(claim, cluster)
+        if found is not None and found.content.get("provisioner") in EBS_PROVISIONERS:
             yield found
-
-
-def _same_space(each: Object, workload: Workload) -> bool:
-    return each.namespace == workload.namespace
-
-
-def _storage_class(name: Any, cluster: Cluster) -> Object | None:
-    return next((each for each in cluster.of_kind("StorageClass") if each.name == name), None)
 
 
 @rule("GPU135", "warning", source=_VOLUMES)

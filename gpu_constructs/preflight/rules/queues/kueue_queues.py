@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from gpu_constructs.facts.labels import KUEUE_DOMAIN, SET_AT_RUN_TIME
 from gpu_constructs.facts.quantities import show
+from gpu_constructs.preflight.admission.tolerations import tolerating
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.definitions import is_defined
 from gpu_constructs.preflight.cluster.kueue import (
@@ -22,9 +23,9 @@ from gpu_constructs.preflight.cluster.kueue import (
     reads_other_resources,
 )
 from gpu_constructs.preflight.model.answer import Answer
-from gpu_constructs.preflight.model.cluster import Cluster, Pool
+from gpu_constructs.preflight.model.cluster import Cluster, Pool, Workload
 from gpu_constructs.preflight.model.node_selection import selection
-from gpu_constructs.preflight.model.taints import untolerated
+from gpu_constructs.preflight.model.taints import Taint, object_taints, untolerated
 from gpu_constructs.preflight.reading.objects import Object
 from gpu_constructs.preflight.reading.unknown import items, known_text, mapping, mappings
 from gpu_constructs.preflight.rules.rule import Problem, rule
@@ -154,7 +155,7 @@ def flavor_whose_nodes_no_pool_makes(case: Case) -> Iterator[Problem]:
 def flavor_without_toleration_of_its_nodes_taint(case: Case) -> Iterator[Problem]:
     """Flavor without toleration of its nodes' taint.
 
-    Kueue admits the job to nodes whose taint its pods do not tolerate; they stay Pending.
+    Kueue admits the job to nodes whose taint its pods do not tolerate, and they stay Pending; or it admits it to none.
 
     Fix: Add the toleration to the ResourceFlavor.
     """
@@ -163,8 +164,25 @@ def flavor_without_toleration_of_its_nodes_taint(case: Case) -> Iterator[Problem
     for job in queued_jobs(cluster):
         queue = cluster_queues(cluster).get(job.cluster_queue or "")
         names = [flavor for group in quotas(queue) for flavor in group.flavors] if queue else []
-        for flavor in [used[name] for name in dict.fromkeys(names) if name in used]:
+        flavors = [used[name] for name in dict.fromkeys(names) if name in used]
+        yield from _never_admitted(job, flavors)
+        for flavor in flavors:
             yield from _kept_off(case, job, flavor)
+
+
+def _never_admitted(job: QueuedJob, flavors: list[Object]) -> Iterator[Problem]:
+    """Yield a job to which the taints of every flavor are closed: Kueue looks at its template as it is written."""
+    for part in job.parts:
+        closed = [_closed(part, flavor) for flavor in flavors]
+        if closed and all(closed) and part.asks_for_gpu:
+            text = f"{part.name}: does not tolerate {closed[0]} of ResourceFlavor {flavors[0].name}"
+            yield Problem.of(job, f"{text}, and Kueue looks at the template, to which EKS adds nothing")
+
+
+def _closed(part: Workload, flavor: Object) -> Taint | None:
+    given = (*part.pod.tolerations, *flavor_tolerations(flavor))
+    kept = untolerated(given, object_taints(flavor.spec.get("nodeTaints")))
+    return next((taint for taint, answer in kept if answer is Answer.NO), None)
 
 
 def _kept_off(case: Case, job: QueuedJob, flavor: Object) -> Iterator[Problem]:
@@ -172,7 +190,7 @@ def _kept_off(case: Case, job: QueuedJob, flavor: Object) -> Iterator[Problem]:
     for part in job.parts:
         if not part.asks_for_gpu:
             continue
-        given = (*part.pod.tolerations, *flavor_tolerations(flavor))
+        given = (*tolerating(part.pod).tolerations, *flavor_tolerations(flavor))
         kept = [untolerated(given, pool.taints) for pool in pools if pool in case.gpu_pools]
         if kept and all(any(answer is Answer.NO for _, answer in each) for each in kept):
             taint = next(taint for taint, answer in kept[0] if answer is Answer.NO)

@@ -1,4 +1,4 @@
-"""Triggers of KEDA that measure GPUs."""
+"""Triggers of KEDA that measure GPUs, or the pods that they scale."""
 
 from __future__ import annotations
 
@@ -6,15 +6,29 @@ import re
 from collections.abc import Iterator
 
 from gpu_constructs.preflight.case import Case
-from gpu_constructs.preflight.cluster.scalers import SCALED_OBJECT, Signal, signals, signals_of_gpus
+from gpu_constructs.preflight.cluster.scalers import SCALED_OBJECT, Signal, signals, signals_of_gpus, target_of
+from gpu_constructs.preflight.model.cluster import Workload
 from gpu_constructs.preflight.reading.unknown import known_number
 from gpu_constructs.preflight.rules.rule import Problem, rule
 
 _KEDA = "https://keda.sh/docs/2.20/scalers/prometheus/"
 _SCALED = "https://keda.sh/docs/2.20/reference/scaledobject-spec/"
+# How the names of what a model server reports of itself begin, by a part of its image.
+# Sources: docs.vllm.ai/en/v0.11.0/usage/metrics.html, docs.sglang.ai/references/production_metrics.html,
+# huggingface.co/docs/text-generation-inference/reference/metrics, huggingface/text-embeddings-inference v1.8
+# README.md, triton-inference-server/server r25.10 docs/user_guide/metrics.md
+_OF_SERVERS = (
+    ("vllm", re.compile(r"\bvllm:")),
+    ("sglang", re.compile(r"\bsglang:")),
+    ("text-generation-inference", re.compile(r"\btgi_")),
+    ("text-embeddings-inference", re.compile(r"\bte_")),
+    ("tritonserver", re.compile(r"\bnv_inference_")),
+)
+# What a router in front of the servers counts, it counts while there is none.
+_OF_ROUTERS = ("incoming", "router", "gateway")
 
 
-@rule("GPU226", "error", source=_SCALED)
+@rule("GPU226", "error", source=_SCALED, stops=False)
 def workload_scaled_to_zero_by_a_measurement_of_its_pods(case: Case) -> Iterator[Problem]:
     """Scaled to zero by a measurement of running pods.
 
@@ -26,18 +40,37 @@ def workload_scaled_to_zero_by_a_measurement_of_its_pods(case: Case) -> Iterator
     for each in cluster.of_kind(SCALED_OBJECT):
         idle = each.spec.get("idleReplicaCount", each.spec.get("minReplicaCount", 0))
         triggers = [one for one in signals(cluster) if one.scaler is each]
-        if known_number(idle) == 0 and triggers and not each.spec.get("fallback") and all(map(_needs_pods, triggers)):
+        if known_number(idle) != 0 or not triggers or each.spec.get("fallback"):
+            continue
+        own, any_server = _of_its_server(target_of(each, cluster))
+        measured = [_measured(one, own) for one in triggers]
+        asleep = [bool(_measured(one, own)) or one.kind in ("cpu", "memory") for one in triggers]
+        if any(measured) and all(asleep):
             count = "minReplicaCount is 0 unless it is set" if "minReplicaCount" not in each.spec else "scales to 0"
-            message = f"{each.kind} {each.namespace}/{each.name}: {count}, and every trigger measures pods that run"
-            if any("DCGM_" in one.meaning for one in triggers):
-                yield Problem(each, message)
+            names = sorted({name for one in measured for name in one})
+            sure = not any_server or any(name.startswith("DCGM_") for name in names)
+            what = f"every trigger measures pods that run ({', '.join(names)})"
+            yield Problem(each, f"{each.kind} {each.namespace}/{each.name}: {count}, and {what}", unknown=not sure)
 
 
-def _needs_pods(signal: Signal) -> bool:
-    if signal.kind in ("cpu", "memory"):
-        return True
+def _of_its_server(workload: Workload | None) -> tuple[tuple[re.Pattern[str], ...], bool]:
+    """Return what the metrics of a workload's own server look like, and whether that is a guess.
+
+    A GPU pod of an image that says nothing may be any server.
+    """
+    images = [each.image_text for each in workload.containers] if workload else []
+    known = tuple(names for part, names in _OF_SERVERS if any(part in image for image in images))
+    guessed = not known and workload is not None and workload.asks_for_gpu
+    return (tuple(names for _, names in _OF_SERVERS) if guessed else known), guessed
+
+
+def _measured(signal: Signal, own: tuple[re.Pattern[str], ...]) -> list[str]:
+    """Return what a trigger reads that has no value while no pod runs."""
     wakes = re.search(r"\bvector\s*\(\s*[1-9]", signal.meaning) or "kube_" in signal.meaning
-    return signal.kind == "prometheus" and "DCGM_" in signal.meaning and not wakes
+    if signal.kind != "prometheus" or wakes or any(word in signal.meaning for word in _OF_ROUTERS):
+        return []
+    read = re.findall(r"[a-zA-Z_:][\w:]*", re.sub(r"\"[^\"]*\"|'[^']*'", "", signal.meaning))
+    return [each for each in read if each.startswith("DCGM_") or any(names.match(each) for names in own)]
 
 
 @rule("GPU230", "warning", source=_KEDA)

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from itertools import combinations
-from typing import Any
 
 from gpu_constructs.facts.charts import PROMETHEUS_ADAPTER
-from gpu_constructs.facts.labels import KUEUE_DOMAIN
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.scalers import (
     HPA,
     SCALED_OBJECT,
-    VPA,
     Signal,
     adapter_rules,
     horizontal_autoscalers,
@@ -21,7 +18,7 @@ from gpu_constructs.preflight.cluster.scalers import (
 from gpu_constructs.preflight.model.cluster import Cluster
 from gpu_constructs.preflight.node.nodes import minor
 from gpu_constructs.preflight.reading.objects import Object
-from gpu_constructs.preflight.reading.unknown import dig, is_true, known_number, known_text, mapping, mappings
+from gpu_constructs.preflight.reading.unknown import dig, is_true, known_number, known_text, mapping
 from gpu_constructs.preflight.rules.rule import Problem, rule
 
 _HPA_DOCS = "https://kubernetes.io/docs/tasks/run-application/horizontal-pod-autoscale/"
@@ -29,13 +26,6 @@ _REMOVED = {"autoscaling/v2beta1": "1.25", "autoscaling/v2beta2": "1.26"}
 # Kubernetes takes 0 by default from here on.
 _ZERO_FROM = (1, 37)
 _TWICE = "scaledobject.keda.sh/transfer-hpa-ownership"
-# Fields of autoscaling/v2beta1, and what they are called in v2.
-_RENAMED = {
-    "targetAverageUtilization": "target.averageUtilization",
-    "targetAverageValue": "target.averageValue",
-    "targetValue": "target.value",
-    "metricName": "metric.name",
-}
 
 
 def _place(each: Object) -> str:
@@ -100,45 +90,6 @@ def horizontal_pod_autoscaler_of_an_api_that_is_gone(case: Case) -> Iterator[Pro
         version = known_text(each.content.get("apiVersion")) or ""
         if version in _REMOVED:
             yield Problem(each, f"{_place(each)}: {version} is gone since Kubernetes {_REMOVED[version]}")
-
-
-@rule("GPU234", "error", source="https://kubernetes.io/docs/reference/using-api/api-concepts/#field-validation")
-def field_that_the_api_does_not_have(case: Case) -> Iterator[Problem]:
-    """Field that the API does not have.
-
-    kubectl refuses the object; whatever applies it without validation drops the field.
-
-    Fix: Write the field that the version has.
-    """
-    for each in case.cluster.objects:
-        for field, instead in _misnamed(each):
-            yield Problem(each, f"{_place(each)}: {field} is no field of {each.content.get('apiVersion')}; {instead}")
-
-
-def _misnamed(each: Object) -> Iterator[tuple[str, str]]:
-    """Yield the fields of an object that its version does not have, and what to do."""
-    version, spec = each.content.get("apiVersion"), each.spec
-    if each.kind == HPA and version == "autoscaling/v2":
-        yield from _of_metrics(mappings(spec.get("metrics")))
-    elif each.kind == VPA and each.group == "autoscaling.k8s.io":
-        for policy in mappings(dig(spec, "resourcePolicy", "containerPolicies")):
-            yield from _renamed(policy, {"minResources": "minAllowed", "maxResources": "maxAllowed"})
-    elif each.kind == "Prometheus" and each.group == "monitoring.coreos.com" and "metrics" in spec:
-        yield "metrics", "scrape with a ServiceMonitor and record with a PrometheusRule"
-    elif each.kind == "ClusterQueue" and version == f"{KUEUE_DOMAIN}/v1beta2":
-        yield from _renamed(spec, {"cohort": "cohortName", "admissionChecks": "admissionChecksStrategy"})
-
-
-def _of_metrics(metrics: list[dict[str, Any]]) -> Iterator[tuple[str, str]]:
-    for metric in metrics:
-        for part in (metric, *(each for each in metric.values() if isinstance(each, dict))):
-            yield from _renamed(part, _RENAMED)
-        if "metric" in metric:
-            yield "metric", "put it into pods, object or external"
-
-
-def _renamed(part: Mapping[str, Any], names: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    return ((old, f"write {new}") for old, new in names.items() if old in part)
 
 
 @rule("GPU235", "warning", source=_HPA_DOCS)

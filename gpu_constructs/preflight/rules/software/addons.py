@@ -20,6 +20,7 @@ from gpu_constructs.facts.charts import (
     VPC_CNI,
 )
 from gpu_constructs.preflight.case import Case
+from gpu_constructs.preflight.cluster.node_roles import node_role, own_actions, policy_names
 from gpu_constructs.preflight.cluster.references import of_cluster, setting
 from gpu_constructs.preflight.model.cluster import Addon, Cluster, Pool
 from gpu_constructs.preflight.reading.unknown import known_number, known_text
@@ -39,6 +40,7 @@ _CALL_AWS = {EBS_CSI_DRIVER: "ebs-", EFS_CSI_DRIVER: "efs-", FSX_CSI_DRIVER: "fs
 # From it on the plugin leaves efa-only interfaces alone.
 # Source: aws/amazon-vpc-cni-k8s v1.18.5 CHANGELOG.md
 _KNOWS_EFA_ONLY = (1, 18, 5)
+_ANYTHING = ("AdministratorAccess", "PowerUserAccess", "AmazonEC2FullAccess")
 _ASSOCIATION = "AWS::EKS::PodIdentityAssociation"
 # The Lambda function that runs Helm lives no longer.
 # Source: https://docs.aws.amazon.com/lambda/latest/dg/configuration-timeout.html
@@ -178,12 +180,14 @@ def pod_identity_without_its_agent(case: Case) -> Iterator[Problem]:
 def add_on_out_of_reach_of_the_role_it_needs(case: Case) -> Iterator[Problem]:
     """Add-on that needs the node's role, out of reach of it.
 
-    With a hop limit of 1 its pods get no credentials; volumes that it makes never come.
+    With a hop limit of 1 its pods get no credentials, else those of the node; volumes that it makes never come.
 
     Fix: Give the add-on a role by Pod Identity, or set HttpPutResponseHopLimit to 2.
     """
     cluster = case.cluster
-    if not cluster.whole or not cluster.pools or not all(_is_one_hop(each) for each in cluster.pools):
+    one_hop = all(_is_one_hop(each) for each in cluster.pools)
+    bare = all(_may_not_make_disks(each, cluster) for each in cluster.pools)
+    if not cluster.whole or not cluster.pools or not (one_hop or bare):
         return
     accounts = {str(each.properties.get("ServiceAccount")) for each in of_cluster(cluster, _ASSOCIATION)}
     for addon in cluster.addons:
@@ -194,8 +198,19 @@ def add_on_out_of_reach_of_the_role_it_needs(case: Case) -> Iterator[Problem]:
             and not linked
             and not any(each.startswith(_CALL_AWS[addon.name]) for each in accounts)
         ):
-            message = f"add-on {addon.name} has no role of its own, and metadata is one hop away on every pool"
-            yield Problem(addon, message)
+            why = "metadata is one hop away on every pool" if one_hop else "the roles of the nodes may not make disks"
+            if one_hop or addon.name == EBS_CSI_DRIVER:
+                yield Problem(addon, f"add-on {addon.name} has no role of its own, and {why}")
+
+
+def _may_not_make_disks(pool: Pool, cluster: Cluster) -> bool:
+    """Whether the role of a pool's nodes surely does not let them make EBS volumes."""
+    role = node_role(pool, cluster.resources)
+    names, actions = (policy_names(role), own_actions(role, cluster.resources)) if role else (None, None)
+    if names is None or actions is None:
+        return False
+    given = any("EBSCSI" in each or each in _ANYTHING for each in names)
+    return not given and not any(each.startswith(("ec2:CreateVolume", "ec2:Create*", "ec2:*", "*")) for each in actions)
 
 
 def _is_one_hop(pool: Pool) -> bool:

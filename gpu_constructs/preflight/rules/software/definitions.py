@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from gpu_constructs.facts.labels import KUEUE_DOMAIN, KUEUE_QUEUE
 from gpu_constructs.preflight.case import Case
-from gpu_constructs.preflight.cluster.definitions import CHARTS_OF_GROUP, is_defined
+from gpu_constructs.preflight.cluster.definitions import charts_of, is_defined, is_kind_defined
 from gpu_constructs.preflight.reading.objects import Object
 from gpu_constructs.preflight.reading.unknown import dig, known_text
 from gpu_constructs.preflight.rules.rule import Problem, rule
@@ -23,15 +23,18 @@ def objects_of_software_that_nothing_installs(case: Case) -> Iterator[Problem]:
     cluster = case.cluster
     if not cluster.sees_software:
         return
-    first: dict[str, Object] = {}
+    first: dict[tuple[str, ...], Object] = {}
     for each in cluster.objects:
-        if each.group in CHARTS_OF_GROUP:
-            first.setdefault(each.group, each)
-    for group, example in first.items():
-        if not is_defined(group, cluster):
-            charts = CHARTS_OF_GROUP[group]
-            message = f"{example.kind} {example.name}: nothing installs {group}, which chart {charts[0]} defines"
-            yield Problem(example, message)
+        if charts := charts_of(each):
+            first.setdefault(charts, each)
+    for charts, example in first.items():
+        if not is_kind_defined(example, cluster):
+            message = (
+                f"{example.kind} {example.name}: nothing installs {example.group}, which chart {charts[0]} defines"
+            )
+            # Beside plain files somebody may have installed it by hand.
+            by_hand = example.origin.resource is None and not cluster.charts
+            yield Problem(example, message, unknown=by_hand)
 
 
 @rule("GPU208", "warning", source="https://kueue.sigs.k8s.io/docs/tasks/run/jobs/")

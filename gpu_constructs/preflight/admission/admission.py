@@ -1,0 +1,89 @@
+"""The pod that is scheduled, made of the pod that is written.
+
+EKS runs these plugins on every pod, and nobody can change the list. DaemonSets and Kueue are apart: the controller of
+the one and the flavors of the other look at the template as it is written.
+Source: https://docs.aws.amazon.com/eks/latest/userguide/platform-versions.html (2026-11)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from gpu_constructs.preflight.admission.kueue import flavored
+from gpu_constructs.preflight.admission.limit_ranges import out_of_range, with_defaults
+from gpu_constructs.preflight.admission.pod_security import below_level
+from gpu_constructs.preflight.admission.priority import without_priority_class
+from gpu_constructs.preflight.admission.quotas import over_quota, quotas_of
+from gpu_constructs.preflight.admission.runtime_classes import with_runtime_class, without_runtime_class
+from gpu_constructs.preflight.admission.service_accounts import without_service_account
+from gpu_constructs.preflight.admission.tolerations import tolerating
+from gpu_constructs.preflight.cluster.kueue import is_queued
+from gpu_constructs.preflight.model.cluster import Cluster, Workload
+from gpu_constructs.preflight.model.pod import Pod
+from gpu_constructs.preflight.model.reason import Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """What becomes of a workload's pods when they are created.
+
+    Attributes:
+        workload: The workload with its pod as it is let in.
+        refusals: Why they are not let in, each with the rule that says so.
+    """
+
+    workload: Workload
+    refusals: tuple[Reason, ...] = ()
+
+
+class Admission:
+    """Lets the pods of one cluster in; pods that are written alike in one namespace are read once."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        """Take the cluster."""
+        self._cluster = cluster
+        self._seen: dict[tuple[object, ...], Admitted] = {}
+
+    def of(self, workload: Workload) -> Admitted:
+        """Return a workload as the API server lets its pods in."""
+        like = self._alike(workload)
+        admitted = _with_pod(workload, like.workload.pod)
+        return Admitted(admitted, (*like.refusals, *self._over_quota(admitted)))
+
+    def _alike(self, workload: Workload) -> Admitted:
+        key = id(workload.pod), workload.namespace, is_queued(workload)
+        if key not in self._seen:
+            self._seen[key] = self._admitted(workload)
+        return self._seen[key]
+
+    def _over_quota(self, workload: Workload) -> Iterator[Reason]:
+        quotas = quotas_of(workload.namespace, self._cluster)
+        if quotas:
+            yield from over_quota(workload, quotas, self._before(workload))
+
+    def _before(self, workload: Workload) -> Iterator[Workload]:
+        """Yield the workloads of its namespace that are written before a workload, and whose pods stay."""
+        for each in self._cluster.workloads:
+            if each.name == workload.name and each.origin == workload.origin:
+                return
+            if each.namespace == workload.namespace and not each.takes_turns:
+                yield _with_pod(each, self._alike(each).workload.pod)
+
+    def _admitted(self, workload: Workload) -> Admitted:
+        cluster, namespace = self._cluster, workload.namespace
+        pod = tolerating(with_defaults(workload.pod, namespace, cluster))
+        pod = with_runtime_class(pod, cluster)
+        refusals = (
+            *without_priority_class(pod, cluster),
+            *without_service_account(pod, namespace, cluster),
+            *without_runtime_class(pod, cluster),
+            *out_of_range(pod, namespace, cluster),
+            *below_level(pod, namespace, cluster),
+        )
+        pod = flavored(pod, cluster) if is_queued(workload) else pod
+        return Admitted(replace(workload, pod=pod), refusals)
+
+
+def _with_pod(workload: Workload, pod: Pod) -> Workload:
+    return workload if pod is workload.pod else replace(workload, pod=pod)

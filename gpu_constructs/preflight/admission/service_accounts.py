@@ -1,0 +1,28 @@
+"""Service accounts.
+
+Source: kubernetes/kubernetes v1.36.2 plugin/pkg/admission/serviceaccount/admission.go
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpu_constructs.preflight.admission.missing import missing
+from gpu_constructs.preflight.model.answer import Answer
+from gpu_constructs.preflight.model.cluster import Cluster
+from gpu_constructs.preflight.model.pod import Pod
+from gpu_constructs.preflight.model.reason import Reason
+from gpu_constructs.preflight.reading.unknown import known_text
+
+# A controller makes it in every namespace.
+_EVERYWHERE = "default"
+
+
+def without_service_account(pod: Pod, namespace: str, cluster: Cluster) -> Iterator[Reason]:
+    """Yield why a pod is refused whose account nobody makes; charts and eksctl make accounts of their own."""
+    name = known_text(pod.service_account) or _EVERYWHERE
+    charts = any(each.namespace == namespace for each in cluster.charts)
+    if name != _EVERYWHERE and not charts:
+        known = [each.name for each in cluster.of_kind("ServiceAccount") if each.namespace == namespace]
+        text = f"serviceAccountName {name} is no ServiceAccount of namespace {namespace}"
+        yield from missing(text, name, known, cluster, "GPU371", Answer.UNKNOWN)

@@ -1,0 +1,38 @@
+"""Tolerations that the API server adds to a pod.
+
+Sources: kubernetes/kubernetes v1.36.2 plugin/pkg/admission/{extendedresourcetoleration,defaulttolerationseconds}/
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from gpu_constructs.preflight.model.answer import Answer
+from gpu_constructs.preflight.model.pod import Pod
+from gpu_constructs.preflight.model.pod_size import is_extended
+from gpu_constructs.preflight.model.taints import Taint, Toleration
+
+# Of every pod that says nothing of them: it stays five minutes on a node that is gone.
+_FOR_A_WHILE = tuple(Taint(f"node.kubernetes.io/{name}", "", "NoExecute") for name in ("not-ready", "unreachable"))
+
+
+def tolerating(pod: Pod) -> Pod:
+    """Return a pod with the tolerations that it is given."""
+    added = (*_of_resources(pod), *_of_seconds(pod))
+    return replace(pod, tolerations=(*pod.tolerations, *added)) if added else pod
+
+
+def _of_resources(pod: Pod) -> Iterator[Toleration]:
+    """Yield one for each extended resource that its containers ask for: a claim is no request."""
+    names = {name for each in pod.every_container for name in each.names if is_extended(name)}
+    for name in sorted(names):
+        added = Toleration(name, "Exists", effect="NoSchedule")
+        if added not in pod.tolerations:
+            yield added
+
+
+def _of_seconds(pod: Pod) -> Iterator[Toleration]:
+    for taint in _FOR_A_WHILE:
+        if not any(each.matches(taint) is Answer.YES for each in pod.tolerations):
+            yield Toleration(taint.key, "Exists", effect=taint.effect)

@@ -1,0 +1,1 @@
+"""What Kubernetes objects of an input say to each other: claims, rights."""

@@ -1,0 +1,89 @@
+"""The storage that pods claim, as far as it is in the input.
+
+Source: https://kubernetes.io/docs/concepts/storage/persistent-volumes/ (2026-11)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from gpu_constructs.facts.charts import EBS_CSI_DRIVER, EFS_CSI_DRIVER, FSX_CSI_DRIVER, S3_CSI_DRIVER
+from gpu_constructs.preflight.model.cluster import Cluster, Workload
+from gpu_constructs.preflight.reading.objects import Object
+from gpu_constructs.preflight.reading.unknown import Unknown, known_text, mappings
+
+EBS, EBS_OF_AUTO_MODE, EBS_OF_THE_TREE = "ebs.csi.aws.com", "ebs.csi.eks.amazonaws.com", "kubernetes.io/aws-ebs"
+EBS_PROVISIONERS = (EBS, EBS_OF_AUTO_MODE, EBS_OF_THE_TREE)
+# The add-on and chart that brings a driver, by the driver's name; the API server hands volumes of the tree to EBS'.
+BROUGHT_BY = {
+    EBS: EBS_CSI_DRIVER,
+    EBS_OF_THE_TREE: EBS_CSI_DRIVER,
+    "efs.csi.aws.com": EFS_CSI_DRIVER,
+    "fsx.csi.aws.com": FSX_CSI_DRIVER,
+    "s3.csi.aws.com": S3_CSI_DRIVER,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """Storage that a workload claims.
+
+    Attributes:
+        name: Name of the claim; ``None`` of one that is made for each pod.
+        spec: ``spec`` of the claim; ``None`` where the claim is not in the input.
+    """
+
+    name: str | None
+    spec: Mapping[str, Any] | None
+
+    @property
+    def title(self) -> str:
+        """The claim as people say it."""
+        return f"PersistentVolumeClaim {self.name}" if self.name else "the claim made for each pod"
+
+    @property
+    def modes(self) -> list[Any]:
+        """Its access modes."""
+        listed = (self.spec or {}).get("accessModes")
+        return list(listed) if isinstance(listed, list) else []
+
+
+def claimed(workload: Workload, cluster: Cluster) -> Iterator[Claimed]:
+    """Yield the storage that a workload claims; what is known at deployment only is left out."""
+    there = {each.name: each for each in cluster.of_kind("PersistentVolumeClaim") if _beside(each, workload)}
+    for volume in workload.pod.volumes:
+        if isinstance(volume.claim, str):
+            found = there.get(volume.claim)
+            yield Claimed(volume.claim, found.spec if found else None)
+        elif volume.claim_spec is not None and not isinstance(volume.claim_spec, Unknown):
+            yield Claimed(None, volume.claim_spec)
+    for each in workload.claim_templates:
+        yield Claimed(None, each)
+
+
+def _beside(each: Object, workload: Workload) -> bool:
+    return each.namespace == workload.namespace
+
+
+def storage_class(claim: Claimed, cluster: Cluster) -> Object | None:
+    """Return the StorageClass that a claim names, when it is in the input."""
+    name = known_text((claim.spec or {}).get("storageClassName"))
+    return next((each for each in cluster.of_kind("StorageClass") if each.name == name), None)
+
+
+def volume_of(claim: Claimed, cluster: Cluster) -> Object | None:
+    """Return the PersistentVolume that a claim is bound to by name, when it is in the input."""
+    name = known_text((claim.spec or {}).get("volumeName"))
+    return next((each for each in cluster.of_kind("PersistentVolume") if each.name == name), None)
+
+
+def made_by_a_stateful_set(name: str, workload: Workload, cluster: Cluster) -> bool:
+    """Whether a claim is one that a StatefulSet of the input makes for one of its pods."""
+    for each in cluster.of_kind("StatefulSet"):
+        for template in mappings(each.spec.get("volumeClaimTemplates")):
+            made = str((template.get("metadata") or {}).get("name"))
+            if each.namespace == workload.namespace and name.startswith(f"{made}-{each.name}-"):
+                return True
+    return False

@@ -1,0 +1,1 @@
+"""Objects of which an operator makes pods, in forms of its own."""

@@ -1,0 +1,79 @@
+"""Values of a manifest that another program fills in before the API server sees it.
+
+Sources: https://www.gnu.org/software/gettext/manual/html_node/envsubst-Invocation.html,
+https://helm.sh/docs/chart_template_guide/, https://fluxcd.io/flux/components/kustomize/kustomizations/#post-build-variable-substitution
+(2026-11)
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from gpu_constructs.preflight.reading.unknown import Unknown
+
+# ${NAME}, $NAME, $(NAME) and {{ ... }}.
+_PLACEHOLDER = re.compile(r"\$\{[^{}]*\}|\$[A-Za-z_][A-Za-z0-9_]*|\$\([A-Za-z_.][A-Za-z0-9_.]*\)|\{\{[^{}]*\}\}")
+# A line that is nothing but an action of a template: what stands under it may be there or not.
+_BLOCK = re.compile(r"^[ \t]*(?:-[ \t]*)?\{\{.*\}\}[ \t]*(?:#.*)?$", re.MULTILINE)
+_ACTION = re.compile(r"\{\{[^{}\n]*\}\}")
+_OPEN, _CLOSE = "\ue002", "\ue003"
+_MARK = re.compile(f"{_OPEN}([0-9]{{1,9}}){_CLOSE}")
+# Texts of programs, which a shell, Prometheus or a kubelet reads, and that have such signs of their own.
+_PROGRAMS = (
+    "annotations",
+    "args",
+    "binaryData",
+    "command",
+    "data",
+    "env",
+    "exec",
+    "expr",
+    "query",
+    "script",
+    "stringData",
+    "userData",
+)
+
+
+def with_placeholders(content: Any) -> Any:
+    """Return an object in which each value that is filled in later is `Unknown`."""
+    if isinstance(content, dict):
+        return {key: value if key in _PROGRAMS else with_placeholders(value) for key, value in content.items()}
+    if isinstance(content, list):
+        return [with_placeholders(each) for each in content]
+    if isinstance(content, str) and "\n" not in content and _PLACEHOLDER.search(content):
+        return Unknown(content)
+    return content
+
+
+def has_actions(text: str) -> bool:
+    """Whether a text has actions of a template."""
+    return bool(_ACTION.search(text))
+
+
+def is_block_template(text: str) -> bool:
+    """Whether a text has actions of a template on lines of their own, so that only rendering tells what is there."""
+    return bool(_BLOCK.search(text))
+
+
+def marked(text: str) -> tuple[str, list[str]]:
+    """Return a template's text with each action as a mark, which YAML takes for a word, and the actions."""
+    actions: list[str] = []
+
+    def mark(found: re.Match[str]) -> str:
+        actions.append(found.group())
+        return f"{_OPEN}{len(actions) - 1}{_CLOSE}"
+
+    return _ACTION.sub(mark, text), actions
+
+
+def unmarked(content: Any, actions: list[str]) -> Any:
+    """Return what was parsed with its actions back in their places."""
+    if isinstance(content, dict):
+        return {unmarked(key, actions): unmarked(value, actions) for key, value in content.items()}
+    if isinstance(content, list):
+        return [unmarked(each, actions) for each in content]
+    if isinstance(content, str) and _OPEN in content:
+        return _MARK.sub(lambda found: actions[int(found.group(1))], content)
+    return content

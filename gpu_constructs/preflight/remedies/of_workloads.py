@@ -1,0 +1,107 @@
+"""What could be changed in a workload so that a pool takes it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from gpu_constructs.facts.quantities import show
+from gpu_constructs.facts.resources import NVIDIA
+from gpu_constructs.preflight.model.answer import Answer
+from gpu_constructs.preflight.model.cluster import Workload
+from gpu_constructs.preflight.model.label_values import LabelValues
+from gpu_constructs.preflight.model.taints import Taint, untolerated
+from gpu_constructs.preflight.node.nodes import NodeToBe
+from gpu_constructs.preflight.reading.unknown import dig, mapping, mappings
+from gpu_constructs.preflight.remedies.change import Change, pod_path
+from gpu_constructs.preflight.scheduling.demand import Demand
+
+_WHOLE = 2**20
+
+
+def of_pod(wanted: Demand, workload: Workload, taints: tuple[Taint, ...], node: NodeToBe) -> Iterator[Change]:
+    """Yield what would make one pod fit a node: tolerations, labels that the node has, requests it can meet."""
+    path = pod_path(workload.owner)
+    if path is None:
+        return
+    spec = dig(workload.owner.content, *path)
+    yield from _tolerations(wanted, workload, taints, path, spec)
+    yield from _selector(wanted, workload, node, path)
+    for name, asked in wanted.requests.items():
+        if asked > node.least.get(name, 0) and name not in (*node.unsaid, "pods"):
+            yield from _request(name, workload, node, path, spec)
+
+
+def fewer(workload: Workload, replicas: int) -> Iterator[Change]:
+    """Yield what makes as many pods as there is room for."""
+    field = {"Deployment": "replicas", "StatefulSet": "replicas", "ReplicaSet": "replicas", "Job": "parallelism"}
+    name = field.get(workload.owner.kind)
+    if name and replicas > 0:
+        yield _set(workload, f"run {replicas} pods", ("spec", name), replicas)
+
+
+def _set(workload: Workload, text: str, path: tuple[str, ...], value: Any) -> Change:
+    return Change(text, workload.owner.origin.path, "/".join(path), value)
+
+
+def _tolerations(
+    wanted: Demand, workload: Workload, taints: tuple[Taint, ...], path: tuple[str, ...], spec: Any
+) -> Iterator[Change]:
+    refused = [taint for taint, answer in untolerated(wanted.pod.tolerations, taints) if answer is Answer.NO]
+    if not refused:
+        return
+    added = [{"key": each.key, "operator": "Exists", "effect": each.effect} for each in refused]
+    text = f"tolerate {', '.join(map(str, refused))}"
+    yield _set(workload, text, (*path, "tolerations"), [*mappings(dig(spec, "tolerations")), *added])
+
+
+def _selector(wanted: Demand, workload: Workload, node: NodeToBe, path: tuple[str, ...]) -> Iterator[Change]:
+    for each in wanted.pod.selection.selector:
+        if each.met_by(node.labels) is not Answer.NO:
+            continue
+        have = node.labels.get(each.key)
+        value = have.only if isinstance(have, LabelValues) else None
+        text = f"select {each.key}={value}" if value else f"select no {each.key}"
+        yield Change(text, workload.owner.origin.path, "/".join((*path, "nodeSelector")), {each.key: value})
+
+
+def _request(name: str, workload: Workload, node: NodeToBe, path: tuple[str, ...], spec: Any) -> Iterator[Change]:
+    """Yield a request lowered to what the node has, or of the device that it offers."""
+    asking = [each for each in mappings(dig(spec, "containers")) if _parts(each, name)]
+    if len(asking) != 1:
+        return
+    have = node.least.get(name, 0)
+    if have > 0:
+        value = _written(name, have)
+        parts = {part: {name: value} for part in _parts(asking[0], name)}
+        yield _resources(workload, f"ask for {show(name, _base(name, value))} {name}", asking[0], path, parts)
+        return
+    offered = sorted(each for each, amount in node.least.items() if each.startswith(NVIDIA) and amount > 0)
+    if name.startswith(NVIDIA) and offered:
+        renamed = {part: {name: None, offered[0]: 1} for part in _parts(asking[0], name)}
+        yield _resources(workload, f"ask for 1 {offered[0]}", asking[0], path, renamed)
+
+
+def _parts(container: Mapping[str, Any], name: str) -> list[str]:
+    """Return in which of limits and requests a container names a resource."""
+    return [part for part in ("limits", "requests") if name in mapping(dig(container, "resources", part))]
+
+
+def _written(name: str, have: int) -> int | str:
+    """Return an amount as people write it, rounded down."""
+    if name == "cpu":
+        return f"{have}m"
+    return f"{have // _WHOLE}Mi" if have >= _WHOLE else have
+
+
+def _base(name: str, value: int | str) -> int:
+    if isinstance(value, int):
+        return value
+    return int(value[:-1]) if name == "cpu" else int(value[:-2]) * _WHOLE
+
+
+def _resources(
+    workload: Workload, text: str, container: Mapping[str, Any], path: tuple[str, ...], parts: Mapping[str, Any]
+) -> Change:
+    value = [{"name": container.get("name"), "resources": parts}]
+    return Change(text, workload.owner.origin.path, "/".join((*path, "containers")), value)

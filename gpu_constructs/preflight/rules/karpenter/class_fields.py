@@ -1,0 +1,63 @@
+"""Fields of Karpenter's classes that its version does not have, and zones that a class has no subnet in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpu_constructs.facts.labels import ZONE
+from gpu_constructs.preflight.case import Case
+from gpu_constructs.preflight.cluster.subnets import tagged_subnets
+from gpu_constructs.preflight.node.nodes import minor
+from gpu_constructs.preflight.reading.unknown import mapping, mappings
+from gpu_constructs.preflight.rules.rule import Problem, rule
+
+_CLASSES = "https://karpenter.sh/docs/concepts/nodeclasses/"
+# From here on the class takes every field of kubelet.
+# Source: aws/karpenter-provider-aws v1.15.0, pull request 9461
+_FREE_FROM = (1, 15)
+# Source: aws/karpenter-provider-aws v1.14.1 pkg/apis/crds/karpenter.k8s.aws_ec2nodeclasses.yaml
+_NAMES = """
+clusterDNS cpuCFSQuota evictionHard evictionMaxPodGracePeriod evictionSoft evictionSoftGracePeriod
+imageGCHighThresholdPercent imageGCLowThresholdPercent kubeReserved maxPods podsPerCore systemReserved
+"""
+_KUBELET = tuple(_NAMES.split())
+
+
+@rule("GPU398", "warning", source=f"{_CLASSES}#speckubelet")
+def field_of_kubelet_that_the_class_does_not_have(case: Case) -> Iterator[Problem]:
+    """Field of kubelet that the class does not have.
+
+    Before 1.15 the definition of the class has twelve fields of kubelet; others are refused, or dropped.
+
+    Fix: Use a field that the class has, or Karpenter 1.15.
+    """
+    karpenter = case.cluster.autoscaler("karpenter")
+    if karpenter is None or karpenter.version is None or minor(karpenter.version) >= _FREE_FROM:
+        return
+    for each in case.cluster.of_kind("EC2NodeClass"):
+        for name in mapping(each.spec.get("kubelet")):
+            if name not in _KUBELET:
+                yield Problem(each, f"EC2NodeClass {each.name}: kubelet has no {name} in Karpenter {karpenter.version}")
+
+
+@rule("GPU399", "warning", source=f"{_CLASSES}#specsubnetselectorterms")
+def zone_in_which_the_class_has_no_subnet(case: Case) -> Iterator[Problem]:
+    """Zone in which the class has no subnet.
+
+    Karpenter launches into subnets of the class only, so that the pool makes no node.
+
+    Fix: Tag a subnet of that zone, or ask for a zone that has one.
+    """
+    for pool in case.cluster.pools:
+        wanted = [
+            each.values for each in pool.requirements if each.key == ZONE and each.operator == "In" and each.values
+        ]
+        terms = mappings(pool.node_class.spec.get("subnetSelectorTerms")) if pool.node_class else []
+        subnets = tagged_subnets(terms, case.cluster.resources)
+        zones = {each.properties.get("AvailabilityZone") for each in subnets}
+        if not wanted or not zones or not all(isinstance(each, str) for each in zones):
+            continue
+        if not any(zones.intersection(each) for each in wanted):
+            asked, there = ", ".join(wanted[0]), ", ".join(sorted(map(str, zones)))
+            # Subnets of the same tag may stand elsewhere.
+            yield Problem.of(pool, f"asks for zone {asked}, and the subnets of its class are in {there}", unknown=True)

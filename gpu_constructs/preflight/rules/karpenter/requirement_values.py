@@ -1,0 +1,49 @@
+"""Values of requirements that Karpenter does not know."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from gpu_constructs.facts.labels import ARCH, CAPACITY_TYPE, KARPENTER_AWS_DOMAIN, OS
+from gpu_constructs.preflight.case import Case
+from gpu_constructs.preflight.model.cluster import Pool
+from gpu_constructs.preflight.reading.unknown import is_expression
+from gpu_constructs.preflight.rules.rule import Problem, rule
+from gpu_constructs.refusals import did_you_mean
+
+# Sources: labels.go in pkg/apis/v1 of kubernetes-sigs/karpenter v1.15.0 and aws/karpenter-provider-aws v1.15.1
+# (2026-11)
+_KNOWN: Mapping[str, tuple[str, ...]] = {
+    CAPACITY_TYPE: ("on-demand", "spot", "reserved"),
+    f"{KARPENTER_AWS_DOMAIN}/instance-tenancy": ("dedicated", "default"),
+    ARCH: ("amd64", "arm64"),
+    OS: ("linux", "windows"),
+}
+
+
+@rule(
+    "GPU306",
+    "error",
+    source="kubernetes-sigs/karpenter v1.15.0 pkg/apis/v1/nodeclaim_validation.go (validateWellKnownValues)",
+)
+def requirement_of_values_that_karpenter_does_not_know(case: Case) -> Iterator[Problem]:
+    """Requirement of values that Karpenter does not know.
+
+    With none that it knows the NodePool is not Ready and makes no node; what it does not know of several, it ignores.
+
+    Fix: Write the value as Karpenter does.
+    """
+    for pool in case.cluster.pools:
+        for key, values in _listed(pool):
+            known = _KNOWN[key]
+            wrong = [each for each in values if each not in known and not is_expression(each)]
+            if wrong:
+                hint = did_you_mean(wrong[0], known)
+                text = f"{key} is one of {', '.join(known)}, got {', '.join(wrong)}{hint}"
+                yield Problem.of(pool, text, unknown=len(wrong) < len(values))
+
+
+def _listed(pool: Pool) -> Iterator[tuple[str, tuple[str, ...]]]:
+    for each in pool.requirements:
+        if each.key in _KNOWN and each.operator == "In" and each.values:
+            yield each.key, tuple(map(str, each.values))

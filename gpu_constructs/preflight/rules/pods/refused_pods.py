@@ -1,0 +1,88 @@
+"""Pods that the API server does not let in: their owner reports FailedCreate, and no pod is Pending."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpu_constructs.preflight.case import Case
+from gpu_constructs.preflight.model.answer import Answer
+from gpu_constructs.preflight.rules.rule import Problem, rule
+
+_PLUGINS = "https://kubernetes.io/docs/reference/access-authn-authz/admission-controllers"
+
+
+def _refused(case: Case, id: str) -> Iterator[Problem]:
+    for workload in case.cluster.workloads:
+        for each in case.admitted(workload).refusals:
+            if each.rule == id:
+                yield Problem.of(workload, each.text, unknown=each.answer is Answer.UNKNOWN)
+
+
+@rule("GPU126", "error", source="https://kubernetes.io/docs/concepts/containers/runtime-class/")
+def runtimeclass_that_does_not_exist(case: Case) -> Iterator[Problem]:
+    """RuntimeClass that does not exist, or that goes against the pod.
+
+    The API server refuses every pod that names it.
+
+    Fix: Leave out runtimeClassName: images with NVIDIA's driver run GPU pods without; or create the RuntimeClass.
+    """
+    yield from _refused(case, "GPU126")
+
+
+@rule("GPU130", "error", source="https://kubernetes.io/docs/concepts/policy/resource-quotas/")
+def more_than_the_namespace_allows(case: Case) -> Iterator[Problem]:
+    """More than the namespace allows.
+
+    The API server refuses the pods beyond a ResourceQuota or outside a LimitRange: their owner reports FailedCreate, no
+    pod is Pending.
+
+    Fix: Raise the quota or the limit, or ask for less.
+    """
+    yield from _refused(case, "GPU130")
+
+
+@rule("GPU370", "error", source=f"{_PLUGINS}/#priority")
+def priorityclass_that_does_not_exist(case: Case) -> Iterator[Problem]:
+    """PriorityClass that does not exist.
+
+    The API server refuses every pod that names it.
+
+    Fix: Create the PriorityClass, or leave out priorityClassName.
+    """
+    yield from _refused(case, "GPU370")
+
+
+@rule("GPU371", "error", source=f"{_PLUGINS}/#serviceaccount")
+def serviceaccount_that_does_not_exist(case: Case) -> Iterator[Problem]:
+    """ServiceAccount that does not exist.
+
+    The API server refuses every pod that names it.
+
+    Fix: Create the ServiceAccount in the namespace of the pod, or leave out serviceAccountName.
+    """
+    yield from _refused(case, "GPU371")
+
+
+@rule("GPU372", "error", source="https://kubernetes.io/docs/concepts/security/pod-security-standards/")
+def pod_that_pod_security_refuses(case: Case) -> Iterator[Problem]:
+    """Pod that Pod Security refuses.
+
+    The level that its namespace enforces forbids what the pod asks for, so no pod is created.
+
+    Fix: Take it out of the pod, or label the namespace with a level that allows it.
+    """
+    yield from _refused(case, "GPU372")
+
+
+@rule("GPU373", "note", source=f"{_PLUGINS}/#extendedresourcetoleration")
+def toleration_that_only_some_clusters_add(case: Case) -> Iterator[Problem]:
+    """Toleration that only some clusters add.
+
+    EKS adds a toleration of each extended resource to pods that ask for it; clusters that people set up themselves do
+    not, and the pod stays Pending there.
+
+    Fix: Write the toleration into the pod if it is to run elsewhere too.
+    """
+    for verdict in case.verdicts:
+        for text in verdict.rests_on:
+            yield Problem.of(verdict.workload, text)

@@ -1,0 +1,50 @@
+"""Labels of jobs by which Kueue orders and starts them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpu_constructs.facts.charts import KUEUE
+from gpu_constructs.facts.labels import KUEUE_DOMAIN, KUEUE_QUEUE
+from gpu_constructs.preflight.case import Case
+from gpu_constructs.preflight.cluster.kueue import kueue_objects, queued_jobs
+from gpu_constructs.preflight.reading.unknown import is_expression, known_text
+from gpu_constructs.preflight.rules.rule import Problem, rule
+from gpu_constructs.refusals import did_you_mean
+
+_CONCEPTS = "https://kueue.sigs.k8s.io/docs/concepts"
+_PRIORITY = f"{KUEUE_DOMAIN}/priority-class"
+
+
+@rule("GPU393", "error", source=f"{_CONCEPTS}/workload_priority_class/")
+def job_of_a_priority_that_does_not_exist(case: Case) -> Iterator[Problem]:
+    """Job of a priority that does not exist.
+
+    Kueue makes no workload of the job, which stays suspended.
+
+    Fix: Create the WorkloadPriorityClass, or correct the name.
+    """
+    cluster = case.cluster
+    known = [each.name for each in kueue_objects(cluster, "WorkloadPriorityClass")]
+    for job in queued_jobs(cluster) if cluster.whole else ():
+        owner = job.parts[0].owner
+        name = known_text(owner.labels.get(_PRIORITY))
+        if name and not is_expression(name) and name not in known:
+            text = f"{job.name}: WorkloadPriorityClass {name} does not exist{did_you_mean(name, known)}"
+            yield Problem(owner, text, unknown=not cluster.sees_objects)
+
+
+@rule("GPU394", "error", source=f"{_CONCEPTS}/workload/")
+def suspended_job_whose_queue_stands_on_its_pods(case: Case) -> Iterator[Problem]:
+    """Suspended job whose queue stands on its pods.
+
+    Kueue looks at the labels of the job, so that it does not start this one, and nobody else does.
+
+    Fix: Put the label onto the job itself.
+    """
+    cluster = case.cluster
+    for workload in cluster.workloads:
+        owner = workload.owner
+        misplaced = KUEUE_QUEUE in workload.labels and KUEUE_QUEUE not in owner.labels
+        if owner.kind == "Job" and workload.suspended and misplaced and cluster.chart(KUEUE) is not None:
+            yield Problem.of(workload, f"is suspended, and {KUEUE_QUEUE} stands on its pods, not on the job")

@@ -1,0 +1,75 @@
+"""Triggers of KEDA that it refuses, and monitors that Prometheus does not select."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpu_constructs.facts.charts import KUBE_PROMETHEUS_STACK
+from gpu_constructs.preflight.case import Case
+from gpu_constructs.preflight.cluster.scalers import SCALED_OBJECT
+from gpu_constructs.preflight.reading.unknown import Unknown, dig, known_text, mapping, mappings
+from gpu_constructs.preflight.rules.rule import Problem, rule
+from gpu_constructs.refusals import did_you_mean
+
+# Those by which GPU workloads are scaled; the project has some dozens more.
+# Source: https://keda.sh/docs/2.20/scalers/ (2026-11)
+_TYPES = (
+    "activemq apache-kafka aws-cloudwatch aws-dynamodb aws-dynamodb-streams aws-kinesis-stream aws-sqs-queue cpu cron "
+    "datadog external external-push gcp-pubsub graphite influxdb kafka kubernetes-workload loki memory metrics-api "
+    "mongodb mysql nats-jetstream postgresql prometheus pulsar rabbitmq redis redis-cluster redis-streams temporal"
+)
+_NEAR = 0.7
+# Source: kedacore/keda v2.20.0 pkg/scalers/prometheus_scaler.go
+_NEEDS = {"prometheus": ("serverAddress", "query", "threshold")}
+# Source: prometheus-community/kube-prometheus-stack 88.5 values.yaml
+_SELECTING = (
+    "serviceMonitorSelector",
+    "serviceMonitorSelectorNilUsesHelmValues",
+    "podMonitorSelector",
+    "podMonitorSelectorNilUsesHelmValues",
+)
+
+
+@rule("GPU389", "error", source="https://keda.sh/docs/2.20/concepts/scaling-deployments/", stops=False)
+def trigger_that_keda_refuses(case: Case) -> Iterator[Problem]:
+    """Trigger that KEDA refuses.
+
+    The ScaledObject stays unready, and nothing scales its target.
+
+    Fix: Correct the trigger as the message says.
+    """
+    known = _TYPES.split()
+    for each in case.cluster.of_kind(SCALED_OBJECT, "ScaledJob"):
+        for trigger in mappings(each.spec.get("triggers")):
+            kind = known_text(trigger.get("type")) or ""
+            near = did_you_mean(kind, known, closeness=_NEAR) if kind not in known else ""
+            metadata = trigger.get("metadata")
+            place = f"{each.kind} {each.namespace}/{each.name}"
+            if near:
+                yield Problem(each, f"{place}: KEDA has no trigger {kind}{near}", unknown=True)
+            lacking = [name for name in _NEEDS.get(kind, ()) if name not in mapping(metadata)]
+            lent = bool(trigger.get("authenticationRef"))
+            if lacking and not isinstance(metadata, Unknown):
+                text = f"{place}: trigger {kind} lacks {', '.join(lacking)}"
+                yield Problem(each, text, unknown=lent and lacking == ["serverAddress"])
+
+
+@rule("GPU397", "warning", source="https://github.com/prometheus-operator/kube-prometheus/issues/1392")
+def monitor_that_prometheus_does_not_select(case: Case) -> Iterator[Problem]:
+    """Monitor that Prometheus does not select.
+
+    The Prometheus of kube-prometheus-stack reads monitors with the label of its release only; what scales by this one's
+    metrics never moves.
+
+    Fix: Give the monitor the label release, or set serviceMonitorSelectorNilUsesHelmValues of the chart to false.
+    """
+    chart = case.cluster.chart(KUBE_PROMETHEUS_STACK)
+    spec = mapping(dig(chart.values, "prometheus", "prometheusSpec")) if chart else {}
+    release = known_text(chart.properties.get("Release")) if chart else None
+    if chart is None or release is None or any(each in spec for each in _SELECTING):
+        return
+    for each in case.cluster.of_kind("ServiceMonitor", "PodMonitor"):
+        have = each.labels.get("release")
+        if not isinstance(have, Unknown) and have != release:
+            text = f"{each.kind} {each.namespace}/{each.name}: has no label release={release}"
+            yield Problem(each, text, unknown=bool(case.cluster.of_kind("Prometheus")))

@@ -1,0 +1,1 @@
+"""Fields that the schema of their own service does not take."""

@@ -1,0 +1,78 @@
+"""Fields that the API server refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpu_constructs.facts.schemas import source_of
+from gpu_constructs.preflight.case import Case
+from gpu_constructs.preflight.model.cluster import Cluster
+from gpu_constructs.preflight.node.nodes import minor
+from gpu_constructs.preflight.reading.objects import Object
+from gpu_constructs.preflight.reading.unknown import is_true
+from gpu_constructs.preflight.rules.rule import Problem, rule
+from gpu_constructs.preflight.schema.fault import Fault
+from gpu_constructs.preflight.schema.fields import KUBERNETES, kind_of
+
+_VALIDATION = "https://kubernetes.io/docs/reference/using-api/api-concepts/#field-validation"
+
+
+@rule("GPU301", "error", source=_VALIDATION)
+def field_that_the_api_server_refuses(case: Case) -> Iterator[Problem]:
+    """Field that the API server refuses.
+
+    The object is not there, or stays as it was before: what it was for does not happen.
+
+    Fix: Correct the field as the message says.
+    """
+    for each, fault in _faults(case):
+        if fault.kind != "unknown":
+            yield from _problems(each, fault, case.cluster, unknown=_is_excerpt(each, fault))
+
+
+@rule("GPU302", "error", source=_VALIDATION)
+def field_that_its_kind_does_not_have(case: Case) -> Iterator[Problem]:
+    """Field that its kind does not have.
+
+    kubectl, Argo CD and Flux refuse the object. Who applies it without validation gets it without the field.
+
+    Fix: Write the field as the message says, or leave it out.
+    """
+    for each, fault in _faults(case):
+        if fault.kind == "unknown":
+            unknown = _is_applied_without_validation(each, case.cluster)
+            yield from _problems(each, fault, case.cluster, unknown=unknown)
+
+
+def _faults(case: Case) -> Iterator[tuple[Object, Fault]]:
+    for each in case.cluster.objects:
+        for fault in case.fields.of_object(each):
+            yield each, fault
+
+
+def _is_excerpt(each: Object, fault: Fault) -> bool:
+    """Whether a file may hold a part of an object, as patches of Kustomize do, which lack what the whole has."""
+    return fault.kind == "missing" and each.origin.resource is None and fault.path.count(".") < 2
+
+
+def _is_applied_without_validation(each: Object, cluster: Cluster) -> bool:
+    """Whether CDK's function applies an object without validation."""
+    resource = cluster.resources.get(each.origin.resource or "")
+    return resource is not None and is_true(resource.properties.get("SkipValidation"))
+
+
+def _is_newer(each: Object, cluster: Cluster) -> bool:
+    """Whether the program that takes an object is newer than the schema, and may take more."""
+    source = source_of(kind_of(each))
+    if source is None:
+        return False
+    if source.name == KUBERNETES:
+        return bool(cluster.version) and minor(cluster.version or "") > minor(source.version)
+    charts = ((cluster.chart(name), read) for name, read in source.charts.items())
+    return any(chart is not None and chart.version and minor(chart.version) > minor(read) for chart, read in charts)
+
+
+def _problems(each: Object, fault: Fault, cluster: Cluster, *, unknown: bool) -> Iterator[Problem]:
+    unknown = unknown or fault.newer or _is_newer(each, cluster)
+    for subject in cluster.parts_of(each):
+        yield Problem(subject, f"{each.origin.path}: {fault.text}", unknown=unknown)

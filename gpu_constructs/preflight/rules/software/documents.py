@@ -1,0 +1,49 @@
+"""Documents that say something twice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpu_constructs.preflight.case import Case
+from gpu_constructs.preflight.reading.objects import Repeated
+from gpu_constructs.preflight.rules.rule import Problem, rule
+
+_YAML = "https://yaml.org/spec/1.2.2/#3213-node-comparison"
+_OF_AN_OBJECT = ("apiVersion", "kind", "metadata", "spec", "data")
+
+
+def _is_kind(each: Repeated) -> bool:
+    return each.key.outermost and each.key.name == "kind"
+
+
+@rule("GPU344", "error", source=_YAML)
+def several_objects_in_one_yaml_document(case: Case) -> Iterator[Problem]:
+    """Several objects in one YAML document.
+
+    A mapping has each key once: kubectl takes the last of them, and all but one of the objects are never made.
+
+    Fix: Put a line of three dashes between the objects.
+    """
+    for each in filter(_is_kind, case.cluster.repeated):
+        key = each.key
+        yield Problem(
+            each, f"one object ends above line {key.again}, and no line of three dashes parts it from the next"
+        )
+
+
+@rule("GPU345", "warning", source=_YAML)
+def key_that_stands_twice_in_a_mapping(case: Case) -> Iterator[Problem]:
+    """Key that stands twice in a mapping.
+
+    The last value counts, and the first one is lost without a word.
+
+    Fix: Merge the two, or remove the one that is not meant.
+    """
+    objects = {each.origin.file for each in case.cluster.repeated if _is_kind(each)}
+    for each in case.cluster.repeated:
+        key = each.key
+        several = each.origin.file in objects and key.outermost and key.name in _OF_AN_OBJECT
+        if not several:
+            yield Problem(
+                each, f"{key.name} of line {key.line} stands again in line {key.again}, and the last one counts"
+            )

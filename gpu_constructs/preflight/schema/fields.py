@@ -1,0 +1,117 @@
+"""Fields of resources and objects that their service does not take."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Any
+
+from gpu_constructs.facts.schemas import Schema, schema_of, source_of
+from gpu_constructs.preflight.reading.cloudformation import Resource
+from gpu_constructs.preflight.reading.objects import Chart, Object
+from gpu_constructs.preflight.schema import dialect
+from gpu_constructs.preflight.schema.fault import Fault, is_typo_of
+from gpu_constructs.preflight.schema.judge import Judge
+from gpu_constructs.preflight.schema.renamed import RENAMED
+
+# More of one resource or object help nobody.
+_MOST = 20
+# Whose schemas are those of the API server itself.
+KUBERNETES = "Kubernetes"
+
+
+class Fields:
+    """Judges resources and objects; what is written alike is judged once."""
+
+    def __init__(self) -> None:
+        """Begin with nothing judged."""
+        self._known: dict[tuple[str, str, str], tuple[Fault, ...]] = {}
+        self._of_objects: dict[int, tuple[Fault, ...]] = {}
+
+    def of_resource(self, resource: Resource) -> tuple[Fault, ...]:
+        """Return what CloudFormation refuses of a resource."""
+        schema = schema_of(resource.type)
+        if schema is None:
+            return ()
+        found = Judge(dialect.CLOUDFORMATION).faults(dict(resource.properties), schema)
+        return tuple(_placed(each, schema, resource.type) for each in islice(found, _MOST))
+
+    def of_object(self, each: Object) -> tuple[Fault, ...]:
+        """Return what an API server refuses of an object, which must live as long as this."""
+        if id(each) not in self._of_objects:
+            self._of_objects[id(each)] = self._judged(each)
+        return self._of_objects[id(each)]
+
+    def _judged(self, each: Object) -> tuple[Fault, ...]:
+        kind = kind_of(each)
+        schema, source = schema_of(kind), source_of(kind)
+        if schema is None or source is None:
+            return ()
+        judge = Judge(dialect.KUBERNETES if source.name == KUBERNETES else dialect.CUSTOM_RESOURCE)
+        return tuple(islice(self._of_parts(kind, each.content, schema, judge), _MOST))
+
+    def of_chart(self, chart: Chart) -> tuple[Fault, ...]:
+        """Return the values of a release that its chart does not have, and that are slips for one that it has."""
+        schema = schema_of(f"chart/{chart.name}")
+        if schema is None:
+            return ()
+        found = (each for each in Judge(dialect.CHART).faults(dict(chart.values), schema) if each.kind == "unknown")
+        return tuple(each for each in islice(found, _MOST) if each.nearest and is_typo_of(_last(each), each.nearest))
+
+    def _of_parts(self, kind: str, content: Mapping[str, Any], schema: Schema, judge: Judge) -> Iterator[Fault]:
+        for field, value in content.items():
+            key = (kind, str(field), repr(value))
+            if key not in self._known:
+                found = judge.field(str(field), value, schema)
+                self._known[key] = tuple(_placed(each, schema, kind) for each in found)
+            yield from self._known[key]
+        for field in schema.get("required", ()):
+            if field not in content:
+                yield Fault("missing", field, "is missing")
+
+
+def _last(fault: Fault) -> str:
+    return fault.path.rpartition(".")[2]
+
+
+def kind_of(each: Object) -> str:
+    """Return API version and kind of an object, as the schemas name it."""
+    return f"{each.content.get('apiVersion')}/{each.kind}"
+
+
+def _placed(fault: Fault, schema: Schema, kind: str) -> Fault:
+    """Return a fault with the name of today, or with the place where a field belongs that its kind has elsewhere."""
+    kind = kind.rpartition("/")[2]
+    if fault.kind == "missing":
+        return fault
+    name = fault.path.rpartition(".")[2]
+    if fault.kind == "value":
+        today = RENAMED.get((kind, fault.got)) if isinstance(fault.got, str) else None
+    else:
+        today = RENAMED.get((kind, name)) or (_place_of(name, schema) if fault.newer else None)
+    return replace(fault, nearest=today, newer=False) if today else fault
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    path: str
+    schema: Schema
+
+
+def _place_of(field: str, schema: Schema) -> str | None:
+    """Return the path of the field of a name, ``None`` where there is none or several."""
+    found: list[str] = []
+    todo = [_Place("", schema)]
+    while todo:
+        place = todo.pop()
+        for name, inner in (place.schema.get("properties") or {}).items():
+            path = f"{place.path}.{name}" if place.path else name
+            if name == field:
+                found.append(path)
+            if isinstance(inner, Mapping) and name not in ("metadata", "status"):
+                todo.append(_Place(path, inner))
+        items = place.schema.get("items")
+        if isinstance(items, Mapping):
+            todo.append(_Place(f"{place.path}[]", items))
+    return found[0] if len(found) == 1 else None

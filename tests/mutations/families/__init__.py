@@ -1,0 +1,1 @@
+"""The mistakes, a module for each family of them."""

@@ -1,0 +1,1 @@
+"""Mistakes in what runs on nodes."""

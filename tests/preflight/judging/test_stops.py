@@ -1,0 +1,86 @@
+"""What `check` finds, `explain` knows: an error of a pool, an autoscaler or a cluster ends the "runs" of a GPU pod."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpu_constructs.preflight.cluster.kueue import QueuedJob
+from gpu_constructs.preflight.cluster.scalers import Signal
+from gpu_constructs.preflight.judging.check import Report, check
+from gpu_constructs.preflight.model.answer import Answer
+from gpu_constructs.preflight.model.cluster import Workload
+from gpu_constructs.preflight.reading.inputs import read_input
+from gpu_constructs.preflight.reading.objects import Object
+from gpu_constructs.preflight.rules.rule import Subject
+from tests.preflight.test_rules import FIXTURES, fixtures, name_of
+
+# Objects that pools and their GPUs are made of.
+SHARED = ("NodePool", "EC2NodeClass", "NodeClass", "NodeOverlay", "DaemonSet")
+# Errors beside which a pod runs all the same, and why.
+BESIDE = {
+    "GPU170/fails_only_group_is_for_gpu_pods": "the group always has a node, which takes the pod",
+    "GPU207/fails_namespace_without_the_label": "the pod is in no queue",
+    "GPU179/fails_overlay_and_gate_off": "the overlay is for shares of a GPU, and the pod asks for a whole one",
+}
+
+
+def probe(name: str, resource: str) -> dict[str, Any]:
+    """A pod that tolerates everything and asks for one device."""
+    container = {"name": "main", "image": "example.com/main:1", "resources": {"limits": {resource: 1}}}
+    spec = {"tolerations": [{"operator": "Exists"}], "containers": [container]}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
+
+
+def with_probes(fixture: Path, folder: Path) -> Report:
+    pods = [probe("probe-whole", "nvidia.com/gpu"), probe("probe-shared", "nvidia.com/gpu.shared")]
+    file = folder / "probes.json"
+    file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": pods}))
+    return check(read_input([str(fixture), str(file)]))
+
+
+def of_the_cluster(report: Report) -> set[str]:
+    """The certain errors of what every GPU pod needs: pools, autoscalers, device managers, the cluster."""
+    return {
+        each.rule.id for each in report.findings if each.counts and each.rule.stops and _is_shared(each.problem.subject)
+    }
+
+
+def _is_shared(subject: Subject) -> bool:
+    if isinstance(subject, Object):
+        return subject.kind in SHARED
+    return not isinstance(subject, (Workload, QueuedJob, Signal))
+
+
+@pytest.mark.parametrize("fixture", fixtures("fails_*"), ids=name_of)
+def test_no_pod_runs_beside_an_error_of_what_it_needs(fixture: Path, tmp_path: Path) -> None:
+    report = with_probes(fixture, tmp_path)
+    found = of_the_cluster(report)
+
+    for case in report.cases if found else ():
+        answers = [each.answer for each in report.explanation(case).verdicts if "probe-" in each.workload.name]
+        assert Answer.YES not in answers or name_of(fixture) in BESIDE, found
+
+
+def test_what_stops_is_the_reason(tmp_path: Path) -> None:
+    report = with_probes(FIXTURES / "GPU001" / "fails_cpu_image_on_an_l4.yaml", tmp_path)
+
+    [explanation] = [report.explanation(case) for case in report.cases]
+    reasons = [each for verdict in explanation.verdicts for pool in verdict.pools for each in pool.reasons]
+
+    assert "GPU001" in {each.rule for each in reasons}
+
+
+def test_an_error_that_somebody_accepts_stops_nothing(tmp_path: Path) -> None:
+    fixture = sorted((FIXTURES / "GPU055").glob("fails_*"))[0]
+    lines = "acknowledgements:\n- {id: GPU055, reason: it is set elsewhere}\n"
+    (tmp_path / "accepted.yaml").write_text(lines)
+
+    before = check(read_input([str(fixture)]))
+    after = check(read_input([str(fixture), str(tmp_path / "accepted.yaml")]))
+
+    assert "GPU055" in of_the_cluster(before)
+    assert "GPU055" not in of_the_cluster(after)

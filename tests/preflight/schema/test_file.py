@@ -1,0 +1,108 @@
+"""The file of schemas: small, the same for the same sources, and quick to ask."""
+
+from __future__ import annotations
+
+import time
+import zipfile
+from collections.abc import Iterator
+from datetime import date
+from io import BytesIO
+from typing import Any
+
+import pytest
+
+from gpu_constructs.facts.schemas import schema_of, source_of, sources
+from gpu_constructs.preflight.schema.dialect import CUSTOM_RESOURCE
+from gpu_constructs.preflight.schema.judge import Judge
+from tools.schemas import cloudformation, definitions
+from tools.schemas.__main__ import FILE, archive, read, texts
+
+MOST_BYTES = 2 * 1024**2
+# What a pattern must not be slow with: the beginnings of many words and no end.
+TRAPS = tuple(
+    (text * 5_000)[:length] + "!\n\n"
+    for text in ("a", "0", "1h", "a.b-", "/", "arn:aws:", " ", "a ")
+    for length in (25, 990, 5_000)
+)
+
+
+def parts(value: Any) -> Iterator[dict[str, Any]]:
+    """Every schema in a schema."""
+    if isinstance(value, dict):
+        yield value
+        value = list(value.values())
+    if isinstance(value, list):
+        for each in value:
+            yield from parts(each)
+
+
+def test_it_is_small() -> None:
+    assert FILE.stat().st_size < MOST_BYTES
+
+
+def test_the_same_sources_give_the_same_file() -> None:
+    try:
+        found = read()
+    except definitions.Missing as error:
+        pytest.skip(str(error))
+
+    assert archive(found) == archive(found)
+    with zipfile.ZipFile(BytesIO(FILE.read_bytes())) as written:
+        assert {name: written.read(name).decode() for name in written.namelist()} == texts(found), "run 'make schemas'"
+
+
+def test_each_source_has_a_version_and_a_day() -> None:
+    for each in sources():
+        assert each.version
+        assert each.source.startswith("https://")
+        assert date.fromisoformat(each.as_of)
+        assert each.kinds
+
+
+def test_each_kind_has_one_source() -> None:
+    kinds = [kind for each in sources() for kind in each.kinds]
+
+    assert len(set(kinds)) == len(kinds)
+    assert all(schema_of(kind) and source_of(kind) for kind in kinds)
+    assert schema_of("example.com/v1/Thing") is None
+
+
+def test_it_says_what_a_resource_is_made_anew_for() -> None:
+    for kind in cloudformation.types():
+        said = cloudformation.schema_of(kind).get("createOnlyProperties", ())
+        schema = schema_of(kind)
+        assert schema is not None
+        assert schema.get("createOnly", []) == sorted(each.removeprefix("/properties/") for each in said)
+
+
+def test_it_holds_no_prose() -> None:
+    texts = [
+        part["description"]
+        for each in sources()
+        for kind in each.kinds
+        for part in parts(schema_of(kind))
+        if "description" in part
+    ]
+
+    # Of what has a field of that name, its schema.
+    assert [each for each in texts if isinstance(each, str)] == []
+
+
+def test_no_pattern_takes_long() -> None:
+    patterns = {
+        part["pattern"]
+        for each in sources()
+        for kind in each.kinds
+        for part in parts(schema_of(kind))
+        if isinstance(part.get("pattern"), str)
+    }
+
+    assert len(patterns) > 50
+    slow = []
+    for pattern in patterns:
+        started = time.process_time()
+        for trap in TRAPS:
+            list(Judge(CUSTOM_RESOURCE).faults(trap, {"type": "string", "pattern": pattern}))
+        if time.process_time() - started > 1:
+            slow.append(pattern)
+    assert slow == []

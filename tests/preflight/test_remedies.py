@@ -1,0 +1,98 @@
+"""What would do, does: each change is applied to the input, which is judged anew, and the workload runs."""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from gpu_constructs.preflight.remedies.change import merged
+from tests.command_line.test_cli import Done
+from tests.preflight.test_rules import FIXTURES
+
+CASES = {
+    "GPU120/fails_no_toleration_of_the_only_group": ["tolerate team=ml:NoSchedule"],
+    "GPU120/fails_more_memory_than_the_node": ["ask for 13.8Gi memory", "set InstanceTypes of .* to g4dn.2xlarge"],
+    "GPU120/fails_more_gpus_than_a_node_of_karpenter": ["ask for 8 nvidia.com/gpu"],
+    "GPU120/fails_selector_of_a_label_that_no_pool_gives": ["select no gpu-type"],
+    "GPU121/fails_six_replicas_on_four_nodes": ["run 4 pods", "raise MaxSize of .* to 6"],
+}
+
+
+def explained(*paths: str) -> dict[str, Any]:
+    [cluster] = Done("explain", *paths, "--format", "json").json["clusters"]
+    [workload] = cluster["workloads"]
+    found: dict[str, Any] = workload
+    return found
+
+
+class Loader(yaml.SafeLoader):
+    """YAML with the short forms of CloudFormation's functions."""
+
+
+Loader.add_constructor("!Ref", lambda _, node: {"Ref": node.value})
+
+
+def applied(fixture: Path, workload: dict[str, Any], remedy: dict[str, Any]) -> list[Any]:
+    """The documents of a fixture with a remedy applied as its user would."""
+    documents = copy.deepcopy(list(yaml.load_all(fixture.read_text(), Loader)))
+    kind, place = workload["name"].split(" ")
+    for place_, document in enumerate(documents):
+        if remedy["patch"] and document.get("kind") == kind and place.endswith(f"/{document['metadata']['name']}"):
+            documents[place_] = merged(document, remedy["patch"])
+    for each in remedy["changes"]:
+        logical_id = each["path"].rpartition("/")[2]
+        properties = documents[0]["Resources"].get(logical_id, {}).get("Properties")
+        if properties is not None:
+            *path, last = each["property"].split(".")
+            for name in path:
+                properties = properties[name]
+            properties[last] = each["value"]
+    return documents
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_would_do_does(case: str, tmp_path: Path) -> None:
+    fixture = FIXTURES / f"{case}.yaml"
+    workload = explained(str(fixture))
+    assert workload["answer"] == "no"
+    assert workload["wouldDo"]
+
+    for number, remedy in enumerate(workload["wouldDo"]):
+        file = tmp_path / f"{number}.yaml"
+        file.write_text("\n---\n".join(map(json.dumps, applied(fixture, workload, remedy))))
+
+        assert explained(str(file))["answer"] == "yes", remedy
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_it_is_said_in_words(case: str) -> None:
+    workload = explained(str(FIXTURES / f"{case}.yaml"))
+
+    for text, expected in zip([each["text"] for each in workload["wouldDo"]], CASES[case], strict=True):
+        assert re.fullmatch(expected, text), text
+
+
+def test_a_pod_that_no_node_is_large_enough_for_is_told_the_smallest_type(tmp_path: Path) -> None:
+    text = (FIXTURES / "GPU120" / "fails_more_gpus_than_a_node_of_karpenter.yaml").read_text()
+    half = "resources: {limits: {nvidia.com/gpu: 4, memory: 500Gi}}"
+    both = f"{half}\n      - name: other\n        image: example.com/train:1\n        {half}"
+    assert "resources: {limits: {nvidia.com/gpu: 16}}" in text
+    (tmp_path / "stack.yaml").write_text(text.replace("resources: {limits: {nvidia.com/gpu: 16}}", both))
+
+    workload = explained(str(tmp_path / "stack.yaml"))
+
+    assert workload["wouldDo"] == []
+    assert workload["smallestType"]["name"] == "p4d.24xlarge"
+    assert workload["smallestType"]["usdPerHour"] > 1
+
+
+def test_nothing_would_do_for_what_runs() -> None:
+    workload = explained(str(FIXTURES / "GPU121" / "passes_six_replicas_on_two_groups_of_four.yaml"))
+
+    assert (workload["answer"], workload["wouldDo"], workload["smallestType"]) == ("yes", [], None)

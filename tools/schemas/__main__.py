@@ -1,0 +1,79 @@
+"""Write what services take, of their own schemas, into one file of the package; `make schemas`.
+
+Definitions come of Go modules. GPU_CONSTRUCTS_CRDS names a folder for those that no module proxy has, and
+GPU_CONSTRUCTS_CHART_VALUES one with the default values of charts.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+import zipfile
+from collections.abc import Iterable
+from pathlib import Path
+
+from tools.schemas import chart_values, cloudformation, definitions, kubernetes
+from tools.schemas.reduce import pack
+from tools.schemas.source import Source
+
+FILE = Path(__file__).parents[2] / "gpu_constructs" / "facts" / "schemas" / "schemas.zip"
+INDEX = "index.json"
+_EPOCH = (1980, 1, 1, 0, 0, 0)
+
+
+def main() -> None:
+    """Write the file, or say what is missing."""
+    try:
+        sources = read()
+    except definitions.Missing as error:
+        sys.exit(f"schemas: {error}")
+    FILE.write_bytes(archive(sources))
+    kinds = sum(len(each.kinds) for each in sources)
+    print(f"schemas: {kinds} kinds of {len(sources)} sources, {FILE.stat().st_size:,} bytes")
+
+
+def read() -> list[Source]:
+    """Read every source.
+
+    Raises:
+        Missing: One of them is not to be had.
+    """
+    own = kubernetes.read()
+    metadata = kubernetes.metadata(own)
+    projects = [definitions.read(each, metadata) for each in definitions.PROJECTS]
+    return [cloudformation.read(), own, *projects, *chart_values.read()]
+
+
+def archive(sources: Iterable[Source]) -> bytes:
+    """Return an archive with a file for each source, which is read when one of its kinds is judged."""
+    target = io.BytesIO()
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as written:
+        for name, text in texts(sources).items():
+            info = zipfile.ZipInfo(name, _EPOCH)
+            info.compress_type = zipfile.ZIP_DEFLATED
+            written.writestr(info, text)
+    return target.getvalue()
+
+
+def texts(sources: Iterable[Source]) -> dict[str, str]:
+    """Return the files of the archive, the same for the same sources."""
+    listed = list(sources)
+    index = [
+        {
+            "name": each.name,
+            "version": each.version,
+            "source": each.url,
+            "as_of": each.as_of,
+            "charts": dict(each.charts),
+            "deprecated": sorted(each.deprecated),
+            "rules": each.rules,
+            "kinds": sorted(each.kinds),
+        }
+        for each in listed
+    ]
+    return {INDEX: json.dumps(index, indent=1)} | {each.name: pack(each.kinds) for each in listed}
+
+
+if __name__ == "__main__":
+    main()
