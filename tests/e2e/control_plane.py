@@ -12,6 +12,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from urllib3.exceptions import HTTPError
+
 from tests.e2e.client import Client, Refused
 
 LOOPBACK = "127.0.0.1"
@@ -253,6 +255,6 @@ def _is_ready(client: Client) -> bool:
         client.get("/readyz")
         # Made by the server itself after its start, and every object of a test lies in it or beside it.
         client.get("/api/v1/namespaces/default")
-    except (OSError, Refused):
+    except (HTTPError, Refused):
         return False
     return True

@@ -18,11 +18,9 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from typing import TypeVar
 
 from tests.e2e.case import ASKED, Case, Decision, Pair, decision_on, last_pair
-from tests.e2e.client import REFUSALS, Refused
+from tests.e2e.client import REFUSALS, THREADS, Refused
 from tests.e2e.control_plane import ControlPlane
 
-# The server and the scheduler take what cores there are: more threads only wait.
-THREADS = 8
 DECIDE_SECONDS = 60.0
 POLL_SECONDS = 0.05
 
