@@ -14,7 +14,7 @@ from gpu_constructs.preflight.admission.kueue import flavored
 from gpu_constructs.preflight.admission.limit_ranges import out_of_range, with_defaults
 from gpu_constructs.preflight.admission.pod_security import below_level
 from gpu_constructs.preflight.admission.priority import without_priority_class
-from gpu_constructs.preflight.admission.quotas import over_quota, quotas_of
+from gpu_constructs.preflight.admission.quotas import NamespaceQuotas, quotas_of
 from gpu_constructs.preflight.admission.runtime_classes import with_runtime_class, without_runtime_class
 from gpu_constructs.preflight.admission.service_accounts import without_service_account
 from gpu_constructs.preflight.admission.tolerations import tolerating
@@ -44,6 +44,7 @@ class Admission:
         """Take the cluster."""
         self._cluster = cluster
         self._seen: dict[tuple[object, ...], Admitted] = {}
+        self._quotas: dict[str, NamespaceQuotas] = {}
 
     def of(self, workload: Workload) -> Admitted:
         """Return a workload as the API server lets its pods in."""
@@ -58,17 +59,17 @@ class Admission:
         return self._seen[key]
 
     def _over_quota(self, workload: Workload) -> Iterator[Reason]:
-        quotas = quotas_of(workload.namespace, self._cluster)
-        if quotas:
-            yield from over_quota(workload, quotas, self._before(workload))
+        namespace = workload.namespace
+        if namespace not in self._quotas:
+            quotas = quotas_of(namespace, self._cluster)
+            self._quotas[namespace] = NamespaceQuotas(quotas, self._let_in(namespace) if quotas else ())
+        return self._quotas[namespace].refusals(workload)
 
-    def _before(self, workload: Workload) -> Iterator[Workload]:
-        """Yield the workloads of its namespace that are written before a workload, and whose pods stay."""
+    def _let_in(self, namespace: str) -> Iterator[Workload]:
+        """Yield the workloads of a namespace that nothing but a quota may refuse."""
         for each in self._cluster.workloads:
-            if each.name == workload.name and each.origin == workload.origin:
-                return
-            if each.namespace == workload.namespace and not each.takes_turns:
-                yield _with_pod(each, self._alike(each).workload.pod)
+            if each.namespace == namespace and not (like := self._alike(each)).refusals:
+                yield _with_pod(each, like.workload.pod)
 
     def _admitted(self, workload: Workload) -> Admitted:
         cluster, namespace = self._cluster, workload.namespace

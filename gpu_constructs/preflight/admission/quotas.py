@@ -5,6 +5,7 @@ Source: kubernetes/kubernetes v1.36.2 pkg/quota/v1/evaluator/core/pods.go
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
 from gpu_constructs.facts.quantities import Resources, add, quantity, resources, show
@@ -13,12 +14,14 @@ from gpu_constructs.preflight.model.cluster import Cluster, Workload
 from gpu_constructs.preflight.model.container import Container
 from gpu_constructs.preflight.model.pod import Pod
 from gpu_constructs.preflight.model.reason import Reason
-from gpu_constructs.preflight.reading.objects import Object
+from gpu_constructs.preflight.reading.objects import Object, Origin
 from gpu_constructs.preflight.reading.unknown import mapping
 
 _REQUESTS, _LIMITS, _COUNT = "requests.", "limits.", "count/"
 # Of these every container must say how much it takes, where a quota counts them.
 _SAID = ("cpu", "memory")
+# Amounts by the name of a quota and the name of what it counts.
+Taken = Counter[tuple[str, str]]
 
 
 def quotas_of(namespace: str, cluster: Cluster) -> list[Object]:
@@ -30,20 +33,40 @@ def quotas_of(namespace: str, cluster: Cluster) -> list[Object]:
     ]
 
 
-def over_quota(workload: Workload, quotas: Iterable[Object], before: Iterable[Workload]) -> Iterator[Reason]:
-    """Yield why pods of a workload are refused.
+class NamespaceQuotas:
+    """The quotas of one namespace, and what its workloads leave of them in the order in which they are written.
 
     Args:
-        workload: The workload, as it is let in.
-        quotas: The quotas of its namespace.
-        before: The workloads of the namespace that come before it, and stay.
+        quotas: The quotas.
+        workloads: The workloads of the namespace, as the other plugins let them in.
     """
-    others = list(before)
-    for quota in quotas:
-        for name, most in _hard(quota).items():
-            text = _unsaid(name, workload.pod) or _beyond(name, most, workload, others)
+
+    def __init__(self, quotas: Iterable[Object], workloads: Iterable[Workload]) -> None:
+        self._most = {(quota.name, name): most for quota in quotas for name, most in _hard(quota).items()}
+        self._before: dict[tuple[str, Origin], Taken] = {}
+        self._taken: Taken = Counter()
+        for each in workloads:
+            self._before[each.name, each.origin] = self._taken.copy()
+            # Pods that end, or wait to be released, leave their place to others.
+            if not (each.ends or each.suspended):
+                self._take(each)
+
+    def _take(self, workload: Workload) -> None:
+        """Count as many pods of a workload as are let in."""
+        if any(_unsaid(name, workload.pod) for _, name in self._most):
+            return
+        usage = {(quota, name): _usage(name, workload.pod) for quota, name in self._most}
+        room = (max(self._most[key] - self._taken[key], 0) // each for key, each in usage.items() if each)
+        let_in = min((*room, _pods(workload)))
+        self._taken.update({key: each * let_in for key, each in usage.items()})
+
+    def refusals(self, workload: Workload) -> Iterator[Reason]:
+        """Yield why pods of a workload are refused."""
+        taken = self._before.get((workload.name, workload.origin), self._taken)
+        for (quota, name), most in self._most.items():
+            text = _unsaid(name, workload.pod) or _beyond(name, most, taken[quota, name], workload)
             if text:
-                yield Reason(Answer.NO, "refused", f"{text}, as ResourceQuota {quota.name} says", rule="GPU130")
+                yield Reason(Answer.NO, "refused", f"{text}, as ResourceQuota {quota} says", rule="GPU130")
 
 
 def _hard(quota: Object) -> dict[str, int]:
@@ -75,10 +98,9 @@ def _said(container: Container, limited: bool) -> Resources:
     return resources(container.limits) if limited else container.requests
 
 
-def _beyond(name: str, most: int, workload: Workload, before: Iterable[Workload]) -> str | None:
+def _beyond(name: str, most: int, taken: int, workload: Workload) -> str | None:
     """Return by how much a workload is more than a quota leaves."""
-    resource, each = _resource(name), _usage(name, workload.pod)
-    wanted, taken = each * _pods(workload), sum(_usage(name, one.pod) * _pods(one) for one in before)
+    resource, wanted = _resource(name), _usage(name, workload.pod) * _pods(workload)
     if not wanted or wanted + taken <= most:
         return None
     left = f"{show(resource, most)} {resource}"

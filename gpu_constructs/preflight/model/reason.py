@@ -15,7 +15,7 @@ class Reason:
     Attributes:
         answer: No or unknown.
         kind: What it is about: ``taint``, ``label``, ``resource``, ``port``, ``autoscaler``, ``limit``, ``claim``,
-            ``scheduler``, ``gate``, ``topology``, ``volume``, ``pool``, ``pod``, ``refused``.
+            ``scheduler``, ``gate``, ``topology``, ``volume``, ``pool``, ``pod``, ``refused``, ``rule``.
         text: What is wrong and what to do, in one line.
         weight: How far it is from being mended; a renamed resource is nearer than one that does not exist.
         rule: The rule that finds it, where one does beside saying that a pod stays Pending.

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from gpu_constructs.preflight.reading.inputs import Input
-from gpu_constructs.preflight.reading.objects import Object
+from gpu_constructs.preflight.reading.objects import Object, Origin
 
 # Where kinds whose patches merge lists by name keep their pods, and how many there are.
 _PODS: Mapping[str, tuple[str, ...]] = {
@@ -23,16 +23,16 @@ class Change:
 
     Attributes:
         text: What is done, as people say it.
-        path: Construct path or logical id of a resource, ``Kind namespace/name`` of an object.
-        property: What to set there, with dots.
+        origin: Where the resource or object stands.
+        property: The names on the way to what is set there.
         value: What to set it to.
         key: Key of the resource; ``None`` for an object.
         of_pool: Whether it is of a pool, and not of the workload.
     """
 
     text: str
-    path: str
-    property: str
+    origin: Origin
+    property: tuple[str, ...]
     value: Any
     key: str | None = None
     of_pool: bool = False
@@ -48,7 +48,7 @@ def patch_of(changes: Iterable[Change]) -> dict[str, Any] | None:
     body: dict[str, Any] = {}
     for each in changes:
         if not each.of_pool:
-            body = _joined(body, _nested(each.property.split("/"), each.value))
+            body = _joined(body, _nested(each.property, each.value))
     return body or None
 
 
@@ -62,7 +62,7 @@ def _joined(one: Any, other: Any) -> Any:
     return other
 
 
-def _nested(path: list[str], value: Any) -> dict[str, Any]:
+def _nested(path: tuple[str, ...], value: Any) -> dict[str, Any]:
     for name in reversed(path):
         value = {name: value}
     nested: dict[str, Any] = value
@@ -95,17 +95,16 @@ def changed(given: Input, owner: Object, changes: Iterable[Change]) -> Input:
     for each in listed:
         if each.key is not None:
             resource = resources[each.key]
-            properties = merged(dict(resource.properties), _nested(each.property.split("/"), each.value))
+            properties = merged(dict(resource.properties), _nested(each.property, each.value))
             resources[each.key] = replace(resource, properties=properties)
         elif each.of_pool:
-            objects = _with(objects, each.path, _nested(each.property.split("/"), each.value))
+            objects = _with(objects, each.origin, _nested(each.property, each.value))
     if patch := patch_of(listed):
-        objects = _with(objects, owner.origin.path, patch)
+        objects = _with(objects, owner.origin, patch)
     return replace(given, resources=resources, objects=objects)
 
 
-def _with(objects: tuple[Object, ...], path: str, patch: dict[str, Any]) -> tuple[Object, ...]:
+def _with(objects: tuple[Object, ...], origin: Origin, patch: dict[str, Any]) -> tuple[Object, ...]:
     return tuple(
-        replace(each, content=merged(dict(each.content), patch)) if each.origin.path == path else each
-        for each in objects
+        replace(each, content=merged(dict(each.content), patch)) if each.origin == origin else each for each in objects
     )

@@ -23,27 +23,27 @@ def more_nodes(judged: PoolVerdict, missing: int, case: Case) -> Iterator[Change
     pool, nodes = judged.pool, -(-missing // max(judged.per_node or 1, 1))
     if pool.is_group and pool.max_nodes is not None and pool.resource is not None:
         most = pool.max_nodes + nodes
-        name = "ScalingConfig/MaxSize" if pool.kind == "managed" else "MaxSize"
-        yield _of_resource(pool.resource, name, most, case)
+        size = ("ScalingConfig", "MaxSize") if pool.kind == "managed" else ("MaxSize",)
+        yield _of_resource(pool.resource, size, most, case)
     elif limit := pool.limits.get(GPU):
         per_node = max((each.row.ec2_gpus for each in judged.nodes_taking if each.row), default=0)
         most = limit + nodes * per_node
         yield Change(
             f"raise limit {GPU} of NodePool {pool.name} to {most}",
-            pool.origin.path,
-            "spec/limits",
+            pool.origin,
+            ("spec", "limits"),
             {GPU: most},
             of_pool=True,
         )
 
 
-def _of_resource(resource: Resource, name: str, most: int, case: Case) -> Change:
+def _of_resource(resource: Resource, size: tuple[str, ...], most: int, case: Case) -> Change:
     """Return the change of a size; one that a function is asked for at deployment is set where it is told."""
-    written = dig(dict(resource.properties), *name.split("/"))
+    written = dig(dict(resource.properties), *size)
     if isinstance(written, Unknown) and written.resource in case.cluster.resources:
-        resource, name = case.cluster.resources[str(written.resource)], "Max"
-    text = f"raise {name.rpartition('/')[2]} of {resource.path} to {most}"
-    return Change(text, resource.path, name, most, key=resource.key, of_pool=True)
+        resource, size = case.cluster.resources[str(written.resource)], ("Max",)
+    text = f"raise {size[-1]} of {resource.path} to {most}"
+    return Change(text, resource.origin, size, most, key=resource.key, of_pool=True)
 
 
 def other_type(wanted: Demand, pool: Pool, case: Case) -> Iterator[Change]:
@@ -58,7 +58,7 @@ def other_type(wanted: Demand, pool: Pool, case: Case) -> Iterator[Change]:
         like = replace(pool, instance_types=(row.name,))
         if not any(by_resources(wanted, node, like).reasons for node in nodes_to_be(like, case.cluster)):
             text = f"set InstanceTypes of {resource.path} to {row.name}"
-            yield Change(text, resource.path, "InstanceTypes", [row.name], key=resource.key, of_pool=True)
+            yield Change(text, resource.origin, ("InstanceTypes",), [row.name], key=resource.key, of_pool=True)
             return
 
 

@@ -41,7 +41,7 @@ def fewer(workload: Workload, replicas: int) -> Iterator[Change]:
 
 
 def _set(workload: Workload, text: str, path: tuple[str, ...], value: Any) -> Change:
-    return Change(text, workload.owner.origin.path, "/".join(path), value)
+    return Change(text, workload.owner.origin, path, value)
 
 
 def _tolerations(
@@ -62,7 +62,7 @@ def _selector(wanted: Demand, workload: Workload, node: NodeToBe, path: tuple[st
         have = node.labels.get(each.key)
         value = have.only if isinstance(have, LabelValues) else None
         text = f"select {each.key}={value}" if value else f"select no {each.key}"
-        yield Change(text, workload.owner.origin.path, "/".join((*path, "nodeSelector")), {each.key: value})
+        yield _set(workload, text, (*path, "nodeSelector"), {each.key: value})
 
 
 def _request(name: str, workload: Workload, node: NodeToBe, path: tuple[str, ...], spec: Any) -> Iterator[Change]:
@@ -104,4 +104,4 @@ def _resources(
     workload: Workload, text: str, container: Mapping[str, Any], path: tuple[str, ...], parts: Mapping[str, Any]
 ) -> Change:
     value = [{"name": container.get("name"), "resources": parts}]
-    return Change(text, workload.owner.origin.path, "/".join((*path, "containers")), value)
+    return _set(workload, text, (*path, "containers"), value)

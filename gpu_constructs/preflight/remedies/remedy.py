@@ -2,28 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from typing import Any
 
+from gpu_constructs.facts.hardware.catalogue import InstanceType
 from gpu_constructs.facts.hardware.prices import usd_per_hour
+from gpu_constructs.facts.quantities import Resources
 from gpu_constructs.facts.resources import GPU
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.judging.check import check
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Pool, Workload
+from gpu_constructs.preflight.node.node_size import allocatable
 from gpu_constructs.preflight.node.nodes import NodeToBe
 from gpu_constructs.preflight.reading.inputs import Input
+from gpu_constructs.preflight.reading.objects import Origin
 from gpu_constructs.preflight.remedies.change import Change, changed, patch_of
 from gpu_constructs.preflight.remedies.of_pools import more_nodes, other_type, smallest_first
 from gpu_constructs.preflight.remedies.of_workloads import fewer, of_pod
 from gpu_constructs.preflight.scheduling.claims import claimed_gpus
 from gpu_constructs.preflight.scheduling.verdict import PoolVerdict, Verdict
 
-# Pools that are looked at, and pairs of pools and pods from which on none is: each remedy is judged anew.
+# Each remedy is judged anew, so few are tried: for so many workloads that are unlike each other, on so many of the
+# nearest pools, and none from so many pairs of pools and workloads on.
+_WORKLOADS = 5
 _NEAREST = 3
 _MOST_PAIRS = 20_000
+_PLAIN = Pool("plain", "managed", Origin("", ""), operating_system="al2023")
+# Whether a workload runs with some changes made.
+Runs = Callable[[tuple[Change, ...]], bool]
+# A way to go about it: returns the smallest changes of its kind with which a workload runs, or none.
+Way = Callable[[Runs], tuple[Change, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,38 +83,45 @@ def remedies(given: Input, case: Case, verdict: Verdict) -> tuple[Remedy, ...]:
     """
     if len(case.cluster.pools) * len(case.cluster.workloads) > _MOST_PAIRS:
         return ()
-    found: list[tuple[Change, ...]] = []
-    for way in _ways(case, verdict):
-        changes = _first_that_runs(given, case, verdict.workload, way)
-        if changes and changes not in found:
-            found.append(changes)
-    return tuple(map(Remedy, found))
+
+    def runs(changes: tuple[Change, ...]) -> bool:
+        return bool(changes) and _runs(changed(given, verdict.workload.owner, changes), case, verdict.workload)
+
+    found = [changes for way in _ways(case, verdict) if (changes := way(runs))]
+    return tuple(Remedy(each) for place, each in enumerate(found) if each not in found[:place])
 
 
-def _ways(case: Case, verdict: Verdict) -> Iterator[Iterator[tuple[Change, ...]]]:
-    """Yield ways to go about it, each as candidates, the smallest change first."""
+def _ways(case: Case, verdict: Verdict) -> Iterator[Way]:
+    """Yield the ways to go about it: in the workload, and in a pool."""
+    if any(each.kind == "limit" for each in verdict.reasons):
+        taking = [each for each in verdict.pools if each.answer is not Answer.NO]
+        yield partial(_fewer, verdict, taking)
+        yield partial(_first, _with_more_nodes(case, verdict, taking))
+        return
     gpu_pools = {id(each) for each in case.gpu_pools}
     near = [each for each in verdict.pools if id(each.pool) in gpu_pools][:_NEAREST]
-    short = [each for each in verdict.reasons if each.kind == "limit"]
-    if short:
-        taking = [each for each in verdict.pools if each.answer is not Answer.NO]
-        yield _with_fewer(verdict, taking)
-        yield _with_more_nodes(case, verdict, taking)
-        return
-    yield (tuple(of_pod(verdict.demand, verdict.workload, each.pool.taints, _node(case, each.pool))) for each in near)
-    yield (_of_pool(case, verdict, each) for each in near)
+    of_pods = (of_pod(verdict.demand, verdict.workload, each.pool.taints, _node(case, each.pool)) for each in near)
+    yield partial(_first, map(tuple, of_pods))
+    yield partial(_first, (_of_pool(case, verdict, each) for each in near))
+
+
+def _first(candidates: Iterable[tuple[Change, ...]], runs: Runs) -> tuple[Change, ...]:
+    return next(filter(runs, candidates), ())
+
+
+def _fewer(verdict: Verdict, taking: Iterable[PoolVerdict], runs: Runs) -> tuple[Change, ...]:
+    """Return the change to the most pods that run."""
+    most = min(sum(each.holds or 0 for each in taking), (verdict.workload.replicas or 1) - 1)
+    counts = range(most, 0, -1)
+    # Where some number of pods runs, fewer do.
+    first = bisect_left(counts, True, key=lambda count: runs(tuple(fewer(verdict.workload, count))))
+    return tuple(fewer(verdict.workload, counts[first])) if first < len(counts) else ()
 
 
 def _node(case: Case, pool: Pool) -> NodeToBe:
     """Return the node that a pod has to fit: EC2 chooses among the types of a group, Karpenter takes what fits."""
     choose = min if pool.is_group else max
     return choose(case.nodes(pool), key=lambda each: (each.most.get(GPU, 0), each.most.get("memory", 0)))
-
-
-def _with_fewer(verdict: Verdict, taking: Iterable[PoolVerdict]) -> Iterator[tuple[Change, ...]]:
-    most = sum(each.holds or 0 for each in taking)
-    for replicas in range(min(most, (verdict.workload.replicas or 1) - 1), 0, -1):
-        yield tuple(fewer(verdict.workload, replicas))
 
 
 def _with_more_nodes(case: Case, verdict: Verdict, taking: Iterable[PoolVerdict]) -> Iterator[tuple[Change, ...]]:
@@ -119,15 +139,7 @@ def _of_pool(case: Case, verdict: Verdict, judged: PoolVerdict) -> tuple[Change,
     if not types:
         return ()
     besides = of_pod(verdict.demand, verdict.workload, judged.pool.taints, _node(case, judged.pool))
-    return (*types, *(each for each in besides if each.property.endswith(("tolerations", "nodeSelector"))))
-
-
-def _first_that_runs(
-    given: Input, case: Case, workload: Workload, candidates: Iterable[tuple[Change, ...]]
-) -> tuple[Change, ...]:
-    return next(
-        (each for each in candidates if each and _runs(changed(given, workload.owner, each), case, workload)), ()
-    )
+    return (*types, *(each for each in besides if each.property[-1] in ("tolerations", "nodeSelector")))
 
 
 def _runs(given: Input, case: Case, workload: Workload) -> bool:
@@ -141,28 +153,44 @@ def _runs(given: Input, case: Case, workload: Workload) -> bool:
 
 
 def smallest_type(case: Case, verdict: Verdict) -> SmallestType | None:
-    """Return the smallest type for a pod that fits no node of any pool, ``None`` where one fits or none is known."""
-    wanted = verdict.demand.requests
+    """Return the smallest type for a pod that fits no node of any pool, ``None`` where one fits or none is known.
+
+    Its node is one of Amazon Linux 2023 as EKS sets it up, before the pods of DaemonSets.
+    """
     claimed = claimed_gpus(verdict.workload, case.cluster)
     gpus = verdict.demand.gpus or (claimed.count if claimed else None)
     if not gpus or not all(any(one.kind == "resource" for one in each.reasons) for each in verdict.pools):
         return None
-    for row in smallest_first():
-        memory = (row.memory_mib or 0) * 2**20
-        enough = (row.vcpus or 0) * 1000 > wanted.get("cpu", 0) and memory > wanted.get("memory", 0)
-        if row.gpus >= gpus and enough and row.is_driven:
-            return SmallestType(row.name, usd_per_hour(row, None))
-    return None
+    return next(
+        (
+            SmallestType(row.name, usd_per_hour(row, None))
+            for row in smallest_first()
+            if row.is_driven and row.gpus >= gpus and _has(row, verdict.demand.requests)
+        ),
+        None,
+    )
+
+
+def _has(row: InstanceType, wanted: Resources) -> bool:
+    least, _ = allocatable(_PLAIN, row)
+    return all(wanted.get(name, 0) <= least.get(name, 0) for name in ("cpu", "memory"))
 
 
 Remedies = Mapping[int, tuple[tuple[Remedy, ...], SmallestType | None]]
 
 
 def remedies_of(given: Input, case: Case, verdicts: Iterable[Verdict]) -> Remedies:
-    """Return the remedies of each verdict that says no, by the identity of its workload."""
+    """Return the remedies of the first verdicts that say no, one of workloads that are alike, by identity of it."""
     found: dict[int, tuple[tuple[Remedy, ...], SmallestType | None]] = {}
-    for each in verdicts:
-        if each.answer is Answer.NO and not each.workload.on_each_node and each.workload.asks_for_gpu:
-            would_do = remedies(given, case, each)
-            found[id(each.workload)] = would_do, None if would_do else smallest_type(case, each)
+    seen: set[tuple[object, ...]] = set()
+    for verdict in verdicts:
+        workload = verdict.workload
+        kind = workload.owner.kind, workload.namespace, workload.replicas, id(workload.pod)
+        if verdict.answer is not Answer.NO or workload.on_each_node or not workload.asks_for_gpu or kind in seen:
+            continue
+        if len(seen) == _WORKLOADS:
+            break
+        seen.add(kind)
+        would_do = remedies(given, case, verdict)
+        found[id(workload)] = would_do, None if would_do else smallest_type(case, verdict)
     return found

@@ -74,11 +74,15 @@ def alike(findings: Iterable[View]) -> list[list[View]]:
     return list(groups.values())
 
 
+# What is said of one workload and not of those like it; a remedy is looked for on the first of them.
+_OF_ONE = ("name", "namespace", "origin", "priority", "wouldDo", "smallestType")
+
+
 def workloads_alike(workloads: Iterable[View]) -> list[tuple[str, View]]:
     """Return workloads of which everything but the name is the same once, with all their names."""
     groups: dict[str, list[View]] = {}
     for each in workloads:
-        said = {key: value for key, value in each.items() if key not in ("name", "namespace", "origin", "priority")}
+        said = {key: value for key, value in each.items() if key not in _OF_ONE}
         groups.setdefault(repr(said), []).append(each)
     return [(listed([each["name"] for each in group], "workload"), group[0]) for group in groups.values()]
 

@@ -35,22 +35,27 @@ class _Kind:
 
     @property
     def priority(self) -> int | None:
+        """Priority of each of them, where it is known."""
         return self.verdicts[0].workload.priority
 
     @cached_property
     def usable(self) -> tuple[PoolVerdict, ...]:
+        """The pools that take one, or may."""
         return tuple(each for each in self.verdicts[0].pools if each.answer is not Answer.NO)
 
     @cached_property
     def pools(self) -> frozenset[int]:
+        """Those pools, by identity."""
         return frozenset(id(each.pool) for each in self.usable)
 
     @cached_property
     def replicas(self) -> int:
+        """How many pods there are of them in all."""
         return sum(each.workload.replicas or 0 for each in self.verdicts)
 
     @property
     def is_bounded(self) -> bool:
+        """Whether it is known of some pool how many of them it holds."""
         return any(each.may_hold is not None for each in self.usable)
 
     def asked(self, name: str) -> int:

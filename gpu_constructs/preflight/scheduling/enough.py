@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 
 from gpu_constructs.facts.labels import ZONE
@@ -33,30 +34,42 @@ def shortage(wanted: Demand, pools: Sequence[PoolVerdict]) -> list[Reason]:
         return [Reason(Answer.NO, "topology", text, rule=_RULE)]
     # Whether a pool takes one is said with the pool; here it is how many.
     certain = [each for each in taking if each.answer is Answer.YES] or taking
-    sure = _sum(each.holds for each in certain)
-    most = _sum(each.may_hold for each in taking)
-    if zones is not None and wanted.topology.skew:
-        most = _evenly(taking, wanted.topology.skew, most)
-        sure = most if most is not None and (sure is None or most < sure) else sure
-    if sure is None or sure >= replicas:
+    skew = wanted.topology.skew
+    sure = _room([(each, each.holds) for each in certain], skew, certain)
+    most = _room([(each, each.may_hold) for each in taking], skew, filter(_has_its_zone, taking))
+    if sure >= replicas:
         return []
-    if most is None or most >= replicas:
-        return [
-            _reason(
-                Answer.UNKNOWN, f"whether more than {sure} of {replicas} pods find room is not known", taking, wanted
-            )
-        ]
+    if most >= replicas:
+        text = f"whether more than {sure} of {replicas} pods find room is not known"
+        return [_reason(Answer.UNKNOWN, text, taking, wanted)]
     return [_reason(Answer.NO, f"at most {most} of {replicas} pods run", taking, wanted)]
 
 
-def _sum(amounts: Iterable[int | None]) -> int | None:
-    """Return the sum, ``None`` where one has no bound."""
-    total = 0
-    for each in amounts:
-        if each is None:
-            return None
-        total += each
-    return total
+def _room(amounts: Iterable[tuple[PoolVerdict, int | None]], skew: int, counted: Iterable[PoolVerdict]) -> float:
+    """Return how many pods run on several pools.
+
+    Args:
+        amounts: Each pool with the pods that it has room for; ``None`` without bound.
+        skew: How many more pods than the emptiest zone another may have; 0 where nothing is asked.
+        counted: Pools whose zone counts even while no pod runs in it. A zone that is full is the emptiest first.
+    """
+    by_zone: dict[str | None, float] = {}
+    for judged, amount in amounts:
+        zone = _zone(judged)
+        by_zone[zone] = by_zone.get(zone, 0) + (math.inf if amount is None else amount)
+    if skew and None not in by_zone:
+        most = min((by_zone[_zone(each)] for each in counted), default=math.inf) + skew
+        return sum(min(each, most) for each in by_zone.values())
+    return sum(by_zone.values())
+
+
+def _has_its_zone(judged: PoolVerdict) -> bool:
+    """Whether a zone is counted before a pod of its kind runs there: it has nodes, or Karpenter, which sees it coming.
+
+    Source: kubernetes v1.36.1 podtopologyspread/filtering.go counts the zones of nodes that are there;
+    sigs.k8s.io/karpenter v1.14.1 pkg/controllers/provisioning/scheduling/topology.go those of NodePools.
+    """
+    return bool(judged.pool.min_nodes) or not judged.pool.is_group
 
 
 def _reason(answer: Answer, text: str, taking: Sequence[PoolVerdict], wanted: Demand) -> Reason:
@@ -91,22 +104,15 @@ def _zones_of(judged: PoolVerdict) -> frozenset[str] | None:
     return next((each.values for each in zones if isinstance(each, LabelValues) and not each.all_but), None)
 
 
+def _zone(judged: PoolVerdict) -> str | None:
+    """Return the only zone in which a pool makes nodes, ``None`` where there may be others."""
+    zones = _zones_of(judged) or frozenset()
+    return next(iter(zones)) if len(zones) == 1 else None
+
+
 def _too_few_zones(wanted: Demand, replicas: int, zones: int) -> str | None:
     if wanted.topology.domains > zones:
         return f"spreads over at least {wanted.topology.domains} zones, the pools that take it have {zones}"
     if wanted.topology.one_per_zone and replicas > zones:
         return f"wants a zone for each of {replicas} replicas, the pools that take it have {zones}"
     return None
-
-
-def _evenly(taking: Sequence[PoolVerdict], skew: int, most: int | None) -> int | None:
-    """Return how many pods run when no zone may have more than ``skew`` beyond the emptiest, which is full first."""
-    by_zone: dict[str, int] = {}
-    for each in taking:
-        zones = _zones_of(each) or frozenset()
-        if len(zones) != 1 or each.may_hold is None:
-            return most
-        [zone] = zones
-        by_zone[zone] = by_zone.get(zone, 0) + each.may_hold
-    least = min(by_zone.values())
-    return sum(min(held, least + skew) for held in by_zone.values())

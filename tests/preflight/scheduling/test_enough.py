@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -67,11 +68,24 @@ def test_zones_over_all_pools(replicas: int, zones: Any, topology: Topology, exp
     assert answers(replicas, *(holding(2, zone) for zone in zones), topology=topology) == expected
 
 
-@pytest.mark.parametrize(("skew", "expected"), [(1, [NO]), (4, []), (0, [])])
-def test_a_full_zone_holds_the_others_back_as_far_as_the_skew_says(skew: int, expected: list[Answer]) -> None:
-    pools = holding(1, "a"), holding(6, "b")
+@pytest.mark.parametrize(
+    ("skew", "nodes", "expected"),
+    [(1, 1, [NO]), (1, 0, [UNKNOWN]), (4, 1, []), (4, 0, []), (0, 1, [])],
+)
+def test_a_full_zone_holds_the_others_back_as_far_as_the_skew_says(
+    skew: int, nodes: int, expected: list[Answer]
+) -> None:
+    # A zone that has no node yet is not counted by the scheduler.
+    full = replace(holding(1, "a"), pool=pool(name="a", min_nodes=nodes))
 
-    assert answers(5, *pools, topology=Topology(skew=skew)) == expected
+    assert answers(5, full, holding(6, "b"), topology=Topology(skew=skew)) == expected
+
+
+def test_what_each_zone_has_for_certain_is_spread_by_itself() -> None:
+    pools = holding(1, "a", may=4), holding(4, "b")
+
+    assert answers(4, *pools, topology=Topology(skew=1)) == [UNKNOWN]
+    assert answers(3, *pools, topology=Topology(skew=1)) == []
 
 
 def test_a_zone_that_is_not_known_decides_nothing() -> None:

@@ -67,8 +67,7 @@ def test_what_other_rules_say_is_a_rule_of_the_definition(kind: str) -> None:
 def test_the_library_understands_every_rule(kind: str) -> None:
     import cel
 
-    for rule, _ in rules_of(kind):
-        cel.compile(rule)
+    assert [rule for rule, _ in rules_of(kind) if not cel.compile(rule)] == []
 
 
 def test_the_answer_says_once_that_they_were_not_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,67 @@
+"""What the workloads of a namespace leave of its quota to those that are written after them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpu_constructs.preflight.admission.quotas import NamespaceQuotas
+from gpu_constructs.preflight.cluster.workloads import workloads
+from gpu_constructs.preflight.model.cluster import Workload
+from gpu_constructs.preflight.reading.objects import Object, Origin
+from tests.preflight.readers import manifest
+
+QUOTA = manifest("ResourceQuota", {"hard": {"requests.nvidia.com/gpu": "4", "pods": "6"}}, name="ml")
+
+
+def pods(name: str, gpus: int, *, kind: str = "Deployment", **spec: Any) -> Workload:
+    """A workload of one container."""
+    container = {"name": "main", "resources": {"limits": {"nvidia.com/gpu": gpus, "cpu": 1, "memory": "1Gi"}}}
+    of_kind = {"apiVersion": "batch/v1" if kind == "Job" else "apps/v1", "kind": kind, "metadata": {"name": name}}
+    content = {**of_kind, "spec": {"template": {"spec": {"containers": [container]}}, **spec}}
+    [found] = workloads([Object(content, Origin("file", f"{kind} {name}"))])
+    return found
+
+
+def refused(*written: Workload) -> list[str]:
+    """The names of those that the quota refuses, beside the others."""
+    quotas = NamespaceQuotas([QUOTA], written)
+    return [each.name.rpartition("/")[2] for each in written if list(quotas.refusals(each))]
+
+
+def test_the_last_one_finds_nothing_left() -> None:
+    assert refused(pods("a", 2), pods("b", 2), pods("c", 1)) == ["c"]
+
+
+def test_what_is_refused_takes_nothing() -> None:
+    assert refused(pods("a", 8), pods("b", 4)) == ["a"]
+
+
+def test_as_many_pods_as_fit_take_their_share() -> None:
+    # Two of the three are let in, and leave nothing.
+    assert refused(pods("a", 2, replicas=3), pods("b", 1)) == ["a", "b"]
+
+
+def test_every_resource_of_the_quota_counts() -> None:
+    assert refused(pods("a", 0, replicas=6), pods("b", 1)) == ["b"]
+
+
+def test_a_job_ends_and_leaves_its_place() -> None:
+    assert refused(pods("a", 4, kind="Job"), pods("b", 4)) == []
+
+
+def test_a_job_that_waits_takes_nothing() -> None:
+    assert refused(pods("a", 4, kind="Job", suspend=True), pods("b", 4)) == []
+
+
+def test_a_job_is_refused_beside_what_stays() -> None:
+    assert refused(pods("a", 4), pods("b", 1, kind="Job")) == ["b"]
+
+
+def test_a_workload_of_elsewhere_is_judged_after_all() -> None:
+    quotas = NamespaceQuotas([QUOTA], [pods("a", 3)])
+
+    [reason] = quotas.refusals(pods("new", 2))
+    assert reason.text == (
+        "asks for 2 nvidia.com/gpu in all, and the namespace has 1 of 4 nvidia.com/gpu beside the workloads before it, "
+        "as ResourceQuota ml says"
+    )
