@@ -10,11 +10,12 @@ from dataclasses import dataclass, replace
 
 from gpu_constructs.facts.labels import RESOURCE_TAG
 from gpu_constructs.facts.resources import NVIDIA
+from gpu_constructs.preflight.cluster.images import has_driver
 from gpu_constructs.preflight.cluster.pools import group_tags
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Pool
 from gpu_constructs.preflight.model.reason import Reason
-from gpu_constructs.preflight.reading.unknown import Unknown, is_expression, mapping
+from gpu_constructs.preflight.reading.unknown import Unknown, choices, is_expression, mapping
 from gpu_constructs.preflight.scheduling.demand import Demand
 
 _EVERY = ("taint", "label", "resource", "port", "autoscaler", "limit", "claim", "topology", "volume")
@@ -61,7 +62,7 @@ def openings(pool: Pool) -> Openings:
         requirements=any(each.values is None for each in pool.requirements),
         labels=isinstance(pool.properties.get("Labels"), Unknown),
         taints=isinstance(pool.properties.get("Taints"), Unknown),
-        types=pool.is_group and _has_unknown(pool.properties.get("InstanceTypes")),
+        types=pool.is_group and _is_type_open(pool),
         image=_is_image_open(pool),
         tags=tuple(_open_tags(pool)),
         disk=None in pool.launch.disk_sizes.values(),
@@ -122,8 +123,24 @@ def _asks_more_than_a_cpu(wanted: Demand) -> bool:
     return bool(wanted.gpus or wanted.requests.get(_DISK) or any(key.startswith(NVIDIA) for key in wanted.keys))
 
 
+def _is_type_open(pool: Pool) -> bool:
+    """Whether deployment may give a group other instance types than those that are judged, each as one of its nodes."""
+    written = pool.properties.get("InstanceTypes")
+    listed = choices(written) if isinstance(written, Unknown) else [written]
+    return not listed or any(_is_open(one) for each in listed for one in (each if isinstance(each, list) else [each]))
+
+
 def _is_image_open(pool: Pool) -> bool:
-    return any(isinstance(each, Unknown) for each in (pool.properties.get("AmiType"), *pool.launch.aliases))
+    ami_type = pool.properties.get("AmiType")
+    if isinstance(ami_type, Unknown) and ami_type.choices:
+        # All of them may be alike in what matters here.
+        return pool.operating_system == "unknown" or has_driver(pool) is Answer.UNKNOWN
+    return any(isinstance(each, Unknown) for each in (ami_type, *pool.launch.aliases))
+
+
+def _is_open(value: object) -> bool:
+    """Whether a value may be anything at deployment, or one of choices that may."""
+    return isinstance(value, Unknown) and (not value.choices or any(map(_is_open, value.choices)))
 
 
 def _open_tags(pool: Pool) -> list[str]:

@@ -1,0 +1,1 @@
+"""What admission makes of pods."""

@@ -17,10 +17,6 @@ from gpu_constructs.preflight.reading.inputs import read_input
 
 HERE = Path(__file__).parent
 INPUTS = sorted((HERE / "inputs").glob("*.yaml"))
-# Those of which it is wrong still. Who mends one takes it off the list.
-NOT_YET = {
-    "miss_05_type_by_region",
-}
 
 
 @cache
@@ -29,12 +25,7 @@ def expected() -> dict[str, dict[str, Any]]:
     return loaded
 
 
-def named(name: str) -> Any:
-    wrong = pytest.mark.xfail(reason="not mended yet", strict=True, raises=AssertionError)
-    return pytest.param(name, marks=wrong if name in NOT_YET else ())
-
-
-@pytest.mark.parametrize("name", [named(each.stem) for each in INPUTS])
+@pytest.mark.parametrize("name", [each.stem for each in INPUTS])
 def test_it_is_right_of(name: str) -> None:
     file = str(HERE / "inputs" / f"{name}.yaml")
     wanted = expected()[name]
@@ -64,7 +55,6 @@ def test_each_input_says_its_case_and_what_is_expected() -> None:
     assert [each for each in said if not re.fullmatch(r"# [A-Z].*\.", each)] == []
     assert len(set(said)) == len(said)
     assert sorted(expected()) == [each.stem for each in INPUTS]
-    assert set(expected()) >= NOT_YET
 
 
 def test_every_numbered_miss_has_an_input() -> None:
