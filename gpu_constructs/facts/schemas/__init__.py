@@ -74,6 +74,11 @@ def schema_of(kind: str) -> Schema | None:
     return _schemas(source.name)[kind] if source else None
 
 
+def created_with(kind: str) -> tuple[str, ...]:
+    """Return the properties of a resource type whose change makes another resource, with slashes; none if unknown."""
+    return tuple((schema_of(kind) or {}).get("createOnly", ()))
+
+
 @cache
 def _schemas(name: str) -> Mapping[str, Schema]:
     """Read the schemas of a source: lines of parts that later ones refer to, then the kinds."""

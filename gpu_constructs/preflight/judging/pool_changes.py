@@ -6,27 +6,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from gpu_constructs.facts.schemas import created_with
+from gpu_constructs.preflight.judging.written import differ, is_flat, moved
 from gpu_constructs.preflight.model.cluster import Cluster, Pool, PoolKind
-from gpu_constructs.preflight.reading.unknown import Unknown
 
 Change = Literal["added", "removed", "replaced", "changed"]
-_REPLACING = {
-    # Properties whose update CloudFormation makes by replacement.
-    # Source, read 2026-08:
-    # https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-resource-eks-nodegroup.html
-    "managed": (
-        "AmiType",
-        "CapacityType",
-        "ClusterName",
-        "DiskSize",
-        "InstanceTypes",
-        "NodegroupName",
-        "NodeRole",
-        "RemoteAccess",
-        "Subnets",
-    ),
-    "self-managed": ("AutoScalingGroupName",),
-}
 # What a managed group rolls its nodes for, and what it does not; of an Auto Scaling group running nodes stay.
 _ROLLING = ("ReleaseVersion", "Version")
 _DRIFTING = ("template",)
@@ -84,7 +68,7 @@ def _change(key: _Key, before: Pool | None, after: Pool | None) -> PoolChange | 
         return PoolChange(key[0], pool.name, pool.kind, "added", _summary(pool))
     if after is None:
         return PoolChange(key[0], pool.name, pool.kind, "removed", (*_summary(pool), "its nodes are drained"))
-    replacing = [name for name in _REPLACING.get(pool.kind, ()) if _differs(name, before, after)]
+    replacing = _replacing(before, after)
     details = [*_differences(before, after, replacing), *_launch_differences(before, after)]
     if not details:
         return None
@@ -108,8 +92,10 @@ def _summary(pool: Pool) -> tuple[str, ...]:
     return tuple(each for each in (types, bounds, limits) if each)
 
 
-def _differs(name: str, before: Pool, after: Pool) -> bool:
-    return bool(_plain(before.properties.get(name)) != _plain(after.properties.get(name)))
+def _replacing(before: Pool, after: Pool) -> list[str]:
+    """Return the properties that differ and that CloudFormation changes by making another group."""
+    fixed = created_with(after.resource.type) if after.resource else ()
+    return [name for name in fixed if differ(before.properties.get(name), after.properties.get(name))]
 
 
 def _differences(before: Pool, after: Pool, replacing: list[str]) -> list[str]:
@@ -117,26 +103,22 @@ def _differences(before: Pool, after: Pool, replacing: list[str]) -> list[str]:
     names = [each for each in dict.fromkeys((*before.properties, *after.properties)) if each not in quiet]
     found = []
     for name in names:
-        if _differs(name, before, after):
-            moved = _moved(name, before.properties.get(name), after.properties.get(name))
-            found += [f"{each} ({_consequence(name, after, replacing)})" for each in moved]
+        old, new = before.properties.get(name), after.properties.get(name)
+        if differ(old, new):
+            found += [f"{each} ({_consequence(name, after, replacing)})" for each in _moves(name, old, new)]
     return found
 
 
-def _moved(name: str, before: Any, after: Any) -> list[str]:
+def _moves(name: str, before: Any, after: Any) -> list[str]:
     """Return what differs, one line a key where both are mappings of scalars."""
-    if _is_flat(before) and _is_flat(after):
+    if is_flat(before) and is_flat(after):
         keys = dict.fromkeys((*before, *after))
         return [
-            f"{name} {key}: {_show(before.get(key))} -> {_show(after.get(key))}"
+            moved(f"{name} {key}", before.get(key), after.get(key))
             for key in keys
-            if _plain(before.get(key)) != _plain(after.get(key))
+            if differ(before.get(key), after.get(key))
         ]
-    return [f"{name}: {_show(before)} -> {_show(after)}"]
-
-
-def _is_flat(value: Any) -> bool:
-    return isinstance(value, dict) and all(isinstance(each, (str, int, Unknown)) for each in value.values())
+    return [moved(name, before, after)]
 
 
 def _consequence(name: str, pool: Pool, replacing: list[str]) -> str:
@@ -157,31 +139,7 @@ def _launch_differences(before: Pool, after: Pool) -> list[str]:
     old, new = before.launch.written, after.launch.written
     names = dict.fromkeys((*old, *new))
     return [
-        f"{name}: {_show(old.get(name))} -> {_show(new.get(name))} ({effect})"
+        f"{moved(name, old.get(name), new.get(name))} ({effect})"
         for name in names
-        if _plain(old.get(name)) != _plain(new.get(name))
+        if differ(old.get(name), new.get(name))
     ]
-
-
-def _plain(value: Any) -> Any:
-    """Return a value to compare; an asset or a version that differs by its hash alone counts as it stands."""
-    if isinstance(value, Unknown):
-        return value.expression
-    if isinstance(value, dict):
-        return {key: _plain(each) for key, each in value.items()}
-    return [_plain(each) for each in value] if isinstance(value, list) else value
-
-
-_SHOWN = 60
-
-
-def _show(value: Any) -> str:
-    if value is None:
-        return "none"
-    if _is_flat(value):
-        text = ", ".join(f"{key} {each}" for key, each in value.items())
-    elif isinstance(value, list):
-        text = ", ".join(str(_plain(each)) for each in value)
-    else:
-        text = str(_plain(value))
-    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."

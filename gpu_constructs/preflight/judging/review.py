@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from gpu_constructs.preflight.cluster.images import alias_of
 from gpu_constructs.preflight.cluster.subnets import region_of
 from gpu_constructs.preflight.judging.check import Report, check
+from gpu_constructs.preflight.judging.cluster_changes import ClusterChange, cluster_changes
 from gpu_constructs.preflight.judging.explain import Explanation
 from gpu_constructs.preflight.judging.pool_changes import PoolChange, pool_changes
 from gpu_constructs.preflight.model.answer import Answer
@@ -58,6 +59,7 @@ class Review:
     """Everything a reviewer asks of a change.
 
     Attributes:
+        control_planes: Clusters that are replaced, or whose version EKS does not go to.
         pools: Pools that are added, removed, replaced or changed.
         moves: Versions that change.
         before: The ceiling before.
@@ -70,6 +72,7 @@ class Review:
         explained_after: What becomes of them.
     """
 
+    control_planes: tuple[ClusterChange, ...] = ()
     pools: tuple[PoolChange, ...] = ()
     moves: tuple[Move, ...] = ()
     before: Ceiling = field(default_factory=Ceiling)
@@ -83,7 +86,9 @@ class Review:
 
     @property
     def fails(self) -> bool:
-        """Whether the change leaves an error that nobody accepts, or makes a pod Pending."""
+        """Whether the change is refused, leaves an error that nobody accepts, or makes a pod Pending."""
+        if any(each.change == "refused" for each in self.control_planes):
+            return True
         pending = any(each.after is Answer.NO and not each.accepted for each in self.fates)
         return pending or any(each.counts for each in (*self.new, *self.standing))
 
@@ -99,6 +104,7 @@ def review(old: Input, new: Input) -> Review:
     still = {_identity(each) for each in after.findings}
     told = [tuple(map(report.explanation, report.cases)) for report in (before, after)]
     return Review(
+        control_planes=cluster_changes(_clusters(before), _clusters(after)),
         pools=pool_changes(_clusters(before), _clusters(after)),
         moves=_moves(before, after),
         before=_ceiling(before),

@@ -23,6 +23,8 @@ _MOST_DETAILS = 12
 def parts(view: View) -> Iterator[str]:
     """Yield everything of a review but its findings."""
     yield told(review_summary(view))
+    for each in view["controlPlanes"]:
+        yield f"⚠️ **Cluster {each['change']}:** {code(each['cluster'])}, {told(each['detail'])}"
     yield from _pools(view)
     yield table(("At most", "Before", "After", "Change"), _ceiling(view))
     yield from (f"_{told(each)}_" for each in ceiling_notes(view["ceiling"]["after"]))

@@ -12,17 +12,31 @@ from gpu_constructs.preflight.report.text_parts import heading, line, table
 from gpu_constructs.preflight.report.wording import ANSWERS, ceiling_notes, ceiling_rows
 
 _CEILING = ("At most", "Before", "After", "Change")
-_STYLES = {"replaced": "no", "removed": "unknown", "changed": "", "added": "yes"}
+_STYLES = {
+    "replaced": "no",
+    "refused": "no",
+    "removed": "unknown",
+    "rolled back": "unknown",
+    "changed": "",
+    "added": "yes",
+}
 
 
 def parts(view: View) -> Iterator[RenderableType]:
     """Yield everything of a review but its findings."""
+    yield from _control_planes(view)
     yield from _pools(view)
     yield heading("All GPU pools together")
     yield table(_CEILING, ceiling_rows(view["ceiling"]), right=_CEILING[1:])
     yield from (line(each, "dim") for each in ceiling_notes(view["ceiling"]["after"]))
     yield from _versions(view)
     yield from _workloads(view)
+
+
+def _control_planes(view: View) -> Iterator[RenderableType]:
+    for each in view["controlPlanes"]:
+        yield heading(f"{each['change']}: cluster {each['cluster']}", _STYLES[each["change"]])
+        yield line(f"  {each['detail']}")
 
 
 def _pools(view: View) -> Iterator[RenderableType]:

@@ -81,6 +81,9 @@ def review_view(review: Review) -> View:
     return {
         **_head("review"),
         "outcome": _outcome(fails=review.fails, unknown=unknown),
+        "controlPlanes": [
+            {"cluster": each.cluster, "change": each.change, "detail": each.detail} for each in review.control_planes
+        ],
         "pools": [
             {
                 "cluster": each.cluster,

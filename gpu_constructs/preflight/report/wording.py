@@ -190,7 +190,8 @@ def review_summary(view: View) -> str:
     )
     pending = sum(each["after"] == "no" for each in view["workloads"])
     workloads = f"; {count(pending, 'workload')} would now stay Pending" if pending else ""
-    return f"Pools: {pools or 'no change'}{workloads}."
+    clusters = "".join(f"; cluster {each['cluster']} {each['change']}" for each in view["controlPlanes"])
+    return f"Pools: {pools or 'no change'}{workloads}{clusters}."
 
 
 def ceiling_notes(ceiling: View) -> list[str]:

@@ -38,6 +38,49 @@ def test_a_changed_pool(tmp_path: Path, changes: Any, change: str) -> None:
     assert [each.change for each in found.pools] == [change]
 
 
+def of_cluster(**properties: Any) -> Any:
+    made = template()
+    cluster = made["Resources"]["Cluster"]
+    return {"Resources": {**made["Resources"], "Cluster": {**cluster, "Properties": properties}}}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        ({"Version": "1.34"}, {"Version": "1.35"}, None),
+        ({"Version": "1.34"}, {"Version": 1.35}, None),
+        ({"Version": "1.34"}, {"Version": "1.36"}, ("refused", "deploy 1.35 first")),
+        ({"Version": "1.35"}, {"Version": "1.34"}, ("rolled back", "within 7 days")),
+        ({"Version": "1.36"}, {"Version": "1.34"}, ("refused", "one minor version at most")),
+        ({"Version": "1.36"}, {"Version": {"Ref": "Version"}}, None),
+        ({"Name": "a"}, {"Name": "b"}, ("replaced", "Name: a -> b")),
+        (
+            {"KubernetesNetworkConfig": {"IpFamily": "ipv4"}},
+            {"KubernetesNetworkConfig": {"IpFamily": "ipv6"}},
+            ("replaced", "KubernetesNetworkConfig/IpFamily: ipv4 -> ipv6"),
+        ),
+        ({"UpgradePolicy": {"SupportType": "STANDARD"}}, {"UpgradePolicy": {"SupportType": "EXTENDED"}}, None),
+    ],
+)
+def test_a_control_plane(tmp_path: Path, before: Any, after: Any, expected: Any) -> None:
+    found = compared(tmp_path, of_cluster(**before), of_cluster(**after))
+
+    told = [(each.change, each.detail) for each in found.control_planes]
+    assert [change for change, _ in told] == ([expected[0]] if expected else [])
+    assert all(expected[1] in detail for _, detail in told)
+
+
+def test_a_version_that_eks_refuses_fails_the_review(tmp_path: Path) -> None:
+    mended = {"AmiType": "AL2023_x86_64_NVIDIA"}
+    old, new = (template({**BAD, **mended}) for _ in range(2))
+    old["Resources"]["Cluster"] = {"Type": "AWS::EKS::Cluster", "Properties": {"Name": "demo", "Version": "1.34"}}
+
+    found = compared(tmp_path, old, new)
+
+    assert [each.change for each in found.control_planes] == ["refused"]
+    assert found.fails
+
+
 def test_a_mended_pool_fixes_its_finding(tmp_path: Path) -> None:
     found = compared(tmp_path, template(), template({**BAD, "AmiType": "AL2023_x86_64_NVIDIA"}))
 

@@ -24,6 +24,9 @@ from gpu_constructs.preflight.report.wording import (
     workloads_alike,
 )
 
+# Colours of pools that say the same of a cluster.
+_BADGES = {"replaced": "replaced", "refused": "replaced", "rolled back": "removed"}
+
 
 def render(view: View) -> str:
     """Return the page of a check, an explanation or a review."""
@@ -96,6 +99,7 @@ def _verdicts(names: str, workload: View) -> Html:
 
 def _review(view: View) -> Iterator[Html]:
     yield tag("p", review_summary(view))
+    yield _control_planes(view["controlPlanes"])
     yield _pools(view["pools"])
     rows = ceiling_rows(view["ceiling"])
     yield table(("At most", "Before", "After", "Change"), rows, caption="All GPU pools together")
@@ -109,6 +113,18 @@ def _review(view: View) -> Iterator[Html]:
 
 def _side(name: str, clusters: list[View]) -> Html:
     return tag("div", tag("h3", name.capitalize(), cls="side"), *(picture(each) for each in clusters))
+
+
+def _control_planes(changes: list[View]) -> Html:
+    rows = [
+        (
+            tag("code", each["cluster"]),
+            tag("span", each["change"], cls=f"badge {_BADGES[each['change']]}"),
+            each["detail"],
+        )
+        for each in changes
+    ]
+    return table(("Cluster", "Change", "What"), rows, caption="Control planes") if rows else Html()
 
 
 def _pools(pools: list[View]) -> Html:
