@@ -40,6 +40,7 @@ from gpu_constructs.preflight.node.beliefs import belief, overlaid
 from gpu_constructs.preflight.node.daemon_reach import Reached, reached
 from gpu_constructs.preflight.node.gpu_devices import registered
 from gpu_constructs.preflight.node.instance_labels import autoscaler_labels, kubelet_labels
+from gpu_constructs.preflight.node.karpenter_options import feature_gate
 from gpu_constructs.preflight.node.node_size import allocatable
 from gpu_constructs.preflight.reading.objects import Object
 from gpu_constructs.preflight.reading.unknown import Unknown
@@ -155,8 +156,14 @@ def nodes_to_be(pool: Pool, cluster: Cluster) -> tuple[NodeToBe, ...]:
     names: tuple[str | None, ...] = gpu_types(pool) or tuple(pool.instance_types) or (None,)
     if pool.is_group:
         names = pool.instance_types or (None,)
-    overlays = cluster.of_kind("NodeOverlay") if pool.kind == "karpenter" else []
+    overlays = _overlays(cluster) if pool.kind == "karpenter" else []
     return tuple(_node(pool, name, cluster, overlays) for name in names)
+
+
+def _overlays(cluster: Cluster) -> list[Object]:
+    """Return the NodeOverlays that Karpenter looks at: none of them while their gate is off."""
+    found = cluster.of_kind("NodeOverlay")
+    return [] if found and feature_gate(cluster, "nodeOverlay", default=False) is Answer.NO else found
 
 
 def _node(pool: Pool, name: str | None, cluster: Cluster, overlays: list[Object]) -> NodeToBe:

@@ -23,6 +23,7 @@ from gpu_constructs.preflight.scheduling.demand import Demand, demand
 from gpu_constructs.preflight.scheduling.enough import shortage
 from gpu_constructs.preflight.scheduling.fitting import Fit, autoscaler_of, fits
 from gpu_constructs.preflight.scheduling.memory import Memory, Profile
+from gpu_constructs.preflight.scheduling.min_values import too_few_values
 from gpu_constructs.preflight.scheduling.pool_limits import binding_limit, nodes_needed, pods_per_node, room
 from gpu_constructs.preflight.scheduling.unclear import Openings, left_open, openings
 from gpu_constructs.preflight.scheduling.verdict import PoolVerdict, Verdict
@@ -200,6 +201,7 @@ def _judge(wanted: Demand, candidate: _Candidate, cluster: Cluster, memory: Memo
     reasons += [] if wanted.claimed is None else without_devices(wanted.claimed, nodes)
     if not running:
         reasons += candidate.autoscaled
+        reasons += too_few_values(pool, taking, cluster) if taking else []
         reasons += not_made_for(pool, cluster, wanted.claimed) if wanted.pod.claims else []
     reasons = left_open(wanted, pool, candidate.openings, reasons)
     answer = worst(reasons)

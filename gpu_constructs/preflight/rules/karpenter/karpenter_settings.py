@@ -13,6 +13,7 @@ from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Cluster, Pool
 from gpu_constructs.preflight.model.label_values import exactly
 from gpu_constructs.preflight.node.gpu_pools import gpu_node_pools
+from gpu_constructs.preflight.node.karpenter_options import feature_gate
 from gpu_constructs.preflight.node.nodes import minor
 from gpu_constructs.preflight.reading.objects import Chart
 from gpu_constructs.preflight.reading.unknown import Unknown, dig, is_true, items, mapping
@@ -59,20 +60,6 @@ def _settings(chart: Chart) -> dict[str, Any] | None:
     return values if isinstance(values, dict) else None
 
 
-def _gate(cluster: Cluster, name: str, *, default: bool) -> bool | None:
-    """Return whether a feature gate is on, ``None`` where it is not known."""
-    chart = _chart(cluster)
-    settings = _settings(chart) if chart else None
-    if settings is None or (chart is not None and chart.values.get("controller") is not None and _overrides(chart)):
-        return None
-    value = dig(settings, "featureGates", name)
-    return default if value is None else None if isinstance(value, Unknown) else is_true(value)
-
-
-def _overrides(chart: Chart) -> bool:
-    return "FEATURE_GATES" in str(dig(chart.values, "controller", "env"))
-
-
 @rule("GPU179", "error", source=f"{_SETTINGS}#feature-gates")
 def karpenter_with_a_feature_switched_off_that_a_pool_needs(case: Case) -> Iterator[Problem]:
     """Karpenter with a feature switched off that a pool needs.
@@ -84,12 +71,15 @@ def karpenter_with_a_feature_switched_off_that_a_pool_needs(case: Case) -> Itera
     cluster = case.cluster
     karpenter_pools = [each for each in gpu_node_pools(cluster) if each.kind == "karpenter"]
     overlays = cluster.of_kind("NodeOverlay")
-    if overlays and _gate(cluster, "nodeOverlay", default=False) is False:
+    if overlays and feature_gate(cluster, "nodeOverlay", default=False) is Answer.NO:
         yield Problem(overlays[0], f"NodeOverlay {overlays[0].name}: featureGates.nodeOverlay is off")
     for pool in karpenter_pools:
-        if pool.properties.get("replicas") is not None and _gate(cluster, "staticCapacity", default=False) is False:
+        if (
+            pool.properties.get("replicas") is not None
+            and feature_gate(cluster, "staticCapacity", default=False) is Answer.NO
+        ):
             yield Problem.of(pool, "has replicas, and featureGates.staticCapacity is off")
-        if _wants_reserved(pool) and _gate(cluster, "reservedCapacity", default=True) is False:
+        if _wants_reserved(pool) and feature_gate(cluster, "reservedCapacity", default=True) is Answer.NO:
             yield Problem.of(pool, "allows reserved capacity, and its gate is off")
 
 
