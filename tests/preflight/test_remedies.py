@@ -5,13 +5,14 @@ from __future__ import annotations
 import copy
 import json
 import re
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from gpu_constructs.preflight.remedies.change import merged
+from gpu_constructs.preflight.reading import rendering
 from tests.command_line.test_cli import Done
 from tests.preflight.test_rules import FIXTURES
 
@@ -21,6 +22,7 @@ CASES = {
     "GPU120/fails_more_gpus_than_a_node_of_karpenter": ["ask for 8 nvidia.com/gpu"],
     "GPU120/fails_selector_of_a_label_that_no_pool_gives": ["select no gpu-type"],
     "GPU121/fails_six_replicas_on_four_nodes": ["run 4 pods", "raise MaxSize of .* to 6"],
+    "GPU121/fails_three_replicas_and_a_limit_of_two_gpus": ["run 2 pods", "raise limit nvidia.com/gpu of .* to 3"],
 }
 
 
@@ -38,18 +40,34 @@ class Loader(yaml.SafeLoader):
 Loader.add_constructor("!Ref", lambda _, node: {"Ref": node.value})
 
 
+def patched(document: Any, patch: Any) -> Any:
+    """An object as kubectl patches it."""
+    kubectl = rendering._program("kubectl")
+    if kubectl is None:
+        pytest.skip("no kubectl: neither on PATH nor in a kubectl layer that is installed")
+    command = [kubectl, "patch", "--local", "--filename=-", "--type=strategic", f"--patch={json.dumps(patch)}"]
+    done = subprocess.run([*command, "--output=json"], input=json.dumps(document), capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def pool_at(path: str, document: Any) -> Any:
+    """The resource or NodePool of a document that a path names, ``None`` where there is none."""
+    if document.get("kind") == "NodePool":
+        return document if path == f"NodePool {document['metadata']['name']}" else None
+    return document.get("Resources", {}).get(path.rpartition("/")[2], {}).get("Properties")
+
+
 def applied(fixture: Path, workload: dict[str, Any], remedy: dict[str, Any]) -> list[Any]:
     """The documents of a fixture with a remedy applied as its user would."""
     documents = copy.deepcopy(list(yaml.load_all(fixture.read_text(), Loader)))
     kind, place = workload["name"].split(" ")
     for place_, document in enumerate(documents):
         if remedy["patch"] and document.get("kind") == kind and place.endswith(f"/{document['metadata']['name']}"):
-            documents[place_] = merged(document, remedy["patch"])
+            documents[place_] = patched(document, remedy["patch"])
     for each in remedy["changes"]:
-        logical_id = each["path"].rpartition("/")[2]
-        properties = documents[0]["Resources"].get(logical_id, {}).get("Properties")
-        if properties is not None:
-            *path, last = each["property"].split(".")
+        *path, last = each["property"].split(".")
+        for properties in filter(None, (pool_at(each["path"], document) for document in documents)):
             for name in path:
                 properties = properties[name]
             properties[last] = each["value"]

@@ -13,7 +13,6 @@ from typing import Any
 from gpu_constructs.facts.charts import KARPENTER
 from gpu_constructs.preflight.model.answer import Answer, yes_if
 from gpu_constructs.preflight.model.cluster import Cluster
-from gpu_constructs.preflight.reading.objects import Chart
 from gpu_constructs.preflight.reading.unknown import Unknown, dig, is_true, known_text, mappings
 
 _GATES = "featureGates"

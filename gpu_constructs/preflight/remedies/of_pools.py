@@ -11,7 +11,7 @@ from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.model.cluster import Pool
 from gpu_constructs.preflight.node.nodes import nodes_to_be
 from gpu_constructs.preflight.reading.cloudformation import Resource
-from gpu_constructs.preflight.reading.unknown import Unknown, dig
+from gpu_constructs.preflight.reading.unknown import Unknown, dig, mapping
 from gpu_constructs.preflight.remedies.change import Change
 from gpu_constructs.preflight.scheduling.demand import Demand
 from gpu_constructs.preflight.scheduling.fitting import by_resources
@@ -32,7 +32,7 @@ def more_nodes(judged: PoolVerdict, missing: int, case: Case) -> Iterator[Change
             f"raise limit {GPU} of NodePool {pool.name} to {most}",
             pool.origin,
             ("spec", "limits"),
-            {GPU: most},
+            {**mapping(pool.properties.get("limits")), GPU: most},
             of_pool=True,
         )
 

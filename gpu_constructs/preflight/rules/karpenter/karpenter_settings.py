@@ -16,7 +16,7 @@ from gpu_constructs.preflight.node.gpu_pools import gpu_node_pools
 from gpu_constructs.preflight.node.karpenter_options import feature_gate
 from gpu_constructs.preflight.node.nodes import minor
 from gpu_constructs.preflight.reading.objects import Chart
-from gpu_constructs.preflight.reading.unknown import Unknown, dig, is_true, items, mapping
+from gpu_constructs.preflight.reading.unknown import items, mapping
 from gpu_constructs.preflight.rules.rule import Problem, rule
 from gpu_constructs.refusals import did_you_mean
 
