@@ -6,9 +6,13 @@ Prints seconds of this machine, and ratios between runs of the same process, whi
 from __future__ import annotations
 
 import gc
+import os
 import resource
+import subprocess
+import sys
 import time
 from collections.abc import Callable
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from gpu_constructs.preflight.case import Case
@@ -20,6 +24,7 @@ from gpu_constructs.preflight.reading.objects import Object, Origin
 TYPES = ("g6.xlarge", "g6.12xlarge", "g5.2xlarge", "g6e.48xlarge", "p5.48xlarge", "g4dn.xlarge")
 ORIGIN = Origin("benchmark", "benchmark")
 LIMIT_SECONDS = 2.0
+LIMIT_CHECK = 0.5
 # Of 12 s and 2 s, which hold for one machine.
 LARGE_RATIO = 6
 
@@ -97,8 +102,23 @@ def seconds(work: Callable[[], object], rounds: int = 3) -> float:
     return min(taken)
 
 
+def command(*words: str) -> Callable[[], object]:
+    """Return what runs Python with some words, as a process of its own."""
+    return lambda: subprocess.run([sys.executable, *words], stdout=subprocess.DEVNULL, check=False)
+
+
+def own_seconds() -> float:
+    """Return how much longer `check` of the default template takes than Python's start."""
+    with TemporaryDirectory() as folder:
+        environment = {**os.environ, "CDK_OUTDIR": folder}
+        subprocess.run([sys.executable, "app.py"], env=environment, check=True, capture_output=True)
+        checked = command("-m", "gpu_constructs", "check", f"{folder}/GpuClusterStack.template.json")
+        return seconds(checked, rounds=7) - seconds(command("-c", "pass"), rounds=7)
+
+
 def main() -> None:
     """Print the figures."""
+    print(f"check of the default template: {own_seconds():.2f} s over Python's start (limit {LIMIT_CHECK} s)")
     whole = seconds(judging(10_000, 200, 300))
     print(f"10,000 pods of 200 shapes against 300 pools: {whole:.2f} s (limit {LIMIT_SECONDS} s)")
     large = seconds(judging(100_000, 200, 1_000), rounds=1)

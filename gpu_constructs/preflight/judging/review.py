@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -18,6 +19,9 @@ from gpu_constructs.preflight.reading.unknown import known_text
 from gpu_constructs.preflight.rules.rule import Finding
 from gpu_constructs.preflight.scheduling.ceiling import Ceiling, ceiling
 from gpu_constructs.preflight.scheduling.verdict import Verdict
+
+# A number that is no part of a name.
+_FIGURE = re.compile(r"(?<![\w.-])\d[\d,.]*(?![\w-])")
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,9 +133,9 @@ def _ceiling(report: Report) -> Ceiling:
 
 
 def _identity(finding: Finding) -> tuple[str, str, str, bool, bool]:
-    """Return what makes a finding of two inputs the same: not the file, which lies elsewhere."""
-    problem = finding.problem
-    return finding.rule.id, problem.origin.path, problem.message, problem.unknown, finding.acknowledged is None
+    """Return what makes a finding of two inputs the same: not the file, which lies elsewhere, nor figures in it."""
+    problem, message = finding.problem, _FIGURE.sub("#", finding.problem.message)
+    return finding.rule.id, problem.origin.path, message, problem.unknown, finding.acknowledged is None
 
 
 def _moves(old: Report, new: Report) -> tuple[Move, ...]:

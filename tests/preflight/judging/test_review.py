@@ -38,6 +38,13 @@ def test_a_changed_pool(tmp_path: Path, changes: Any, change: str) -> None:
     assert [each.change for each in found.pools] == [change]
 
 
+def test_a_finding_of_other_figures_stands(tmp_path: Path) -> None:
+    found = compared(tmp_path, template(), template({**BAD, "ScalingConfig": {"MinSize": 0, "MaxSize": 5}}))
+
+    assert {each.rule.id for each in (*found.new, *found.fixed)} == set()
+    assert "GPU020" in {each.rule.id for each in found.standing}
+
+
 def of_cluster(**properties: Any) -> Any:
     made = template()
     cluster = made["Resources"]["Cluster"]
