@@ -85,7 +85,7 @@ def aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[Aws]:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "testing")
     monkeypatch.setenv("AWS_DEFAULT_REGION", REGION)
-    with mock_aws():
+    with mock_aws(config={"core": {"reset_boto3_session": False}}):
         yield Aws()
 
 
