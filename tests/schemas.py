@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import kubernetes_validate
 import yaml
 
@@ -18,6 +19,16 @@ kubernetes_validate.utils.schema_contents = cache(kubernetes_validate.utils.sche
 def validate(manifest: dict[str, Any], minor: str) -> None:
     """Validate an object of Kubernetes itself against the schemas of a minor version."""
     kubernetes_validate.validate(manifest, minor, strict=True)
+
+
+def validate_custom(manifest: dict[str, Any], crds: Path, *, file: str | None = None) -> None:
+    """Validate a custom resource against its definition, whose validator is made once in a run."""
+    _validator(crds, manifest["apiVersion"], manifest["kind"], file).validate(manifest | {"metadata": {}})
+
+
+@cache
+def _validator(crds: Path, version: str, kind: str, file: str | None) -> jsonschema.Draft7Validator:
+    return jsonschema.Draft7Validator(strict_schema(crds, {"apiVersion": version, "kind": kind}, file=file))
 
 
 def strict_schema(crds: Path, manifest: dict[str, Any], *, file: str | None = None) -> dict[str, Any]:

@@ -8,12 +8,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 
 from tests.emitted import EXAMPLES, Templates
 from tests.linting import CDKS_OWN, cfn_lint
-from tests.schemas import strict_schema, validate
+from tests.schemas import validate, validate_custom
 from tests.templates import Resources, manifests_of, of_type
 
 # The fleet is the same pools many times over, and the other stacks have tests of their own.
@@ -198,8 +197,7 @@ def objects(stacks: dict[str, Resources]) -> list[dict[str, Any]]:
 def test_every_object_is_valid_for_its_definition(name: str, synthesize: Stacks, crds: Path) -> None:
     for each in objects(synthesize(name)):
         if each["apiVersion"] not in API_GROUPS and WITHOUT_DEFINITION not in each["apiVersion"]:
-            schema = strict_schema(crds, each, file=FILES.get(each["kind"]))
-            jsonschema.validate(with_ids(each) | {"metadata": {}}, schema)
+            validate_custom(with_ids(each), crds, file=FILES.get(each["kind"]))
 
 
 @pytest.mark.parametrize("minor", ["1.33", "1.34", "1.35", "1.36"])

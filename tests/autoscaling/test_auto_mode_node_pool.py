@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import aws_cdk as cdk
-import jsonschema
 import pytest
 from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
@@ -17,7 +16,7 @@ from gpu_constructs.autoscaling.auto_mode_manifests import node_class, node_pool
 from gpu_constructs.autoscaling.node_pool import Network, NodePool
 from gpu_constructs.pools import CustomImage
 from gpu_constructs.pools.capacity import OnDemand
-from tests.schemas import strict_schema
+from tests.schemas import validate_custom
 from tests.templates import depends_on, manifest, manifests_of, of_type, only, resources_of
 
 NETWORK = Network(subnet_ids=["subnet-0123456789abcdef0"], security_group_ids=["sg-0123456789abcdef0"])
@@ -49,7 +48,7 @@ def test_node_class(snapshot_yaml: SnapshotAssertion) -> None:
 def test_node_pool_is_valid_for_its_definition(crds: Path) -> None:
     emitted = node_pool(spec(Spot()))
 
-    jsonschema.validate(emitted | {"metadata": {}}, strict_schema(crds, emitted))
+    validate_custom(emitted, crds)
 
 
 def test_no_label_or_requirement_of_karpenter_or_a_device_plugin() -> None:

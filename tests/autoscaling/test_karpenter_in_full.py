@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, cast
 
 import aws_cdk as cdk
-import jsonschema
 import pytest
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_eks_v2 as eks
@@ -33,7 +32,7 @@ from gpu_constructs import (
 )
 from gpu_constructs.pools import CustomImage, Disruption, Kubelet
 from tests.chart_values import unknown_values
-from tests.schemas import strict_schema
+from tests.schemas import validate_custom
 from tests.templates import CHART, depends_on, manifest, manifests_of, of_type, resources_of, text_of
 
 L4 = NodeShape(instance_types=("g6.xlarge",))
@@ -191,7 +190,7 @@ def test_a_fraction_of_a_gpu_is_counted_by_an_overlay(
 
     overlay = manifest(resources, "NodeOverlay")
     assert overlay == snapshot_yaml
-    jsonschema.validate(overlay | {"metadata": {}}, strict_schema(crds, overlay))
+    validate_custom(overlay, crds)
     assert gates(resources) == {"nodeOverlay": True}
     made = {next(manifests_of({id: resources[id]}))["kind"]: id for id in resources if id.startswith("Pool")}
     assert made["NodeOverlay"] in depends_on(resources, made["NodePool"])
@@ -211,7 +210,7 @@ def test_shares_are_counted_by_an_overlay_and_limited_by_their_own_name(
         {"nvidia.com/gpu": "0", "nvidia.com/gpu.shared": "16"},
     ]
     for overlay in overlays:
-        jsonschema.validate(overlay | {"metadata": {}}, strict_schema(crds, overlay))
+        validate_custom(overlay, crds)
     assert manifest(resources, "NodePool")["spec"]["limits"] == {"nvidia.com/gpu.shared": "32"}
     assert gates(resources) == {"nodeOverlay": True}
 
@@ -255,7 +254,7 @@ def test_node_class_of_tuned_nodes(
     made = manifest(pool(karpenter, cluster, shape=tuned), "EC2NodeClass")
 
     assert made["spec"] == snapshot_yaml
-    jsonschema.validate(made | {"metadata": {}}, strict_schema(crds, made))
+    validate_custom(made, crds)
 
 
 def test_a_snapshot_of_images(karpenter: Karpenter, cluster: eks.ICluster, crds: Path) -> None:
@@ -271,7 +270,7 @@ def test_a_snapshot_of_images(karpenter: Karpenter, cluster: eks.ICluster, crds:
     system, data = [each["ebs"] for each in made["spec"]["blockDeviceMappings"]]
     assert (data["snapshotID"], data["volumeInitializationRate"]) == ("snap-0123456789abcdef0", 300)
     assert "snapshotID" not in system
-    jsonschema.validate(made | {"metadata": {}}, strict_schema(crds, made))
+    validate_custom(made, crds)
 
 
 def test_types_found_by_capability(karpenter: Karpenter, cluster: eks.ICluster) -> None:

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any, cast
 
 import aws_cdk as cdk
-import jsonschema
 import pytest
 from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
@@ -17,7 +16,7 @@ from gpu_constructs.autoscaling.karpenter_manifests import ec2_node_class, node_
 from gpu_constructs.autoscaling.node_pool import Network, NodePool
 from gpu_constructs.facts.hardware.catalogue import catalogue
 from gpu_constructs.pools.capacity import OnDemand
-from tests.schemas import strict_schema
+from tests.schemas import validate_custom
 from tests.templates import CHART, depends_on, manifest, manifests_of, of_type, resources_of
 
 NETWORK = Network(subnet_ids=["subnet-0123456789abcdef0"], security_group_ids=["sg-0123456789abcdef0"])
@@ -94,7 +93,7 @@ def test_objects_are_valid_for_karpenters_definitions(shape: NodeShape, capacity
         node_class(shape, "v20260714", capacity),
         node_pool(spec(shape, capacity)),
     ):
-        jsonschema.validate(emitted | {"metadata": {}}, strict_schema(crds, emitted))
+        validate_custom(emitted, crds)
 
 
 def test_no_running_pod_is_ever_moved() -> None:

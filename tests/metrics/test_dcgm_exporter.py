@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import aws_cdk as cdk
-import jsonschema
 import pytest
 from aws_cdk import aws_eks_v2 as eks
 from syrupy.assertion import SnapshotAssertion
@@ -18,7 +17,7 @@ from gpu_constructs.metrics import DcgmExporter, PrometheusStack
 from gpu_constructs.metrics.dcgm_fields import DEFAULT_FIELDS, FIELDS, counters_csv
 from gpu_constructs.metrics.dcgm_manifests import dashboard, exporter_chart, service_monitor
 from gpu_constructs.metrics.rules import alerting_rules, prometheus_rule, recording_rules
-from tests.schemas import strict_schema
+from tests.schemas import validate_custom
 from tests.templates import CHART, depends_on, manifest, manifests_of, of_type, only, resources_of
 
 IMAGE = "nvcr.io/nvidia/k8s/dcgm-exporter:4.5.3-4.8.2-distroless"
@@ -125,7 +124,7 @@ def test_objects_are_valid_for_the_operators_definitions(crds: Path) -> None:
         (service_monitor(), "servicemonitors"),
         (prometheus_rule(name="a", namespace="b"), "prometheusrules"),
     ):
-        jsonschema.validate(made | {"metadata": {}}, strict_schema(crds, made, file=f"crd-{kind}.yaml"))
+        validate_custom(made, crds, file=f"crd-{kind}.yaml")
 
 
 def test_rules_and_dashboard_name_fields_that_are_reported() -> None:

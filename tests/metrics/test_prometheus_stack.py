@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import aws_cdk as cdk
-import jsonschema
 import pytest
 import yaml
 from aws_cdk import aws_aps as aps
@@ -17,7 +16,7 @@ from gpu_constructs import GpuDeployment, GpuPod, ManagedNodeGroup, NodeShape
 from gpu_constructs.metrics import PrometheusStack
 from gpu_constructs.metrics.prometheus_stack import RemoteWrite, stack_values
 from tests.chart_values import unknown_values
-from tests.schemas import strict_schema
+from tests.schemas import validate_custom
 from tests.templates import CHART, MANIFEST, depends_on, manifest, of_type, only, resources_of, slice_of, text_of
 
 OTHER_CHARTS = ("kube-state-metrics", "grafana")
@@ -41,7 +40,7 @@ def test_a_deployment_is_scraped_through_its_service(stack: cdk.Stack, cluster: 
     assert monitor["metadata"]["namespace"] == service["metadata"]["namespace"]
     [endpoint] = monitor["spec"]["endpoints"]
     assert endpoint == {"port": service["spec"]["ports"][0]["name"], "path": "/stats"}
-    jsonschema.validate(monitor | {"metadata": {}}, strict_schema(crds, monitor, file="crd-servicemonitors.yaml"))
+    validate_custom(monitor, crds, file="crd-servicemonitors.yaml")
     [made] = [id for id, each in of_type(resources, MANIFEST).items() if "ServiceMonitor" in str(each["Properties"])]
     [chart] = of_type(resources, CHART)
     assert chart in depends_on(resources, made)

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, cast
 
 import aws_cdk as cdk
-import jsonschema
 import pytest
 from aws_cdk import aws_eks_v2 as eks
 from constructs import Construct
@@ -42,7 +41,7 @@ from gpu_constructs.pod_scaling.scaling_manifests import (
 )
 from tests.chart_values import unknown_values
 from tests.clusters import imported_cluster, imported_vpc
-from tests.schemas import strict_schema, validate
+from tests.schemas import validate, validate_custom
 from tests.templates import CHART, depends_on, manifest, of_type, only, resources_of, slice_of
 
 QUEUE = SqsQueue(url="https://sqs.us-east-1.amazonaws.com/111122223333/jobs", region="us-east-1", per_pod=2)
@@ -95,7 +94,7 @@ def test_a_workspace_of_aws_is_read_with_kedas_own_permissions(
         assert trigger["metadata"]["awsRegion"] == "us-east-1"
         assert trigger["authenticationRef"]["name"] == authentication["metadata"]["name"]
     assert authentication["spec"] == {"podIdentity": {"provider": "aws"}}
-    jsonschema.validate(made | {"metadata": {}}, strict_schema(crds, made))
+    validate_custom(made, crds)
     [policy] = only(slice_of(resources, "Keda"), "AWS::IAM::Role")["Policies"]
     [statement] = policy["PolicyDocument"]["Statement"]
     assert "aps:QueryMetrics" in statement["Action"]
@@ -124,8 +123,7 @@ def test_objects_are_valid_for_their_definitions(crds: Path) -> None:
         (trigger_authentication(name="chat", namespace="inference"), None),
         (vpa, "autoscaling.k8s.io_vpa.yaml"),
     ):
-        schema = strict_schema(crds, made, file=file)
-        jsonschema.validate(made | {"metadata": {}}, schema)
+        validate_custom(made, crds, file=file)
 
 
 def test_every_value_of_a_trigger_is_a_string() -> None:

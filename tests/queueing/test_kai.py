@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import aws_cdk as cdk
-import jsonschema
 import pytest
 from aws_cdk import aws_eks_v2 as eks
 
@@ -16,7 +15,7 @@ from gpu_constructs.queueing import KaiQueues, KaiScheduler, Kueue, TeamQueue
 from gpu_constructs.queueing.kai import kai_values, queue
 from gpu_constructs.workloads import KaiQueue
 from tests.chart_values import unknown_values
-from tests.schemas import strict_schema
+from tests.schemas import validate_custom
 from tests.templates import CHART, MANIFEST, depends_on, manifest, manifests_of, of_type, only, resources_of
 
 TEAMS = (
@@ -50,7 +49,7 @@ def test_quotas_follow_from_the_nodes(stack: cdk.Stack, cluster: eks.ICluster, c
         "product": "gpus",
     }
     for each in made.values():
-        jsonschema.validate(each | {"metadata": {}}, strict_schema(crds, each))
+        validate_custom(each, crds)
 
 
 def test_queues_come_after_scheduler_and_department(stack: cdk.Stack, cluster: eks.ICluster) -> None:

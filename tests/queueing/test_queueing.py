@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, cast
 
 import aws_cdk as cdk
-import jsonschema
 import pytest
 import yaml
 from aws_cdk import aws_eks_v2 as eks
@@ -32,7 +31,7 @@ from gpu_constructs.pod_scaling import Keda, PrometheusAdapter, VerticalPodAutos
 from gpu_constructs.queueing import Dynamo, GpuQueues, JobSets, KubeRay, Kueue, LeaderWorkerSets, TeamQueue
 from gpu_constructs.queueing.kueue import kueue_values
 from tests.chart_values import unknown_values
-from tests.schemas import strict_schema
+from tests.schemas import validate_custom
 from tests.templates import CHART, MANIFEST, depends_on, manifests_of, of_type, resources_of
 
 P5 = NodeShape(instance_types=("p5.48xlarge",), efa=True)
@@ -96,7 +95,7 @@ def test_objects_are_valid_for_their_definitions(app: App, crds: Path) -> None:
     made = kueues(app)
     assert {each["kind"] for each in made} == {"Topology", "ResourceFlavor", "ClusterQueue", "LocalQueue"}
     for each in made:
-        jsonschema.validate(each | {"metadata": {}}, strict_schema(crds, each))
+        validate_custom(each, crds)
 
 
 def test_every_flavor_lists_every_resource_in_one_order(app: App) -> None:

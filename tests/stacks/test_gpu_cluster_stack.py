@@ -21,7 +21,7 @@ from stacks.gpu_cluster_stack import GpuClusterStack
 from stacks.options import GpuClusterOptions, PoolOptions
 from tests.conftest import FLAGS
 from tests.linting import cfn_lint
-from tests.schemas import strict_schema, validate
+from tests.schemas import validate, validate_custom
 from tests.templates import CHART, MANIFEST, depends_on, manifests_of, of_type, only
 
 MODES = ("cluster-autoscaler", "karpenter")
@@ -162,7 +162,7 @@ def test_custom_resources_are_valid_for_their_definitions(templates: dict[str, d
 
     assert {each["kind"] for each in custom} == {"EC2NodeClass", "NodePool"}
     for each in custom:
-        jsonschema.validate(deployed(each) | {"metadata": {}}, strict_schema(crds, each))
+        validate_custom(deployed(each), crds)
 
 
 def deployed(manifest: dict[str, Any]) -> dict[str, Any]:
@@ -176,7 +176,7 @@ def test_a_typo_in_a_custom_resource_would_be_found(templates: dict[str, dict[st
     pool["spec"]["disruption"]["consolidationPolice"] = "WhenEmpty"
 
     with pytest.raises(jsonschema.ValidationError, match="consolidationPolice"):
-        jsonschema.validate(pool | {"metadata": {}}, strict_schema(crds, pool))
+        validate_custom(pool, crds)
 
 
 def test_nothing_has_a_fixed_name_that_a_replacement_would_collide_with(resources: dict[str, Any]) -> None:

@@ -20,10 +20,11 @@ from tests.preflight.report import samples
 
 SCHEMA = json.loads(schema())
 FIXTURES = sorted((ROOT / "tests" / "preflight" / "rules").glob("*/fails_*"))
+VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
 
 
 def assert_valid(view: View) -> None:
-    jsonschema.validate(json.loads(render(view)), SCHEMA, jsonschema.Draft202012Validator)
+    VALIDATOR.validate(json.loads(render(view)))
 
 
 def test_schema_is_one() -> None:
@@ -58,7 +59,7 @@ def test_real_reports_are_valid(fixture: object) -> None:
 
 def test_keys_that_are_not_in_the_schema_are_refused() -> None:
     with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate(check_view(samples.report()) | {"extra": 1}, SCHEMA, jsonschema.Draft202012Validator)
+        VALIDATOR.validate(check_view(samples.report()) | {"extra": 1})
 
 
 def test_explain(snapshot_text: SnapshotAssertion) -> None:
