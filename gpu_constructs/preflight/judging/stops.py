@@ -8,6 +8,7 @@ from dataclasses import replace
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.judging.reach import Reach
 from gpu_constructs.preflight.model.answer import Answer
+from gpu_constructs.preflight.model.cluster import Pool, Workload
 from gpu_constructs.preflight.model.reason import Reason
 from gpu_constructs.preflight.rules.rule import Finding
 from gpu_constructs.preflight.scheduling.enough import OF_ALL_POOLS
@@ -36,7 +37,10 @@ class Stops:
 
     def _add(self, finding: Finding) -> None:
         subject = finding.problem.subject
-        reason = Reason(Answer.NO, "rule", finding.problem.message, _WEIGHT, finding.rule.id)
+        text = finding.problem.message
+        if isinstance(subject, (Pool, Workload)):
+            text = text.removeprefix(f"{subject.title}: ")
+        reason = Reason(Answer.NO, "rule", text, _WEIGHT, finding.rule.id)
         for pool in self._reach.pools(subject):
             self._of_pools.setdefault(id(pool), []).append(reason)
         for workload in self._reach.workloads(subject):
@@ -65,8 +69,10 @@ class Stops:
         reasons = self._of_pools.get(id(judged.pool))
         if not reasons:
             return judged
-        standing = [each for each in judged.reasons if each.answer is Answer.NO]
-        return replace(judged, answer=Answer.NO, reasons=(*standing, *_new(reasons, standing)))
+        # A rule says more closely what the scheduler saw.
+        told = {each.rule for each in reasons}
+        standing = [each for each in judged.reasons if each.answer is Answer.NO and each.rule not in told]
+        return replace(judged, answer=Answer.NO, reasons=(*standing, *reasons))
 
 
 def _new(reasons: Iterable[Reason], known: Iterable[Reason]) -> tuple[Reason, ...]:

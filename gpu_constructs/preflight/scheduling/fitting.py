@@ -225,7 +225,8 @@ def _other_device(name: str, asked: int, node: NodeToBe) -> Reason:
         weight = _NEVER_A_GPU if why is None else _NO_SUCH_TYPE
         text = why or f"{node.instance_type or 'the node'} has no GPU"
         return Reason(Answer.NO, "resource", f"asks for {asked} {name}, {text}", weight)
-    return Reason(Answer.NO, "resource", f"nothing advertises {name} on its nodes; install a device plugin", 2)
+    text = f"nothing advertises {name} on its nodes; install a device plugin"
+    return Reason(Answer.NO, "resource", text, 2, rule="GPU010" if name == GPU else "")
 
 
 def _ports(wanted: Demand, node: NodeToBe) -> list[Reason]:

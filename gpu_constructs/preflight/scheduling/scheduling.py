@@ -179,7 +179,8 @@ def _held(pod: Pod, cluster: Cluster) -> tuple[Reason, ...]:
     scheduler = known_text(pod.scheduler) or _DEFAULT_SCHEDULER
     if scheduler != _DEFAULT_SCHEDULER and not _runs(scheduler, cluster):
         answer = Answer.NO if cluster.whole and not cluster.opaque else Answer.UNKNOWN
-        found.append(Reason(answer, "scheduler", f"waits for scheduler {scheduler}, which nothing here installs"))
+        text = f"waits for scheduler {scheduler}, which nothing here installs"
+        found.append(Reason(answer, "scheduler", text, rule="GPU128"))
     return tuple(found)
 
 
@@ -251,6 +252,8 @@ def _counted(wanted: Demand, pool: Pool, taking: list[NodeToBe], reasons: list[R
     per_node = min([pods_per_node(wanted, node) for node in taking])
     replicas = wanted.workload.replicas
     nodes = None if replicas is None else nodes_needed(replicas, per_node)
+    if nodes is not None and wanted.workload.takes_turns and pool.max_nodes:
+        nodes = min(nodes, pool.max_nodes)
     holds, may_hold = room(wanted, pool, taking)
     binding = binding_limit(pool, taking, nodes) if nodes and holds is not None and holds < (replicas or 0) else None
     if holds == may_hold == 0:

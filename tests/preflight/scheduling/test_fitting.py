@@ -302,7 +302,13 @@ def test_what_the_autoscaler_does_expect_is_not_told() -> None:
         (
             {GPU: 1},
             node(has={"pods": 58, GPU: 0}),
-            Reason(NO, "resource", "nothing advertises nvidia.com/gpu on its nodes; install a device plugin", 2),
+            Reason(
+                NO,
+                "resource",
+                "nothing advertises nvidia.com/gpu on its nodes; install a device plugin",
+                2,
+                rule="GPU010",
+            ),
         ),
         (
             {GPU: 1},
