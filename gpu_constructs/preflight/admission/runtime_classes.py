@@ -31,6 +31,9 @@ def without_runtime_class(pod: Pod, cluster: Cluster) -> Iterator[Reason]:
         yield from missing(f"runtimeClassName {name} is no RuntimeClass of the cluster", name, known, cluster, "GPU126")
     for each in _contradicted(pod, found) if found else ():
         yield Reason(Answer.NO, "refused", each, rule="GPU126")
+    if not name and mapping(pod.overhead):
+        text = "it has an overhead, which only a RuntimeClass may give it"
+        yield Reason(Answer.NO, "refused", text, rule="GPU126")
 
 
 def with_runtime_class(pod: Pod, cluster: Cluster) -> Pod:

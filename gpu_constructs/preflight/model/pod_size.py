@@ -28,6 +28,11 @@ def requests(
         whole: Requests of the pod itself, which go before the sum of its containers.
         overhead: What its runtime takes.
     """
+    return add({**of_containers(containers, init_containers), **whole}, overhead, {"pods": 1})
+
+
+def of_containers(containers: Iterable[Container], init_containers: Iterable[Container]) -> Resources:
+    """Return what the containers of a pod ask of a node, init containers in order."""
     total = add(*(each.requests for each in containers))
     before: Resources = {}
     beside: Resources = {}
@@ -39,7 +44,7 @@ def requests(
             before = _larger(before, beside)
         else:
             before = _larger(before, add(beside, each.requests))
-    return add({**_larger(total, before), **whole}, overhead, {"pods": 1})
+    return _larger(total, before)
 
 
 def _larger(left: Resources, right: Resources) -> Resources:

@@ -7,7 +7,7 @@ from typing import Literal
 
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.judging.check import findings_of
-from gpu_constructs.preflight.judging.explain import explain
+from gpu_constructs.preflight.judging.stops import Stops
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Pool, Workload
 from gpu_constructs.preflight.model.reason import Reason, worst
@@ -48,8 +48,9 @@ class Told:
             if each.owner.kind == "Pod" and each.owner.name in names
         }
         findings = [each for each in findings_of(self.case) if _is_of_a_pod(each, self.workloads)]
-        found = explain(self.case, findings, self.workloads.values())
-        self.verdicts = dict(zip(self.workloads, found.verdicts, strict=True))
+        stops = Stops(self.case, findings)
+        # What `explain` tells of a pod that is alone: others may take the room that it needs.
+        self.verdicts = {name: stops.on(self.case.verdict(each)) for name, each in self.workloads.items()}
 
     def nodes(self) -> Iterator[tuple[str, Pool, NodeToBe]]:
         """Yield a fresh node of each type of each pool, by the name of its pool and its type."""

@@ -7,6 +7,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from tests.preflight.strategies.admission import PRIORITY_CLASS, RUNTIME_CLASS
+from tests.preflight.strategies.mistakes import mistaken
 from tests.preflight.strategies.selection import affinity, comparing_tolerations, keys, spreads, tolerations, values
 from tests.preflight.strategies.vocabulary import GPU, NAMESPACE, Json, seldom, some, written
 
@@ -94,7 +95,7 @@ def specs(draw: st.DrawFn) -> Json:
         "nodeSelector": draw(seldom(st.dictionaries(keys, values, min_size=1, max_size=1))),
         "affinity": draw(seldom(affinity, one_in=3)),
         "topologySpreadConstraints": draw(seldom(st.lists(spreads(), min_size=1, max_size=1))),
-        "runtimeClassName": draw(seldom(st.just(RUNTIME_CLASS))),
+        "runtimeClassName": draw(seldom(st.just(RUNTIME_CLASS), one_in=5)),
         "priorityClassName": draw(seldom(st.sampled_from((PRIORITY_CLASS, "system-node-critical")))),
     }
     spec = {key: value for key, value in spec.items() if value}
@@ -114,17 +115,23 @@ def _devices_only(container: Json) -> Json:
     return {"limits": {name: amount for name, amount in limits.items() if "/" in name}}
 
 
-def pods(name: str = "pod-0") -> st.SearchStrategy[Json]:
-    """A pod."""
-    metadata = {"name": name, "namespace": NAMESPACE, "labels": LABELS}
-    return specs().map(lambda spec: {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
-
-
 @st.composite
-def numbered_pods(draw: st.DrawFn, *, most: int) -> list[Json]:
-    """Some pods, each of another name."""
+def pods(draw: st.DrawFn, *, most: int, one_mistaken_in: int | None = None) -> list[Json]:
+    """Some pods, each of another name.
+
+    Args:
+        draw: What draws.
+        most: Most pods.
+        one_mistaken_in: Of so many one is a pod that the API server refuses as it is written. Default: of none.
+    """
     drawn = draw(st.lists(specs(), min_size=1, max_size=most))
+    if one_mistaken_in:
+        drawn = [draw(_or_mistaken(each, one_mistaken_in)) for each in drawn]
     return [_pod(f"pod-{number}", spec) for number, spec in enumerate(drawn)]
+
+
+def _or_mistaken(spec: Json, one_in: int) -> st.SearchStrategy[Json]:
+    return st.sampled_from(range(one_in)).flatmap(lambda way: mistaken(spec) if way == one_in - 1 else st.just(spec))
 
 
 def _pod(name: str, spec: Json) -> Json:
@@ -135,7 +142,7 @@ def _pod(name: str, spec: Json) -> Json:
 @st.composite
 def jobs(draw: st.DrawFn, *, most: int = 6) -> list[Json]:
     """Pods, some of them several of a Deployment."""
-    return [draw(st.just(each) | _deployed(each)) for each in draw(numbered_pods(most=most))]
+    return [draw(st.just(each) | _deployed(each)) for each in draw(pods(most=most))]
 
 
 def _deployed(pod: Json) -> st.SearchStrategy[Json]:
