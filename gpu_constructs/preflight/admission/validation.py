@@ -15,6 +15,7 @@ from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Cluster
 from gpu_constructs.preflight.model.pod import Pod
 from gpu_constructs.preflight.model.reason import Reason
+from gpu_constructs.preflight.model.taints import Toleration
 from gpu_constructs.preflight.node.nodes import minor
 from gpu_constructs.preflight.reading.unknown import (
     Unknown,
@@ -46,7 +47,8 @@ def not_valid(pod: Pod, priority: int | None, cluster: Cluster) -> Iterator[Reas
     """
     written = pod.written
     found = [
-        *(each for one in mappings(written.get("tolerations")) for each in _of_toleration(one)),
+        # Those that a RuntimeClass covers are gone by then.
+        *(each for one in pod.tolerations for each in _of_toleration(one)),
         *_of_selectors(written),
         *(each for one in mappings(written.get("topologySpreadConstraints")) for each in _of_spread(one)),
         *_of_ports(written),
@@ -66,8 +68,8 @@ def _is_known(value: Any) -> bool:
     return not isinstance(value, Unknown) and not is_expression(str(value))
 
 
-def _of_toleration(raw: Mapping[str, Any]) -> Iterator[str]:
-    key, operator, value, effect = (raw.get(name) or "" for name in ("key", "operator", "value", "effect"))
+def _of_toleration(given: Toleration) -> Iterator[str]:
+    key, operator, value, effect = given.key or "", given.operator, given.value, given.effect
     who = f"a toleration of {key or 'every taint'}"
     if not all(map(_is_known, (key, operator, value, effect))):
         return
@@ -77,11 +79,11 @@ def _of_toleration(raw: Mapping[str, Any]) -> Iterator[str]:
         yield f"{who} must have operator Exists"
     if operator == "Exists" and value:
         yield f"{who} with operator Exists must have no value, got {value!r}"
-    if operator in ("Equal", "") and not LABEL_VALUE.fullmatch(str(value)):
+    if operator == "Equal" and not LABEL_VALUE.fullmatch(str(value)):
         yield f"{who} has {value!r}, which is no value of a taint"
     if effect and effect not in _EFFECTS:
         yield f"{who} must have one of the effects {', '.join(_EFFECTS)}, got {effect}"
-    if raw.get("tolerationSeconds") is not None and effect != "NoExecute":
+    if given.seconds is not None and effect != "NoExecute":
         yield f"{who} with tolerationSeconds must have effect NoExecute"
 
 

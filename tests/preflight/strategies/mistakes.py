@@ -59,7 +59,7 @@ _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 @st.composite
 def mistaken(draw: st.DrawFn, spec: Json) -> Json:
     """The ``spec`` of a pod with one of them in it."""
-    add, parts = draw(st.sampled_from(_WAYS))
+    add, parts = draw(st.sampled_from(WAYS))
     changed = copy.deepcopy(spec)
     add(changed, copy.deepcopy(draw(st.sampled_from(parts))))
     return changed
@@ -87,7 +87,7 @@ def _part(spec: Json, part: Json) -> None:
     spec |= part
 
 
-_WAYS: tuple[tuple[Callable[[Json, Json], None], tuple[Json, ...]], ...] = (
+WAYS: tuple[tuple[Callable[[Json, Json], None], tuple[Json, ...]], ...] = (
     (_resources, _RESOURCES),
     (_toleration, _TOLERATIONS),
     (_expression, _EXPRESSIONS),

@@ -1,0 +1,1 @@
+"""What the API server adds to a pod, and when it refuses one."""
