@@ -10,10 +10,10 @@ from gpu_constructs.facts.quantities import add
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Cluster, DaemonSet
 from gpu_constructs.preflight.model.label_values import LabelValues, Requirement
+from gpu_constructs.preflight.model.node_selection import Selection
 from gpu_constructs.preflight.model.taints import DAEMON_SET_TOLERATIONS
 from gpu_constructs.preflight.node.nodes import NodeToBe
 from gpu_constructs.preflight.reading.unknown import Unknown, dig, mapping
-from gpu_constructs.preflight.scheduling.demand import Demand
 from tests.e2e.case import NAMED_BY, Case, Decision
 from tests.preflight.scheduling.told import ANYWHERE, Fate, Told, agrees
 from tests.preflight.strategies.vocabulary import HOSTNAME, Json
@@ -66,14 +66,16 @@ def _questions(told: Told, world: Json, pod: Json, room: int) -> Iterator[Questi
     name, every = pod["metadata"]["name"], []
     fates, wanted = told.fates(name), told.demand(name)
     objects = [each for each in world["objects"] if _is_met_at_the_door(each, pod)]
+    refused = fates[ANYWHERE] == "refused" if ANYWHERE in fates else False
     for place, pool, node in told.nodes():
         daemons = [each for each in told.cluster.daemon_sets if told.case.reaches(each, pool) is Answer.YES]
         made = [
             Placed(node_manifest(f"{place} {number}", node, labels, daemons, room), daemons)
-            for number, labels in enumerate(_labels(node, wanted))
+            for number, labels in enumerate(label_choices(node, wanted.pod.selection))
         ]
         every += made
-        yield Question(name, place, fates[place], _case(pod, made, objects, told.cluster))
+        if not refused:
+            yield Question(name, place, fates[place], _case(pod, made, objects, told.cluster))
     if ANYWHERE in fates and every:
         yield Question(name, ANYWHERE, fates[ANYWHERE], _case(pod, every, objects, told.cluster))
 
@@ -121,10 +123,9 @@ def _between(least: int, most: int, room: int) -> int:
     return least + (most - least) * room // 100
 
 
-def _labels(node: NodeToBe, wanted: Demand) -> Iterator[Json]:
-    """Yield each choice of labels that whoever makes the node has and the pod may notice."""
+def label_choices(node: NodeToBe, chosen: Selection) -> Iterator[Json]:
+    """Yield each choice of labels that whoever makes a node has and a pod may notice."""
     asked: dict[str, list[Requirement]] = {}
-    chosen = wanted.pod.selection
     for each in (*chosen.selector, *(one for term in chosen.terms or () for one in term.labels)):
         asked.setdefault(each.key, []).append(each)
     choices = {key: _choices(value, asked.get(key)) for key, value in node.labels.items()}
