@@ -65,15 +65,15 @@ class Judges:
         decided = {each.place: fate(decision) for each, decision in pairs if each.pod == wrong}
         return {**world, "pod": pod, "room": room, "decided": decided} if wrong else {}
 
-    def ask(self, examples: int = EXAMPLES) -> None:
-        """Ask both about so many worlds.
+    def ask(self, examples: int = EXAMPLES, *, most: int = PODS) -> None:
+        """Ask both about so many worlds, with so many pods at most.
 
         Raises:
             AssertionError: They disagree, with the case to be kept.
         """
 
         @settings(max_examples=examples, report_multiple_bugs=False)
-        @given(worlds(), pods(most=PODS, one_mistaken_in=ONE_MISTAKEN_IN), st.sampled_from(ROOMS))
+        @given(worlds(), pods(most=most, one_mistaken_in=ONE_MISTAKEN_IN), st.sampled_from(ROOMS))
         def agree(world: Json, drawn: list[Json], room: int) -> None:
             found = self.disagreement(world, drawn, room)
             assert not found, (

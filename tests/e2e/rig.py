@@ -24,7 +24,7 @@ from tests.e2e.client import REFUSALS, THREADS, Refused
 from tests.e2e.control_plane import ControlPlane, wait_until
 
 DECIDE_SECONDS = 60.0
-POLL_SECONDS = 0.05
+POLL_SECONDS = 0.02
 
 Given = TypeVar("Given")
 Made = TypeVar("Made")

@@ -43,10 +43,10 @@ def test_preflight_says_what_becomes_of_pods(rig: Rig) -> None:
 def test_a_judge_that_is_wrong_is_found_out(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     """A preflight that sees no taints fails soon, and on little."""
     monkeypatch.setattr(fitting, "untolerated", lambda *_: [])
-    judges = Judges(rig, shrink_seconds=30)
+    judges = Judges(rig, shrink_seconds=60)
 
     with pytest.raises(AssertionError, match="keep it in"):
-        judges.ask(40)
+        judges.ask(40, most=2)
 
     found = judges.smallest
     assert "runs" not in found["decided"].values()

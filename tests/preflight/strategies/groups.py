@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 
 from hypothesis import strategies as st
 
-from tests.preflight.strategies.vocabulary import EFFECTS, GPU, TAINT_VALUES, TAINTED, TEAMS, TYPES, ZONES, Json
+from tests.preflight.strategies.vocabulary import EFFECTS, GPU, TAINT_VALUES, TAINTED, TEAMS, TYPES, ZONES, Json, given
 
 _EKS_EFFECTS = {"NoSchedule": "NO_SCHEDULE", "NoExecute": "NO_EXECUTE", "PreferNoSchedule": "PREFER_NO_SCHEDULE"}
 _SIZES = ((1, 4), (0, 4), (1, 1), (0, 1), (0, 0))
 _DECLARED = f"k8s.io/cluster-autoscaler/node-template/resources/{GPU}"
 _IMAGE = "{{resolve:ssm:/aws/service/eks/optimized-ami/1.36/amazon-linux-2023/%s/nvidia/recommended/image_id}}"
-_VALUES = tuple(each.lstrip("-") for each in TEAMS)
 
 Resources = dict[str, Json]
+# Makes the resources and the objects of a pool of its number: a pool is drawn whole, so that one can be left out.
+Numbered = Callable[[int], tuple[Resources, list[Json]]]
 types = st.sampled_from(TYPES)
 
 
@@ -32,7 +34,7 @@ places = st.sampled_from(([0], [1], [0, 1])).map(lambda found: [{"Ref": f"Subnet
 @st.composite
 def labels(draw: st.DrawFn) -> Json:
     """Labels of a group's nodes."""
-    found = draw(st.dictionaries(st.sampled_from(("team", "example.com/rank")), st.sampled_from(_VALUES)))
+    found = draw(st.dictionaries(st.sampled_from(("team", "example.com/rank")), st.sampled_from(TEAMS)))
     return found | draw(st.sampled_from(({}, {"nvidia.com/gpu.present": "true"})))
 
 
@@ -50,7 +52,7 @@ def _machine(kind: str) -> str:
 
 
 @st.composite
-def managed(draw: st.DrawFn, number: int) -> Resources:
+def managed(draw: st.DrawFn) -> Numbered:
     """An ``AWS::EKS::Nodegroup``."""
     kind, (least, most) = draw(types), draw(st.sampled_from(_SIZES))
     system = draw(st.sampled_from(("AL2023", "BOTTLEROCKET")))
@@ -65,8 +67,8 @@ def managed(draw: st.DrawFn, number: int) -> Resources:
         "Subnets": draw(places),
         "Tags": draw(st.sampled_from(({}, {_DECLARED: "1"}, {_DECLARED: "4"}))),
     }
-    given = {key: value for key, value in properties.items() if value not in ({}, [])}
-    return {f"Nodes{number}": {"Type": "AWS::EKS::Nodegroup", "Properties": given}}
+    group = {"Type": "AWS::EKS::Nodegroup", "Properties": given(properties)}
+    return lambda number: ({f"Nodes{number}": group}, [])
 
 
 def _of_eks(taint: Json) -> Json:
@@ -74,7 +76,7 @@ def _of_eks(taint: Json) -> Json:
 
 
 @st.composite
-def self_managed(draw: st.DrawFn, number: int) -> Resources:
+def self_managed(draw: st.DrawFn) -> Numbered:
     """An Auto Scaling group of one's own, whose nodes are told at boot what they are."""
     kind, (least, most) = draw(types), draw(st.sampled_from(_SIZES))
     labelled = [f"{key}={value}" for key, value in draw(labels()).items()]
@@ -88,16 +90,20 @@ def self_managed(draw: st.DrawFn, number: int) -> Resources:
         "InstanceType": kind,
         "UserData": {"Fn::Base64": json.dumps(config)},
     }
-    template = {"Type": "AWS::EC2::LaunchTemplate", "Properties": {"LaunchTemplateData": data}}
-    launched = {"LaunchTemplateId": {"Ref": f"Launch{number}"}, "Version": "1"}
     group = {
-        "LaunchTemplate": launched,
         "MinSize": str(least),
         "MaxSize": str(most),
         "VPCZoneIdentifier": draw(places),
         "Tags": [{"Key": "kubernetes.io/cluster/demo", "Value": "owned", "PropagateAtLaunch": True}],
     }
+    return lambda number: (_launched(data, group, number), [])
+
+
+def _launched(data: Json, group: Json, number: int) -> Resources:
+    template = {"Type": "AWS::EC2::LaunchTemplate", "Properties": {"LaunchTemplateData": data}}
+    launched = {"LaunchTemplateId": {"Ref": f"Launch{number}"}, "Version": "1"}
+    properties = {"LaunchTemplate": launched, **group}
     return {
         f"Launch{number}": template,
-        f"Nodes{number}": {"Type": "AWS::AutoScaling::AutoScalingGroup", "Properties": group},
+        f"Nodes{number}": {"Type": "AWS::AutoScaling::AutoScalingGroup", "Properties": properties},
     }

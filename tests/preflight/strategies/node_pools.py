@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from tests.preflight.strategies.groups import taints
-from tests.preflight.strategies.vocabulary import GPU, INSTANCE_TYPE, TEAMS, TYPES, ZONE, ZONES, Json, seldom
+from tests.preflight.strategies.groups import Numbered, Resources, taints
+from tests.preflight.strategies.vocabulary import GPU, INSTANCE_TYPE, TEAMS, TYPES, ZONE, ZONES, Json, given, seldom
 
+_RANK = "example.com/rank"
 _limits = st.dictionaries(st.sampled_from((GPU, "cpu")), st.sampled_from(("1000", "8", "1")), max_size=1)
 
 
@@ -36,7 +37,7 @@ def _of_a_team() -> st.SearchStrategy[Json]:
 def _of_a_rank() -> st.SearchStrategy[Json]:
     return st.fixed_dictionaries(
         {
-            "key": st.just("example.com/rank"),
+            "key": st.just(_RANK),
             "operator": st.sampled_from(("In", "Gt", "Lt")),
             "values": st.sampled_from((["5"], ["17"])),
         }
@@ -53,24 +54,29 @@ def _of_capacity() -> st.SearchStrategy[Json]:
 
 
 @st.composite
-def node_pools(draw: st.DrawFn, number: int) -> list[Json]:
+def node_pools(draw: st.DrawFn) -> Numbered:
     """A NodePool and its class."""
-    name, asked = f"pool-{number}", draw(requirements())
-    reference = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": name}
-    template: Json = {"spec": {"nodeClassRef": reference, "requirements": asked, "taints": draw(taints)}}
-    rank = draw(seldom(st.sampled_from(TEAMS)))
-    if rank and all(each["key"] != "example.com/rank" for each in asked):
-        template["metadata"] = {"labels": {"example.com/rank": rank}}
-    spec = {"template": template, "limits": draw(_limits)}
-    pool = {"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": name}, "spec": spec}
-    return [pool, draw(node_classes(name))]
+    asked, tainted, rank = draw(requirements()), draw(taints), draw(seldom(st.sampled_from(TEAMS)))
+    limits, launched = draw(_limits), draw(node_classes())
+    is_ranked = rank and all(each["key"] != _RANK for each in asked)
+    labelled = {"metadata": {"labels": {_RANK: rank}}} if is_ranked else {}
+
+    def numbered(number: int) -> tuple[Resources, list[Json]]:
+        name = f"pool-{number}"
+        reference = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": name}
+        nodes = given({"nodeClassRef": reference, "requirements": asked, "taints": tainted})
+        spec = given({"template": {"spec": nodes, **labelled}, "limits": limits})
+        pool = {"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": name}, "spec": spec}
+        return {}, [pool, launched | {"metadata": {"name": name}}]
+
+    return numbered
 
 
 @st.composite
-def node_classes(draw: st.DrawFn, name: str) -> Json:
+def node_classes(draw: st.DrawFn) -> Json:
     """An EC2NodeClass with a disk of its own, or with that of its image."""
     alias = draw(st.sampled_from(("al2023@v20260714", "bottlerocket@v1.64.0")))
     spec: Json = {"role": "nodes", "amiSelectorTerms": [{"alias": alias}]}
     if draw(st.booleans()):
         spec["blockDeviceMappings"] = [{"deviceName": "/dev/xvda", "ebs": {"volumeSize": "100Gi"}}]
-    return {"apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": {"name": name}, "spec": spec}
+    return {"apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "spec": spec}

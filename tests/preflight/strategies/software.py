@@ -62,7 +62,9 @@ def exporters(draw: st.DrawFn) -> list[Json]:
 @st.composite
 def makers(draw: st.DrawFn) -> list[Json]:
     """What makes nodes, or some of it."""
-    names = draw(st.sampled_from((("cluster-autoscaler", "karpenter"), ("karpenter",), ("cluster-autoscaler",), ())))
+    names = draw(
+        st.sampled_from(((), ("cluster-autoscaler",), ("karpenter",), *[("cluster-autoscaler", "karpenter")] * 3))
+    )
     return [_deployment(name, _IMAGES[name]) for name in names]
 
 

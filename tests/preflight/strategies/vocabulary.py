@@ -20,7 +20,7 @@ TYPES = (
     "p5.48xlarge",
     "g5g.xlarge",
 )
-TEAMS = ("vision", "speech", "17", "3", "-4")
+TEAMS = ("vision", "speech", "17", "3", "4")
 ZONE = "topology.kubernetes.io/zone"
 HOSTNAME = "kubernetes.io/hostname"
 INSTANCE_TYPE = "node.kubernetes.io/instance-type"
@@ -55,8 +55,9 @@ def seldom(draw: st.DrawFn, strategy: st.SearchStrategy[Drawn], *, one_in: int =
 
 def written(**parts: st.SearchStrategy[Any]) -> st.SearchStrategy[Json]:
     """Draw a mapping without the keys for which nothing was drawn."""
-    return st.fixed_dictionaries(parts).map(_without_nothing)
+    return st.fixed_dictionaries(parts).map(given)
 
 
-def _without_nothing(drawn: Json) -> Json:
+def given(drawn: Json) -> Json:
+    """Return a mapping without the keys that say nothing."""
     return {key: value for key, value in drawn.items() if value is not None and value not in ({}, [])}

@@ -10,7 +10,7 @@ from tests.preflight.strategies.node_pools import node_pools
 from tests.preflight.strategies.software import software
 from tests.preflight.strategies.vocabulary import Json
 
-KINDS = ("managed", "karpenter", "self-managed")
+POOLS = st.one_of(managed(), node_pools(), self_managed())
 
 
 @st.composite
@@ -24,9 +24,8 @@ def worlds(draw: st.DrawFn, *, most: int = 3) -> Json:
     version = draw(st.sampled_from(("1.36", "1.34")))
     cluster = {"Type": "AWS::EKS::Cluster", "Properties": {"Name": "demo", "Version": version}}
     resources, objects = {"Cluster": cluster, **subnets()}, [*draw(software()), *draw(admission())]
-    for number, kind in enumerate(draw(st.lists(st.sampled_from(KINDS), min_size=1, max_size=most))):
-        if kind == "karpenter":
-            objects += draw(node_pools(number))
-        else:
-            resources |= draw(managed(number) if kind == "managed" else self_managed(number))
+    for number, numbered in enumerate(draw(st.lists(POOLS, min_size=1, max_size=most))):
+        of_templates, of_manifests = numbered(number)
+        resources |= of_templates
+        objects += of_manifests
     return {"resources": resources, "objects": objects}
