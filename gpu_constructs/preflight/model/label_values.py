@@ -131,8 +131,14 @@ class Requirement:
         if self.operator == "DoesNotExist":
             return False
         if value.all_but:
-            return self.operator != "In" or any(each not in value.values for each in self.values or ())
+            return self._met_by_some_other_than(value.values)
         return any(self._accepts(each) for each in value.values)
+
+    def _met_by_some_other_than(self, excluded: frozenset[str]) -> bool:
+        wanted = self.values or ()
+        if self.operator == "In":
+            return any(each not in excluded for each in wanted)
+        return self.operator == "NotIn" or (len(wanted) == 1 and bool(_WHOLE.fullmatch(wanted[0])))
 
     def _accepts(self, value: str) -> bool:
         wanted = self.values or ()
