@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from gpu_constructs.facts.kubernetes import LABEL_VALUE
 from gpu_constructs.facts.quantities import add
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Cluster, DaemonSet
@@ -139,7 +140,13 @@ def _choices(value: LabelValues | Unknown, asked: list[Requirement] | None) -> l
     absent: list[str | None] = [None] if value.may_be_absent else []
     found: list[str | None] = [*sorted(value.values)]
     if value.all_but:
-        named = {near for each in asked or () for one in each.values or () for near in _near(one)}
+        named = {
+            near
+            for each in asked or ()
+            for one in each.values or ()
+            for near in _near(one)
+            if LABEL_VALUE.fullmatch(near)
+        }
         found = [*sorted(named - value.values), _OTHER]
     every = [*found, *absent]
     return every if asked else every[:1]

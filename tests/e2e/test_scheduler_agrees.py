@@ -23,7 +23,7 @@ from tests.preflight.strategies.worlds import worlds
 from tests.preflight.world_files import read
 
 # Of each example, on the average.
-DECISIONS = 5
+DECISIONS = 4
 
 
 def test_preflight_says_what_becomes_of_pods(rig: Rig) -> None:
