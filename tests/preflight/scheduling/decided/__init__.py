@@ -1,4 +1,4 @@
-"""Pods of which the real scheduler decided, one a file: each was answered wrongly once.
+"""Pods of which the real scheduler decided, one a file: answered wrongly once, or beside one that was.
 
 A file says what stands in the cluster, the pod, how much room nodes have of what preflight leaves open (see
 `tests.e2e.questions`), and what became of the pod: on a node alone, and anywhere. `make e2e` asks the scheduler again.
