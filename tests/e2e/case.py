@@ -1,10 +1,10 @@
-"""A pod and the only node it may go to: how a cluster that holds many such pairs is told, and what became of it."""
+"""A pod and the only nodes it may go to: how a cluster that holds many such pairs is told, and what became of it."""
 
 from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tests.e2e.client import Object
@@ -21,19 +21,28 @@ REASONS = re.compile(r"^0/\d+ nodes are available: (.*?)\.(?: .*)?$", re.DOTALL)
 OF_OTHERS = "node(s) didn't satisfy plugin(s) [NodeAffinity]"
 
 
+# Kinds of objects that belong to no namespace, and the part of a pod that names one.
+NAMED_BY = {"RuntimeClass": "runtimeClassName", "PriorityClass": "priorityClassName"}
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Case:
-    """A pod, the only node it may go to, and the pods that are there already.
+    """A pod, the only nodes it may go to, the pods that are there already, and what lets it in.
 
     Attributes:
         node: The node. Its ``status.allocatable`` counts, that of ``pods`` included.
         pod: The pod to decide on.
-        bound: Pods on the node. Those of another namespace than the pod's stay apart from it.
+        bound: Pods on the nodes, each on that of its ``nodeName``, or on ``node``. Those of another namespace than the
+            pod's stay apart from it.
+        others: Further nodes it may go to, each of another name.
+        objects: Objects that are there before the pod: its namespace, limit ranges in it, and classes that it names.
     """
 
     node: Object
     pod: Object
     bound: Sequence[Object] = ()
+    others: Sequence[Object] = ()
+    objects: Sequence[Object] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -76,26 +85,53 @@ class Pair:
     Args:
         case: The case.
         slot: Its place in the batch, which names its namespaces.
-        number: A number that no other pair of the batch has, nor of the one before, which names its node.
+        number: A number that no other pair of the batch has, nor of the one before, which names its nodes, and what is
+            there before its pod.
     """
 
     def __init__(self, case: Case, *, slot: int, number: int) -> None:
-        self.slot, name = slot, f"node-{number}"
-        made: Object = {"apiVersion": "v1", "kind": "Node"}
-        self.node = made | copy.deepcopy(case.node)
-        metadata = self.node.setdefault("metadata", {})
-        old, metadata["name"] = metadata.get("name", name), name
-        self.pod = self._named(case.pod, ASKED)
-        hold(self.pod["spec"], old, name)
-        self.bound = [self._named(each, f"bound-{place}") for place, each in enumerate(case.bound)]
-        for each in self.bound:
-            each["spec"]["nodeName"] = name
+        # A namespace with objects in it is for one pair alone.
+        self.number, self._suffix = number, f"{slot}-{number}" if case.objects else str(slot)
+        self._names: dict[str, str] = {}
+        self.nodes = [self._node(each, place) for place, each in enumerate((case.node, *case.others))]
+        self.pod = self._pod(case.pod, ASKED)
+        self.objects = [self._object(each) for each in case.objects]
+        hold(self.pod["spec"], self._names)
+        self.bound = [self._bound(each, place) for place, each in enumerate(case.bound)]
 
-    def _named(self, pod: Object, name: str) -> Object:
+    def _node(self, node: Object, place: int) -> Object:
+        made: Object = {"apiVersion": "v1", "kind": "Node"} | copy.deepcopy(node)
+        metadata = made.setdefault("metadata", {})
+        name = f"node-{self.number}-{place}" if place else f"node-{self.number}"
+        self._names[metadata.get("name", name)] = name
+        metadata["name"] = name
+        return made
+
+    def _bound(self, pod: Object, place: int) -> Object:
+        made = self._pod(pod, f"bound-{place}")
+        made["spec"]["nodeName"] = self._names.get(made["spec"].get("nodeName"), self.nodes[0]["metadata"]["name"])
+        return made
+
+    def _pod(self, pod: Object, name: str) -> Object:
         metadata = {key: value for key, value in pod.get("metadata", {}).items() if key != "generateName"}
-        namespace = f"{metadata.get('namespace', 'default')}-{self.slot}"
+        namespace = self._in_namespace(metadata.get("namespace", "default"))
         made = copy.deepcopy(pod | {"metadata": metadata | {"name": name, "namespace": namespace}})
         return {"apiVersion": "v1", "kind": "Pod"} | made
+
+    def _object(self, written: Object) -> Object:
+        """Return an object under a name of its own, by which the pod calls it then."""
+        made = copy.deepcopy(written)
+        metadata, spec, part = made["metadata"], self.pod["spec"], NAMED_BY.get(made["kind"])
+        if part:
+            old, metadata["name"] = metadata["name"], f"{metadata['name']}-{self.number}"
+            spec |= {part: metadata["name"]} if spec.get(part) == old else {}
+        else:
+            key = "name" if made["kind"] == "Namespace" else "namespace"
+            metadata[key] = self._in_namespace(metadata[key])
+        return made
+
+    def _in_namespace(self, name: str) -> str:
+        return f"{name}-{self._suffix}"
 
     @property
     def namespace(self) -> str:
@@ -108,14 +144,19 @@ class Pair:
         return {pod["metadata"]["namespace"] for pod in (self.pod, *self.bound)}
 
 
-def hold(spec: Object, old: str, name: str) -> None:
-    """Let a pod go to the node of that name only, whatever else it asks for; it may have asked for the old name."""
+def hold(spec: Object, names: Mapping[str, str]) -> None:
+    """Let a pod go to some nodes only, whatever else it asks for.
+
+    Args:
+        spec: ``spec`` of the pod, which is changed.
+        names: The names of the nodes, by the old names that the pod may ask for.
+    """
     affinity = spec.get("affinity") or {}
     of_node = affinity.get("nodeAffinity") or {}
     required = of_node.get(REQUIRED)
     terms = [ANY] if required is None else required.get("nodeSelectorTerms") or []
-    held = (required or {}) | {"nodeSelectorTerms": [held_term(each, old, name) for each in terms]}
-    spec["affinity"] = affinity | {"nodeAffinity": of_node | {REQUIRED: held}}
+    held = [held_term(each, old, name) for each in terms for old, name in names.items()]
+    spec["affinity"] = affinity | {"nodeAffinity": of_node | {REQUIRED: (required or {}) | {"nodeSelectorTerms": held}}}
 
 
 def held_term(term: Object, old: str, name: str) -> Object:

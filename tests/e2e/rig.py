@@ -1,4 +1,4 @@
-"""What the real scheduler decides for a pod on one node and no other, for thousands of pairs.
+"""What the real scheduler decides for a pod on one node, or on some, and no other, for thousands of pairs.
 
     with control_plane(folder) as plane, Rig(plane) as rig:
         [decision] = rig.decide([Case(node=node, pod=pod, bound=[daemon])])
@@ -6,7 +6,8 @@
 Many pairs share a cluster, and none sees another. A pod is held to its node by the node's name, which is added to every
 term of its node affinity: terms are alternatives, so each of them then means that node and nothing else changes. And
 each pair has namespaces of its own, so that affinity between pods, which looks into the pod's own namespace, counts
-nobody else's. Only a pod that names other namespaces in such a term would see too little.
+nobody else's. Only a pod that names other namespaces in such a term would see too little. What lets pods in, as limit
+ranges and classes do, is made first, for one pair alone.
 """
 
 from __future__ import annotations
@@ -15,14 +16,15 @@ import itertools
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
+from functools import partial
 from typing import TypeVar
 
 from tests.e2e.case import ASKED, Case, Decision, Pair, decision_on, last_pair
 from tests.e2e.client import REFUSALS, THREADS, Refused
-from tests.e2e.control_plane import ControlPlane
+from tests.e2e.control_plane import ControlPlane, wait_until
 
 DECIDE_SECONDS = 60.0
-POLL_SECONDS = 0.05
+POLL_SECONDS = 0.02
 
 Given = TypeVar("Given")
 Made = TypeVar("Made")
@@ -73,13 +75,30 @@ class Rig:
         return [refused[pair] or decided[pair.namespace] for pair in pairs]
 
     def _place(self, pair: Pair) -> None:
-        """Make the node and what is on it."""
-        self.client.create(pair.node)
+        """Make the nodes, what is on them, and what is there before the pod."""
+        for node in pair.nodes:
+            self.client.create(node)
+        described = {each["metadata"]["name"]: each for each in pair.objects if each["kind"] == "Namespace"}
         for namespace in pair.namespaces - self._namespaces:
-            self.client.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
+            bare = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
+            self.client.apply(described.get(namespace, bare))
             self._namespaces.add(namespace)
+        for each in pair.objects:
+            self.client.apply(each)
+        for name in (each["metadata"]["name"] for each in pair.objects if each["kind"] == "PriorityClass"):
+            wait_until(partial(self._knows_priority, name), "a priority class")
         for pod in pair.bound:
             self.client.create(pod)
+
+    def _knows_priority(self, name: str) -> bool:
+        """Whether the server lets pods of a priority class in: of these alone it does not ask its store again."""
+        spec = {"priorityClassName": name, "containers": [{"name": "main", "image": "none"}]}
+        metadata = {"name": "probe", "namespace": "default"}
+        try:
+            self.client.create({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}, dryRun="All")
+        except Refused:
+            return False
+        return True
 
     def _wait_for_the_scheduler(self, last: Pair) -> None:
         """Return when it knows all nodes and bound pods: it hears of them in order, so when it knows the last."""

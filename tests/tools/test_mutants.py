@@ -71,11 +71,11 @@ def test_a_mutant_is_of_a_function(mutant: str, function: str) -> None:
 
 
 def test_helpers_are_found_where_they_are_imported_from() -> None:
-    source = "import os\nfrom tests.preflight import generated\nfrom tests.a.b import c\nfrom tools import mutants\n"
+    source = "import os\nfrom tests.preflight import readers\nfrom tests.a.b import c\nfrom tools import mutants\n"
 
     assert [str(path) for path in imported(source)] == [
         "tests/preflight.py",
-        "tests/preflight/generated.py",
+        "tests/preflight/readers.py",
         "tests/a/b.py",
         "tests/a/b/c.py",
     ]

@@ -18,6 +18,7 @@ from gpu_constructs.preflight.admission.quotas import NamespaceQuotas, quotas_of
 from gpu_constructs.preflight.admission.runtime_classes import with_runtime_class, without_runtime_class
 from gpu_constructs.preflight.admission.service_accounts import without_service_account
 from gpu_constructs.preflight.admission.tolerations import tolerating
+from gpu_constructs.preflight.admission.validation import not_valid
 from gpu_constructs.preflight.cluster.kueue import is_queued
 from gpu_constructs.preflight.model.cluster import Cluster, Workload
 from gpu_constructs.preflight.model.pod import Pod
@@ -81,6 +82,7 @@ class Admission:
             *without_runtime_class(pod, cluster),
             *out_of_range(pod, namespace, cluster),
             *below_level(pod, namespace, cluster),
+            *not_valid(pod, workload.priority, cluster),
         )
         pod = flavored(pod, cluster) if is_queued(workload) else pod
         return Admitted(replace(workload, pod=pod), refusals)

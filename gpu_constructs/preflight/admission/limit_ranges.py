@@ -9,11 +9,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from gpu_constructs.facts.quantities import Resources, add, resources, show
+from gpu_constructs.facts.quantities import Resources, resources, show
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Cluster
 from gpu_constructs.preflight.model.container import Container
 from gpu_constructs.preflight.model.pod import Pod
+from gpu_constructs.preflight.model.pod_size import of_containers
 from gpu_constructs.preflight.model.reason import Reason
 from gpu_constructs.preflight.reading.unknown import Unknown, mapping, mappings
 
@@ -76,14 +77,19 @@ def out_of_range(pod: Pod, namespace: str, cluster: Cluster) -> Iterator[Reason]
                 yield from _refusals(f"container {each.name}", allowed, each.requests, resources(each.limits))
     for allowed in _ranges(namespace, cluster, "Pod"):
         if not pod.is_open:
-            yield from _refusals("the pod", allowed, pod.requests, _limits_of(pod))
+            yield from _refusals("the pod", allowed, _requests_of(pod), _limits_of(pod))
+
+
+def _requests_of(pod: Pod) -> Resources:
+    """Return the requests of a pod; what its runtime takes is not counted."""
+    whole = resources(pod.limits) | resources(pod.asked)
+    return {**of_containers(pod.containers or (), pod.init_containers), **whole}
 
 
 def _limits_of(pod: Pod) -> Resources:
-    """Return the limits of a pod; one that a container lacks the pod has not either."""
-    every = [resources(each.limits) for each in pod.containers or ()]
-    shared = set(every[0]).intersection(*every[1:]) if every else set()
-    return {name: amount for name, amount in add(*every).items() if name in shared} | resources(pod.limits)
+    """Return the limits of a pod: the sum of those that its containers have."""
+    limits = of_containers(pod.containers or (), pod.init_containers, lambda each: resources(each.limits))
+    return {**limits, **resources(pod.limits)}
 
 
 def _refusals(who: str, allowed: _Range, asked: Resources, limits: Resources) -> Iterator[Reason]:

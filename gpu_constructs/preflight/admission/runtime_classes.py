@@ -9,13 +9,15 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from gpu_constructs.facts.charts import GPU_OPERATOR
+from gpu_constructs.facts.quantities import resources
 from gpu_constructs.preflight.admission.missing import missing
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Cluster
+from gpu_constructs.preflight.model.container import has_unknown
 from gpu_constructs.preflight.model.label_values import equal
 from gpu_constructs.preflight.model.pod import Pod
 from gpu_constructs.preflight.model.reason import Reason
-from gpu_constructs.preflight.model.taints import tolerations
+from gpu_constructs.preflight.model.taints import merged, tolerations
 from gpu_constructs.preflight.reading.objects import Object
 from gpu_constructs.preflight.reading.unknown import dig, mapping
 
@@ -31,6 +33,9 @@ def without_runtime_class(pod: Pod, cluster: Cluster) -> Iterator[Reason]:
         yield from missing(f"runtimeClassName {name} is no RuntimeClass of the cluster", name, known, cluster, "GPU126")
     for each in _contradicted(pod, found) if found else ():
         yield Reason(Answer.NO, "refused", each, rule="GPU126")
+    if (found or not name) and not has_unknown(pod.overhead) and resources(pod.overhead) != _overhead(found):
+        text = f"its overhead is not that of {f'RuntimeClass {name}' if name else 'a RuntimeClass, which it has not'}"
+        yield Reason(Answer.NO, "refused", text, rule="GPU126")
 
 
 def with_runtime_class(pod: Pod, cluster: Cluster) -> Pod:
@@ -44,7 +49,7 @@ def with_runtime_class(pod: Pod, cluster: Cluster) -> Pod:
     return replace(
         pod,
         selection=selection,
-        tolerations=(*pod.tolerations, *given),
+        tolerations=merged(pod.tolerations, given),
         overhead=pod.overhead or overhead,
         likeness=f"{pod.likeness} {chosen} {given} {overhead}",
     )
@@ -54,6 +59,10 @@ def _runtime_class(pod: Pod, cluster: Cluster) -> Object | None:
     if not pod.runtime_class:
         return None
     return next((each for each in cluster.of_kind("RuntimeClass") if each.name == pod.runtime_class), None)
+
+
+def _overhead(found: Object | None) -> dict[str, int]:
+    return resources(dig(found.content, "overhead", "podFixed")) if found else {}
 
 
 def _selector(found: Object) -> dict[str, object]:

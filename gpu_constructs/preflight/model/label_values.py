@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from gpu_constructs.preflight.model.answer import Answer, yes_if
@@ -32,6 +32,11 @@ class LabelValues:
     all_but: bool = False
     may_be_absent: bool = False
     unsure: bool = False
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there is more than one way for a node to have the label."""
+        return self.all_but or len(self.values) + self.may_be_absent > 1
 
     @property
     def only(self) -> str | None:
@@ -102,14 +107,38 @@ class Requirement:
     def _met_by_none(self) -> Answer:
         return yes_if(self.operator in ("NotIn", "DoesNotExist"))
 
+    def narrowed(self, value: LabelValues) -> LabelValues:
+        """Return what a label may be once the requirement is met; of numbers that are bounded only, all."""
+        if self.values is None:
+            return value
+        if self.operator in ("NotIn", "DoesNotExist"):
+            if self.operator == "DoesNotExist":
+                return LabelValues(may_be_absent=True)
+            left = value.values.union(self.values) if value.all_but else value.values.difference(self.values)
+            return replace(value, values=left)
+        if value.all_but:
+            return (
+                exactly(*set(self.values) - value.values)
+                if self.operator == "In"
+                else replace(value, may_be_absent=False)
+            )
+        kept = value.values if self.operator == "Exists" else filter(self._accepts, value.values)
+        return replace(value, values=frozenset(kept), may_be_absent=False)
+
     def _met_by_one_of(self, value: LabelValues) -> bool:
         if self.operator == "Exists":
-            return True
+            return value.all_but or bool(value.values)
         if self.operator == "DoesNotExist":
             return False
         if value.all_but:
-            return self.operator != "In" or any(each not in value.values for each in self.values or ())
+            return self._met_by_some_other_than(value.values)
         return any(self._accepts(each) for each in value.values)
+
+    def _met_by_some_other_than(self, excluded: frozenset[str]) -> bool:
+        wanted = self.values or ()
+        if self.operator == "In":
+            return any(each not in excluded for each in wanted)
+        return self.operator == "NotIn" or (len(wanted) == 1 and bool(_WHOLE.fullmatch(wanted[0])))
 
     def _accepts(self, value: str) -> bool:
         wanted = self.values or ()
@@ -125,6 +154,21 @@ def _compares(operator: str, value: str, wanted: tuple[str, ...]) -> bool:
         return False
     left, right = int(value), int(wanted[0])
     return {"Gt": left > right, "Lt": left < right, "Gte": left >= right, "Lte": left <= right}.get(operator, False)
+
+
+def met_together(wanted: Iterable[Requirement], labels: Labels) -> list[tuple[Requirement, Answer]]:
+    """Say of each requirement whether a node meets it beside those before it.
+
+    Whoever launches a node picks one value of each label: two requirements of a label want the same one.
+    """
+    found, left = [], labels
+    for each in wanted:
+        answer = each.met_by(left)
+        found.append((each, answer))
+        value = left.get(each.key)
+        if answer is Answer.YES and isinstance(value, LabelValues) and value.is_open:
+            left = {**left, each.key: each.narrowed(value)}
+    return found
 
 
 def requirement(expression: Mapping[str, Any]) -> Requirement:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpu_constructs.preflight.model.answer import Answer, all_of, any_of
-from gpu_constructs.preflight.model.label_values import Labels, Requirement, equal, requirement
+from gpu_constructs.preflight.model.label_values import Labels, Requirement, equal, met_together, requirement
 from gpu_constructs.preflight.reading.unknown import Unknown, dig, mapping, mappings
 
 _NAME = "metadata.name"
@@ -43,36 +43,38 @@ class Selection:
 
     def takes(self, labels: Labels) -> Answer:
         """Say whether a node with such labels may run the pod."""
-        return all_of((all_of(each.met_by(labels) for each in self.selector), self.affinity(labels)))
+        if self.terms is None:
+            return _together(self.selector, labels)
+        return any_of(self._holds(each, labels) for each in self.terms)
 
-    def affinity(self, labels: Labels) -> Answer:
-        """Say whether the node affinity takes a node with such labels."""
-        return Answer.YES if self.terms is None else any_of(_holds(each, labels) for each in self.terms)
+    def _holds(self, term: Term, labels: Labels) -> Answer:
+        # A term without expressions takes no node.
+        if not term.labels and not term.fields:
+            return Answer.NO
+        named = (Answer.NO if each.operator == "In" else Answer.YES for each in term.fields if each.key == _NAME)
+        return all_of((_together((*self.selector, *term.labels), labels), *named))
 
     def unmet(self, labels: Labels) -> list[tuple[Requirement, Answer]]:
-        """Return what keeps the pod off: of several terms those of the one that comes nearest."""
+        """Return what keeps the pod off: of several terms what the one that comes nearest adds."""
         found = _unmet(self.selector, labels)
-        if self.terms is not None and self.affinity(labels) is not Answer.YES:
-            terms = (_unmet(each.labels + each.fields, labels) for each in self.terms if each.labels or each.fields)
-            nearest = min(terms, key=_farness, default=[])
-            found += nearest or [(Requirement("nodeAffinity", "without terms"), Answer.NO)]
-        return found
+        if self.terms is None or self.takes(labels) is Answer.YES:
+            return found
+        terms = [each for each in self.terms if each.labels or each.fields]
+        added = (_unmet((*self.selector, *each.labels, *each.fields), labels)[len(found) :] for each in terms)
+        nearest = min(added, key=_farness, default=[(Requirement("nodeAffinity", "without terms"), Answer.NO)])
+        return [*found, *nearest]
+
+
+def _together(wanted: tuple[Requirement, ...], labels: Labels) -> Answer:
+    return all_of(answer for _, answer in met_together(wanted, labels))
 
 
 def _unmet(wanted: tuple[Requirement, ...], labels: Labels) -> list[tuple[Requirement, Answer]]:
-    return [(each, answer) for each in wanted if (answer := each.met_by(labels)) is not Answer.YES]
+    return [(each, answer) for each, answer in met_together(wanted, labels) if answer is not Answer.YES]
 
 
 def _farness(unmet: list[tuple[Requirement, Answer]]) -> tuple[bool, int]:
     return any(answer is Answer.NO for _, answer in unmet), len(unmet)
-
-
-def _holds(term: Term, labels: Labels) -> Answer:
-    # A term without expressions takes no node.
-    if not term.labels and not term.fields:
-        return Answer.NO
-    named = (Answer.NO if each.operator == "In" else Answer.YES for each in term.fields if each.key == _NAME)
-    return all_of((*(each.met_by(labels) for each in term.labels), *named))
 
 
 def selection(pod: Mapping[str, Any]) -> Selection:

@@ -5,7 +5,8 @@ Source: kubernetes/kubernetes v1.36.1 staging/src/k8s.io/component-helpers/resou
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from operator import attrgetter
 from typing import Any
 
 from gpu_constructs.facts.quantities import Resources, add, quantity
@@ -28,18 +29,27 @@ def requests(
         whole: Requests of the pod itself, which go before the sum of its containers.
         overhead: What its runtime takes.
     """
-    total = add(*(each.requests for each in containers))
+    return add({**of_containers(containers, init_containers), **whole}, overhead, {"pods": 1})
+
+
+def of_containers(
+    containers: Iterable[Container],
+    init_containers: Iterable[Container],
+    amounts: Callable[[Container], Resources] = attrgetter("requests"),
+) -> Resources:
+    """Return what the containers of a pod ask of a node, or another of their amounts; init containers in order."""
+    total = add(*(amounts(each) for each in containers))
     before: Resources = {}
     beside: Resources = {}
     for each in init_containers:
         if each.sidecar:
             # A sidecar stays, beside the containers and beside every later init container.
-            beside = add(beside, each.requests)
-            total = add(total, each.requests)
+            beside = add(beside, amounts(each))
+            total = add(total, amounts(each))
             before = _larger(before, beside)
         else:
-            before = _larger(before, add(beside, each.requests))
-    return add({**_larger(total, before), **whole}, overhead, {"pods": 1})
+            before = _larger(before, add(beside, amounts(each)))
+    return _larger(total, before)
 
 
 def _larger(left: Resources, right: Resources) -> Resources:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpu_constructs.preflight.model.answer import Answer, any_of, yes_if
-from gpu_constructs.preflight.reading.unknown import Unknown, is_expression, known_text, mappings
+from gpu_constructs.preflight.reading.unknown import Unknown, is_expression, known_number, known_text, mappings
 
 _EKS_EFFECTS = {"NO_SCHEDULE": "NoSchedule", "NO_EXECUTE": "NoExecute", "PREFER_NO_SCHEDULE": "PreferNoSchedule"}
 _EFFECTS = tuple(_EKS_EFFECTS.values())
@@ -48,12 +48,14 @@ class Toleration:
         operator: ``Exists``, ``Equal``, ``Lt`` or ``Gt``.
         value: The taint's value.
         effect: The taint's effect; ``None`` for every effect.
+        seconds: How long the pod stays on a node that gets the taint; ``None`` where that is not said.
     """
 
     key: str | Unknown | None = None
     operator: str | Unknown = "Equal"
     value: Any = ""
     effect: str | Unknown | None = None
+    seconds: Any = None
 
     def matches(self, taint: Taint) -> Answer:
         """Say whether it matches a taint."""
@@ -66,6 +68,21 @@ class Toleration:
         if self.operator == "Exists":
             return Answer.YES
         return self._compares(taint) if self.key else Answer.NO
+
+    def covers(self, other: Toleration) -> bool:
+        """Whether it tolerates all that another does, as surely and as long.
+
+        Source: kubernetes/kubernetes v1.36.3 pkg/util/tolerations/tolerations.go ``isSuperset``
+        """
+        if self == other:
+            return True
+        of_every_key = not self.key and self.operator == "Exists"
+        if (self.key != other.key and not of_every_key) or (self.effect and self.effect != other.effect):
+            return False
+        if self.effect == "NoExecute" and not _as_long(known_number(self.seconds), known_number(other.seconds)):
+            return False
+        same = (self.operator, self.value) == (other.operator, other.value) and self.operator == "Equal"
+        return self.operator == "Exists" or same
 
     def _compares(self, taint: Taint) -> Answer:
         if taint.value is None or isinstance(self.value, Unknown):
@@ -86,10 +103,30 @@ def tolerations(raw: Any) -> tuple[Toleration, ...]:
     """Return the tolerations of a manifest; of a list that is not known, one that may match everything."""
     if isinstance(raw, Unknown):
         return (Toleration(raw, raw, raw, raw),)
-    return tuple(
-        Toleration(each.get("key"), each.get("operator") or "Equal", each.get("value") or "", each.get("effect"))
-        for each in mappings(raw)
-    )
+    return tuple(map(_toleration, mappings(raw)))
+
+
+def _toleration(raw: Mapping[str, Any]) -> Toleration:
+    operator, value = raw.get("operator") or "Equal", raw.get("value") or ""
+    return Toleration(raw.get("key"), operator, value, raw.get("effect"), raw.get("tolerationSeconds"))
+
+
+def _as_long(wide: int | None, narrow: int | None) -> bool:
+    return wide is None or (narrow is not None and narrow <= wide)
+
+
+def merged(first: Iterable[Toleration], second: Iterable[Toleration]) -> tuple[Toleration, ...]:
+    """Return two lists of tolerations as one, without those that another covers.
+
+    Source: kubernetes/kubernetes v1.36.3 pkg/util/tolerations/tolerations.go ``MergeTolerations``
+    """
+    every = (*first, *second)
+    kept: list[Toleration] = []
+    for place, each in enumerate(every):
+        wider = (other for other in every[place + 1 :] if other != each and other.covers(each))
+        if not any(other.covers(each) for other in kept) and next(wider, None) is None:
+            kept.append(each)
+    return tuple(kept)
 
 
 # Kubernetes adds them to every pod of a DaemonSet.

@@ -1,1 +1,1 @@
-"""What admission makes of pods."""
+"""What the API server adds to a pod, and when it refuses one."""

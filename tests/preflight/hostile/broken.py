@@ -9,6 +9,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from hypothesis import Phase, given, settings
+
 from gpu_constructs.preflight.cluster.subnets import region_of
 from gpu_constructs.preflight.judging.check import check
 from gpu_constructs.preflight.judging.explain import explain
@@ -16,7 +18,9 @@ from gpu_constructs.preflight.judging.review import review
 from gpu_constructs.preflight.reading.documents import UnusableInput, parse
 from gpu_constructs.preflight.reading.inputs import Input, read_input
 from gpu_constructs.preflight.scheduling.ceiling import ceiling
-from tests.preflight import generated
+from tests.preflight.strategies.pods import pods
+from tests.preflight.strategies.vocabulary import Json
+from tests.preflight.strategies.worlds import worlds
 
 FIXTURES = Path(__file__).parents[1] / "rules"
 _ODD: tuple[Any, ...] = (
@@ -82,16 +86,25 @@ _ODD: tuple[Any, ...] = (
     {"Fn::Transform": {}},
 )
 _DELETED = object()
+_DRAWN = 20
 
 
 def realistic() -> list[list[Any]]:
-    """Every fixture of a rule, and some generated clusters, as lists of documents."""
+    """Every fixture of a rule, and some drawn clusters, as lists of documents."""
     files = sorted(FIXTURES.glob("GPU*/*.yaml")) + sorted(FIXTURES.glob("GPU*/*.json"))
     found = [[each.content for each in parse(str(file), file.read_text())] for file in files]
-    for seed in range(20):
-        random = Random(seed)
-        objects = [*generated.device_plugin(random), *generated.exporter(random)]
-        found.append([generated.template(random, pools=3), *objects, generated.pod(random)])
+    return [*found, *_drawn()]
+
+
+def _drawn() -> list[list[Any]]:
+    found: list[list[Any]] = []
+
+    @settings(max_examples=_DRAWN, phases=[Phase.generate])
+    @given(worlds(), pods(most=1))
+    def keep(world: Json, some: list[Json]) -> None:
+        found.append([{"Resources": world["resources"]}, *world["objects"], *some])
+
+    keep()
     return found
 
 

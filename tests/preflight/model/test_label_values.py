@@ -7,7 +7,15 @@ from typing import Any
 import pytest
 
 from gpu_constructs.preflight.model.answer import Answer
-from gpu_constructs.preflight.model.label_values import ANY_VALUE, LabelValues, Requirement, equal, exactly, requirement
+from gpu_constructs.preflight.model.label_values import (
+    ANY_VALUE,
+    LabelValues,
+    Requirement,
+    equal,
+    exactly,
+    met_together,
+    requirement,
+)
 from gpu_constructs.preflight.reading.unknown import Unknown
 
 YES, NO, UNKNOWN = Answer.YES, Answer.NO, Answer.UNKNOWN
@@ -100,3 +108,42 @@ def test_a_selector_is_one_requirement_a_label() -> None:
 )
 def test_words(requirement: Requirement, text: str) -> None:
     assert str(requirement) == text
+
+
+@pytest.mark.parametrize("have", [ANY_VALUE, NOT_A])
+@pytest.mark.parametrize(("values", "answer"), [(("five",), NO), (("5", "6"), NO), (("5",), YES)])
+def test_no_value_is_greater_than_what_is_no_number(have: LabelValues, values: tuple[str, ...], answer: Answer) -> None:
+    assert Requirement("key", "Gt", values).met_by({"key": have}) is answer
+
+
+@pytest.mark.parametrize(
+    ("have", "wanted", "answers"),
+    [
+        (exactly("a", "b"), [("In", ("a",)), ("NotIn", ("a",))], [YES, NO]),
+        (exactly("a", "b"), [("In", ("a", "b")), ("NotIn", ("a",))], [YES, YES]),
+        (exactly("a", "b"), [("NotIn", ("a",)), ("In", ("a",))], [YES, NO]),
+        (exactly("4", "6"), [("Gt", ("5",)), ("In", ("4",))], [YES, NO]),
+        (exactly("4", "6"), [("Gt", ("5",)), ("In", ("6",))], [YES, YES]),
+        (ANY_VALUE, [("In", ("a", "b")), ("In", ("b", "c")), ("NotIn", ("b",))], [YES, YES, NO]),
+        (ANY_VALUE, [("NotIn", ("b",)), ("In", ("b",))], [YES, NO]),
+        (ANY_VALUE, [("Gt", ("5",)), ("Exists", ())], [YES, YES]),
+        (NOT_A, [("DoesNotExist", ()), ("Exists", ())], [YES, NO]),
+        (NOT_A, [("DoesNotExist", ()), ("NotIn", ("b",))], [YES, YES]),
+        (NOT_A, [("Exists", ()), ("DoesNotExist", ())], [YES, NO]),
+        (NOT_A, [("In", ("b",)), ("DoesNotExist", ())], [YES, NO]),
+        (exactly("a", "b"), [("In", None), ("In", ("a",))], [UNKNOWN, YES]),
+        (exactly("a"), [("In", ("b",)), ("In", ("a",))], [NO, YES]),
+    ],
+)
+def test_requirements_of_one_label_want_one_value(have: Any, wanted: Any, answers: list[Answer]) -> None:
+    requirements = [Requirement("key", *each) for each in wanted]
+
+    assert [answer for _, answer in met_together(requirements, {"key": have})] == answers
+
+
+def test_requirements_of_two_labels_do_not_meet() -> None:
+    labels = {"team": exactly("a", "b"), "tier": exactly("a", "b")}
+    wanted = [Requirement("team", "In", ("a",)), Requirement("tier", "In", ("b",))]
+
+    assert [answer for _, answer in met_together(wanted, labels)] == [YES, YES]
+    assert labels["team"] == exactly("a", "b")

@@ -14,6 +14,7 @@ from gpu_constructs.preflight.model.taints import (
     Toleration,
     flag_taint,
     kubelet_taints,
+    merged,
     node_group_taints,
     object_taints,
     setting_taints,
@@ -306,3 +307,56 @@ def test_kubelet_may_be_told_twice() -> None:
 )
 def test_settings_of_bottlerocket(written: Any, taints: tuple[Taint, ...]) -> None:
     assert setting_taints(written) == taints
+
+
+ALL = Toleration(None, "Exists")
+GPUS = Toleration("nvidia.com/gpu", "Exists")
+FOR_A_MINUTE = Toleration("nvidia.com/gpu", "Exists", effect="NoExecute", seconds=60)
+FOR_AN_HOUR = Toleration("nvidia.com/gpu", "Exists", effect="NoExecute", seconds=3600)
+OF_A_VALUE = Toleration("nvidia.com/gpu", "Equal", "true")
+
+
+@pytest.mark.parametrize(
+    ("wide", "narrow"),
+    [
+        (ALL, GPUS),
+        (ALL, Toleration("a", "Gt", "5")),
+        (GPUS, OF_A_VALUE),
+        (GPUS, FOR_A_MINUTE),
+        (FOR_AN_HOUR, FOR_A_MINUTE),
+        (Toleration("a", "Exists", effect="NoExecute"), Toleration("a", "Exists", effect="NoExecute", seconds=1)),
+        (OF_A_VALUE, Toleration("nvidia.com/gpu", "Equal", "true", "NoSchedule")),
+    ],
+)
+def test_one_toleration_covers_another(wide: Toleration, narrow: Toleration) -> None:
+    assert wide.covers(narrow)
+    assert wide.covers(wide)
+    assert not narrow.covers(wide)
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        (GPUS, Toleration("a", "Exists")),
+        (OF_A_VALUE, Toleration("nvidia.com/gpu", "Equal", "false")),
+        (FOR_A_MINUTE, Toleration("nvidia.com/gpu", "Exists", effect="NoSchedule")),
+    ],
+)
+def test_neither_toleration_covers_the_other(left: Toleration, right: Toleration) -> None:
+    assert not left.covers(right)
+    assert not right.covers(left)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "kept"),
+    [
+        ([GPUS], [ALL], (ALL,)),
+        ([ALL], [GPUS], (ALL,)),
+        ([GPUS], [GPUS], (GPUS,)),
+        ([FOR_A_MINUTE], [FOR_AN_HOUR], (FOR_AN_HOUR,)),
+        ([OF_A_VALUE], [Toleration("a", "Exists")], (OF_A_VALUE, Toleration("a", "Exists"))),
+        ([], [], ()),
+    ],
+)
+def test_tolerations_that_another_covers_are_left_out(first: Any, second: Any, kept: Any) -> None:
+    assert merged(first, second) == kept

@@ -74,6 +74,18 @@ def pod_that_pod_security_refuses(case: Case) -> Iterator[Problem]:
     yield from _refused(case, "GPU372")
 
 
+@rule("GPU405", "error", source="https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/pod-v1/")
+def pod_that_is_not_valid(case: Case) -> Iterator[Problem]:
+    """Pod that is not valid.
+
+    The API server refuses it for what is written in it. Of what a Deployment or Job makes it says so only once the
+    controller makes a pod: FailedCreate, and no pod is Pending.
+
+    Fix: Write what the message asks for.
+    """
+    yield from _refused(case, "GPU405")
+
+
 @rule("GPU373", "note", source=f"{_PLUGINS}/#extendedresourcetoleration")
 def toleration_that_only_some_clusters_add(case: Case) -> Iterator[Problem]:
     """Toleration that only some clusters add.

@@ -1,0 +1,112 @@
+"""What the API server takes in no pod, and what it takes."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+
+from gpu_constructs.preflight.admission.validation import not_valid
+from gpu_constructs.preflight.model.answer import Answer
+from gpu_constructs.preflight.model.cluster import Cluster
+from gpu_constructs.preflight.model.pod import read_pod
+from tests.preflight.strategies import mistakes
+from tests.preflight.strategies.pods import specs
+from tests.preflight.strategies.vocabulary import Json
+
+# What other parts of preflight say: amounts of devices, and words that the schema lists.
+ELSEWHERE: tuple[Json, ...] = (
+    {"requests": {"nvidia.com/gpu": "1"}},
+    {"requests": {"nvidia.com/gpu": "1"}, "limits": {"nvidia.com/gpu": "2"}},
+    {"limits": {"nvidia.com/gpu": "0.5"}},
+    {"limits": {"nvidia.com/gpu": "-1"}},
+    {"limits": {"gpu": "1"}},
+    {"limits": {"cpu": "one"}},
+    {"key": "nvidia.com/gpu", "operator": "exists"},
+    {"key": "team", "operator": "Gt", "values": ["five"]},
+    {"maxSkew": 1, "topologyKey": "team"},
+    {"overhead": {"cpu": "1"}},
+)
+MISTAKES = [(add, part) for add, parts in mistakes.WAYS for part in parts if part not in ELSEWHERE]
+
+
+def refusals(spec: Json, *, version: str | None = "1.36", priority: int | None = 0) -> list[Any]:
+    return list(not_valid(read_pod(spec), priority, Cluster("demo", version=version)))
+
+
+def of_container(**resources: Json) -> Json:
+    return {"containers": [{"name": "main", "image": "app:1", "resources": resources}]}
+
+
+@pytest.mark.parametrize(("add", "part"), MISTAKES)
+def test_refuses(add: Any, part: Json) -> None:
+    spec = of_container()
+    add(spec, copy.deepcopy(part))
+
+    assert refusals(spec)
+    assert {each.rule for each in refusals(spec)} == {"GPU405"}
+
+
+@settings(max_examples=100)
+@given(specs())
+def test_takes_pods_that_are_valid(spec: Json) -> None:
+    spec["tolerations"] = [each for each in spec.get("tolerations", ()) if each.get("operator") not in ("Gt", "Lt")]
+
+    assert refusals(spec) == []
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        of_container(requests={"cpu": "1"}, limits={"cpu": "1"}),
+        of_container(limits={"hugepages-2Mi": "64Mi", "cpu": "1"}),
+        of_container(requests={"cpu": "1"}) | {"resources": {"requests": {"cpu": "1"}}},
+        of_container(limits={"cpu": "1"}) | {"resources": {"limits": {"cpu": "1"}}},
+        {"tolerations": [{"operator": "Exists", "value": "${Value}"}]},
+        {"nodeSelector": {"team": "${Team}"}},
+        {"hostNetwork": True, "containers": [{"name": "main", "ports": [{"containerPort": 80, "hostPort": 80}]}]},
+        {"priority": 0},
+    ],
+)
+def test_takes_the_nearest_that_is_valid(spec: Json) -> None:
+    assert refusals(spec) == []
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        (
+            of_container(requests={"cpu": "1001m"}) | {"resources": {"requests": {"cpu": "1"}}},
+            "its containers request 1001m cpu, the pod 1",
+        ),
+        (
+            of_container(limits={"cpu": "1001m"}) | {"resources": {"limits": {"cpu": "1"}}},
+            "container main has a limit of 1001m cpu, the pod one of 1",
+        ),
+        (
+            of_container(requests={"vpc.amazonaws.com/efa": "1"}),
+            "container main must have a limit of vpc.amazonaws.com/efa that equals its request",
+        ),
+        (
+            of_container(requests={"memory": "1Gi", "hugepages-2Mi": "2Mi"}, limits={"hugepages-2Mi": "4Mi"}),
+            "container main must request as much hugepages-2Mi as its limit",
+        ),
+    ],
+)
+def test_says_what_is_wrong(spec: Json, message: str) -> None:
+    assert f"the API server refuses it: {message}" in [each.text for each in refusals(spec)]
+
+
+@pytest.mark.parametrize(("version", "answer"), [("1.36", Answer.NO), ("1.37", Answer.UNKNOWN), (None, Answer.UNKNOWN)])
+def test_a_newer_cluster_may_compare_numbers(version: str | None, answer: Answer) -> None:
+    spec = {"tolerations": [{"key": "example.com/sla", "operator": "Gt", "value": "950"}]}
+
+    assert [each.answer for each in refusals(spec, version=version)] == [answer]
+
+
+def test_a_priority_that_is_not_known_is_not_compared() -> None:
+    assert refusals({"priority": 7}, priority=None) == []
+    assert [each.answer for each in refusals({"priority": 7})] == [Answer.UNKNOWN]
+    assert [each.answer for each in refusals({"priority": 7, "priorityClassName": "high"})] == [Answer.NO]

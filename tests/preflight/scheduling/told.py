@@ -1,0 +1,108 @@
+"""What preflight tells of a pod: of each node that pools may make, and of all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Literal
+
+from gpu_constructs.preflight.case import Case
+from gpu_constructs.preflight.judging.check import findings_of
+from gpu_constructs.preflight.judging.stops import Stops
+from gpu_constructs.preflight.model.answer import Answer
+from gpu_constructs.preflight.model.cluster import Pool, Workload
+from gpu_constructs.preflight.model.reason import Reason, worst
+from gpu_constructs.preflight.node.nodes import NodeToBe
+from gpu_constructs.preflight.rules.rule import Finding
+from gpu_constructs.preflight.scheduling.demand import Demand, demand
+from gpu_constructs.preflight.scheduling.fitting import fits
+from gpu_constructs.preflight.scheduling.memory import Memory
+from gpu_constructs.preflight.scheduling.verdict import PoolVerdict, Verdict
+from tests.preflight.strategies.vocabulary import Json
+from tests.preflight.world_files import read
+
+# What becomes of a pod.
+Fate = Literal["runs", "waits", "refused", "unknown"]
+# Of all nodes there are.
+ANYWHERE = "anywhere"
+_FATES: dict[Answer, Fate] = {Answer.YES: "runs", Answer.NO: "waits", Answer.UNKNOWN: "unknown"}
+# What the scheduler looks at where nodes are there already.
+_OF_NODES = ("taint", "label", "resource", "port", "topology")
+
+
+class Told:
+    """What preflight tells of some pods of one cluster.
+
+    Args:
+        world: The cluster.
+        pods: The pods, each of a name of its own.
+    """
+
+    def __init__(self, world: Json, pods: Iterable[Json]) -> None:
+        listed = list(pods)
+        self.case = Case(read(world, listed))
+        self.cluster, self._memory = self.case.cluster, Memory()
+        names = {each["metadata"]["name"] for each in listed}
+        self.workloads = {
+            each.owner.name: each
+            for each in self.cluster.workloads
+            if each.owner.kind == "Pod" and each.owner.name in names
+        }
+        findings = [each for each in findings_of(self.case) if _is_of_a_pod(each, self.workloads)]
+        stops = Stops(self.case, findings)
+        # What `explain` tells of a pod that is alone: others may take the room that it needs.
+        self.verdicts = {name: stops.on(self.case.verdict(each)) for name, each in self.workloads.items()}
+
+    def nodes(self) -> Iterator[tuple[str, Pool, NodeToBe]]:
+        """Yield a fresh node of each type of each pool, by the name of its pool and its type."""
+        for pool in self.cluster.pools:
+            for node in self.case.nodes(pool):
+                yield f"{pool.name} {node.instance_type}", pool, node
+
+    def demand(self, name: str) -> Demand:
+        """Return what a pod asks for, as it is let in."""
+        return demand(self.case.admitted(self.workloads[name]).workload, self.cluster)
+
+    def fates(self, name: str) -> dict[str, Fate]:
+        """Return what becomes of a pod on each node alone, and where all of them are there.
+
+        The latter is left out where it rests on what autoscalers do, which no scheduler is asked about.
+        """
+        verdict, wanted = self.verdicts[name], self.demand(name)
+        if _is_refused(verdict):
+            return dict.fromkeys((*(each for each, _, _ in self.nodes()), ANYWHERE), "refused")
+        held = worst(_held(verdict))
+        found = {
+            each: _FATES[held if held is not Answer.YES else fits(wanted, node, pool, self._memory.ask).answer]
+            for each, pool, node in self.nodes()
+        }
+        if not _rests_on_autoscalers(verdict):
+            found[ANYWHERE] = _FATES[verdict.answer]
+        return found
+
+
+def _is_of_a_pod(finding: Finding, workloads: Mapping[str, Workload]) -> bool:
+    origin = finding.problem.subject.origin
+    return any(origin in (each.origin, each.owner.origin) for each in workloads.values())
+
+
+def _held(verdict: Verdict) -> list[Reason]:
+    """Return what holds a pod back on every node, and what is not known of it."""
+    return [each for each in verdict.reasons if each.kind in ("refused", "gate", "scheduler", "pod", "rule")]
+
+
+def _is_refused(verdict: Verdict) -> bool:
+    return any(each.kind == "refused" and each.answer is Answer.NO for each in verdict.reasons)
+
+
+def _rests_on_autoscalers(verdict: Verdict) -> bool:
+    return verdict.answer is Answer.NO and any(map(_is_of_autoscaler, verdict.pools))
+
+
+def _is_of_autoscaler(verdict: PoolVerdict) -> bool:
+    refusing = [each for each in verdict.reasons if each.answer is Answer.NO]
+    return bool(refusing) and not any(each.kind in _OF_NODES for each in refusing)
+
+
+def agrees(told: Fate, decided: Fate) -> bool:
+    """Whether a pod fares as it is told: one that waits may be refused as well, one that is refused must be."""
+    return told == decided or told == "unknown" or (told == "waits" and decided == "refused")
