@@ -14,6 +14,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -25,6 +26,10 @@ LISTED = Path(__file__).parents[1] / "tests" / "corpus" / "repositories.yaml"
 _SECONDS = 600
 # Where the other side is a program of this machine, it serves any commit, and files one by one.
 _SERVE = "git -c uploadpack.allowFilter=true -c uploadpack.allowAnySHA1InWant=true upload-pack"
+
+
+# Of one input.
+Paths = tuple[str, ...]
 
 
 class NotFetched(RuntimeError):
@@ -40,6 +45,7 @@ class Repository:
         commit: The commit, 40 hexadecimal digits.
         files: Patterns of files, each an input of its own.
         folders: Patterns of folders, each an input whose files are applied together.
+        together: Files and folders that are one input, such as pools and what runs on them.
         beside: Patterns of what those refer to.
     """
 
@@ -47,22 +53,24 @@ class Repository:
     commit: str
     files: tuple[str, ...] = ()
     folders: tuple[str, ...] = ()
+    together: tuple[tuple[str, ...], ...] = ()
     beside: tuple[str, ...] = ()
 
     def place(self, corpus: Path) -> Path:
         """Return its folder in a corpus; another commit has another one."""
         return corpus / self.name.replace("/", "+") / self.commit[:12]
 
-    def inputs(self, corpus: Path) -> list[str]:
-        """Return what is judged of it, as paths inside its folder."""
+    def inputs(self, corpus: Path) -> list[Paths]:
+        """Return what is judged of it: of each input its paths inside the folder."""
         place = self.place(corpus)
         files = {each for pattern in self.files for each in place.glob(pattern) if each.is_file()}
         folders = {each for pattern in self.folders for each in place.glob(pattern) if each.is_dir()}
-        return sorted(str(each.relative_to(place)) for each in files | folders)
+        alone = {(str(each.relative_to(place)),) for each in files | folders}
+        return sorted(alone | {each for each in self.together if all((place / one).exists() for one in each)})
 
     def patterns(self) -> Iterator[str]:
         """Yield what git checks out."""
-        yield from (f"/{each}" for each in self.files)
+        yield from (f"/{each}" for each in (*self.files, *(one for each in self.together for one in each)))
         yield from (f"/{each}/" for each in (*self.folders, *self.beside))
 
 
@@ -89,13 +97,15 @@ def main() -> None:
 
 def repositories() -> list[Repository]:
     """Return what is listed."""
-    lists = ("files", "folders", "beside")
+    lists = ("files", "folders", "together", "beside")
     return [
-        Repository(
-            name=each["repository"], commit=each["commit"], **{name: tuple(each.get(name, ())) for name in lists}
-        )
+        Repository(name=each["repository"], commit=each["commit"], **{name: _tuple(each.get(name)) for name in lists})
         for each in yaml.safe_load(LISTED.read_text())
     ]
+
+
+def _tuple(written: list[Any] | None) -> tuple[Any, ...]:
+    return tuple(tuple(each) if isinstance(each, list) else each for each in written or ())
 
 
 def fetch(repository: Repository, corpus: Path, source: str) -> None:

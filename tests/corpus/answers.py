@@ -15,7 +15,7 @@ from gpu_constructs.preflight.judging.check import Report, check
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.reading.documents import NOT_RENDERED, UnusableInput
 from gpu_constructs.preflight.reading.inputs import read_input
-from tools.corpus import LISTED
+from tools.corpus import LISTED, Paths
 
 JUDGEMENTS = LISTED.with_name("judgements.yaml")
 # Instead of a rule's id: a workload that asks for GPUs and never runs, and an input that is not read.
@@ -43,7 +43,7 @@ class Judgement:
 
     Attributes:
         repository: Owner and name.
-        input: The file or folder in it, or a pattern of them.
+        input: The file or folder in it, or a pattern of them; of several the first.
         rule: The rule, `NEVER_RUNS` or `UNUSABLE`.
         message: A part of what is said; of several statements that are alike, what they share.
         judgement: Whether the statement is true of the input as it stands.
@@ -57,9 +57,9 @@ class Judgement:
     judgement: bool
     why: str
 
-    def is_of(self, path: str, said: Statement) -> bool:
+    def is_of(self, paths: Paths, said: Statement) -> bool:
         """Whether it is about a statement on an input."""
-        return self.rule == said.rule and self.message in said.text and Path(path).match(self.input)
+        return self.rule == said.rule and self.message in said.text and Path(paths[0]).match(self.input)
 
 
 @cache
@@ -68,11 +68,14 @@ def judgements() -> tuple[Judgement, ...]:
     return tuple(Judgement(**each) for each in yaml.safe_load(JUDGEMENTS.read_text()))
 
 
-def statements(place: Path, path: str) -> tuple[list[Statement], float]:
+def statements(place: Path, paths: Paths) -> tuple[list[Statement], float]:
     """Return what preflight says for certain of an input, and the seconds of processor time that it took."""
     before = time.process_time()
     try:
-        said = sorted(set(_said(check(read_input([str(place / path)])))), key=lambda each: (each.rule, each.text))
+        said = sorted(
+            set(_said(check(read_input([str(place / each) for each in paths])))),
+            key=lambda each: (each.rule, each.text),
+        )
     except UnusableInput as error:
         plain = any(each in str(error) for each in _NO_INPUT)
         said = [] if plain else [Statement(UNUSABLE, str(error).replace(f"{place}/", ""))]

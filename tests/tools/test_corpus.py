@@ -43,7 +43,7 @@ def test_what_is_listed_comes_and_is_an_input(theirs: tuple[str, str], tmp_path:
     fetch(listed, tmp_path / "corpus", source)
 
     place = listed.place(tmp_path / "corpus")
-    assert listed.inputs(tmp_path / "corpus") == ["eks/both", "eks/pool.yaml"]
+    assert listed.inputs(tmp_path / "corpus") == [("eks/both",), ("eks/pool.yaml",)]
     assert (place / "base" / "b.yaml").read_text() == FILES["base/b.yaml"]
     assert not (place / "README.md").exists()
 
@@ -55,7 +55,7 @@ def test_what_is_there_is_not_fetched_again(theirs: tuple[str, str], tmp_path: P
     fetch(listed, tmp_path / "corpus", source)
     fetch(listed, tmp_path / "corpus", "/nowhere/{owner}/{name}")
 
-    assert listed.inputs(tmp_path / "corpus") == ["eks/pool.yaml"]
+    assert listed.inputs(tmp_path / "corpus") == [("eks/pool.yaml",)]
 
 
 def test_a_list_that_grew_is_fetched(theirs: tuple[str, str], tmp_path: Path) -> None:
@@ -65,7 +65,7 @@ def test_a_list_that_grew_is_fetched(theirs: tuple[str, str], tmp_path: Path) ->
 
     fetch(grown, tmp_path / "corpus", source)
 
-    assert grown.inputs(tmp_path / "corpus") == ["base/b.yaml", "eks/pool.yaml"]
+    assert grown.inputs(tmp_path / "corpus") == [("base/b.yaml",), ("eks/pool.yaml",)]
 
 
 @pytest.mark.parametrize("commit", ["f" * 40, None], ids=["no such commit", "no such place"])
@@ -75,3 +75,12 @@ def test_a_failure_is_one_line(theirs: tuple[str, str], tmp_path: Path, commit: 
 
     with pytest.raises(NotFetched, match=r"^some/thing not fetched: [^\n]+$"):
         fetch(listed, tmp_path / "corpus", source)
+
+
+def test_what_is_applied_together_is_one_input(theirs: tuple[str, str], tmp_path: Path) -> None:
+    source, commit = theirs
+    listed = Repository(name="some/thing", commit=commit, together=(("eks/pool.yaml", "eks/both"),))
+
+    fetch(listed, tmp_path / "corpus", source)
+
+    assert listed.inputs(tmp_path / "corpus") == [("eks/pool.yaml", "eks/both")]
