@@ -11,7 +11,7 @@ export CDK_DISABLE_CLI_TELEMETRY := true
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help synth diff test lint check e2e e2e-tools charts snapshots bench mutants catalogue schemas examples options picture rules architecture constraints floor released stale dist pyz light clean
+.PHONY: help synth diff test lint check e2e e2e-tools charts snapshots bench corpus mutants catalogue schemas examples options picture rules architecture constraints floor released stale dist pyz light clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -52,6 +52,10 @@ bench: $(VENV)/.synth ## Time synth against a hand-written app and with prefligh
 	python benchmarks/synth.py
 	PYTHONPATH=. python benchmarks/preflight.py
 	PYTHONPATH=. python benchmarks/mutations.py
+
+corpus: $(VENV)/.dev ## Fetch real files of other people, each at its commit, and see whether what preflight says of them is true
+	PYTHONPATH=. python tools/corpus.py
+	GPU_CONSTRUCTS_CORPUS=$$(PYTHONPATH=. python tools/corpus.py --where) pytest -n auto tests/corpus $(ARGS)
 
 mutants: $(VENV)/.mutants ## Change what decides, bit by bit, and see whether tests notice; ARGS=packing for one module
 	python tools/mutants.py $(ARGS)

@@ -13,6 +13,15 @@ GPU: Final = "nvidia.com/gpu"
 SHARED: Final = ".shared"
 SHARED_GPU: Final = f"{GPU}{SHARED}"
 
+# What HAMi's scheduler reads of pods beside GPUs, and no node has: memory in MiB, shares in percent, a priority.
+# Source: Project-HAMi/HAMi docs/config.md, and kubernetes-sigs/kueue v0.19.2 sample-hami.yaml (2026-08)
+OF_HAMI: Final = (
+    "nvidia.com/gpucores",
+    "nvidia.com/gpumem",
+    "nvidia.com/gpumem-percentage",
+    "nvidia.com/priority",
+)
+
 # The names of MIG slices begin with it where slices of several sizes are told apart.
 MIG: Final = "nvidia.com/mig-"
 

@@ -175,6 +175,11 @@ def flavor_tolerations(flavor: Object) -> tuple[Toleration, ...]:
     return tolerations(flavor.spec.get("tolerations"))
 
 
+def is_configuration_seen(cluster: Cluster) -> bool:
+    """Whether the input says how Kueue is configured: by its release, or by the ConfigMap that it reads."""
+    return cluster.chart(KUEUE) is not None or any(KUEUE in each.name for each in cluster.of_kind("ConfigMap"))
+
+
 def reads_other_resources(cluster: Cluster) -> bool:
     """Whether Kueue is configured to count other resources than those that pods ask for."""
     chart = cluster.chart(KUEUE)

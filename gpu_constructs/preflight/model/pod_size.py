@@ -85,6 +85,9 @@ def is_extended(name: str) -> bool:
 
 
 def _invalid(name: str, value: Any) -> str | None:
+    if value is None:
+        # Nothing behind the colon is 0, or no field at all in a custom resource.
+        return None
     if not isinstance(value, (str, int, float)) or isinstance(value, bool):
         return None if isinstance(value, Unknown) else f"{value!r} is no quantity"
     amount = quantity(name, value)

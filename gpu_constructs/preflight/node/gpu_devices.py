@@ -10,6 +10,7 @@ from gpu_constructs.facts.hardware.type_names import may_be_newer
 from gpu_constructs.facts.quantities import MIB, quantity
 from gpu_constructs.facts.resources import EFA, EFA_HUGE_PAGES, GPU, HUGE_PAGE_MIB, HUGE_PAGES, MIG, SHARED_GPU
 from gpu_constructs.preflight.cluster.images import has_driver
+from gpu_constructs.preflight.cluster.launch import is_visible
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Cluster, Pool
 from gpu_constructs.preflight.node import device_sharing
@@ -55,7 +56,7 @@ def registered(
     least, most = dict(gpus.least), dict(gpus.most)
     if efa_count and Answer.YES in plugins:
         least[EFA] = most[EFA] = efa_count
-    elif efa_count and (Answer.UNKNOWN in plugins or not cluster.sees_software):
+    elif efa_count != 0 and (set(plugins) - {Answer.NO} or not cluster.sees_software):
         unsaid.add(EFA)
     if efa_count and pool.operating_system == "al2023":
         least[HUGE_PAGES] = most[HUGE_PAGES] = EFA_HUGE_PAGES * HUGE_PAGE_MIB * MIB
@@ -65,10 +66,11 @@ def registered(
 
 
 def efa_interfaces(pool: Pool, row: InstanceType | None) -> int | None:
-    """Return how many EFA interfaces a node comes with."""
-    if pool.is_group or pool.launch.interfaces:
-        return pool.launch.efa_interfaces
-    return row.max_efa if row else None
+    """Return how many EFA interfaces a node comes with; ``None`` where a launch template that is not seen says it."""
+    most = row.max_efa if row else 0
+    if pool.is_group and not is_visible(pool):
+        return 0 if row and not most else None
+    return pool.launch.efa_interfaces if pool.is_group or pool.launch.interfaces else most
 
 
 def _gpus(

@@ -64,8 +64,23 @@ def resources_of(config: Object) -> Iterator[Resource]:
         }
         yield _resource(config, f"addon {addon.get('name')}", "AWS::EKS::Addon", properties)
     for profile in mappings(config.content.get("fargateProfiles")):
-        properties = {"ClusterName": metadata.get("name"), "Selectors": profile.get("selectors")}
+        properties = {"ClusterName": metadata.get("name"), "Selectors": _selectors(profile)}
         yield _resource(config, f"fargate {profile.get('name')}", "AWS::EKS::FargateProfile", properties)
+
+
+def _selectors(profile: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return what a Fargate profile selects; without labels, all pods of the namespace."""
+    return [
+        {key: value for key, value in written.items() if value is not None}
+        for each in mappings(profile.get("selectors"))
+        for written in [{"Namespace": each.get("namespace"), "Labels": _pairs(each.get("labels"))}]
+    ]
+
+
+def _pairs(labels: Any) -> Any:
+    if not isinstance(labels, dict):
+        return labels
+    return [{"Key": key, "Value": value} for key, value in labels.items()]
 
 
 def charts_of(config: Object) -> Iterator[Chart]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -38,6 +39,8 @@ _CHART = "Chart.yaml"
 _SECONDS = 60.0
 _MAX_BYTES = MAX_FILE_BYTES
 _MAX_FOLDERS = 200
+# How a line of kubectl's log begins: severity, date, time, process and place, which differ every time.
+_WHEN = re.compile(r"^[IWEF]\d{4} [\d:.]+ +\d+ \S+\] ")
 # Lists of a kustomization: what it takes in, and what changes that.
 _TAKEN = ("resources", "bases", "components")
 _CHANGING = ("patchesStrategicMerge", "generators", "transformers", "validators", "configurations", "crds")
@@ -209,6 +212,7 @@ def _run(command: list[str], seconds: float = _SECONDS) -> tuple[str | None, str
     said = done.stderr.decode(errors="replace").strip().splitlines()
     if done.returncode:
         told = next((each for each in said if "rror" in each), said[-1] if said else str(done.returncode))
+        told = _WHEN.sub("", told)
         return None, f"{Path(command[0]).name} refused it: {told[:300]}"
     return done.stdout.decode(errors="replace"), ""
 

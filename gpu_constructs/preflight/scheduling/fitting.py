@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from gpu_constructs.facts.hardware.type_names import why_not_sold
 from gpu_constructs.facts.labels import LABEL_TAG, NODE_FEATURE, RESOURCE_TAG
 from gpu_constructs.facts.quantities import distinct, show
-from gpu_constructs.facts.resources import EFA, GPU, NVIDIA
+from gpu_constructs.facts.resources import EFA, GPU, NVIDIA, OF_HAMI
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Pool
 from gpu_constructs.preflight.model.label_values import Labels
@@ -213,6 +213,9 @@ def _short(name: str, asked: int, node: NodeToBe) -> Reason:
 
 
 def _other_device(name: str, asked: int, node: NodeToBe) -> Reason:
+    if name in OF_HAMI and node.row is not None:
+        text = f"asks for {asked} {name}, which HAMi's scheduler counts, and nothing here installs it"
+        return Reason(Answer.UNKNOWN, "resource", text)
     others = sorted(each for each in node.most if each.startswith(NVIDIA) and node.most[each] > 0)
     if others:
         offered = ", ".join(others)

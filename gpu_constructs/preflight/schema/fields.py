@@ -12,6 +12,7 @@ from gpu_constructs.preflight.reading.cloudformation import Resource
 from gpu_constructs.preflight.reading.objects import Chart, Object
 from gpu_constructs.preflight.schema import dialect
 from gpu_constructs.preflight.schema.fault import Fault, is_typo_of
+from gpu_constructs.preflight.schema.filled_in import is_filled_in
 from gpu_constructs.preflight.schema.judge import Judge
 from gpu_constructs.preflight.schema.renamed import RENAMED
 
@@ -49,7 +50,8 @@ class Fields:
         if schema is None or source is None:
             return ()
         judge = Judge(dialect.KUBERNETES if source.name == KUBERNETES else dialect.CUSTOM_RESOURCE)
-        return tuple(islice(self._of_parts(kind, each.content, schema, judge), _MOST))
+        found = self._of_parts(kind, each.content, schema, judge)
+        return tuple(islice((each for each in found if not _is_given(kind, each)), _MOST))
 
     def of_chart(self, chart: Chart) -> tuple[Fault, ...]:
         """Return the values of a release that its chart does not have, and that are slips for one that it has."""
@@ -69,6 +71,10 @@ class Fields:
         for field in schema.get("required", ()):
             if field not in content:
                 yield Fault("missing", field, "is missing")
+
+
+def _is_given(kind: str, fault: Fault) -> bool:
+    return fault.kind == "missing" and is_filled_in(kind, fault.path)
 
 
 def _last(fault: Fault) -> str:

@@ -129,3 +129,15 @@ def test_a_template_of_eksctl_does_not_say_all(tmp_path: Path) -> None:
 
     assert not found.sees_software
     assert "stack/Description" in found.opaque[0]
+
+
+def test_fargate_profiles_are_in_the_words_of_the_service(tmp_path: Path) -> None:
+    selectors = [{"namespace": "kube-system"}, {"namespace": "dev", "labels": {"checks": "passed"}}]
+    profiles = [{"name": "system", "selectors": selectors}]
+
+    [profile] = cluster(tmp_path, fargateProfiles=profiles).resources_of("AWS::EKS::FargateProfile")
+
+    assert profile.properties["Selectors"] == [
+        {"Namespace": "kube-system"},
+        {"Namespace": "dev", "Labels": [{"Key": "checks", "Value": "passed"}]},
+    ]

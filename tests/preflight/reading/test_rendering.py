@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +101,7 @@ def test_what_kubectl_refuses_is_said(overlay: Path) -> None:
     [(_, why)] = read_input([str(overlay)]).problems
 
     assert "because kubectl refused it: " in why
+    assert not re.search(r"\d\d:\d\d:\d\d", why)
 
 
 def test_each_overlay_is_rendered_and_no_base_twice(overlay: Path) -> None:

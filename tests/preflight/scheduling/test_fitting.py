@@ -44,6 +44,16 @@ def test_nothing_is_against_a_pod_that_fits() -> None:
     assert fits(wanted(**{GPU: 1}), there, pool()).answer is YES
 
 
+def test_what_only_a_scheduler_counts_is_not_known_where_there_are_gpus() -> None:
+    memory = "nvidia.com/gpumem"
+    [reason] = against(wanted(**{memory: 4000}), node(has={"pods": 1, GPU: 1}))
+    [without] = against(wanted(**{memory: 4000}), node(None, has={"pods": 1}))
+
+    text = "asks for 4000 nvidia.com/gpumem, which HAMi's scheduler counts, and nothing here installs it"
+    assert reason == Reason(UNKNOWN, "resource", text)
+    assert without.answer is NO
+
+
 AMOUNTS = st.integers(0, 4)
 
 

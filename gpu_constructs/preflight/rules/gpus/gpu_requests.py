@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from gpu_constructs.facts.quantities import quantity
-from gpu_constructs.facts.resources import GPU, NVIDIA
+from gpu_constructs.facts.resources import GPU, NVIDIA, OF_HAMI
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.model.cluster import Workload
 from gpu_constructs.preflight.model.container import Container
@@ -47,7 +47,7 @@ def gpus_requested_without_the_same_limit(case: Case) -> Iterator[Problem]:
                 continue
             for name, asked in container.asked.items():
                 if name.startswith(NVIDIA) and _differs(name, asked, limits.get(name)):
-                    limit = f"a limit of {limits[name]}" if name in limits else "no limit"
+                    limit = "no limit" if limits.get(name) is None else f"a limit of {limits[name]}"
                     text = f"container {container.name} requests {asked} {name} with {limit}"
                     yield Problem.of(workload, text)
 
@@ -83,6 +83,8 @@ def _strange(name: str) -> str:
         return "the name of Kubernetes before 1.10; it is nvidia.com/gpu"
     if name.startswith(("amd.com/gpu", "gpu.intel.com/")):
         return "which is not NVIDIA's; no GPU instance type of EC2 that preflight knows has it"
+    if name in OF_HAMI:
+        return ""
     near = get_close_matches(name, [GPU], 1, 0.8) if name != GPU and not _IS_NVIDIA.fullmatch(name) else []
     return f"which nothing registers; did you mean '{near[0]}'?" if near else ""
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from gpu_constructs.facts.quantities import MIB, quantity
 from gpu_constructs.preflight.case import Case
+from gpu_constructs.preflight.cluster.objects.excerpts import may_be_excerpt
 from gpu_constructs.preflight.reading.objects import Object
 from gpu_constructs.preflight.reading.unknown import Unknown, dig, is_expression, mapping
 from gpu_constructs.preflight.rules.rule import Problem, rule
@@ -38,7 +39,7 @@ def selector_that_does_not_match_its_pods(case: Case) -> Iterator[Problem]:
         if differing:
             key = differing[0]
             text = f"{_title(each)}: selects pods of label {key}={wanted[key]}, which its template does not give them"
-            yield Problem(each, text)
+            yield Problem(each, text, unknown=may_be_excerpt(each))
 
 
 def _differs(labels: Any, key: str, value: Any) -> bool:

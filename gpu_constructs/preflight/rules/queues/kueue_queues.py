@@ -14,6 +14,7 @@ from gpu_constructs.preflight.cluster.kueue import (
     cluster_queues,
     flavor_tolerations,
     gpu_flavors,
+    is_configuration_seen,
     is_shut,
     kueue_objects,
     local_queues,
@@ -110,7 +111,8 @@ def _too_much(
     undeclared = sorted(asked.keys() - covered)
     if undeclared and covered:
         message = f"ClusterQueue {queue.name} has no quota of {', '.join(undeclared)}"
-        yield Problem.of(job, message, unknown=not is_defined(KUEUE_DOMAIN, cluster))
+        # It may be told to leave resources out, or to count others in their place.
+        yield Problem.of(job, message, unknown=not is_configuration_seen(cluster))
     for group in quotas(queue):
         wanted = {name: asked[name] * pods for name in group.covered if name in asked}
         short = [group.short(flavor, wanted) for flavor in group.flavors]

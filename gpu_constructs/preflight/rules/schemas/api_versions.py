@@ -13,6 +13,7 @@ from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.model.cluster import Cluster
 from gpu_constructs.preflight.node.nodes import minor
 from gpu_constructs.preflight.reading.objects import Object
+from gpu_constructs.preflight.reading.unknown import known_text
 from gpu_constructs.preflight.rules.rule import Problem, rule
 from gpu_constructs.preflight.schema.fault import is_typo_of
 from gpu_constructs.preflight.schema.fields import KUBERNETES
@@ -41,7 +42,9 @@ def api_version_that_is_gone(case: Case) -> Iterator[Problem]:
 
 def _faults(each: Object, cluster: Cluster) -> Iterator[tuple[str, bool]]:
     """Yield why no API server takes an object, and whether that is not certain."""
-    version = str(each.content.get("apiVersion"))
+    version = known_text(each.content.get("apiVersion"))
+    if version is None:
+        return
     gone = GONE.get((version, each.kind))
     if gone is not None:
         yield from _gone(version, gone, cluster)

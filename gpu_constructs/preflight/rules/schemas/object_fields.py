@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from gpu_constructs.facts.schemas import source_of
 from gpu_constructs.preflight.case import Case
+from gpu_constructs.preflight.cluster.objects.excerpts import may_be_excerpt
 from gpu_constructs.preflight.model.cluster import Cluster
 from gpu_constructs.preflight.node.nodes import minor
 from gpu_constructs.preflight.reading.objects import Object
@@ -52,7 +53,8 @@ def _faults(case: Case) -> Iterator[tuple[Object, Fault]]:
 
 def _is_excerpt(each: Object, fault: Fault) -> bool:
     """Whether a file may hold a part of an object, as patches of Kustomize do, which lack what the whole has."""
-    return fault.kind == "missing" and each.origin.resource is None and fault.path.count(".") < 2
+    outermost = each.origin.resource is None and fault.path.count(".") < 2
+    return fault.kind == "missing" and (outermost or may_be_excerpt(each))
 
 
 def _is_applied_without_validation(each: Object, cluster: Cluster) -> bool:

@@ -1,0 +1,23 @@
+"""Objects that are a part of one, as patches of Kustomize are: what they lack stands in what they are laid over."""
+
+from __future__ import annotations
+
+from gpu_constructs.preflight.reading.objects import Object
+from gpu_constructs.preflight.reading.unknown import Unknown, dig, mappings
+
+_WITH_PODS = ("DaemonSet", "Deployment", "Job", "ReplicaSet", "StatefulSet")
+
+
+def may_be_excerpt(each: Object) -> bool:
+    """Whether a file holds no more than a part of an object: nobody writes pods without a container or its image.
+
+    What stands in a template is whole.
+    """
+    if each.origin.resource is not None or each.kind not in _WITH_PODS:
+        return False
+    template = dig(each.spec, "template", "spec")
+    written = dig(template, "containers")
+    if isinstance(template, Unknown) or isinstance(written, Unknown):
+        return False
+    containers = mappings(written)
+    return not containers or any("image" not in container for container in containers)

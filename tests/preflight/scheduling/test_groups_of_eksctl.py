@@ -1,0 +1,60 @@
+"""Groups of eksctl that are not seen whole: its own are not read, nor is the launch template that it makes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from gpu_constructs.facts.resources import EFA, GPU
+from gpu_constructs.preflight.judging.check import check
+from gpu_constructs.preflight.model.answer import Answer
+from gpu_constructs.preflight.reading.inputs import read_input
+from gpu_constructs.preflight.scheduling.verdict import Verdict
+
+P5 = {"name": "p5", "instanceType": "p5.48xlarge", "efaEnabled": True, "minSize": 2, "maxSize": 2}
+G6 = {"name": "g6", "instanceType": "g6.xlarge", "minSize": 1, "maxSize": 1}
+SYSTEM = {"name": "system", "instanceType": "m6i.large", "minSize": 1, "maxSize": 1}
+
+
+def verdict(folder: Path, limits: dict[str, int], **groups: list[dict[str, Any]]) -> Verdict:
+    config = {
+        "apiVersion": "eksctl.io/v1alpha5",
+        "kind": "ClusterConfig",
+        "metadata": {"name": "demo", "region": "us-east-1", "version": "1.36"},
+        **groups,
+    }
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "train"},
+        "spec": {"containers": [{"name": "main", "image": "example.com/train:1", "resources": {"limits": limits}}]},
+    }
+    (folder / "all.yaml").write_text(yaml.safe_dump_all([config, pod]))
+    report = check(read_input([str(folder / "all.yaml")]))
+    [found] = report.explanation(report.cases[0]).verdicts
+    return found
+
+
+def test_efa_of_a_launch_template_that_is_not_seen_is_not_known(tmp_path: Path) -> None:
+    found = verdict(tmp_path, {GPU: 8, EFA: 32}, managedNodeGroups=[P5])
+
+    assert found.answer is Answer.UNKNOWN
+    [pool] = found.pools
+    assert f"asks for 32 {EFA}, and how much the node has is not known" in [each.text for each in pool.reasons]
+
+
+def test_a_type_without_efa_has_none(tmp_path: Path) -> None:
+    found = verdict(tmp_path, {GPU: 1, EFA: 1}, managedNodeGroups=[G6])
+
+    assert found.answer is Answer.NO
+
+
+@pytest.mark.parametrize(("own", "answer"), [([], Answer.NO), ([P5], Answer.UNKNOWN)], ids=["none", "some"])
+def test_groups_that_are_not_read_may_have_nodes(tmp_path: Path, own: list[dict[str, Any]], answer: Answer) -> None:
+    found = verdict(tmp_path, {GPU: 8}, managedNodeGroups=[SYSTEM], nodeGroups=own)
+
+    assert found.answer is answer
+    assert ("nodeGroups" in "".join(each.text for each in found.reasons)) is bool(own)
