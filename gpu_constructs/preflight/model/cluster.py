@@ -316,6 +316,11 @@ class Cluster:
         """Whether what runs in the cluster is in the input, so that what is not there does not run."""
         return self.whole and not self.opaque and (bool(self.charts) or any(map(_is_software, self.objects)))
 
+    @cached_property
+    def asked_devices(self) -> frozenset[str]:
+        """Extended resources that its pods ask for."""
+        return frozenset(name for each in self.workloads for name in each.pod.requests if "/" in name)
+
     @property
     def sees_objects(self) -> bool:
         """Whether the objects that people write are in the input; an EKS add-on brings none of theirs."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from gpu_constructs.facts.hardware.catalogue import InstanceType
 from gpu_constructs.facts.hardware.type_names import may_be_newer
 from gpu_constructs.facts.quantities import MIB, quantity
-from gpu_constructs.facts.resources import EFA, EFA_HUGE_PAGES, GPU, HUGE_PAGE_MIB, HUGE_PAGES, MIG, SHARED_GPU
+from gpu_constructs.facts.resources import EFA, EFA_HUGE_PAGES, GPU, HUGE_PAGE_MIB, HUGE_PAGES, MIG, NVIDIA, SHARED_GPU
 from gpu_constructs.preflight.cluster.images import has_driver
 from gpu_constructs.preflight.cluster.launch import is_visible
 from gpu_constructs.preflight.model.answer import Answer
@@ -16,6 +16,10 @@ from gpu_constructs.preflight.model.cluster import Cluster, Pool
 from gpu_constructs.preflight.node import device_sharing
 from gpu_constructs.preflight.node.daemon_reach import Reached
 from gpu_constructs.preflight.node.device_sharing import Offer
+from gpu_constructs.preflight.reading.unknown import dig, known_text, mappings
+
+# Source: kubernetes v1.36.1 staging/src/k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1/constants.go
+_DEVICE_PLUGINS = "/var/lib/kubelet/device-plugins"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +66,22 @@ def registered(
         least[HUGE_PAGES] = most[HUGE_PAGES] = EFA_HUGE_PAGES * HUGE_PAGE_MIB * MIB
     elif row is not None:
         unsaid.add(HUGE_PAGES)
-    return Devices(least, most, frozenset(unsaid), gpus.alone, names)
+    return Devices(least, most, _of_others(cluster) | unsaid, gpus.alone, names)
+
+
+def _of_others(cluster: Cluster) -> frozenset[str]:
+    """Return what pods ask for that software which is not known may register: not NVIDIA's and not EFA's."""
+    asked = frozenset(each for each in cluster.asked_devices if not each.startswith(NVIDIA) and each != EFA)
+    return asked if asked and (not cluster.sees_software or _registers_others(cluster)) else frozenset()
+
+
+def _registers_others(cluster: Cluster) -> bool:
+    """Whether a DaemonSet of which nothing is known has the folder in which kubelet takes devices from plugins."""
+    known = {each.origin for each in cluster.daemon_sets if each.advertises}
+    others = (each for each in cluster.of_kind("DaemonSet") if each.origin not in known)
+    volumes = (volume for each in others for volume in mappings(dig(each.spec, "template", "spec", "volumes")))
+    paths = (known_text(dig(each, "hostPath", "path")) for each in volumes)
+    return any(path is not None and _DEVICE_PLUGINS.startswith(path.rstrip("/")) for path in paths)
 
 
 def efa_interfaces(pool: Pool, row: InstanceType | None) -> int | None:
