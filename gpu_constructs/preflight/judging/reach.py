@@ -109,5 +109,5 @@ def _ways(local: Object | None, queue: Object | None, flavors: dict[str, Object]
     """Yield what a job cannot do without: its queues, and the flavor where there is no other."""
     yield from (each for each in (local, queue) if each is not None)
     names = {name for group in quotas(queue) for name in group.flavors} if queue else set()
-    if len(names) == 1 and (only := flavors.get(*names)):
-        yield only
+    if len(names) == 1:
+        yield from (flavors[name] for name in names if name in flavors)

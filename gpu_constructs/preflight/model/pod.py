@@ -14,7 +14,7 @@ from gpu_constructs.preflight.model.container import Amounts, Container, has_unk
 from gpu_constructs.preflight.model.node_selection import Selection, selection
 from gpu_constructs.preflight.model.taints import Toleration, tolerations
 from gpu_constructs.preflight.reading.objects import Object
-from gpu_constructs.preflight.reading.unknown import Unknown, dig, known_text, mapping, mappings
+from gpu_constructs.preflight.reading.unknown import Unknown, dig, items, known_text, mapping, mappings
 
 _CONTAINERS = ("containers", "initContainers")
 # What else decides where it runs, or whether it does.
@@ -99,10 +99,18 @@ class PodTerm:
     Attributes:
         key: Label of the nodes that tells domains apart.
         selector: Which pods.
+        namespaces: Namespaces of those pods beside its own; ``None`` where a selector names them, or they are not known.
+        own: Whether those of its own namespace are meant.
     """
 
     key: Any
     selector: Any
+    namespaces: tuple[str, ...] | None = ()
+    own: bool = True
+
+    def among(self, namespace: str, of_pod: str) -> bool:
+        """Whether the pods of a namespace are certainly among those that a pod of another, or the same, means."""
+        return namespace in (self.namespaces or ()) or (self.own and namespace == of_pod)
 
 
 @dataclass(frozen=True)
@@ -248,7 +256,16 @@ def _containers(raw: Any) -> tuple[Container, ...]:
 
 def _terms(raw: Mapping[str, Any], kind: str) -> tuple[PodTerm, ...]:
     listed = mappings(dig(mapping(raw.get("affinity")), kind, _REQUIRED))
-    return tuple(PodTerm(each.get("topologyKey"), each.get("labelSelector")) for each in listed)
+    return tuple(map(_term, listed))
+
+
+def _term(raw: Mapping[str, Any]) -> PodTerm:
+    named, selector = raw.get("namespaces"), raw.get("namespaceSelector")
+    listed = items(named)
+    open_ = selector is not None or isinstance(named, Unknown) or any(isinstance(each, Unknown) for each in listed)
+    # An empty selector takes every namespace; neither takes the pod's own.
+    own = selector == {} or not (listed or open_)
+    return PodTerm(raw.get("topologyKey"), raw.get("labelSelector"), None if open_ else tuple(map(str, listed)), own)
 
 
 def _spread(raw: Mapping[str, Any]) -> Spread:

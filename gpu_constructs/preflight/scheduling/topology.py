@@ -13,6 +13,7 @@ from gpu_constructs.facts.labels import EBS_ZONE, HOSTNAME, OLD_ZONE, ZONE
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Cluster, Workload
 from gpu_constructs.preflight.model.label_values import Labels, Requirement, exactly, requirement
+from gpu_constructs.preflight.model.pod import PodTerm
 from gpu_constructs.preflight.reading.objects import Object
 from gpu_constructs.preflight.reading.unknown import Unknown, dig, known_number, known_text, mapping, mappings
 
@@ -72,7 +73,7 @@ def topology(workload: Workload, cluster: Cluster) -> Topology:
     every = [each for each in pod.spreads if each.unsatisfiable != "ScheduleAnyway"]
     unclear = [each for each in every if isinstance(each.unsatisfiable, Unknown) or isinstance(each.key, Unknown)]
     spreads = [each for each in every if each not in unclear]
-    own = [known_text(each.key) for each in pod.apart if _selects(each.selector, workload)]
+    own = [known_text(each.key) for each in pod.apart if _means(each, workload)]
     keys = [known_text(key) for key in (*(each.key for each in spreads), *(each.key for each in pod.beside))]
     return Topology(
         keys=tuple(dict.fromkeys(key for key in keys if key is not None)),
@@ -81,20 +82,25 @@ def topology(workload: Workload, cluster: Cluster) -> Topology:
         one_per_node=HOSTNAME in own,
         one_per_zone=any(key in _ZONES for key in own),
         skew=min((known_number(each.max_skew) or 1 for each in spreads if each.key in _ZONES), default=0),
-        company=any(not _selects(each.selector, workload) for each in pod.beside),
-        nobody=any(_is_nobody(each.selector, workload, cluster) for each in pod.beside),
+        company=any(not _means(each, workload) for each in pod.beside),
+        nobody=any(_is_nobody(each, workload, cluster) for each in pod.beside),
         unclear=bool(unclear) or any(isinstance(each.key, Unknown) for each in (*pod.apart, *pod.beside)),
     )
 
 
-def _is_nobody(selector: Any, workload: Workload, cluster: Cluster) -> bool:
-    """Whether a selector certainly takes no pod of the cluster; what charts bring is not known."""
-    if not cluster.sees_software or not isinstance(selector, dict):
+def _means(term: PodTerm, workload: Workload) -> bool:
+    """Whether a term is about a workload's own pods."""
+    return term.among(workload.namespace, workload.namespace) and _selects(term.selector, workload)
+
+
+def _is_nobody(term: PodTerm, workload: Workload, cluster: Cluster) -> bool:
+    """Whether a term certainly is about no pod of the cluster; what charts bring is not known."""
+    if not cluster.sees_software or not isinstance(term.selector, dict) or term.namespaces is None:
         return False
-    if any(each.namespace == workload.namespace for each in cluster.charts):
+    if any(term.among(each.namespace, workload.namespace) for each in cluster.charts):
         return False
-    others = [each for each in cluster.workloads if each.namespace == workload.namespace]
-    return not any(_selects(selector, each) for each in (workload, *others))
+    others = [each for each in cluster.workloads if term.among(each.namespace, workload.namespace)]
+    return not any(_selects(term.selector, each) for each in others)
 
 
 def _selects(selector: Any, workload: Workload) -> bool:
