@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gpu_constructs.preflight.reading import eksctl
 from gpu_constructs.preflight.reading.cloudformation import Resource, Template
 from gpu_constructs.preflight.reading.documents import (
     MAX_DEPTH,
@@ -20,6 +19,8 @@ from gpu_constructs.preflight.reading.documents import (
     is_folder,
     read,
 )
+from gpu_constructs.preflight.reading.eksctl import configs as eksctl
+from gpu_constructs.preflight.reading.eksctl.device_plugins import device_plugins
 from gpu_constructs.preflight.reading.embedded import parse_embedded, with_read_policies
 from gpu_constructs.preflight.reading.gitops import releases
 from gpu_constructs.preflight.reading.objects import Chart, Object, Origin, Repeated, objects_of
@@ -363,6 +364,7 @@ def _input(found: _Found, parameters: Mapping[str, str]) -> Input:
     for config in eksctl.configs(objects):
         resources |= {each.key: each for each in eksctl.resources_of(config)}
         charts += eksctl.charts_of(config)
+        objects += list(device_plugins(config, objects, charts))
     problems += eksctl.installed_by_api(found.templates, objects)
     return Input(
         resources,
