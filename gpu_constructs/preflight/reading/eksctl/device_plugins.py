@@ -10,8 +10,10 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from gpu_constructs.facts.charts import DEVICE_PLUGIN, DRA_DRIVERS, EFA_DEVICE_PLUGIN, GPU_OPERATOR
-from gpu_constructs.facts.labels import GPU_TAINT, INSTANCE_TYPE
+from gpu_constructs.facts.kubernetes import KUBE_SYSTEM, NODE_CRITICAL
+from gpu_constructs.facts.labels import COMPUTE_TYPE, GPU_TAINT, INSTANCE_TYPE
 from gpu_constructs.facts.software.instance_lists import EKSCTL_EFA_DEVICE_PLUGIN
+from gpu_constructs.facts.software.placement import CRITICAL_ADDONS
 from gpu_constructs.preflight.reading.eksctl.groups import (
     AL2,
     AL2023,
@@ -25,7 +27,6 @@ from gpu_constructs.preflight.reading.objects import Chart, Object, objects_of
 from gpu_constructs.preflight.reading.unknown import dig, mappings
 
 _OF_NVIDIA, _OF_EFA = "nvidia-device-plugin-daemonset", EFA_DEVICE_PLUGIN
-_CRITICAL = "system-node-critical"
 # Who brings a manager of GPUs tells eksctl on its command line to bring none.
 _MANAGERS = (DEVICE_PLUGIN, GPU_OPERATOR, *DRA_DRIVERS)
 _IMAGES = ("k8s-device-plugin", DEVICE_PLUGIN)
@@ -69,10 +70,10 @@ def _nvidia(groups: list[dict[str, Any]]) -> dict[str, Any]:
 
 def _efa(config: Object) -> dict[str, Any]:
     types = {"key": INSTANCE_TYPE, "operator": "In", "values": list(EKSCTL_EFA_DEVICE_PLUGIN)}
-    automatic = {"key": "eks.amazonaws.com/compute-type", "operator": "NotIn", "values": ["auto"]}
+    automatic = {"key": COMPUTE_TYPE, "operator": "NotIn", "values": ["auto"]}
     terms = [{"matchExpressions": [types, automatic]}]
     tolerations = [
-        {"key": "CriticalAddonsOnly", "operator": "Exists"},
+        dict(CRITICAL_ADDONS),
         {"key": "aws.amazon.com/efa", "operator": "Exists", "effect": "NoSchedule"},
     ]
     registry = f"602401143452.dkr.ecr.{metadata(config).get('region')}.amazonaws.com"
@@ -90,12 +91,12 @@ def _daemon_set(name: str, container: dict[str, Any], pod: dict[str, Any]) -> di
     return {
         "apiVersion": "apps/v1",
         "kind": "DaemonSet",
-        "metadata": {"name": name, "namespace": "kube-system"},
+        "metadata": {"name": name, "namespace": KUBE_SYSTEM},
         "spec": {
             "selector": {"matchLabels": labels},
             "template": {
                 "metadata": {"labels": labels},
-                "spec": {"priorityClassName": _CRITICAL, "containers": [container], **pod},
+                "spec": {"priorityClassName": NODE_CRITICAL, "containers": [container], **pod},
             },
         },
     }
