@@ -25,44 +25,67 @@ _SETTINGS = ("selector", "template", "values")
 def applications(each: Object) -> tuple[list[Object], list[Problem]]:
     """Return what stands for an ApplicationSet, and what of it is not read.
 
-    Each element of a list is an Application. What other generators make only the controller knows: for them the set
-    stays, with its template.
+    Each element of a list is an Application; of several clusters nobody knows which one is judged, so that of their
+    elements only what all have in common is known. What other generators make only the controller knows: for them the
+    set stays, with its template.
     """
     if each.group != GROUP or each.kind != "ApplicationSet":
         return [each], []
-    problems = [(each.origin, f"what its {kind} generator makes is not read") for kind in _others(each)]
+    unread = _unread(each)
+    problems = [(each.origin, f"what its {kind} makes is not read") for kind in unread]
     if each.spec.get("templatePatch"):
         problems.append((each.origin, "what its templatePatch changes is not read"))
-    made = list(_listed(each))
+    made = [_application(each, template, element) for template, element in _elements(each)]
+    if len({_destination(one) for one in made}) > 1:
+        problems.append((each.origin, "it installs into several clusters, and which one is judged is not known"))
+        made = [_common(each)]
     if len(made) > _MAX_APPLICATIONS:
         problems.append((each.origin, f"more than its first {_MAX_APPLICATIONS} applications are not read"))
-    return (made[:_MAX_APPLICATIONS] if made and not _others(each) else [*made[:_MAX_APPLICATIONS], each]), problems
+    return [*made[:_MAX_APPLICATIONS], *([each] if unread or not made else [])], problems
 
 
-def _others(each: Object) -> list[str]:
-    """Return the kinds of generators that are not read."""
-    kinds = [key for one in mappings(each.spec.get("generators")) for key in one if key not in _SETTINGS]
-    lists = [one["list"] for one in mappings(each.spec.get("generators")) if "list" in one]
-    unread = [kind for kind in kinds if kind != "list"]
-    return unread + ["list" for one in lists if mapping(one).get("elementsYaml")]
+def _destination(application: Object) -> tuple[str, str]:
+    said = mapping(application.spec.get("destination"))
+    return str(said.get("server")), str(said.get("name"))
 
 
-def _listed(each: Object) -> Iterator[Object]:
+def _common(each: Object) -> Object:
+    """Return an application with what all elements of a set have in common."""
+    elements = list(_elements(each))
+    template, first = elements[0]
+    shared = {key: value for key, value in first.items() if all(other.get(key) == value for _, other in elements)}
+    return _application(each, template, shared)
+
+
+def _unread(each: Object) -> list[str]:
+    """Return the generators that are not read."""
+    generators = mappings(each.spec.get("generators"))
+    others = [f"{kind} generator" for one in generators for kind in one if kind not in ("list", *_SETTINGS)]
+    chosen = [one for one in generators if "list" in one and one.get("selector")]
+    computed = [one for one in generators if mapping(one.get("list")).get("elementsYaml")]
+    return others + ["selector"] * len(chosen) + ["elementsYaml"] * len(computed)
+
+
+def _elements(each: Object) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    """Yield the elements of lists, each with its template."""
     template = mapping(each.spec.get("template"))
     for generator in mappings(each.spec.get("generators")):
         if dig(generator, "selector") is not None:
             continue
         own = _over(template, mapping(dig(generator, "list", "template")))
         for element in mappings(dig(generator, "list", "elements")):
-            metadata = mapping(_filled(own.get("metadata"), element))
-            space = {"namespace": each.namespace} if "namespace" not in metadata else {}
-            content = {
-                "apiVersion": each.content.get("apiVersion"),
-                "kind": "Application",
-                "metadata": {**metadata, **space},
-                "spec": _filled(own.get("spec"), element),
-            }
-            yield replace(each, content=with_placeholders(content))
+            yield own, element
+
+
+def _application(each: Object, template: Mapping[str, Any], element: Mapping[str, Any]) -> Object:
+    metadata = mapping(_filled(template.get("metadata"), element))
+    content = {
+        "apiVersion": each.content.get("apiVersion"),
+        "kind": "Application",
+        "metadata": {"namespace": each.namespace, **metadata},
+        "spec": _filled(template.get("spec"), element),
+    }
+    return replace(each, content=with_placeholders(content))
 
 
 def _over(template: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:

@@ -28,6 +28,10 @@ class Beside:
         """Return the file of a path, ``None`` where it is not there."""
         return self._place(path, owner, Path.is_file)
 
+    def holds(self, place: Path) -> bool:
+        """Whether a folder lies in what was read."""
+        return place.is_dir() and any(root.resolve() in (place, *place.parents) for root in self.roots)
+
     def _place(self, path: str, owner: Object, is_there: Callable[[Path], bool]) -> Path | None:
         parts = [each for each in PurePosixPath(normpath(path)).parts if each not in ("/", "//", ".")]
         if not parts or ".." in parts:

@@ -68,7 +68,7 @@ def _deploy(found: Delivered, beside: Beside) -> None:
             found.problems.append((folders[folder][0].owner.origin, text))
             break
         done.add(folder)
-        if _deploy_folder(folder, folders[folder], found, made):
+        if _deploy_folder(folder, folders[folder], found, beside, made):
             # Among what it became there may be objects that bring others.
             folders, elsewhere = _by_folder(found, beside)
     for each in elsewhere:
@@ -95,13 +95,15 @@ def _is_brought(deployments: list[Deployment], left: list[Path], folder: Path) -
     return any(other != folder and other in (file, *file.parents) for other in left for file in files)
 
 
-def _deploy_folder(folder: Path, deployments: list[Deployment], found: Delivered, made: Rendering) -> bool:
+def _deploy_folder(
+    folder: Path, deployments: list[Deployment], found: Delivered, beside: Beside, made: Rendering
+) -> bool:
     """Put what a folder becomes in the place of what was read there, and say whether that is something else."""
     plain = [each for each in found.objects if _stands_in(each, folder)]
     becomes: list[Object] = []
     for each in deployments:
         try:
-            becomes += rendered(each, folder, plain, made)
+            becomes += rendered(each, folder, plain, beside, made)
         except NotRendered as error:
             becomes += plain
             found.problems += _unread(each, str(error))

@@ -13,6 +13,7 @@ import yaml
 
 from gpu_constructs.facts.kubernetes import CLUSTER_SCOPED
 from gpu_constructs.preflight.reading.documents import UnusableInput, parse
+from gpu_constructs.preflight.reading.gitops.beside import Beside
 from gpu_constructs.preflight.reading.gitops.deployments import Deployment
 from gpu_constructs.preflight.reading.gitops.substitution import is_left_alone
 from gpu_constructs.preflight.reading.objects import Object, objects_of
@@ -34,13 +35,14 @@ def is_chart(folder: Path) -> bool:
     return (folder / "Chart.yaml").is_file()
 
 
-def rendered(each: Deployment, folder: Path, plain: list[Object], made: Rendering) -> list[Object]:
+def rendered(each: Deployment, folder: Path, plain: list[Object], beside: Beside, made: Rendering) -> list[Object]:
     """Return the objects that a deployment makes of a folder.
 
     Args:
         each: The deployment.
         folder: The folder.
         plain: The objects that were read there.
+        beside: What was read.
         made: How long rendering may take, and what it has come to.
 
     Raises:
@@ -54,7 +56,7 @@ def rendered(each: Deployment, folder: Path, plain: list[Object], made: Renderin
     elif each.values is not None:
         raise NotRendered("there is no chart")
     elif each.kustomization or each.components or (has_kustomization(folder) and not plain):
-        found = _of_kustomize(each, folder, plain, made)
+        found = _of_kustomize(each, folder, plain, beside, made)
     if each.variables:
         found = [one for before in found for one in _substituted(each, before)]
     return [_placed(one, each.namespace) for one in found] if each.namespace else found
@@ -71,10 +73,13 @@ def _of_chart(each: Deployment, folder: Path, made: Rendering) -> list[Object]:
     return _parsed(each, text, str(folder), [])
 
 
-def _of_kustomize(each: Deployment, folder: Path, plain: list[Object], made: Rendering) -> list[Object]:
+def _of_kustomize(each: Deployment, folder: Path, plain: list[Object], beside: Beside, made: Rendering) -> list[Object]:
     own = has_kustomization(folder)
     if each.needs_kustomization and not own:
         raise NotRendered("the folder has no kustomization")
+    components = [(folder / one).resolve() for one in each.components]
+    if not all(map(beside.holds, components)):
+        raise NotRendered("a component stands elsewhere")
     with tempfile.TemporaryDirectory() as name:
         place = Path(name).resolve()
         base = os.path.relpath(folder, place) if own else "objects.json"
@@ -86,18 +91,14 @@ def _of_kustomize(each: Deployment, folder: Path, plain: list[Object], made: Ren
             "kind": "Kustomization",
             **_known(dict(each.kustomization)),
             "resources": [base],
-            "components": [os.path.relpath(one, place) for one in _components(each, folder)],
+            "components": [os.path.relpath(one, place) for one in components],
         }
         (place / KUSTOMIZATIONS[0]).write_text(json.dumps(overlay))
-        text, why = kustomize_build(place, made, beside=[folder, *_components(each, folder)])
+        text, why = kustomize_build(place, made, beside=[folder, *components])
     if text is None:
         raise NotRendered(why)
     made.texts[f"{folder} of {each.owner.origin.path}"] = text
     return _parsed(each, text, str(folder), plain)
-
-
-def _components(each: Deployment, folder: Path) -> list[Path]:
-    return [(folder / one).resolve() for one in each.components]
 
 
 def _parsed(each: Deployment, text: str, file: str, before: Iterable[Object]) -> list[Object]:

@@ -83,9 +83,7 @@ def test_kustomize_settings_of_an_application_are_told(tmp_path: Path) -> None:
     source = "{source: {path: ., kustomize: {patches: [{patch: x}]}}}"
     application = f"apiVersion: argoproj.io/v1alpha1\nkind: Application\nmetadata: {{name: a}}\nspec: {source}\n"
 
-    assert [why for _, why in given(tmp_path, application).problems] == [
-        "what its patches change in . is not read"
-    ]
+    assert [why for _, why in given(tmp_path, application).problems] == ["what its patches change in . is not read"]
 
 
 def test_values_in_files_elsewhere_are_told(tmp_path: Path) -> None:
