@@ -33,8 +33,8 @@ def types_of(group: dict[str, Any]) -> Any:
     """Return the instance types of a group, `Unknown` where eksctl asks EC2 for them."""
     if group.get("instanceSelector"):
         return Unknown("${types of the instance selector}")
-    mixed = dig(group, "instancesDistribution", "instanceTypes")
-    return mixed or group.get("instanceTypes") or [group.get("instanceType") or _DEFAULT_TYPE]
+    listed = items(dig(group, "instancesDistribution", "instanceTypes")) or items(group.get("instanceTypes"))
+    return listed or [group.get("instanceType") or _DEFAULT_TYPE]
 
 
 def has_nvidia_gpus(group: dict[str, Any]) -> bool:

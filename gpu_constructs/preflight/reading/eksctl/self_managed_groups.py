@@ -28,7 +28,7 @@ from gpu_constructs.preflight.reading.eksctl.launch_templates import SECURITY_GR
 from gpu_constructs.preflight.reading.eksctl.resources import metadata, resource, without_none
 from gpu_constructs.preflight.reading.eksctl.user_data import user_data
 from gpu_constructs.preflight.reading.objects import Object
-from gpu_constructs.preflight.reading.unknown import Unknown, dig, known_text, mapping
+from gpu_constructs.preflight.reading.unknown import Unknown, dig, items, known_text, mapping
 
 _DISTRIBUTION = {
     "maxPrice": "SpotMaxPrice",
@@ -67,7 +67,7 @@ def _listed(tags: dict[str, Any]) -> list[dict[str, Any]]:
 
 def _mixed(group: dict[str, Any], specification: dict[str, Any]) -> dict[str, Any] | None:
     said = mapping(group.get("instancesDistribution"))
-    types = said.get("instanceTypes")
+    types = items(said.get("instanceTypes"))
     if not types:
         return None
     return {
