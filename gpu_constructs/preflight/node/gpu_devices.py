@@ -10,6 +10,7 @@ from gpu_constructs.facts.hardware.type_names import may_be_newer
 from gpu_constructs.facts.quantities import MIB, quantity
 from gpu_constructs.facts.resources import EFA, EFA_HUGE_PAGES, GPU, HUGE_PAGE_MIB, HUGE_PAGES, MIG, SHARED_GPU
 from gpu_constructs.preflight.cluster.images import has_driver
+from gpu_constructs.preflight.cluster.launch import is_visible
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Cluster, Pool
 from gpu_constructs.preflight.node import device_sharing
@@ -56,6 +57,9 @@ def registered(
     if efa_count and Answer.YES in plugins:
         least[EFA] = most[EFA] = efa_count
     elif efa_count and (Answer.UNKNOWN in plugins or not cluster.sees_software):
+        unsaid.add(EFA)
+    elif pool.is_group and not is_visible(pool) and (row is None or row.max_efa):
+        # Its launch template, which is not in the input, may list interfaces.
         unsaid.add(EFA)
     if efa_count and pool.operating_system == "al2023":
         least[HUGE_PAGES] = most[HUGE_PAGES] = EFA_HUGE_PAGES * HUGE_PAGE_MIB * MIB

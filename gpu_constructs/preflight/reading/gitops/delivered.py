@@ -51,9 +51,15 @@ def delivered(objects: Iterable[Object], roots: Iterable[Path] = ()) -> Delivere
     for each in found.objects:
         if argo.is_application(each):
             argo.releases(each, beside, found.charts, found.problems)
-        elif flux.is_release(each):
+        elif flux.is_release(each) and not _is_folder(each, beside):
             flux.release(each, found.objects, found.charts, found.problems)
     return found
+
+
+def _is_folder(each: Object, beside: Beside) -> bool:
+    """Whether the chart of a HelmRelease is a folder that was read."""
+    path = flux.chart_path(each)
+    return path is not None and beside.folder(path, each) is not None
 
 
 def _deploy(found: Delivered, beside: Beside) -> None:

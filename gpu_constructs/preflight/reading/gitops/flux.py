@@ -21,6 +21,8 @@ from gpu_constructs.preflight.reading.unknown import dig, items, known_text, map
 Problem = tuple[Origin, str]
 _HELM, _KUSTOMIZE = "helm.toolkit.fluxcd.io", "kustomize.toolkit.fluxcd.io"
 _SOURCES = "source.toolkit.fluxcd.io"
+# Sources of files rather than of packed charts.
+_OF_FILES = ("GitRepository", "Bucket")
 # Fields of a Kustomization that stand in a kustomization of kustomize by the same name.
 _SAME = ("images", "namePrefix", "nameSuffix", "patches", "patchesStrategicMerge")
 
@@ -31,7 +33,19 @@ def is_release(each: Object) -> bool:
 
 
 def deployments(each: Object, every: list[Object]) -> Iterator[Deployment]:
-    """Yield the folder that a Kustomization brings."""
+    """Yield the folder that a Kustomization brings, or that of the chart of a HelmRelease."""
+    if is_release(each) and (path := chart_path(each)) is not None:
+        values, missing = _values(each, every)
+        space = known_text(each.spec.get("targetNamespace"))
+        default = f"{space}-{each.name}" if space else each.name
+        yield Deployment(
+            owner=each,
+            path=path,
+            namespace=space or each.namespace,
+            values=values,
+            release=known_text(each.spec.get("releaseName")) or default,
+            unread=(*missing, *(["postRenderers"] if each.spec.get("postRenderers") else [])),
+        )
     if each.group != _KUSTOMIZE or each.kind != "Kustomization":
         return
     added = {key: each.spec[key] for key in _SAME if each.spec.get(key)}
@@ -53,6 +67,12 @@ def deployments(each: Object, every: list[Object]) -> Iterator[Deployment]:
     )
 
 
+def chart_path(each: Object) -> str | None:
+    """Return the path of the chart of a HelmRelease in its repository, ``None`` where a registry has the chart."""
+    spec = mapping(dig(each.spec, "chart", "spec"))
+    return known_text(spec.get("chart")) if dig(spec, "sourceRef", "kind") in _OF_FILES else None
+
+
 def _json_patch(patch: Mapping[str, Any]) -> dict[str, Any]:
     return {"target": patch.get("target"), "patch": json.dumps(patch.get("patch"), default=str)}
 
@@ -71,21 +91,27 @@ def release(owner: Object, every: list[Object], charts: list[Chart], problems: l
     if name is None:
         problems.append((owner.origin, "its chart stands elsewhere and is not read"))
         return
-    values: dict[str, Any] = {}
-    for each in mappings(owner.spec.get("valuesFrom")):
-        given = _given(each, owner, every)
-        if given is None:
-            text = f"values of chart {name} in {each.get('kind')} {each.get('name')} are not read"
-            problems.append((owner.origin, text))
-        elif each.get("targetPath"):
-            values = with_parameter(values, str(each["targetPath"]), typed(given))
-        else:
-            values = merged(values, read_values(owner, given))
-    values = merged(values, mapping(owner.spec.get("values")))
+    values, missing = _values(owner, every)
+    problems += [(owner.origin, f"values of chart {name} in {each} are not read") for each in missing]
     if owner.spec.get("postRenderers"):
         problems.append((owner.origin, f"what its postRenderers change in chart {name} is not read"))
     namespace = known_text(owner.spec.get("targetNamespace")) or owner.namespace
     charts.append(chart_of(owner, name, version, values, namespace))
+
+
+def _values(owner: Object, every: list[Object]) -> tuple[dict[str, Any], list[str]]:
+    """Return the values of a HelmRelease, and what of them is not read."""
+    values: dict[str, Any] = {}
+    missing: list[str] = []
+    for each in mappings(owner.spec.get("valuesFrom")):
+        given = _given(each, owner, every)
+        if given is None:
+            missing.append(f"{each.get('kind')} {each.get('name')}")
+        elif each.get("targetPath"):
+            values = with_parameter(values, str(each["targetPath"]), typed(given))
+        else:
+            values = merged(values, read_values(owner, given))
+    return merged(values, mapping(owner.spec.get("values"))), missing
 
 
 def _source(reference: Mapping[str, Any], owner: Object, every: list[Object]) -> Object | None:

@@ -85,3 +85,10 @@ def test_interfaces_of_efa(tmp_path: Path) -> None:
 
     assert answer(tmp_path, asking, managedNodeGroups=[group]) is Answer.YES
     assert answer(tmp_path, asking, managedNodeGroups=[{**group, "efaEnabled": False}]) is Answer.NO
+
+
+def test_interfaces_in_a_launch_template_that_is_not_there(tmp_path: Path) -> None:
+    group = {"name": "gpu", "instanceTypes": ["p5.48xlarge"], "desiredCapacity": 1, "launchTemplate": {"id": "lt-1"}}
+    asking = pod({"nvidia.com/gpu": 8, "vpc.amazonaws.com/efa": 32})
+
+    assert answer(tmp_path, asking, managedNodeGroups=[group]) is Answer.UNKNOWN

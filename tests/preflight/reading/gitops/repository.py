@@ -11,6 +11,15 @@ from gpu_constructs.preflight.reading.inputs import Input, read_input
 from gpu_constructs.preflight.reading.objects import Object
 
 FLUX = "kustomize.toolkit.fluxcd.io/v1"
+# A chart of a pod that says what its values are.
+CHART: dict[str, Any] = {
+    "charts__app__Chart": [{"apiVersion": "v2", "name": "app", "version": "1.0.0"}],
+    "charts__app__values": [{"gpus": 1, "pool": "none", "more": "none"}],
+    "charts__app__templates__pod": (
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: '{{ .Release.Name }}'}\n"
+        "spec: {nodeSelector: {pool: '{{ .Values.pool }}', more: '{{ .Values.more }}', gpus: '{{ .Values.gpus }}'}}\n"
+    ),
+}
 
 
 def given(folder: Path, **files: Any) -> Input:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gpu_constructs.preflight.reading.inputs import Input
-from tests.preflight.reading.gitops.repository import application, deployment, given, only, told
+from tests.preflight.reading.gitops.repository import CHART, application, deployment, given, only, told
 
 PATCH = json.dumps([{"op": "add", "path": "/spec/template/spec/nodeSelector", "value": {"pool": "gpu"}}])
 
@@ -76,16 +76,6 @@ def test_the_namespace_of_the_destination(tmp_path: Path) -> None:
         "own": "own",
     }
     assert "namespace" not in only(found, "PriorityClass").content["metadata"]
-
-
-CHART: dict[str, Any] = {
-    "charts__app__Chart": [{"apiVersion": "v2", "name": "app", "version": "1.0.0"}],
-    "charts__app__values": [{"gpus": 1, "pool": "none", "more": "none"}],
-    "charts__app__templates__pod": (
-        "apiVersion: v1\nkind: Pod\nmetadata: {name: '{{ .Release.Name }}'}\n"
-        "spec: {nodeSelector: {pool: '{{ .Values.pool }}', more: '{{ .Values.more }}', gpus: '{{ .Values.gpus }}'}}\n"
-    ),
-}
 
 
 def test_values_of_a_chart_in_the_repository(tmp_path: Path) -> None:

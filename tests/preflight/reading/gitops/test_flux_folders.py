@@ -10,7 +10,7 @@ import pytest
 
 from gpu_constructs.preflight.reading import rendering
 from gpu_constructs.preflight.reading.unknown import Unknown, dig
-from tests.preflight.reading.gitops.repository import config_map, deployment, given, kustomization, only, told
+from tests.preflight.reading.gitops.repository import CHART, config_map, deployment, given, kustomization, only, told
 
 OPERATIONS = [{"op": "replace", "path": "/spec/replicas", "value": 3}]
 TARGET = {"kind": "Deployment", "name": "infer"}
@@ -226,3 +226,28 @@ def test_a_component_outside_of_the_input_is_not_read(tmp_path: Path) -> None:
 
     assert only(found).name == "infer"
     assert told(found) == ["what its components change in ./apps is not read, because a component stands elsewhere"]
+
+
+def helm_release(**spec: Any) -> dict[str, Any]:
+    chart = {"spec": {"chart": "./charts/app", "sourceRef": {"kind": "GitRepository", "name": "flux-system"}}}
+    metadata = {"name": "infer", "namespace": "flux-system"}
+    said = {"chart": chart, "targetNamespace": "ml", **spec}
+    return {"apiVersion": "helm.toolkit.fluxcd.io/v2", "kind": "HelmRelease", "metadata": metadata, "spec": said}
+
+
+def test_values_of_a_chart_in_the_repository(tmp_path: Path) -> None:
+    references = [{"kind": "ConfigMap", "name": "more"}]
+    owner = helm_release(values={"pool": "gpu"}, valuesFrom=references)
+
+    found = given(tmp_path, prod=[owner, config_map("more", **{"values.yaml": "{more: mapped, pool: none}"})], **CHART)
+
+    pod = only(found, "Pod")
+    assert (pod.namespace, pod.name) == ("ml", "ml-infer")
+    assert pod.spec["nodeSelector"] == {"pool": "gpu", "more": "mapped", "gpus": "1"}
+    assert (found.charts, told(found)) == ((), [])
+
+
+def test_values_of_such_a_chart_that_are_not_there(tmp_path: Path) -> None:
+    found = given(tmp_path, prod=[helm_release(valuesFrom=[{"kind": "Secret", "name": "more"}])], **CHART)
+
+    assert told(found) == ["what its helm values, Secret more change in ./charts/app is not read"]
