@@ -13,7 +13,7 @@ from gpu_constructs.preflight.reading.unknown import Unknown, dig
 from tests.preflight.reading.gitops.repository import CHART, config_map, deployment, given, kustomization, only, told
 
 OPERATIONS = [{"op": "replace", "path": "/spec/replicas", "value": 3}]
-TARGET = {"kind": "Deployment", "name": "infer"}
+TARGET: dict[str, Any] = {"kind": "Deployment", "name": "infer"}
 MERGING = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "infer"}, "spec": {"replicas": 3}}
 
 
