@@ -15,17 +15,15 @@ from tests.preflight.reading.gitops.repository import CHART, config_map, deploym
 OPERATIONS = [{"op": "replace", "path": "/spec/replicas", "value": 3}]
 TARGET: dict[str, Any] = {"kind": "Deployment", "name": "infer"}
 MERGING = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "infer"}, "spec": {"replicas": 3}}
+PATCHES: list[dict[str, Any]] = [
+    {"patches": [{"target": TARGET, "patch": json.dumps(OPERATIONS)}]},
+    {"patches": [{"patch": json.dumps(MERGING)}]},
+    {"patchesStrategicMerge": [MERGING]},
+    {"patchesJson6902": [{"target": {**TARGET, "group": "apps", "version": "v1"}, "patch": OPERATIONS}]},
+]
 
 
-@pytest.mark.parametrize(
-    "patches",
-    [
-        {"patches": [{"target": TARGET, "patch": json.dumps(OPERATIONS)}]},
-        {"patches": [{"patch": json.dumps(MERGING)}]},
-        {"patchesStrategicMerge": [MERGING]},
-        {"patchesJson6902": [{"target": {**TARGET, "group": "apps", "version": "v1"}, "patch": OPERATIONS}]},
-    ],
-)
+@pytest.mark.parametrize("patches", PATCHES)
 @pytest.mark.parametrize("own", [True, False], ids=["kustomization", "plain"])
 def test_patches(tmp_path: Path, patches: dict[str, Any], own: bool) -> None:
     files = {"apps__kustomization": [{"resources": ["infer.yaml"]}]} if own else {}
