@@ -50,7 +50,7 @@ ADDONS = (
     VPC_CNI,
     POD_IDENTITY_AGENT,
     Addon(name=charts.KUBE_PROXY, id="KubeProxy"),
-    Addon(name="coredns", id="CoreDns", needs_nodes=True),
+    Addon(name=charts.COREDNS, id="CoreDns", needs_nodes=True),
     Addon(
         name=charts.EBS_CSI_DRIVER,
         id="EbsCsiDriver",

@@ -38,6 +38,7 @@ NODE_MONITORING_AGENT: Final = "eks-node-monitoring-agent"
 # Add-ons only.
 VPC_CNI: Final = "vpc-cni"
 KUBE_PROXY: Final = "kube-proxy"
+COREDNS: Final = "coredns"
 
 # DaemonSets whose name is not their chart's.
 AWS_NODE: Final = "aws-node"

@@ -78,3 +78,18 @@ def refuse_unless_object_name(who: object, argument: str, name: object) -> None:
             f"{who}: {argument} must be 1 to 63 lower-case letters, digits and '-', beginning and ending with a "
             f"letter or digit, got {name!r}"
         )
+
+
+# Kinds of the whole cluster, of Kubernetes and of what runs GPUs, which a namespace says nothing of.
+# Source: https://kubernetes.io/docs/reference/kubernetes-api/, definitions of Karpenter, Kueue, GPU Operator (2026-11)
+# fmt: off
+CLUSTER_SCOPED: Final = frozenset({
+    "AdmissionCheck", "APIService", "ClusterPolicy", "ClusterQueue", "ClusterRole", "ClusterRoleBinding", "Cohort",
+    "CSIDriver", "CustomResourceDefinition", "DeviceClass", "EC2NodeClass", "FlowSchema", "IngressClass",
+    "MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding", "MutatingWebhookConfiguration", "Namespace", "Node",
+    "NodeClass", "NodeClaim", "NodeOverlay", "NodePool", "NVIDIADriver", "PersistentVolume", "PriorityClass",
+    "PriorityLevelConfiguration", "ResourceFlavor", "ResourceSlice", "RuntimeClass", "StorageClass", "Topology",
+    "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding", "ValidatingWebhookConfiguration",
+    "VolumeAttributesClass", "VolumeSnapshotClass", "WorkloadPriorityClass",
+})
+# fmt: on

@@ -58,6 +58,15 @@ DRANET = _without(
     "dl1: 24xlarge; trn3: 48xlarge; trn3-dev0: 48xlarge; trn3-dev1: 48xlarge; trn3p: 48xlarge; trn3pd98: 48xlarge; "
     "trn3s: 48xlarge"
 )
+# Of the types with NVIDIA GPUs those that eksctl's copy of the plugin selects: eksctl-io/eksctl 99984adb6
+# pkg/addons/assets/efa-device-plugin.yaml (2026-08-21)
+EKSCTL_EFA_DEVICE_PLUGIN = _types(
+    """
+    g4dn: 12xlarge 16xlarge 8xlarge metal; g5: 12xlarge 16xlarge 24xlarge 48xlarge 8xlarge; g6: 12xlarge 16xlarge
+    24xlarge 48xlarge 8xlarge; g6e: 12xlarge 16xlarge 24xlarge 48xlarge 8xlarge; gr6: 8xlarge; p3dn: 24xlarge; p4d:
+    24xlarge; p4de: 24xlarge; p5: 48xlarge; p5e: 48xlarge; p5en: 48xlarge
+    """
+)
 # Chart eks-node-monitoring-agent v1.7.0: https://github.com/aws/eks-node-monitoring-agent (2026-08-04)
 DCGM_SERVER = _types(
     """

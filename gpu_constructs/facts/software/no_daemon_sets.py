@@ -44,7 +44,7 @@ def _none(name: str, source: str, as_of: str) -> KnownSoftware:
 CHARTS = tuple(_none(name, *read) for name, read in _CHARTS.items())
 ADDONS = (
     *(_none(name, *_CHARTS[name]) for name in _OF_COMMUNITY),
-    *(_none(name, _USER_GUIDE, _USER_GUIDE_AS_OF) for name in ("coredns", "snapshot-controller")),
+    *(_none(name, _USER_GUIDE, _USER_GUIDE_AS_OF) for name in (charts.COREDNS, "snapshot-controller")),
     # Collectors that its configuration asks for may be DaemonSets; which, was not read.
     KnownSoftware(name="adot", opaque_paths=("collector",), source=_USER_GUIDE, as_of=_USER_GUIDE_AS_OF),
 )

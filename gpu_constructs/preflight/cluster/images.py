@@ -28,7 +28,11 @@ _BY_PARAMETER: tuple[tuple[str, OperatingSystem], ...] = (
     ("amazon-linux-2023", "al2023"),
     ("amazon-linux-2", "al2"),
     ("windows", "windows"),
+    ("ubuntu", "custom"),
 )
+# Canonical's images for EKS bring no driver of NVIDIA.
+# Source: https://docs.aws.amazon.com/eks/latest/eksctl/gpu-support.html (2026-08)
+_OF_CANONICAL = "/canonical/ubuntu/"
 _FAMILIES: Mapping[str, OperatingSystem] = {
     "AL2023": "al2023",
     "Bottlerocket": "bottlerocket",
@@ -98,7 +102,9 @@ def has_driver(pool: Pool) -> Answer:
     text = str(image)
     if "/optimized-ami/" in text or "/bottlerocket/" in text:
         return yes_if("nvidia" in text or "-gpu" in text)
-    return Answer.UNKNOWN
+    # A script may install one.
+    bare = _OF_CANONICAL in text and not pool.user_data.scripts
+    return Answer.NO if bare else Answer.UNKNOWN
 
 
 def architecture_of(pool: Pool) -> Architecture | None:

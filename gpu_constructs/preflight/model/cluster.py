@@ -300,11 +300,6 @@ class Cluster:
         """Whether the cluster itself is in the input, so that what is not there is not in the cluster either."""
         return self.resource is not None
 
-    @cached_property
-    def hides_pools(self) -> bool:
-        """Whether it has pools that are not read: the groups that eksctl manages itself."""
-        return any(each.content.get("nodeGroups") for each in self.of_kind("ClusterConfig"))
-
     @property
     def is_eks(self) -> bool:
         """Whether it is known to be a cluster of EKS."""

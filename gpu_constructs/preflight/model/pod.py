@@ -99,7 +99,7 @@ class PodTerm:
     Attributes:
         key: Label of the nodes that tells domains apart.
         selector: Which pods.
-        namespaces: Namespaces of those pods beside its own; ``None`` where a selector names them, or they are not known.
+        namespaces: Namespaces of those pods beside its own; ``None`` where a selector, or only deployment, names them.
         own: Whether those of its own namespace are meant.
     """
 

@@ -62,6 +62,9 @@ def registered(
         least[EFA] = most[EFA] = efa_count
     elif efa_count != 0 and (set(plugins) - {Answer.NO} or not cluster.sees_software):
         unsaid.add(EFA)
+    elif pool.is_group and not is_visible(pool) and (row is None or row.max_efa):
+        # Its launch template, which is not in the input, may list interfaces.
+        unsaid.add(EFA)
     if efa_count and pool.operating_system == "al2023":
         least[HUGE_PAGES] = most[HUGE_PAGES] = EFA_HUGE_PAGES * HUGE_PAGE_MIB * MIB
     elif row is not None:

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gpu_constructs.preflight.reading import eksctl
 from gpu_constructs.preflight.reading.cloudformation import Resource, Template
 from gpu_constructs.preflight.reading.documents import (
     MAX_DEPTH,
@@ -20,8 +19,10 @@ from gpu_constructs.preflight.reading.documents import (
     is_folder,
     read,
 )
+from gpu_constructs.preflight.reading.eksctl import configs as eksctl
+from gpu_constructs.preflight.reading.eksctl.device_plugins import device_plugins
 from gpu_constructs.preflight.reading.embedded import parse_embedded, with_read_policies
-from gpu_constructs.preflight.reading.gitops import releases
+from gpu_constructs.preflight.reading.gitops.delivered import delivered
 from gpu_constructs.preflight.reading.objects import Chart, Object, Origin, Repeated, objects_of
 from gpu_constructs.preflight.reading.rendering import KUSTOMIZATIONS, Rendering, documents_of, render
 from gpu_constructs.preflight.reading.unknown import Unknown, dig, known_text, mapping, mappings
@@ -76,6 +77,7 @@ class _Found:
     accepted: dict[str, dict[str, str]] = field(default_factory=dict)
     skipped: list[tuple[Origin, str]] = field(default_factory=list)
     repeated: list[Repeated] = field(default_factory=list)
+    roots: list[Path] = field(default_factory=list)
     size: int = 0
     stack: str | None = None
 
@@ -176,6 +178,7 @@ def _read_path(path: str, found: _Found) -> None:
     if Path(path).name in KUSTOMIZATIONS and Path(path).is_file():
         folder, path = True, str(Path(path).parent)
     made = render(Path(path)) if folder else Rendering()
+    found.roots += [Path(path)] if folder else []
     documents = [*found.read(path, skip=made.covered), *found.counted(path, list(documents_of(made)))]
     found.skipped += made.problems
     for document in documents:
@@ -358,11 +361,12 @@ def _input(found: _Found, parameters: Mapping[str, str]) -> Input:
                 problems.append((resource.origin, "its manifest cannot be read before deployment"))
         elif resource.type == _CHART:
             charts.append(_chart(resource))
-    delivered, open_ends = releases(objects)
-    charts, problems = charts + delivered, problems + open_ends
+    brought = delivered(objects, found.roots)
+    objects, charts, problems = brought.objects, charts + brought.charts, problems + brought.problems
     for config in eksctl.configs(objects):
         resources |= {each.key: each for each in eksctl.resources_of(config)}
         charts += eksctl.charts_of(config)
+        objects += list(device_plugins(config, objects, charts))
     problems += eksctl.installed_by_api(found.templates, objects)
     return Input(
         resources,

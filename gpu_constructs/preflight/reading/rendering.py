@@ -17,7 +17,7 @@ import sys
 import tempfile
 import time
 from atexit import register
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -133,10 +133,9 @@ def _closure(root: _Kustomization) -> list[_Kustomization]:
     left = [root]
     while left and len(found) < _MAX_FOLDERS:
         for place in _children(left.pop()):
-            file = next((place / name for name in KUSTOMIZATIONS if (place / name).is_file()), None)
-            if place not in found and file is not None:
-                found[place] = _Kustomization(file, mapping(next((each.content for each in read(str(file))), {})))
-                left.append(found[place])
+            if place not in found and (base := _of_folder(place)) is not None:
+                found[place] = base
+                left.append(base)
     return list(found.values())
 
 
@@ -147,19 +146,44 @@ def _render_kustomization(root: _Kustomization, made: Rendering) -> None:
         made.problems.append((Origin(str(root.file), str(root.file)), f"a base cannot be read: {error}"))
         return
     changing = {(part.folder / name) for part in parts for name in part.changing()}
-    remote = [name for part in parts for name in part.taken() if _is_remote(name)]
-    command = _kustomize()
-    why = f"it takes in {remote[0]}, which is not fetched" if remote else None
-    why = why or (None if command else "neither kubectl nor kustomize is on PATH")
-    if why is None and command is not None:
-        text, why = made.run([*command, str(root.folder)])
-        if text is not None:
-            made.texts[str(root.folder)] = text
-            made.covered |= changing | {part.folder / name for part in parts for name in part.taken()}
-            return
+    text, why = _built(root.folder, parts, made)
     made.covered |= changing
+    if text is not None:
+        made.texts[str(root.folder)] = text
+        made.covered |= {part.folder / name for part in parts for name in part.taken()}
+        return
     told = f"its base is judged without its patches, because {why}"
     made.problems.append((Origin(str(root.file), str(root.file)), told))
+
+
+def kustomize_build(folder: Path, made: Rendering, *, beside: Iterable[Path] = ()) -> tuple[str | None, str]:
+    """Return what a kustomization comes to, or else why that is not known.
+
+    Args:
+        folder: Its folder.
+        made: How long rendering may take, and what it has come to.
+        beside: Folders that it takes in, which are looked through for what would have to be fetched.
+    """
+    try:
+        parts = [one for each in beside if (root := _of_folder(each)) for one in _closure(root)]
+    except UnusableInput as error:
+        return None, f"a base cannot be read: {error}"
+    return _built(folder, parts, made)
+
+
+def _of_folder(folder: Path) -> _Kustomization | None:
+    file = next((folder / name for name in KUSTOMIZATIONS if (folder / name).is_file()), None)
+    return _Kustomization(file, mapping(next((each.content for each in read(str(file))), {}))) if file else None
+
+
+def _built(folder: Path, parts: Iterable[_Kustomization], made: Rendering) -> tuple[str | None, str]:
+    remote = [name for part in parts for name in part.taken() if _is_remote(name)]
+    if remote:
+        return None, f"it takes in {remote[0]}, which is not fetched"
+    command = _kustomize()
+    if command is None:
+        return None, "neither kubectl nor kustomize is on PATH"
+    return made.run([*command, str(folder)])
 
 
 def _render_charts(folder: Path, made: Rendering) -> None:
@@ -181,16 +205,31 @@ def _render_chart(chart: Path, made: Rendering) -> None:
         return
     if content.get("type") == "library":
         return
-    helm = _program("helm")
-    text, why = None, "helm is not on PATH"
-    if helm is not None:
-        name = known_text(content.get("name")) or chart.name
-        text, why = made.run([helm, "template", name, str(chart), "--include-crds"])
+    text, why = helm_template(chart, known_text(content.get("name")) or chart.name, made)
     if text is not None:
         made.texts[str(chart)] = text
     else:
         told = f"its chart is not rendered, because {why}; run helm template, and judge what it prints"
         made.problems.append((Origin(str(chart), str(chart)), told))
+
+
+def helm_template(
+    chart: Path, release: str, made: Rendering, *, values: Path | None = None, namespace: str | None = None
+) -> tuple[str | None, str]:
+    """Return what a chart comes to, or else why that is not known.
+
+    Args:
+        chart: Its folder.
+        release: Name of the release.
+        made: How long rendering may take, and what it has come to.
+        values: A file of values on top of its own.
+        namespace: Namespace of the release.
+    """
+    helm = _program("helm")
+    if helm is None:
+        return None, "helm is not on PATH"
+    said = [*(["--values", str(values)] if values else []), *(["--namespace", namespace] if namespace else [])]
+    return made.run([helm, "template", release, str(chart), "--include-crds", *said])
 
 
 _TOO_LONG = f"rendering took more than {_SECONDS:g} seconds; name one folder of it"

@@ -30,7 +30,6 @@ from gpu_constructs.preflight.scheduling.verdict import PoolVerdict, Verdict
 
 _DEFAULT_SCHEDULER = "default-scheduler"
 # Source: https://docs.aws.amazon.com/eks/latest/userguide/set-builtin-node-pools.html (2026-11)
-_HIDDEN = "nodeGroups of a ClusterConfig are not read, and may have nodes for it"
 _BUILT_IN = (
     "the built-in pools of EKS Auto Mode make nodes of the categories c, m and r only; add a NodePool that asks for "
     "GPUs, e.g. eks.amazonaws.com/instance-family In (g6)"
@@ -103,9 +102,9 @@ class Scheduler:
         if key not in self._short:
             # Kept, so that no other pools are given the same id.
             self._short[key] = pools, tuple(shortage(wanted, pools))
-        answer, short = _by_pools(pools, self._short[key][1], self.cluster)
+        reasons = (*held, *self._short[key][1])
         rests_on = () if self.cluster.is_eks else _rests_on(workload.pod, pools)
-        return Verdict(workload, all_of((answer, worst(held))), pools, (*held, *short), wanted, rests_on)
+        return Verdict(workload, _overall(pools, reasons, self.cluster), pools, reasons, wanted, rests_on)
 
     def _signature(self, candidate: _Candidate) -> tuple[int, list[Profile]]:
         """Return what tells a pool from others, labels of its nodes apart, and the profile of each of its nodes."""
@@ -158,16 +157,11 @@ def _rests_on(pod: Pod, pools: Sequence[PoolVerdict]) -> tuple[str, ...]:
     return (f"states no toleration of {names}: EKS adds it, and that this is a cluster of EKS is not known",)
 
 
-def _by_pools(
-    pools: Sequence[PoolVerdict], short: tuple[Reason, ...], cluster: Cluster
-) -> tuple[Answer, tuple[Reason, ...]]:
-    """Return whether the pools take all pods, and why they are too small; what is not read may take the others."""
+def _overall(pools: Sequence[PoolVerdict], held: Sequence[Reason], cluster: Cluster) -> Answer:
     best = pools[0].answer if pools else Answer.NO
-    if cluster.hides_pools and all_of((best, worst(short))) is Answer.NO:
-        return Answer.UNKNOWN, (Reason(Answer.UNKNOWN, "pool", _HIDDEN),)
     if best is Answer.NO and not (cluster.whole or pools):
         best = Answer.UNKNOWN
-    return all_of((best, worst(short))), short
+    return all_of((best, worst(held)))
 
 
 def _held(pod: Pod, cluster: Cluster) -> tuple[Reason, ...]:

@@ -1,4 +1,4 @@
-"""Groups of eksctl that are not seen whole: its own are not read, nor is the launch template that it makes."""
+"""Groups of eksctl that are not seen whole: the launch template that it makes."""
 
 from __future__ import annotations
 
@@ -50,11 +50,3 @@ def test_a_type_without_efa_has_none(tmp_path: Path) -> None:
     found = verdict(tmp_path, {GPU: 1, EFA: 1}, managedNodeGroups=[G6])
 
     assert found.answer is Answer.NO
-
-
-@pytest.mark.parametrize(("own", "answer"), [([], Answer.NO), ([P5], Answer.UNKNOWN)], ids=["none", "some"])
-def test_groups_that_are_not_read_may_have_nodes(tmp_path: Path, own: list[dict[str, Any]], answer: Answer) -> None:
-    found = verdict(tmp_path, {GPU: 8}, managedNodeGroups=[SYSTEM], nodeGroups=own)
-
-    assert found.answer is answer
-    assert ("nodeGroups" in "".join(each.text for each in found.reasons)) is bool(own)

@@ -13,7 +13,16 @@ from gpu_constructs.preflight.cluster.references import referred, refers
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Pool
 from gpu_constructs.preflight.node.nodes import minor
-from gpu_constructs.preflight.reading.unknown import Unknown, dig, is_true, known_number, known_text, mapping, mappings
+from gpu_constructs.preflight.reading.unknown import (
+    Unknown,
+    dig,
+    is_expression,
+    is_true,
+    known_number,
+    known_text,
+    mapping,
+    mappings,
+)
 from gpu_constructs.preflight.rules.rule import Problem, rule
 
 _NODEADM = "https://awslabs.github.io/amazon-eks-ami/nodeadm/doc/api/"
@@ -114,7 +123,9 @@ def nodes_are_told_to_join_another_cluster(case: Case) -> Iterator[Problem]:
             other = referred(told.get(key), cluster.resources)
             if other and other.type == cluster.resource.type and not refers(told[key], cluster.resource):
                 yield Problem.of(pool, f"cluster.{key} is that of {other.path}")
-        literal = [each for each in _NODE_CONFIG[1:3] if known_text(told.get(each))]
+        literal = [
+            each for each in _NODE_CONFIG[1:3] if (text := known_text(told.get(each))) and not is_expression(text)
+        ]
         if literal:
             keys = " and ".join(literal)
             message = f"{keys} is written out, and EKS chooses it when it makes the cluster"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gpu_constructs.preflight.reading.gitops import releases
+from gpu_constructs.preflight.reading.gitops.delivered import delivered
 from gpu_constructs.preflight.reading.inputs import Input, read_input
 from gpu_constructs.preflight.reading.objects import Chart
 
@@ -83,9 +83,7 @@ def test_kustomize_settings_of_an_application_are_told(tmp_path: Path) -> None:
     source = "{source: {path: ., kustomize: {patches: [{patch: x}]}}}"
     application = f"apiVersion: argoproj.io/v1alpha1\nkind: Application\nmetadata: {{name: a}}\nspec: {source}\n"
 
-    assert [why for _, why in given(tmp_path, application).problems] == [
-        "what its kustomize settings change in . is not read"
-    ]
+    assert [why for _, why in given(tmp_path, application).problems] == ["what its patches change in . is not read"]
 
 
 def test_values_in_files_elsewhere_are_told(tmp_path: Path) -> None:
@@ -181,4 +179,5 @@ def test_patches_of_a_kustomization_are_told(tmp_path: Path) -> None:
 def test_other_objects_install_nothing(tmp_path: Path) -> None:
     found = given(tmp_path, SETTINGS, ONE)
 
-    assert releases(found.objects) == ([], [])
+    brought = delivered(found.objects)
+    assert (brought.charts, brought.problems) == ([], [])

@@ -1,0 +1,5 @@
+"""What eksctl makes of a ClusterConfig, as far as that is certain.
+
+Source: eksctl-io/eksctl 99984adb6 pkg/apis/eksctl.io/v1alpha5, pkg/cfn/builder, pkg/nodebootstrap,
+pkg/addons (2026-08-21)
+"""

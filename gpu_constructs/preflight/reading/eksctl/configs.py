@@ -1,0 +1,134 @@
+"""What eksctl makes of a ClusterConfig, as the resources of a template.
+
+Source: eksctl-io/eksctl 99984adb6 pkg/apis/eksctl.io/v1alpha5 (types.go, defaults.go, known_addons.go),
+pkg/actions/addon/tasks.go and pkg/karpenter/karpenter.go (2026-08-21)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from gpu_constructs.facts.charts import COREDNS, KUBE_PROXY, METRICS_SERVER, VPC_CNI
+from gpu_constructs.preflight.reading.cloudformation import Resource, Template
+from gpu_constructs.preflight.reading.eksctl.managed_groups import managed_group
+from gpu_constructs.preflight.reading.eksctl.resources import GROUP, metadata, resource
+from gpu_constructs.preflight.reading.eksctl.self_managed_groups import self_managed_group
+from gpu_constructs.preflight.reading.objects import Chart, Object, Origin
+from gpu_constructs.preflight.reading.unknown import Unknown, dig, known_text, mapping, mappings
+
+_BY_API = "add-ons, a device plugin and more that eksctl installs by API stand in no file"
+_BY_FLAG = "what eksctl is told on its command line, such as --install-nvidia-plugin=false, stands in no file"
+# Installed where the config does not leave them out.
+_DEFAULT_ADDONS = (VPC_CNI, KUBE_PROXY, COREDNS, METRICS_SERVER)
+# Auto Mode brings what the others do.
+_OF_AUTO_MODE = (METRICS_SERVER,)
+# Regions whose name begins so have no add-on of metrics-server that eksctl installs by itself.
+_WITHOUT_METRICS_SERVER = ("cn-", "us-gov-", "us-iso", "eu-isoe-")
+
+
+def is_of_eksctl(template: Template) -> bool:
+    """Whether eksctl wrote a template; it describes each as its own."""
+    return "eksctl" in str(template.body.get("Description"))
+
+
+def installed_by_api(templates: list[Template], objects: list[Object]) -> Iterator[tuple[Origin, str]]:
+    """Yield where eksctl installs more than it writes."""
+    for each in templates:
+        if is_of_eksctl(each):
+            yield Origin(each.file, f"{each.name}/Description"), _BY_API
+    for config in configs(objects):
+        yield config.origin, _BY_FLAG
+        if config.content.get("gitops"):
+            yield config.origin, "what Flux, which eksctl installs for its gitops section, applies is not read"
+
+
+def configs(objects: list[Object]) -> list[Object]:
+    """Return the ClusterConfigs among some objects."""
+    return [each for each in objects if each.kind == "ClusterConfig" and each.group == GROUP]
+
+
+def resources_of(config: Object) -> Iterator[Resource]:
+    """Yield the cluster, its node groups, its add-ons, its Fargate profiles and its pod identities."""
+    yield resource(config, "Cluster", "AWS::EKS::Cluster", _cluster(config))
+    for number, group in enumerate(mappings(config.content.get("managedNodeGroups"))):
+        yield from managed_group(config, group, known_text(group.get("name")) or f"managedNodeGroups[{number}]")
+    for number, group in enumerate(mappings(config.content.get("nodeGroups"))):
+        yield from self_managed_group(config, group, known_text(group.get("name")) or f"nodeGroups[{number}]")
+    name = metadata(config).get("name")
+    for addon in (*mappings(config.content.get("addons")), *_default_addons(config)):
+        properties = {
+            "ClusterName": name,
+            "AddonName": addon.get("name"),
+            "AddonVersion": None if addon.get("version") == "latest" else addon.get("version"),
+            "ConfigurationValues": addon.get("configurationValues"),
+        }
+        yield resource(config, f"addon {addon.get('name')}", "AWS::EKS::Addon", properties)
+    for profile in mappings(config.content.get("fargateProfiles")):
+        properties = {"ClusterName": name, "Selectors": _selectors(profile)}
+        yield resource(config, f"fargate {profile.get('name')}", "AWS::EKS::FargateProfile", properties)
+    for identity in mappings(dig(config.content, "iam", "podIdentityAssociations")):
+        yield _pod_identity(config, identity)
+
+
+def _selectors(profile: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return what a Fargate profile selects; without labels, all pods of the namespace."""
+    return [
+        {key: value for key, value in written.items() if value is not None}
+        for each in mappings(profile.get("selectors"))
+        for written in [{"Namespace": each.get("namespace"), "Labels": _pairs(each.get("labels"))}]
+    ]
+
+
+def _pairs(labels: Any) -> Any:
+    if not isinstance(labels, dict):
+        return labels
+    return [{"Key": key, "Value": value} for key, value in labels.items()]
+
+
+def _cluster(config: Object) -> dict[str, Any]:
+    said, auto = metadata(config), mapping(config.content.get("autoModeConfig"))
+    version = said.get("version")
+    made = {"Name": said.get("name"), "Version": str(version) if isinstance(version, float) else version}
+    return made | ({"ComputeConfig": _compute(auto)} if auto else {})
+
+
+def _compute(auto: dict[str, Any]) -> dict[str, Any]:
+    on = auto.get("enabled")
+    pools = auto.get("nodePools", ["general-purpose", "system"])
+    return {"Enabled": on, **({"NodePools": pools} if on is True else {})}
+
+
+def _default_addons(config: Object) -> Iterator[dict[str, Any]]:
+    """Yield the add-ons that eksctl adds to those of a config when it creates the cluster."""
+    if dig(config.content, "addonsConfig", "disableDefaultAddons") is True:
+        return
+    named = {str(each.get("name")).lower() for each in mappings(config.content.get("addons"))}
+    auto = dig(config.content, "autoModeConfig", "enabled") is True
+    region = known_text(metadata(config).get("region")) or ""
+    for name in _OF_AUTO_MODE if auto else _DEFAULT_ADDONS:
+        if name not in named and not (name == METRICS_SERVER and region.startswith(_WITHOUT_METRICS_SERVER)):
+            yield {"name": name}
+
+
+def _pod_identity(config: Object, identity: dict[str, Any]) -> Resource:
+    account = f"{identity.get('namespace')}/{identity.get('serviceAccountName')}"
+    properties = {
+        "ClusterName": metadata(config).get("name"),
+        "Namespace": identity.get("namespace"),
+        "ServiceAccount": identity.get("serviceAccountName"),
+        "RoleArn": identity.get("roleARN") or Unknown(f"${{role of eksctl for {account}}}"),
+        "TargetRoleArn": identity.get("targetRoleARN"),
+    }
+    return resource(config, f"identity {account}", "AWS::EKS::PodIdentityAssociation", properties)
+
+
+def charts_of(config: Object) -> Iterator[Chart]:
+    """Yield the Karpenter that eksctl installs on request."""
+    karpenter = mapping(config.content.get("karpenter"))
+    if karpenter:
+        name = metadata(config).get("name")
+        # What it gives as interruptionQueueName is no value of charts since 0.33.
+        values = {"settings": {"clusterName": name, "interruptionQueue": Unknown("${queue of eksctl}")}}
+        version = known_text(karpenter.get("version"))
+        yield Chart("karpenter", version, values, config.origin, {}, "karpenter", name)

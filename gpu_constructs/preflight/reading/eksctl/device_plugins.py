@@ -1,0 +1,102 @@
+"""The device plugins that eksctl applies itself when it makes node groups.
+
+Sources: eksctl-io/eksctl 99984adb6 pkg/eks/tasks.go, pkg/addons/device_plugin.go and pkg/addons/assets,
+https://docs.aws.amazon.com/eks/latest/eksctl/gpu-support.html (2026-08-21)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from gpu_constructs.facts.charts import DEVICE_PLUGIN, DRA_DRIVERS, EFA_DEVICE_PLUGIN, GPU_OPERATOR
+from gpu_constructs.facts.kubernetes import KUBE_SYSTEM, NODE_CRITICAL
+from gpu_constructs.facts.labels import COMPUTE_TYPE, GPU_TAINT, INSTANCE_TYPE
+from gpu_constructs.facts.software.instance_lists import EKSCTL_EFA_DEVICE_PLUGIN
+from gpu_constructs.facts.software.placement import CRITICAL_ADDONS
+from gpu_constructs.preflight.reading.eksctl.groups import (
+    AL2,
+    AL2023,
+    BOTTLEROCKET,
+    family_of,
+    has_nvidia_gpus,
+    taints_of,
+)
+from gpu_constructs.preflight.reading.eksctl.resources import metadata
+from gpu_constructs.preflight.reading.objects import Chart, Object, objects_of
+from gpu_constructs.preflight.reading.unknown import dig, mappings
+
+_OF_NVIDIA, _OF_EFA = "nvidia-device-plugin-daemonset", EFA_DEVICE_PLUGIN
+# Who brings a manager of GPUs tells eksctl on its command line to bring none.
+_MANAGERS = (DEVICE_PLUGIN, GPU_OPERATOR, *DRA_DRIVERS)
+_IMAGES = ("k8s-device-plugin", DEVICE_PLUGIN)
+
+
+def device_plugins(config: Object, objects: Iterable[Object], charts: Iterable[Chart]) -> Iterator[Object]:
+    """Yield the DaemonSets of device plugins that eksctl applies for the groups of a config."""
+    every = list(objects)
+    groups = [each for kind in ("nodeGroups", "managedNodeGroups") for each in mappings(config.content.get(kind))]
+    # Bottlerocket has one built in, and other families have no driver.
+    of_gpus = [each for each in groups if has_nvidia_gpus(each) and family_of(each) in (AL2, AL2023)]
+    # On nodes of Bottlerocket it would be a second one: who has both keeps it off, which no config says.
+    beside = any(has_nvidia_gpus(each) and str(family_of(each)).startswith(BOTTLEROCKET) for each in groups)
+    managed = any(each.name in _MANAGERS for each in charts) or any(map(_is_device_plugin, every))
+    if of_gpus and not beside and not managed:
+        yield from _applied(config, _nvidia(of_gpus))
+    if any(each.get("efaEnabled") is True for each in groups) and not any(each.name == _OF_EFA for each in every):
+        yield from _applied(config, _efa(config))
+
+
+def _is_device_plugin(each: Object) -> bool:
+    containers = mappings(dig(each.content, "spec", "template", "spec", "containers"))
+    images = [str(one.get("image")).partition("@")[0].rpartition("/")[2] for one in containers]
+    return each.kind == "ClusterPolicy" or (each.kind == "DaemonSet" and any(one.startswith(_IMAGES) for one in images))
+
+
+def _applied(config: Object, content: dict[str, Any]) -> Iterator[Object]:
+    return objects_of(content, config.origin.file, cluster=metadata(config).get("name"))
+
+
+def _nvidia(groups: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return NVIDIA's device plugin, which tolerates the taints of the groups; of each key the first."""
+    tolerations: dict[Any, dict[str, Any]] = {
+        GPU_TAINT: {"key": GPU_TAINT, "operator": "Exists", "effect": "NoSchedule"},
+    }
+    for taint in (each for group in groups for each in taints_of(group)):
+        tolerations.setdefault(taint.get("key"), {"key": taint.get("key"), "value": taint.get("value") or ""})
+    container = {"name": "nvidia-device-plugin-ctr", "image": "nvcr.io/nvidia/k8s-device-plugin:v0.20.0"}
+    return _daemon_set(_OF_NVIDIA, container, {"tolerations": list(tolerations.values())})
+
+
+def _efa(config: Object) -> dict[str, Any]:
+    types = {"key": INSTANCE_TYPE, "operator": "In", "values": list(EKSCTL_EFA_DEVICE_PLUGIN)}
+    automatic = {"key": COMPUTE_TYPE, "operator": "NotIn", "values": ["auto"]}
+    terms = [{"matchExpressions": [types, automatic]}]
+    tolerations = [
+        dict(CRITICAL_ADDONS),
+        {"key": "aws.amazon.com/efa", "operator": "Exists", "effect": "NoSchedule"},
+    ]
+    registry = f"602401143452.dkr.ecr.{metadata(config).get('region')}.amazonaws.com"
+    container = {
+        "name": _OF_EFA,
+        "image": f"{registry}/eks/{_OF_EFA}:v0.5.4",
+        "resources": {"requests": {"cpu": "10m", "memory": "20Mi"}},
+    }
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}
+    return _daemon_set(_OF_EFA, container, {"tolerations": tolerations, "affinity": affinity, "hostNetwork": True})
+
+
+def _daemon_set(name: str, container: dict[str, Any], pod: dict[str, Any]) -> dict[str, Any]:
+    labels = {"name": name}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "DaemonSet",
+        "metadata": {"name": name, "namespace": KUBE_SYSTEM},
+        "spec": {
+            "selector": {"matchLabels": labels},
+            "template": {
+                "metadata": {"labels": labels},
+                "spec": {"priorityClassName": NODE_CRITICAL, "containers": [container], **pod},
+            },
+        },
+    }

@@ -1,0 +1,117 @@
+"""What node groups of eksctl have in common, managed by EKS or not.
+
+Source: eksctl-io/eksctl 99984adb6 pkg/apis/eksctl.io/v1alpha5/defaults.go, pkg/ami/ssm_resolver.go,
+pkg/vpc/vpc.go (2026-08-21)
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from gpu_constructs.facts.hardware.catalogue import catalogue
+from gpu_constructs.preflight.reading.cloudformation import Resource
+from gpu_constructs.preflight.reading.eksctl.resources import metadata, resource
+from gpu_constructs.preflight.reading.objects import Object
+from gpu_constructs.preflight.reading.unknown import Unknown, dig, items, known_text, mapping, mappings
+
+AL2023, AL2, BOTTLEROCKET = "AmazonLinux2023", "AmazonLinux2", "Bottlerocket"
+_DEFAULT_TYPE = "m5.large"
+_DEFAULT_NODES = 2
+_ZONE = re.compile(r"[a-z]{2}(?:-[a-z]+)+-\d[a-z]")
+# Not of CloudFormation: all that is known of a subnet of eksctl is its zone.
+_SUBNET = "eksctl::Subnet"
+
+
+def family_of(group: dict[str, Any]) -> Any:
+    """Return the family of a group's image."""
+    return group.get("amiFamily") or AL2023
+
+
+def types_of(group: dict[str, Any]) -> Any:
+    """Return the instance types of a group, `Unknown` where eksctl asks EC2 for them."""
+    if group.get("instanceSelector"):
+        return Unknown("${types of the instance selector}")
+    listed = items(dig(group, "instancesDistribution", "instanceTypes")) or items(group.get("instanceTypes"))
+    return listed or [group.get("instanceType") or _DEFAULT_TYPE]
+
+
+def has_nvidia_gpus(group: dict[str, Any]) -> bool:
+    """Whether one of a group's types has NVIDIA GPUs."""
+    return any(name in catalogue() for name in items(types_of(group)) if isinstance(name, str))
+
+
+def is_arm(types: Any) -> bool:
+    """Whether one of some types has Graviton."""
+    return any(_is_graviton(str(each)) for each in items(types))
+
+
+def _is_graviton(name: str) -> bool:
+    row, family = catalogue().get(name), name.partition(".")[0]
+    if row is not None:
+        return row.architecture == "arm64"
+    return family.startswith("a1") or "g" in family.lstrip("abcdefghijklmnopqrstuvwxyz")
+
+
+def labels_of(config: Object, group: dict[str, Any]) -> dict[str, Any]:
+    """Return the labels of a group's nodes, with the two that eksctl adds."""
+    own = {
+        "alpha.eksctl.io/cluster-name": metadata(config).get("name"),
+        "alpha.eksctl.io/nodegroup-name": group.get("name"),
+    }
+    return {**mapping(group.get("labels")), **{key: value for key, value in own.items() if value is not None}}
+
+
+def taints_of(group: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the taints of a group; a self-managed one may have them as a mapping of ``value:effect``."""
+    written = group.get("taints")
+    if not isinstance(written, dict):
+        return mappings(written)
+    return [_of_mapping(key, str(each)) for key, each in written.items()]
+
+
+def _of_mapping(key: str, written: str) -> dict[str, Any]:
+    value, colon, effect = written.partition(":")
+    return {"key": key, "value": value, "effect": effect} if colon else {"key": key, "effect": value}
+
+
+def sizes_of(group: dict[str, Any]) -> tuple[Any, Any, Any]:
+    """Return least, most and wanted size, as eksctl fills in those that are left out."""
+    desired, least, most = (group.get(each) for each in ("desiredCapacity", "minSize", "maxSize"))
+    if least is None:
+        least = _DEFAULT_NODES if desired is None else desired
+    if most is None:
+        most = least if desired is None else desired
+    return least, most, desired
+
+
+def tags_of(config: Object, group: dict[str, Any]) -> dict[str, Any]:
+    """Return the tags of a group, those of the cluster among them."""
+    return {**mapping(metadata(config).get("tags")), **mapping(group.get("tags"))}
+
+
+def subnets_of(config: Object, group: dict[str, Any]) -> tuple[Any, list[Resource]]:
+    """Return the subnets of a group, and what is known of them; `Unknown` where eksctl takes those of the cluster."""
+    if named := items(group.get("subnets")):
+        zones = [(str(each), _zone_of(config, each)) for each in named]
+    else:
+        listed = (*items(group.get("availabilityZones")), *items(group.get("localZones")))
+        zones = [(str(each), each) for each in listed]
+    made = [resource(config, f"subnet {name}", _SUBNET, {"AvailabilityZone": zone}) for name, zone in zones]
+    return ([each.ref() for each in made] if made else Unknown("${subnets of eksctl}")), made
+
+
+def _zone_of(config: Object, named: Any) -> Any:
+    """Return the zone of a subnet that a group names by its id or by its name in the config."""
+    for name, said in _subnets(config):
+        if named in (name, said.get("id")):
+            zone = said.get("az") or (name if _ZONE.fullmatch(name) else None)
+            return zone if known_text(zone) else Unknown(f"${{zone of {named}}}")
+    return Unknown(f"${{zone of {named}}}")
+
+
+def _subnets(config: Object) -> Iterator[tuple[str, dict[str, Any]]]:
+    for kind in ("private", "public"):
+        for name, said in mapping(dig(config.content, "vpc", "subnets", kind)).items():
+            yield name, mapping(said)

@@ -1,0 +1,27 @@
+"""A chart that an object of Argo CD or Flux installs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from gpu_constructs.preflight.reading.objects import Chart, Object
+from gpu_constructs.preflight.reading.unknown import known_text
+
+# Of a range of versions only the controller knows which one it takes.
+_VERSION = re.compile(r"v?\d+\.\d+\.\d+[^\s*<>=~^|,]*")
+
+
+def chart_of(owner: Object, name: Any, version: Any, values: Mapping[str, Any], namespace: str) -> Chart:
+    """Return the release of a chart that an object stands for."""
+    text = known_text(version) or ""
+    return Chart(
+        name=str(name).rstrip("/").rsplit("/", 1)[-1],
+        version=text if _VERSION.fullmatch(text) else None,
+        values=values,
+        origin=owner.origin,
+        properties={},
+        namespace=namespace,
+        cluster=owner.cluster,
+    )

@@ -1,0 +1,1 @@
+"""What eksctl makes of a ClusterConfig."""

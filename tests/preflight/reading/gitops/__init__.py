@@ -1,0 +1,1 @@
+"""What Argo CD and Flux bring into a cluster."""
