@@ -14,6 +14,13 @@ from gpu_constructs.preflight.reading.inputs import read_input
 from gpu_constructs.preflight.scheduling.verdict import Verdict
 
 P5 = {"name": "p5", "instanceType": "p5.48xlarge", "efaEnabled": True, "minSize": 2, "maxSize": 2}
+TEMPLATE = {
+    "name": "p5",
+    "instanceTypes": ["p5.48xlarge"],
+    "launchTemplate": {"id": "lt-0123456789abcdef0"},
+    "minSize": 2,
+    "maxSize": 2,
+}
 G6 = {"name": "g6", "instanceType": "g6.xlarge", "minSize": 1, "maxSize": 1}
 SYSTEM = {"name": "system", "instanceType": "m6i.large", "minSize": 1, "maxSize": 1}
 
@@ -37,8 +44,12 @@ def verdict(folder: Path, limits: dict[str, int], **groups: list[dict[str, Any]]
     return found
 
 
+def test_eksctl_brings_efa_and_its_plugin_where_a_group_asks_for_it(tmp_path: Path) -> None:
+    assert verdict(tmp_path, {GPU: 8, EFA: 32}, managedNodeGroups=[P5]).answer is Answer.YES
+
+
 def test_efa_of_a_launch_template_that_is_not_seen_is_not_known(tmp_path: Path) -> None:
-    found = verdict(tmp_path, {GPU: 8, EFA: 32}, managedNodeGroups=[P5])
+    found = verdict(tmp_path, {GPU: 8, EFA: 32}, managedNodeGroups=[TEMPLATE])
 
     assert found.answer is Answer.UNKNOWN
     [pool] = found.pools
