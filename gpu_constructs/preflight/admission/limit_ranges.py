@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from gpu_constructs.facts.quantities import Resources, resources, show
+from gpu_constructs.facts.quantities import Resources, quantity, resources, show
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Cluster
 from gpu_constructs.preflight.model.container import Container
@@ -29,6 +29,7 @@ class _Range:
     most: Mapping[str, Any]
     limits: Mapping[str, Any]
     asked: Mapping[str, Any]
+    ratios: Mapping[str, Any]
 
     def __str__(self) -> str:
         return f"LimitRange {self.owner} of a {self.type}"
@@ -45,7 +46,7 @@ def _range(owner: str, type: str, entry: Mapping[str, Any]) -> _Range:
     least, most = mapping(entry.get("min")), mapping(entry.get("max"))
     limits = {**most, **mapping(entry.get("default"))}
     asked = {**least, **limits, **mapping(entry.get("defaultRequest"))}
-    return _Range(owner, type, least, most, limits, asked)
+    return _Range(owner, type, least, most, limits, asked, mapping(entry.get("maxLimitRequestRatio")))
 
 
 def with_defaults(pod: Pod, namespace: str, cluster: Cluster) -> Pod:
@@ -103,6 +104,13 @@ def _refusals(who: str, allowed: _Range, asked: Resources, limits: Resources) ->
         wanted = min(asked.get(name, 0), limits.get(name, least))
         if wanted < least:
             yield _refusal(f"{who} asks for {show(name, wanted)} {name}, {allowed} wants at least {show(name, least)}")
+        elif name not in asked:
+            yield _refusal(f"{who} has no request of {name}, and {allowed} wants one")
+    for name, written in allowed.ratios.items():
+        # A plain number, whatever it is of.
+        most = quantity("", written)
+        if most is not None and not 0 < limits.get(name, 0) <= most * asked.get(name, 0):
+            yield _refusal(f"{who} must have a limit of {name} that is at most {written} times its request ({allowed})")
 
 
 def _refusal(text: str) -> Reason:
