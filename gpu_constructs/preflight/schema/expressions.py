@@ -17,7 +17,7 @@ from gpu_constructs.preflight.reading.values import is_partly_unknown
 from gpu_constructs.preflight.schema.dialect import is_open
 from gpu_constructs.preflight.schema.fields import kind_of
 
-INSTALL = "pip install 'gpu-constructs[cel]'"
+INSTALL = "pip install 'gpu-constructs[cel]', with Python 3.11 or newer"
 _LIBRARY = "cel"
 # Asks how an object was before.
 _BEFORE = "oldSelf"
