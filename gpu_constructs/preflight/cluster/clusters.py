@@ -52,7 +52,8 @@ def clusters(given: Input) -> tuple[Cluster, ...]:
     if len(found) > MAX_CLUSTERS:
         raise UnusableInput(f"input must tell of at most {MAX_CLUSTERS} clusters, got {len(found):,}; name fewer files")
     made = tuple(_cluster(name, given, places) for name in found or (UNNAMED,))
-    return (replace(made[0], unclaimed=_unclaimed(given, places), repeated=given.repeated), *made[1:])
+    first = replace(made[0], unclaimed=_unclaimed(given, places), repeated=given.repeated, dangling=given.dangling)
+    return (first, *made[1:])
 
 
 def _unclaimed(given: Input, places: _Places) -> tuple[Pool, ...]:

@@ -9,6 +9,7 @@ from typing import TypeVar
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.kueue import cluster_queues, queued_jobs, quotas
 from gpu_constructs.preflight.model.cluster import Pool, Workload
+from gpu_constructs.preflight.reading.dangling import Dangling
 from gpu_constructs.preflight.reading.objects import Object, Origin
 from gpu_constructs.preflight.reading.unknown import known_text
 from gpu_constructs.preflight.rules.rule import Subject
@@ -34,6 +35,9 @@ class Reach:
         cluster, origin = self._case.cluster, subject.origin
         if cluster.resource is not None and cluster.resource.origin == origin:
             return cluster.pools
+        if isinstance(subject, Dangling):
+            # CloudFormation takes nothing of the template.
+            return [each for each in cluster.pools if each.origin.file == origin.file]
         found = [*self._made_of.get(origin, ()), *self._managed_by.get(origin, ())]
         for each in cluster.autoscalers:
             if each.origin == origin:

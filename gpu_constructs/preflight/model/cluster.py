@@ -16,6 +16,7 @@ from gpu_constructs.preflight.model.launch import Launch
 from gpu_constructs.preflight.model.pod import Pod
 from gpu_constructs.preflight.model.taints import Taint
 from gpu_constructs.preflight.reading.cloudformation import Resource
+from gpu_constructs.preflight.reading.dangling import Dangling
 from gpu_constructs.preflight.reading.objects import Chart, Object, Origin, Repeated
 from gpu_constructs.preflight.reading.unknown import Unknown
 from gpu_constructs.preflight.reading.user_data import NONE, UserData
@@ -277,6 +278,7 @@ class Cluster:
         resources: Every resource of every template, by key.
         unclaimed: Groups of GPU instances that name no cluster; of several clusters the first has them.
         repeated: Keys that stand twice in a document; of several clusters the first has them.
+        dangling: References to what a template does not have; of several clusters the first has them.
     """
 
     name: str
@@ -294,6 +296,7 @@ class Cluster:
     resources: Mapping[str, Resource] = field(default_factory=dict)
     unclaimed: tuple[Pool, ...] = ()
     repeated: tuple[Repeated, ...] = ()
+    dangling: tuple[Dangling, ...] = ()
 
     @property
     def whole(self) -> bool:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from gpu_constructs.preflight.reading.cloudformation import Resource, Template
+from gpu_constructs.preflight.reading.dangling import Dangling, dangling
 from gpu_constructs.preflight.reading.documents import (
     MAX_DEPTH,
     MAX_TOTAL_NODES,
@@ -56,6 +57,7 @@ class Input:
         accepted: Reasons by rule id, of what constructs of an assembly acknowledge, by construct path.
         problems: What could not be read inside a template, as origin and reason.
         repeated: Documents in which a key stands twice.
+        dangling: References to what a template does not have.
         parameters: Names of the parameters that its templates have.
     """
 
@@ -66,6 +68,7 @@ class Input:
     accepted: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     problems: tuple[tuple[Origin, str], ...] = ()
     repeated: tuple[Repeated, ...] = ()
+    dangling: tuple[Dangling, ...] = ()
     parameters: frozenset[str] = frozenset()
 
 
@@ -376,6 +379,7 @@ def _input(found: _Found, parameters: Mapping[str, str]) -> Input:
         found.accepted,
         tuple(problems),
         tuple(found.repeated),
+        tuple(missing for each in found.templates for missing in dangling(each)),
         frozenset(name for each in found.templates for name in mapping(each.body.get("Parameters"))),
     )
 

@@ -1,4 +1,4 @@
-"""Documents that say something twice."""
+"""Documents that say something twice, and templates that refer to nothing."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ from collections.abc import Iterator
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.reading.objects import Repeated
 from gpu_constructs.preflight.rules.rule import Problem, rule
+from gpu_constructs.refusals import did_you_mean
 
 _YAML = "https://yaml.org/spec/1.2.2/#3213-node-comparison"
+# More of them help nobody.
+_MOST = 20
 _OF_AN_OBJECT = ("apiVersion", "kind", "metadata", "spec", "data")
 
 
@@ -47,3 +50,16 @@ def key_that_stands_twice_in_a_mapping(case: Case) -> Iterator[Problem]:
             yield Problem(
                 each, f"{key.name} of line {key.line} stands again in line {key.again}, and the last one counts"
             )
+
+
+@rule("GPU348", "error", source="https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/troubleshooting.html")
+def reference_to_what_the_template_does_not_have(case: Case) -> Iterator[Problem]:
+    """Reference to what the template does not have.
+
+    CloudFormation refuses the whole template: "Unresolved resource dependencies".
+
+    Fix: Write the logical id of a resource of this template, or the name of a parameter.
+    """
+    for each in case.cluster.dangling[:_MOST]:
+        hint = did_you_mean(each.name, each.known)
+        yield Problem(each, f"{each.origin.path} refers to {each.name}, which the template does not have{hint}")
