@@ -104,6 +104,8 @@ def _capacity(group: dict[str, Any]) -> str:
 
 def _image(group: dict[str, Any], types: Any) -> Any:
     """Return the image that eksctl chooses: NVIDIA's where a type has a GPU."""
+    if known_text(group.get("ami")) is not None:
+        return "CUSTOM"
     family = _FAMILIES.get(group.get("amiFamily"))
     if family is None or group.get("ami") or not isinstance(types, list):
         return Unknown("${image that eksctl takes}")
