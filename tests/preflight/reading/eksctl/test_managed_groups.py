@@ -38,7 +38,7 @@ def test_a_managed_group(tmp_path: Path) -> None:
         ({"instanceType": "g6.xlarge", "amiFamily": "Bottlerocket"}, "BOTTLEROCKET_x86_64_NVIDIA"),
         ({"instanceType": "g6.xlarge", "amiFamily": "AmazonLinux2"}, "AL2_x86_64_GPU"),
         ({"instanceType": "g6.xlarge", "amiFamily": "Ubuntu2404"}, None),
-        ({"instanceType": "g6.xlarge", "ami": "ami-1"}, None),
+        ({"instanceType": "g6.xlarge", "ami": "ami-1"}, "CUSTOM"),
         ({"instanceSelector": {"gpus": 1}}, None),
     ],
 )

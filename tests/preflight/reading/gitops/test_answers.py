@@ -8,6 +8,9 @@ from typing import Any
 from gpu_constructs.preflight.judging.check import check
 from gpu_constructs.preflight.model.answer import Answer
 from tests.preflight.reading.gitops.repository import deployment, given, kustomization
+from tests.preflight.reading.programs import with_programs
+
+pytestmark = with_programs
 
 CLUSTER = {
     "apiVersion": "eksctl.io/v1alpha5",

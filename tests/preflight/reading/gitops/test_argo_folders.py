@@ -10,6 +10,9 @@ import pytest
 
 from gpu_constructs.preflight.reading.inputs import Input
 from tests.preflight.reading.gitops.repository import CHART, application, deployment, given, only, told
+from tests.preflight.reading.programs import with_programs
+
+pytestmark = with_programs
 
 PATCH = json.dumps([{"op": "add", "path": "/spec/template/spec/nodeSelector", "value": {"pool": "gpu"}}])
 

@@ -11,6 +11,9 @@ import pytest
 from gpu_constructs.preflight.reading import rendering
 from gpu_constructs.preflight.reading.unknown import Unknown, dig
 from tests.preflight.reading.gitops.repository import CHART, config_map, deployment, given, kustomization, only, told
+from tests.preflight.reading.programs import with_programs
+
+pytestmark = with_programs
 
 OPERATIONS = [{"op": "replace", "path": "/spec/replicas", "value": 3}]
 TARGET: dict[str, Any] = {"kind": "Deployment", "name": "infer"}

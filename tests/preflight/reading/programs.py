@@ -1,0 +1,13 @@
+"""Programs that render charts and folders, which not every machine has."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpu_constructs.preflight.reading import rendering
+
+_MISSING = [name for name in ("kubectl", "helm") if rendering._program(name) is None]
+# On tests that ask them.
+with_programs = pytest.mark.skipif(
+    bool(_MISSING), reason=f"no {' and no '.join(_MISSING)}: neither on PATH nor in a kubectl layer that is installed"
+)
