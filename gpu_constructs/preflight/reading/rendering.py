@@ -41,6 +41,8 @@ _MAX_BYTES = MAX_FILE_BYTES
 _MAX_FOLDERS = 200
 # How a line of kubectl's log begins: severity, date, time, process and place, which differ every time.
 _WHEN = re.compile(r"^[IWEF]\d{4} [\d:.]+ +\d+ \S+\] ")
+# A name in DNS, as helm asks for; https://kubernetes.io/docs/concepts/overview/working-with-objects/names/ (2026-11).
+_RELEASE = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 # Lists of a kustomization: what it takes in, and what changes that.
 _TAKEN = ("resources", "bases", "components")
 _CHANGING = ("patchesStrategicMerge", "generators", "transformers", "validators", "configurations", "crds")
@@ -183,7 +185,8 @@ def _built(folder: Path, parts: Iterable[_Kustomization], made: Rendering) -> tu
     command = _kustomize()
     if command is None:
         return None, "neither kubectl nor kustomize is on PATH"
-    return made.run([*command, str(folder)])
+    # A path from the root is neither a flag nor the address of a repository.
+    return made.run([*command, "--", os.path.abspath(folder)])
 
 
 def _render_charts(folder: Path, made: Rendering) -> None:
@@ -228,8 +231,11 @@ def helm_template(
     helm = _program("helm")
     if helm is None:
         return None, "helm is not on PATH"
-    said = [*(["--values", str(values)] if values else []), *(["--namespace", namespace] if namespace else [])]
-    return made.run([helm, "template", release, str(chart), "--include-crds", *said])
+    said = [*([f"--values={values}"] if values else []), *([f"--namespace={namespace}"] if namespace else [])]
+    if not _RELEASE.fullmatch(release):
+        return None, f"helm takes no release of the name {release[:100]!r}"
+    # What the input names stands after the last flag, and is none itself.
+    return made.run([helm, "template", "--include-crds", *said, "--", release, str(chart)])
 
 
 _TOO_LONG = f"rendering took more than {_SECONDS:g} seconds; name one folder of it"

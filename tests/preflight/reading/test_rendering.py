@@ -119,6 +119,35 @@ def test_a_chart_is_rendered(chart: Path) -> None:
     assert (pods(found), found.problems) == ([("Pod default/train", 1)], ())
 
 
+@pytest.mark.parametrize("name", ["--output-dir=made", "--post-renderer=touch", "-h", "a b", "train\n"])
+def test_no_name_of_a_chart_is_a_flag_of_helm(chart: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    needs("helm")
+    monkeypatch.chdir(chart)
+    written(chart, {"Chart.yaml": {"apiVersion": "v2", "name": name, "version": "0.1.0"}})
+    before = sorted(chart.rglob("*"))
+
+    made = render(chart)
+
+    [(_, why)] = made.problems
+    assert f"because helm takes no release of the name {name!r}" in why
+    assert (made.texts, sorted(chart.rglob("*"))) == ({}, before)
+
+
+@pytest.mark.parametrize(("program", "kind"), [("helm", "Chart.yaml"), ("kubectl", "kustomization.yaml")])
+def test_no_folder_is_a_flag(tmp_path: Path, program: str, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    needs(program)
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "train"}}
+    contents = {"Chart.yaml": {"apiVersion": "v2", "name": "train", "version": "0.1.0"}}
+    written(tmp_path, {f"--help/{kind}": contents.get(kind, {"resources": ["templates/pod.yaml"]})})
+    written(tmp_path, {"--help/templates/pod.yaml": pod})
+    monkeypatch.chdir(tmp_path)
+
+    made = render(Path("--help"))
+
+    [text] = made.texts.values()
+    assert "name: train" in text
+
+
 def test_without_helm_the_chart_is_said_not_to_be_judged(chart: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     without_programs(monkeypatch)
     written(chart, {"../pod.yaml": {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}}})
