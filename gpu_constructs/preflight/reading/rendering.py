@@ -45,8 +45,13 @@ _WHEN = re.compile(r"^[IWEF]\d{4} [\d:.]+ +\d+ \S+\] ")
 _RELEASE = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 # Lists of a kustomization: what it takes in, and what changes that.
 _TAKEN = ("resources", "bases", "components")
-_CHANGING = ("patchesStrategicMerge", "generators", "transformers", "validators", "configurations", "crds")
-_WITH_PATH = ("patches", "patchesJson6902", "replacements")
+_PLUGINS = ("generators", "transformers", "validators")
+_CHANGING = ("patchesstrategicmerge", *_PLUGINS, "configurations", "crds")
+_WITH_PATH = ("patches", "patchesjson6902", "replacements")
+# An address, which kustomize fetches wherever it takes a file; alone, or as the file of a key.
+_ADDRESS = re.compile(r"([^\n]*=)?\s*(https?:[^\n]*)", re.IGNORECASE)
+# Fields whose texts are put into objects, and name no file.
+_WITHOUT_FILES = ("commonAnnotations", "commonLabels", "labels", "literals", "images", "patch")
 
 
 @dataclass(slots=True)
@@ -84,12 +89,19 @@ class _Kustomization:
         return self.file.parent
 
     def taken(self) -> list[str]:
-        return [each for name in _TAKEN for each in items(self.content.get(name)) if isinstance(each, str)]
+        return [each for each in self._listed(_TAKEN) if isinstance(each, str)]
 
     def changing(self) -> list[str]:
-        plain = [each for name in _CHANGING for each in items(self.content.get(name))]
-        named = [each.get("path") for name in _WITH_PATH for each in mappings(self.content.get(name))]
-        return [each for each in (*plain, *named) if isinstance(each, str) and "\n" not in each]
+        named = [each.get("path") for each in mappings(self._listed(_WITH_PATH))]
+        return [each for each in (*self._listed(_CHANGING), *named) if isinstance(each, str) and "\n" not in each]
+
+    def plugins(self) -> list[str]:
+        """The plugins that are part of kustomize: each a file, a folder or what stands in such a file."""
+        return [each for each in self._listed(_PLUGINS) if isinstance(each, str)]
+
+    def _listed(self, names: tuple[str, ...]) -> list[Any]:
+        # kustomize takes fields in any case.
+        return [each for key, value in self.content.items() if str(key).lower() in names for each in items(value)]
 
 
 def render(folder: Path) -> Rendering:
@@ -158,16 +170,15 @@ def _render_kustomization(root: _Kustomization, made: Rendering) -> None:
     made.problems.append((Origin(str(root.file), str(root.file)), told))
 
 
-def kustomize_build(folder: Path, made: Rendering, *, beside: Iterable[Path] = ()) -> tuple[str | None, str]:
+def kustomize_build(folder: Path, made: Rendering) -> tuple[str | None, str]:
     """Return what a kustomization comes to, or else why that is not known.
 
     Args:
         folder: Its folder.
         made: How long rendering may take, and what it has come to.
-        beside: Folders that it takes in, which are looked through for what would have to be fetched.
     """
     try:
-        parts = [one for each in beside if (root := _of_folder(each)) for one in _closure(root)]
+        parts = _closure(root) if (root := _of_folder(folder)) else []
     except UnusableInput as error:
         return None, f"a base cannot be read: {error}"
     return _built(folder, parts, made)
@@ -179,14 +190,41 @@ def _of_folder(folder: Path) -> _Kustomization | None:
 
 
 def _built(folder: Path, parts: Iterable[_Kustomization], made: Rendering) -> tuple[str | None, str]:
-    remote = [name for part in parts for name in part.taken() if _is_remote(name)]
+    try:
+        remote = next((name for part in parts for name in _remote(part)), None)
+    except UnusableInput as error:
+        return None, f"a part of it cannot be read: {error}"
     if remote:
-        return None, f"it takes in {remote[0]}, which is not fetched"
+        return None, f"it takes in {remote}, which is not fetched"
     command = _kustomize()
     if command is None:
         return None, "neither kubectl nor kustomize is on PATH"
     # A path from the root is neither a flag nor the address of a repository.
     return made.run([*command, "--", os.path.abspath(folder)])
+
+
+def _remote(part: _Kustomization) -> Iterator[str]:
+    """Yield what kustomize would fetch, and folders of plugins, whose files nobody can tell before."""
+    yield from (name for name in part.taken() if _is_remote(name))
+    yield from _addresses(dict(part.content))
+    for name in part.plugins():
+        if (part.folder / name).is_dir():
+            yield name
+        else:
+            parsed = parse(str(part.file), name) if "\n" in name else read(str(part.folder / name))
+            yield from (found for each in parsed for found in _addresses(each.content))
+
+
+def _addresses(content: Any) -> Iterator[str]:
+    left = [content]
+    while left:
+        value = left.pop()
+        if isinstance(value, dict):
+            left += [each for key, each in value.items() if key not in _WITHOUT_FILES]
+        elif isinstance(value, list):
+            left += value
+        elif isinstance(value, str) and (found := _ADDRESS.fullmatch(value.strip())):
+            yield found.group(2)
 
 
 def _render_charts(folder: Path, made: Rendering) -> None:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -92,6 +96,76 @@ def test_nothing_is_fetched(overlay: Path) -> None:
 
     [(_, why)] = found.problems
     assert "it takes in https://example.com/x?ref=main, which is not fetched" in why
+
+
+@pytest.fixture
+def address() -> Iterator[tuple[str, list[str]]]:
+    """An address of this machine, and what was asked for there."""
+    asked: list[str] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            self.send_error(404)
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+        yield f"HTTP://127.0.0.1:{server.server_port}/x", asked
+        server.shutdown()
+        thread.join()
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"patches": [{"path": "ADDRESS"}]},
+        {"Patches": [{"path": "ADDRESS"}]},
+        {"patchesStrategicMerge": ["ADDRESS"]},
+        {"patchesJson6902": [{"path": "ADDRESS", "target": {"version": "v1", "kind": "Pod", "name": "a"}}]},
+        {"configMapGenerator": [{"name": "a", "files": ["x=ADDRESS"]}]},
+        {"secretGenerator": [{"name": "a", "envs": ["ADDRESS"]}]},
+        {"openapi": {"path": "ADDRESS"}},
+        {"crds": ["ADDRESS"]},
+        {"configurations": ["ADDRESS"]},
+        {"replacements": [{"path": "ADDRESS"}]},
+        {"transformers": ["ADDRESS"]},
+        {"generators": ["more.yaml"]},
+        {"generators": ["kind: ConfigMapGenerator\nmetadata: {name: a}\nfiles: [ADDRESS]\n"]},
+        {"Resources": ["../other"]},
+        {"components": ["ADDRESS"]},
+    ],
+)
+def test_no_field_of_a_kustomization_fetches(
+    overlay: Path, fields: dict[str, Any], address: tuple[str, list[str]]
+) -> None:
+    needs("kubectl")
+    place, asked = address
+    generator = {"apiVersion": "builtin", "kind": "ConfigMapGenerator", "metadata": {"name": "a"}, "files": [place]}
+    said = json.loads(json.dumps(fields).replace("ADDRESS", place))
+    files = {
+        "prod/kustomization.yaml": {"resources": ["../base"], **said},
+        "prod/more.yaml": generator,
+        "other/kustomization.yaml": {"configMapGenerator": [{"name": "a", "files": [place]}]},
+    }
+
+    made = render(written(overlay, files))
+
+    assert asked == []
+    assert any(f"it takes in {place}, which is not fetched" in why for _, why in made.problems)
+
+
+def test_addresses_that_objects_get_are_no_files(overlay: Path) -> None:
+    needs("kubectl")
+    fields = {
+        "commonAnnotations": {"docs": "https://example.com"},
+        "configMapGenerator": [{"name": "a", "literals": ["url=https://example.com"]}],
+    }
+    written(overlay, {"prod/kustomization.yaml": {"resources": ["../base"], **fields}})
+
+    made = render(overlay)
+
+    assert (list(made.texts), made.problems) == ([str(overlay / "prod")], [])
 
 
 def test_what_kubectl_refuses_is_said(overlay: Path) -> None:
