@@ -89,7 +89,7 @@ class _Kustomization:
         return self.file.parent
 
     def taken(self) -> list[str]:
-        return [each for each in self._listed(_TAKEN) if isinstance(each, str)]
+        return [str(each) for each in self._listed(_TAKEN)]
 
     def changing(self) -> list[str]:
         named = [each.get("path") for each in mappings(self._listed(_WITH_PATH))]
@@ -97,7 +97,7 @@ class _Kustomization:
 
     def plugins(self) -> list[str]:
         """The plugins that are part of kustomize: each a file, a folder or what stands in such a file."""
-        return [each for each in self._listed(_PLUGINS) if isinstance(each, str)]
+        return [str(each) for each in self._listed(_PLUGINS)]
 
     def _listed(self, names: tuple[str, ...]) -> list[Any]:
         # kustomize takes fields in any case.
@@ -133,19 +133,20 @@ def _kustomizations(folder: Path, made: Rendering) -> Iterator[_Kustomization]:
 
 
 def _children(each: _Kustomization) -> list[Path]:
-    places = [(each.folder / name).resolve() for name in each.taken() if not _is_remote(name)]
-    return [place for place in places if place.is_dir()]
-
-
-def _is_remote(name: str) -> bool:
-    return "://" in name or name.startswith(("github.com/", "git@", "git::")) or "?ref=" in name
+    return [(each.folder / name).resolve() for name in each.taken() if os.path.isdir(each.folder / name)]
 
 
 def _closure(root: _Kustomization) -> list[_Kustomization]:
-    """Return a kustomization and those that it takes in, wherever they are."""
+    """Return a kustomization and those that it takes in, wherever they are.
+
+    Raises:
+        UnusableInput: One cannot be read, or there are too many.
+    """
     found = {root.folder.resolve(): root}
     left = [root]
-    while left and len(found) < _MAX_FOLDERS:
+    while left:
+        if len(found) > _MAX_FOLDERS:
+            raise UnusableInput(f"{root.file}: must take in at most {_MAX_FOLDERS} folders, got more")
         for place in _children(left.pop()):
             if place not in found and (base := _of_folder(place)) is not None:
                 found[place] = base
@@ -191,11 +192,11 @@ def _of_folder(folder: Path) -> _Kustomization | None:
 
 def _built(folder: Path, parts: Iterable[_Kustomization], made: Rendering) -> tuple[str | None, str]:
     try:
-        remote = next((name for part in parts for name in _remote(part)), None)
+        refused = next((why for part in parts for why in _refused(part)), None)
     except UnusableInput as error:
         return None, f"a part of it cannot be read: {error}"
-    if remote:
-        return None, f"it takes in {remote}, which is not fetched"
+    if refused:
+        return None, f"it takes in {refused}"
     command = _kustomize()
     if command is None:
         return None, "neither kubectl nor kustomize is on PATH"
@@ -203,16 +204,19 @@ def _built(folder: Path, parts: Iterable[_Kustomization], made: Rendering) -> tu
     return made.run([*command, "--", os.path.abspath(folder)])
 
 
-def _remote(part: _Kustomization) -> Iterator[str]:
+def _refused(part: _Kustomization) -> Iterator[str]:
     """Yield what kustomize would fetch, and folders of plugins, whose files nobody can tell before."""
-    yield from (name for name in part.taken() if _is_remote(name))
-    yield from _addresses(dict(part.content))
+    yield from (f"{each[:300]}, which is not fetched" for each in _addresses(dict(part.content)))
+    # kustomize takes it for the address of a repository.
+    absent = [each for each in part.taken() if not os.path.exists(part.folder / each)]
+    yield from (f"{each[:300]}, which is not {'fetched' if '://' in each else 'there'}" for each in absent)
     for name in part.plugins():
-        if (part.folder / name).is_dir():
-            yield name
+        if os.path.isdir(part.folder / name):
+            yield f"plugins of {name}, which are not run"
         else:
             parsed = parse(str(part.file), name) if "\n" in name else read(str(part.folder / name))
-            yield from (found for each in parsed for found in _addresses(each.content))
+            found = (one for each in parsed for one in _addresses(each.content))
+            yield from (f"{each[:300]}, which is not fetched" for each in found)
 
 
 def _addresses(content: Any) -> Iterator[str]:
@@ -282,8 +286,10 @@ _TOO_LONG = f"rendering took more than {_SECONDS:g} seconds; name one folder of 
 def _run(command: list[str], seconds: float = _SECONDS) -> tuple[str | None, str]:
     """Run a program, and return what it prints, or else why it did not."""
     with tempfile.TemporaryDirectory() as home:
+        # Without git and other programs on PATH, and with a proxy that nobody is, the input starts and fetches nothing.
+        apart = {"PATH": home, **dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY"), "http://127.0.0.1:9")}
         homes = {f"HELM_{each}_HOME": home for each in ("CACHE", "CONFIG", "DATA")}
-        surroundings = {"PATH": os.environ.get("PATH", ""), "HOME": home, "KUBECONFIG": os.devnull, **homes}
+        surroundings = {**apart, "HOME": home, "KUBECONFIG": os.devnull, **homes}
         try:
             done = subprocess.run(
                 command, capture_output=True, timeout=seconds, env=surroundings, check=False, stdin=subprocess.DEVNULL

@@ -155,6 +155,36 @@ def test_no_field_of_a_kustomization_fetches(
     assert any(f"it takes in {place}, which is not fetched" in why for _, why in made.problems)
 
 
+@pytest.mark.parametrize(
+    "name",
+    ["org-12@github.com:foo/bar", "user@127.0.0.1:foo/bar", "GitHub.com/foo/bar", "missing.yaml", "a\0b", "a" * 999],
+)
+def test_what_is_not_there_is_not_fetched(overlay: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    needs("kubectl")
+    monkeypatch.setattr(rendering.Rendering, "run", lambda self, command: pytest.fail("run"))
+    written(overlay, {"prod/kustomization.yaml": {"resources": ["../base", name]}})
+
+    [(_, why)] = render(overlay).problems
+
+    assert f"it takes in {name[:300]}, which is not there" in why
+
+
+def test_programs_find_no_others(tmp_path: Path) -> None:
+    written(tmp_path, {"asks": "#!/bin/sh\ncommand -v git ssh bash; echo $HTTPS_PROXY"}).joinpath("asks").chmod(0o755)
+
+    assert rendering._run([str(tmp_path / "asks")]) == ("http://127.0.0.1:9\n", "")
+
+
+def test_a_kustomization_of_too_many_folders_is_not_rendered(overlay: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rendering, "_MAX_FOLDERS", 1)
+    made = rendering.Rendering()
+
+    assert rendering.kustomize_build(overlay / "prod", made) == (
+        None,
+        f"a base cannot be read: {overlay}/prod/kustomization.yaml: must take in at most 1 folders, got more",
+    )
+
+
 def test_addresses_that_objects_get_are_no_files(overlay: Path) -> None:
     needs("kubectl")
     fields = {
@@ -170,7 +200,7 @@ def test_addresses_that_objects_get_are_no_files(overlay: Path) -> None:
 
 def test_what_kubectl_refuses_is_said(overlay: Path) -> None:
     needs("kubectl")
-    written(overlay, {"prod/kustomization.yaml": {"resources": ["../base", "missing.yaml"]}})
+    written(overlay, {"prod/kustomization.yaml": {"resources": ["../base"], "patches": [{"path": "no"}]}})
 
     [(_, why)] = read_input([str(overlay)]).problems
 
