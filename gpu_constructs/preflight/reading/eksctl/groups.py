@@ -68,7 +68,7 @@ def taints_of(group: dict[str, Any]) -> list[dict[str, Any]]:
     written = group.get("taints")
     if not isinstance(written, dict):
         return mappings(written)
-    return [_of_mapping(key, str(each)) for key, each in written.items()]
+    return [_of_mapping(str(key), str(each)) for key, each in written.items()]
 
 
 def _of_mapping(key: str, written: str) -> dict[str, Any]:
@@ -114,4 +114,4 @@ def _zone_of(config: Object, named: Any) -> Any:
 def _subnets(config: Object) -> Iterator[tuple[str, dict[str, Any]]]:
     for kind in ("private", "public"):
         for name, said in mapping(dig(config.content, "vpc", "subnets", kind)).items():
-            yield name, mapping(said)
+            yield str(name), mapping(said)
