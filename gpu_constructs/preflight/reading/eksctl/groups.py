@@ -31,10 +31,12 @@ def family_of(group: dict[str, Any]) -> Any:
 
 def types_of(group: dict[str, Any]) -> Any:
     """Return the instance types of a group, `Unknown` where eksctl asks EC2 for them."""
+    # Beside a list, the selector must choose just what is listed.
+    if listed := items(dig(group, "instancesDistribution", "instanceTypes")) or items(group.get("instanceTypes")):
+        return listed
     if group.get("instanceSelector"):
         return Unknown("${types of the instance selector}")
-    listed = items(dig(group, "instancesDistribution", "instanceTypes")) or items(group.get("instanceTypes"))
-    return listed or [group.get("instanceType") or _DEFAULT_TYPE]
+    return [group.get("instanceType") or _DEFAULT_TYPE]
 
 
 def has_nvidia_gpus(group: dict[str, Any]) -> bool:
