@@ -116,3 +116,9 @@ def test_a_config_with_broken_parts_is_judged(tmp_path: Path) -> None:
     found = given(tmp_path, managedNodeGroups=groups, nodeGroups=groups, vpc={"subnets": {"private": {1: {}}}})
 
     assert len(check(found).cases) == 1
+
+
+def test_groups_that_are_no_list_are_told(tmp_path: Path) -> None:
+    found = given(tmp_path, managedNodeGroups={"gpu": {"instanceType": "g6.xlarge"}})
+
+    assert "its managedNodeGroups are not read, because they are no list" in [why for _, why in found.problems]
