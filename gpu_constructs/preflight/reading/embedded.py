@@ -82,7 +82,8 @@ def _restore(value: Any, marks: list[str]) -> Any:
 
 
 def _plain(text: Any, marks: list[str]) -> str:
-    return _MARK.sub(lambda found: marks[int(found.group(1))], str(text))
+    # An escape of the text may write a mark that nobody made.
+    return _MARK.sub(lambda found: (*marks[int(found.group(1)) :], found.group())[0], str(text))
 
 
 def with_read_policies(resource: Resource) -> Resource:

@@ -1,4 +1,4 @@
-"""Named pipes, as ``<(command)`` of a shell makes them: read until their writer is done; without one not for ever."""
+"""Named pipes, as ``<(command)`` of a shell makes them: read until their writer is done, but not for ever."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from pathlib import Path
 
 # Far longer than a command takes to start that a shell has started already.
 WAIT_SECONDS = 10.0
+# Longer than a command such as cdk synth thinks before it writes.
+SILENCE_SECONDS = 600.0
 _PAUSE_SECONDS = 0.05
 
 
@@ -21,16 +23,17 @@ def is_pipe(file: Path) -> bool:
         return False
 
 
-def read_pipe(file: Path, most: int, *, wait: float = WAIT_SECONDS) -> bytes:
+def read_pipe(file: Path, most: int, *, wait: float = WAIT_SECONDS, silence: float = SILENCE_SECONDS) -> bytes:
     """Return what is written to a pipe, at most so many bytes.
 
     Args:
         file: The pipe.
         most: The most bytes.
         wait: How long it is waited for a writer, in seconds.
+        silence: How long it is waited for what the writer writes next, in seconds.
 
     Raises:
-        TimeoutError: Nobody writes to it.
+        TimeoutError: Nobody writes to it, or no more.
         OSError: It cannot be read.
     """
     found, until = bytearray(), time.monotonic() + wait
@@ -41,7 +44,8 @@ def read_pipe(file: Path, most: int, *, wait: float = WAIT_SECONDS) -> bytes:
                 data = os.read(descriptor, most - len(found))
             except BlockingIOError:
                 # Somebody has it open and writes later.
-                select.select([descriptor], [], [])
+                if not select.select([descriptor], [], [], silence)[0]:
+                    raise TimeoutError(f"a pipe whose writer was silent for {silence:g} seconds") from None
                 continue
             if data:
                 found += data

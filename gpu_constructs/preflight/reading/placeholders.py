@@ -75,5 +75,6 @@ def unmarked(content: Any, actions: list[str]) -> Any:
     if isinstance(content, list):
         return [unmarked(each, actions) for each in content]
     if isinstance(content, str) and _OPEN in content:
-        return _MARK.sub(lambda found: actions[int(found.group(1))], content)
+        # An escape of the text may write a mark that nobody made.
+        return _MARK.sub(lambda found: (*actions[int(found.group(1)) :], found.group())[0], content)
     return content

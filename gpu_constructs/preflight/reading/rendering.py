@@ -41,10 +41,17 @@ _MAX_BYTES = MAX_FILE_BYTES
 _MAX_FOLDERS = 200
 # How a line of kubectl's log begins: severity, date, time, process and place, which differ every time.
 _WHEN = re.compile(r"^[IWEF]\d{4} [\d:.]+ +\d+ \S+\] ")
+# A name in DNS, as helm asks for; https://kubernetes.io/docs/concepts/overview/working-with-objects/names/ (2026-11).
+_RELEASE = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 # Lists of a kustomization: what it takes in, and what changes that.
 _TAKEN = ("resources", "bases", "components")
-_CHANGING = ("patchesStrategicMerge", "generators", "transformers", "validators", "configurations", "crds")
-_WITH_PATH = ("patches", "patchesJson6902", "replacements")
+_PLUGINS = ("generators", "transformers", "validators")
+_CHANGING = ("patchesstrategicmerge", *_PLUGINS, "configurations", "crds")
+_WITH_PATH = ("patches", "patchesjson6902", "replacements")
+# An address, which kustomize fetches wherever it takes a file; alone, or as the file of a key.
+_ADDRESS = re.compile(r"([^\n]*=)?\s*(https?:[^\n]*)", re.IGNORECASE)
+# Fields whose texts are put into objects, and name no file.
+_WITHOUT_FILES = ("commonAnnotations", "commonLabels", "labels", "literals", "images", "patch")
 
 
 @dataclass(slots=True)
@@ -82,12 +89,19 @@ class _Kustomization:
         return self.file.parent
 
     def taken(self) -> list[str]:
-        return [each for name in _TAKEN for each in items(self.content.get(name)) if isinstance(each, str)]
+        return [str(each) for each in self._listed(_TAKEN)]
 
     def changing(self) -> list[str]:
-        plain = [each for name in _CHANGING for each in items(self.content.get(name))]
-        named = [each.get("path") for name in _WITH_PATH for each in mappings(self.content.get(name))]
-        return [each for each in (*plain, *named) if isinstance(each, str) and "\n" not in each]
+        named = [each.get("path") for each in mappings(self._listed(_WITH_PATH))]
+        return [each for each in (*self._listed(_CHANGING), *named) if isinstance(each, str) and "\n" not in each]
+
+    def plugins(self) -> list[str]:
+        """The plugins that are part of kustomize: each a file, a folder or what stands in such a file."""
+        return [str(each) for each in self._listed(_PLUGINS)]
+
+    def _listed(self, names: tuple[str, ...]) -> list[Any]:
+        # kustomize takes fields in any case.
+        return [each for key, value in self.content.items() if str(key).lower() in names for each in items(value)]
 
 
 def render(folder: Path) -> Rendering:
@@ -119,19 +133,20 @@ def _kustomizations(folder: Path, made: Rendering) -> Iterator[_Kustomization]:
 
 
 def _children(each: _Kustomization) -> list[Path]:
-    places = [(each.folder / name).resolve() for name in each.taken() if not _is_remote(name)]
-    return [place for place in places if place.is_dir()]
-
-
-def _is_remote(name: str) -> bool:
-    return "://" in name or name.startswith(("github.com/", "git@", "git::")) or "?ref=" in name
+    return [(each.folder / name).resolve() for name in each.taken() if os.path.isdir(each.folder / name)]
 
 
 def _closure(root: _Kustomization) -> list[_Kustomization]:
-    """Return a kustomization and those that it takes in, wherever they are."""
+    """Return a kustomization and those that it takes in, wherever they are.
+
+    Raises:
+        UnusableInput: One cannot be read, or there are too many.
+    """
     found = {root.folder.resolve(): root}
     left = [root]
-    while left and len(found) < _MAX_FOLDERS:
+    while left:
+        if len(found) > _MAX_FOLDERS:
+            raise UnusableInput(f"{root.file}: must take in at most {_MAX_FOLDERS} folders, got more")
         for place in _children(left.pop()):
             if place not in found and (base := _of_folder(place)) is not None:
                 found[place] = base
@@ -156,16 +171,15 @@ def _render_kustomization(root: _Kustomization, made: Rendering) -> None:
     made.problems.append((Origin(str(root.file), str(root.file)), told))
 
 
-def kustomize_build(folder: Path, made: Rendering, *, beside: Iterable[Path] = ()) -> tuple[str | None, str]:
+def kustomize_build(folder: Path, made: Rendering) -> tuple[str | None, str]:
     """Return what a kustomization comes to, or else why that is not known.
 
     Args:
         folder: Its folder.
         made: How long rendering may take, and what it has come to.
-        beside: Folders that it takes in, which are looked through for what would have to be fetched.
     """
     try:
-        parts = [one for each in beside if (root := _of_folder(each)) for one in _closure(root)]
+        parts = _closure(root) if (root := _of_folder(folder)) else []
     except UnusableInput as error:
         return None, f"a base cannot be read: {error}"
     return _built(folder, parts, made)
@@ -177,13 +191,44 @@ def _of_folder(folder: Path) -> _Kustomization | None:
 
 
 def _built(folder: Path, parts: Iterable[_Kustomization], made: Rendering) -> tuple[str | None, str]:
-    remote = [name for part in parts for name in part.taken() if _is_remote(name)]
-    if remote:
-        return None, f"it takes in {remote[0]}, which is not fetched"
+    try:
+        refused = next((why for part in parts for why in _refused(part)), None)
+    except UnusableInput as error:
+        return None, f"a part of it cannot be read: {error}"
+    if refused:
+        return None, f"it takes in {refused}"
     command = _kustomize()
     if command is None:
         return None, "neither kubectl nor kustomize is on PATH"
-    return made.run([*command, str(folder)])
+    # A path from the root is neither a flag nor the address of a repository.
+    return made.run([*command, "--", os.path.abspath(folder)])
+
+
+def _refused(part: _Kustomization) -> Iterator[str]:
+    """Yield what kustomize would fetch, and folders of plugins, whose files nobody can tell before."""
+    yield from (f"{each[:300]}, which is not fetched" for each in _addresses(dict(part.content)))
+    # kustomize takes it for the address of a repository.
+    absent = [each for each in part.taken() if not os.path.exists(part.folder / each)]
+    yield from (f"{each[:300]}, which is not {'fetched' if '://' in each else 'there'}" for each in absent)
+    for name in part.plugins():
+        if os.path.isdir(part.folder / name):
+            yield f"plugins of {name}, which are not run"
+        else:
+            parsed = parse(str(part.file), name) if "\n" in name else read(str(part.folder / name))
+            found = (one for each in parsed for one in _addresses(each.content))
+            yield from (f"{each[:300]}, which is not fetched" for each in found)
+
+
+def _addresses(content: Any) -> Iterator[str]:
+    left = [content]
+    while left:
+        value = left.pop()
+        if isinstance(value, dict):
+            left += [each for key, each in value.items() if key not in _WITHOUT_FILES]
+        elif isinstance(value, list):
+            left += value
+        elif isinstance(value, str) and (found := _ADDRESS.fullmatch(value.strip())):
+            yield found.group(2)
 
 
 def _render_charts(folder: Path, made: Rendering) -> None:
@@ -228,8 +273,11 @@ def helm_template(
     helm = _program("helm")
     if helm is None:
         return None, "helm is not on PATH"
-    said = [*(["--values", str(values)] if values else []), *(["--namespace", namespace] if namespace else [])]
-    return made.run([helm, "template", release, str(chart), "--include-crds", *said])
+    said = [*([f"--values={values}"] if values else []), *([f"--namespace={namespace}"] if namespace else [])]
+    if not _RELEASE.fullmatch(release):
+        return None, f"helm takes no release of the name {release[:100]!r}"
+    # What the input names stands after the last flag, and is none itself.
+    return made.run([helm, "template", "--include-crds", *said, "--", release, str(chart)])
 
 
 _TOO_LONG = f"rendering took more than {_SECONDS:g} seconds; name one folder of it"
@@ -238,8 +286,10 @@ _TOO_LONG = f"rendering took more than {_SECONDS:g} seconds; name one folder of 
 def _run(command: list[str], seconds: float = _SECONDS) -> tuple[str | None, str]:
     """Run a program, and return what it prints, or else why it did not."""
     with tempfile.TemporaryDirectory() as home:
+        # Without git and other programs on PATH, and with a proxy that nobody is, the input starts and fetches nothing.
+        apart = {"PATH": home, **dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY"), "http://127.0.0.1:9")}
         homes = {f"HELM_{each}_HOME": home for each in ("CACHE", "CONFIG", "DATA")}
-        surroundings = {"PATH": os.environ.get("PATH", ""), "HOME": home, "KUBECONFIG": os.devnull, **homes}
+        surroundings = {**apart, "HOME": home, "KUBECONFIG": os.devnull, **homes}
         try:
             done = subprocess.run(
                 command, capture_output=True, timeout=seconds, env=surroundings, check=False, stdin=subprocess.DEVNULL

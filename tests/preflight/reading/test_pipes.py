@@ -55,3 +55,13 @@ def test_a_pipe_without_writer_is_refused(pipe: Path, monkeypatch: pytest.Monkey
 
     with pytest.raises(UnusableInput, match=r"pipe: must be a readable file or folder, got a pipe to which nobody"):
         read(str(pipe))
+
+
+def test_a_silent_writer_is_not_waited_for(pipe: Path) -> None:
+    # Open for reading too, it waits for nobody.
+    writer = os.open(pipe, os.O_RDWR)
+    os.write(writer, b"abc")
+
+    with pytest.raises(TimeoutError, match=r"a pipe whose writer was silent for 0\.1 seconds"):
+        read_pipe(pipe, 10, silence=0.1)
+    os.close(writer)

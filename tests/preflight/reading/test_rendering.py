@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -94,9 +98,109 @@ def test_nothing_is_fetched(overlay: Path) -> None:
     assert "it takes in https://example.com/x?ref=main, which is not fetched" in why
 
 
+@pytest.fixture
+def address() -> Iterator[tuple[str, list[str]]]:
+    """An address of this machine, and what was asked for there."""
+    asked: list[str] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            self.send_error(404)
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+        yield f"HTTP://127.0.0.1:{server.server_port}/x", asked
+        server.shutdown()
+        thread.join()
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"patches": [{"path": "ADDRESS"}]},
+        {"Patches": [{"path": "ADDRESS"}]},
+        {"patchesStrategicMerge": ["ADDRESS"]},
+        {"patchesJson6902": [{"path": "ADDRESS", "target": {"version": "v1", "kind": "Pod", "name": "a"}}]},
+        {"configMapGenerator": [{"name": "a", "files": ["x=ADDRESS"]}]},
+        {"secretGenerator": [{"name": "a", "envs": ["ADDRESS"]}]},
+        {"openapi": {"path": "ADDRESS"}},
+        {"crds": ["ADDRESS"]},
+        {"configurations": ["ADDRESS"]},
+        {"replacements": [{"path": "ADDRESS"}]},
+        {"transformers": ["ADDRESS"]},
+        {"generators": ["more.yaml"]},
+        {"generators": ["kind: ConfigMapGenerator\nmetadata: {name: a}\nfiles: [ADDRESS]\n"]},
+        {"Resources": ["../other"]},
+        {"components": ["ADDRESS"]},
+    ],
+)
+def test_no_field_of_a_kustomization_fetches(
+    overlay: Path, fields: dict[str, Any], address: tuple[str, list[str]]
+) -> None:
+    needs("kubectl")
+    place, asked = address
+    generator = {"apiVersion": "builtin", "kind": "ConfigMapGenerator", "metadata": {"name": "a"}, "files": [place]}
+    said = json.loads(json.dumps(fields).replace("ADDRESS", place))
+    files = {
+        "prod/kustomization.yaml": {"resources": ["../base"], **said},
+        "prod/more.yaml": generator,
+        "other/kustomization.yaml": {"configMapGenerator": [{"name": "a", "files": [place]}]},
+    }
+
+    made = render(written(overlay, files))
+
+    assert asked == []
+    assert any(f"it takes in {place}, which is not fetched" in why for _, why in made.problems)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["org-12@github.com:foo/bar", "user@127.0.0.1:foo/bar", "GitHub.com/foo/bar", "missing.yaml", "a\0b", "a" * 999],
+)
+def test_what_is_not_there_is_not_fetched(overlay: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    needs("kubectl")
+    monkeypatch.setattr(rendering.Rendering, "run", lambda self, command: pytest.fail("run"))
+    written(overlay, {"prod/kustomization.yaml": {"resources": ["../base", name]}})
+
+    [(_, why)] = render(overlay).problems
+
+    assert f"it takes in {name[:300]}, which is not there" in why
+
+
+def test_programs_find_no_others(tmp_path: Path) -> None:
+    written(tmp_path, {"asks": "#!/bin/sh\ncommand -v git ssh bash; echo $HTTPS_PROXY"}).joinpath("asks").chmod(0o755)
+
+    assert rendering._run([str(tmp_path / "asks")]) == ("http://127.0.0.1:9\n", "")
+
+
+def test_a_kustomization_of_too_many_folders_is_not_rendered(overlay: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rendering, "_MAX_FOLDERS", 1)
+    made = rendering.Rendering()
+
+    assert rendering.kustomize_build(overlay / "prod", made) == (
+        None,
+        f"a base cannot be read: {overlay}/prod/kustomization.yaml: must take in at most 1 folders, got more",
+    )
+
+
+def test_addresses_that_objects_get_are_no_files(overlay: Path) -> None:
+    needs("kubectl")
+    fields = {
+        "commonAnnotations": {"docs": "https://example.com"},
+        "configMapGenerator": [{"name": "a", "literals": ["url=https://example.com"]}],
+    }
+    written(overlay, {"prod/kustomization.yaml": {"resources": ["../base"], **fields}})
+
+    made = render(overlay)
+
+    assert (list(made.texts), made.problems) == ([str(overlay / "prod")], [])
+
+
 def test_what_kubectl_refuses_is_said(overlay: Path) -> None:
     needs("kubectl")
-    written(overlay, {"prod/kustomization.yaml": {"resources": ["../base", "missing.yaml"]}})
+    written(overlay, {"prod/kustomization.yaml": {"resources": ["../base"], "patches": [{"path": "no"}]}})
 
     [(_, why)] = read_input([str(overlay)]).problems
 
@@ -117,6 +221,35 @@ def test_a_chart_is_rendered(chart: Path) -> None:
     found = read_input([str(chart)])
 
     assert (pods(found), found.problems) == ([("Pod default/train", 1)], ())
+
+
+@pytest.mark.parametrize("name", ["--output-dir=made", "--post-renderer=touch", "-h", "a b", "train\n"])
+def test_no_name_of_a_chart_is_a_flag_of_helm(chart: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    needs("helm")
+    monkeypatch.chdir(chart)
+    written(chart, {"Chart.yaml": {"apiVersion": "v2", "name": name, "version": "0.1.0"}})
+    before = sorted(chart.rglob("*"))
+
+    made = render(chart)
+
+    [(_, why)] = made.problems
+    assert f"because helm takes no release of the name {name!r}" in why
+    assert (made.texts, sorted(chart.rglob("*"))) == ({}, before)
+
+
+@pytest.mark.parametrize(("program", "kind"), [("helm", "Chart.yaml"), ("kubectl", "kustomization.yaml")])
+def test_no_folder_is_a_flag(tmp_path: Path, program: str, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    needs(program)
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "train"}}
+    contents = {"Chart.yaml": {"apiVersion": "v2", "name": "train", "version": "0.1.0"}}
+    written(tmp_path, {f"--help/{kind}": contents.get(kind, {"resources": ["templates/pod.yaml"]})})
+    written(tmp_path, {"--help/templates/pod.yaml": pod})
+    monkeypatch.chdir(tmp_path)
+
+    made = render(Path("--help"))
+
+    [text] = made.texts.values()
+    assert "name: train" in text
 
 
 def test_without_helm_the_chart_is_said_not_to_be_judged(chart: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -39,6 +39,9 @@ def installed_by_api(templates: list[Template], objects: list[Object]) -> Iterat
             yield Origin(each.file, f"{each.name}/Description"), _BY_API
     for config in configs(objects):
         yield config.origin, _BY_FLAG
+        for kind in ("managedNodeGroups", "nodeGroups"):
+            if not isinstance(config.content.get(kind), (list, type(None))):
+                yield config.origin, f"its {kind} are not read, because they are no list"
         if config.content.get("gitops"):
             yield config.origin, "what Flux, which eksctl installs for its gitops section, applies is not read"
 

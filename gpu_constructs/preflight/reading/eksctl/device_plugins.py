@@ -59,11 +59,11 @@ def _applied(config: Object, content: dict[str, Any]) -> Iterator[Object]:
 
 def _nvidia(groups: list[dict[str, Any]]) -> dict[str, Any]:
     """Return NVIDIA's device plugin, which tolerates the taints of the groups; of each key the first."""
-    tolerations: dict[Any, dict[str, Any]] = {
+    tolerations: dict[str, dict[str, Any]] = {
         GPU_TAINT: {"key": GPU_TAINT, "operator": "Exists", "effect": "NoSchedule"},
     }
     for taint in (each for group in groups for each in taints_of(group)):
-        tolerations.setdefault(taint.get("key"), {"key": taint.get("key"), "value": taint.get("value") or ""})
+        tolerations.setdefault(str(taint.get("key")), {"key": taint.get("key"), "value": taint.get("value") or ""})
     container = {"name": "nvidia-device-plugin-ctr", "image": "nvcr.io/nvidia/k8s-device-plugin:v0.20.0"}
     return _daemon_set(_OF_NVIDIA, container, {"tolerations": list(tolerations.values())})
 

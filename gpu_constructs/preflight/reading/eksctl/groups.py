@@ -31,10 +31,12 @@ def family_of(group: dict[str, Any]) -> Any:
 
 def types_of(group: dict[str, Any]) -> Any:
     """Return the instance types of a group, `Unknown` where eksctl asks EC2 for them."""
+    # Beside a list, the selector must choose just what is listed.
+    if listed := items(dig(group, "instancesDistribution", "instanceTypes")) or items(group.get("instanceTypes")):
+        return listed
     if group.get("instanceSelector"):
         return Unknown("${types of the instance selector}")
-    listed = items(dig(group, "instancesDistribution", "instanceTypes")) or items(group.get("instanceTypes"))
-    return listed or [group.get("instanceType") or _DEFAULT_TYPE]
+    return [group.get("instanceType") or _DEFAULT_TYPE]
 
 
 def has_nvidia_gpus(group: dict[str, Any]) -> bool:
@@ -68,7 +70,7 @@ def taints_of(group: dict[str, Any]) -> list[dict[str, Any]]:
     written = group.get("taints")
     if not isinstance(written, dict):
         return mappings(written)
-    return [_of_mapping(key, str(each)) for key, each in written.items()]
+    return [_of_mapping(str(key), str(each)) for key, each in written.items()]
 
 
 def _of_mapping(key: str, written: str) -> dict[str, Any]:
@@ -114,4 +116,4 @@ def _zone_of(config: Object, named: Any) -> Any:
 def _subnets(config: Object) -> Iterator[tuple[str, dict[str, Any]]]:
     for kind in ("private", "public"):
         for name, said in mapping(dig(config.content, "vpc", "subnets", kind)).items():
-            yield name, mapping(said)
+            yield str(name), mapping(said)

@@ -12,6 +12,7 @@ from typing import Any
 from gpu_constructs.preflight.reading.cloudformation import Resource
 from gpu_constructs.preflight.reading.eksctl.groups import (
     BOTTLEROCKET,
+    family_of,
     has_nvidia_gpus,
     is_arm,
     labels_of,
@@ -27,8 +28,7 @@ from gpu_constructs.preflight.reading.eksctl.user_data import user_data
 from gpu_constructs.preflight.reading.objects import Object
 from gpu_constructs.preflight.reading.unknown import Unknown, dig, known_text, mapping
 
-_FAMILIES = {
-    None: "AL2023",
+_FAMILIES: dict[str | None, str] = {
     "AmazonLinux2023": "AL2023",
     "AmazonLinux2": "AL2",
     "Bottlerocket": "BOTTLEROCKET",
@@ -106,7 +106,7 @@ def _image(group: dict[str, Any], types: Any) -> Any:
     """Return the image that eksctl chooses: NVIDIA's where a type has a GPU."""
     if known_text(group.get("ami")) is not None:
         return "CUSTOM"
-    family = _FAMILIES.get(group.get("amiFamily"))
+    family = _FAMILIES.get(known_text(family_of(group)))
     if family is None or group.get("ami") or not isinstance(types, list):
         return Unknown("${image that eksctl takes}")
     if family == "AL2":

@@ -94,7 +94,7 @@ def _of_kustomize(each: Deployment, folder: Path, plain: list[Object], beside: B
             "components": [os.path.relpath(one, place) for one in components],
         }
         (place / KUSTOMIZATIONS[0]).write_text(json.dumps(overlay))
-        text, why = kustomize_build(place, made, beside=[folder, *components])
+        text, why = kustomize_build(place, made)
     if text is None:
         raise NotRendered(why)
     made.texts[f"{folder} of {each.owner.origin.path}"] = text

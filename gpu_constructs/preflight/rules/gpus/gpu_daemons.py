@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpu_constructs.facts.charts import DCGM_SERVER
+from gpu_constructs.facts.hardware.type_names import may_be_newer
 from gpu_constructs.facts.resources import GPU
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.model.answer import Answer
-from gpu_constructs.preflight.model.cluster import DaemonSet
+from gpu_constructs.preflight.model.cluster import DaemonSet, Pool
 from gpu_constructs.preflight.reading.unknown import known_number
 from gpu_constructs.preflight.rules.rule import Problem, rule
 
@@ -34,9 +35,20 @@ def device_plugin_on_nodes_without_gpus(case: Case) -> Iterator[Problem]:
     for daemon in case.cluster.daemon_sets:
         if GPU not in daemon.advertises or daemon.origin not in written or _waits(daemon):
             continue
-        names = [each.name for each in others if case.reaches(daemon, each) is Answer.YES]
-        if names and case.gpu_pools:
+        reached = [each for each in others if case.reaches(daemon, each) is Answer.YES] if case.gpu_pools else []
+        open_ones = [each.name for each in reached if _may_have_gpus(each)]
+        names = [each.name for each in reached if not _may_have_gpus(each)]
+        if names:
             yield Problem(daemon, f"{daemon.name} runs on {', '.join(names)} too, which has no GPUs")
+        if open_ones:
+            text = f"{daemon.name} runs on {', '.join(open_ones)} too, whose types are not known"
+            yield Problem(daemon, text, unknown=True)
+
+
+def _may_have_gpus(pool: Pool) -> bool:
+    """Whether a pool of no known GPU may launch a type of which nothing is known."""
+    untold = pool.is_group and not pool.instance_types
+    return untold or any(map(may_be_newer, pool.instance_types))
 
 
 def _waits(daemon: DaemonSet) -> bool:

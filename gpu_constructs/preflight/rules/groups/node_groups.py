@@ -119,8 +119,13 @@ def node_group_with_a_name_of_its_own(case: Case) -> Iterator[Problem]:
     """
     for pool in case.gpu_groups:
         name = pool.properties.get("NodegroupName")
-        if pool.kind == "managed" and is_given(name):
+        if pool.kind == "managed" and is_given(name) and not _is_of_eksctl(pool):
             yield Problem.of(pool, f"NodegroupName is {name}")
+
+
+def _is_of_eksctl(pool: Pool) -> bool:
+    """Whether eksctl makes a group; it must have a name, and eksctl makes each anew under another one."""
+    return "alpha.eksctl.io/nodegroup-name" in mapping(pool.properties.get("Tags"))
 
 
 @rule("GPU064", "warning", source="aws/eks-node-monitoring-agent v1.7.0 pkg/conditions/conditions.go")

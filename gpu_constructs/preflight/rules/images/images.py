@@ -18,6 +18,7 @@ from gpu_constructs.preflight.cluster.images import (
     image_version,
     release_of,
 )
+from gpu_constructs.preflight.cluster.launch import is_given
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Cluster, Pool
 from gpu_constructs.preflight.node.nodes import gpu_types, minor, surely_launches
@@ -45,7 +46,8 @@ def image_without_nvidia_driver_on_gpu_instances(case: Case) -> Iterator[Problem
     for pool in case.gpu_pools:
         if pool.is_group and has_driver(pool) is Answer.NO and operator is None:
             types = gpu_types(pool)
-            image = known_text(pool.properties.get("AmiType")) or "the default image"
+            own = "an image of its own" if is_given(pool.launch.image) else "the default image"
+            image = known_text(pool.properties.get("AmiType")) or own
             text = f"{', '.join(types)} gets {image}, which has no NVIDIA driver"
             # The operator installs a driver where the image has none.
             elsewhere = bool(case.cluster.of_kind("ClusterPolicy"))

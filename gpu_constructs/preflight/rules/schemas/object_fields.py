@@ -12,6 +12,7 @@ from gpu_constructs.preflight.node.nodes import minor
 from gpu_constructs.preflight.reading.objects import Object
 from gpu_constructs.preflight.reading.unknown import is_true
 from gpu_constructs.preflight.rules.rule import Problem, rule
+from gpu_constructs.preflight.schema.cluster_configs import config_faults
 from gpu_constructs.preflight.schema.fault import Fault
 from gpu_constructs.preflight.schema.fields import KUBERNETES, kind_of
 
@@ -47,7 +48,7 @@ def field_that_its_kind_does_not_have(case: Case) -> Iterator[Problem]:
 
 def _faults(case: Case) -> Iterator[tuple[Object, Fault]]:
     for each in case.cluster.objects:
-        for fault in case.fields.of_object(each):
+        for fault in (*case.fields.of_object(each), *config_faults(each)):
             yield each, fault
 
 

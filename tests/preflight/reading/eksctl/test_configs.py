@@ -103,3 +103,22 @@ def test_fargate_profiles_are_in_the_words_of_the_service(tmp_path: Path) -> Non
         {"Namespace": "kube-system"},
         {"Namespace": "dev", "Labels": [{"Key": "checks", "Value": "passed"}]},
     ]
+
+
+def test_a_config_with_broken_parts_is_judged(tmp_path: Path) -> None:
+    groups = [
+        {"name": "gpu", "amiFamily": {"a": 1}, "instanceType": "g6.xlarge"},
+        {"name": "gpu", "instanceType": "g6.xlarge", "taints": [{"key": ["a"]}]},
+        {"name": "gpu", "overrideBootstrapCommand": 'a: "\\ue0009\\ue001"'},
+        {"name": "gpu", "taints": {1: "a"}, "labels": {1: "a"}, "subnets": ["a"]},
+    ]
+
+    found = given(tmp_path, managedNodeGroups=groups, nodeGroups=groups, vpc={"subnets": {"private": {1: {}}}})
+
+    assert len(check(found).cases) == 1
+
+
+def test_groups_that_are_no_list_are_told(tmp_path: Path) -> None:
+    found = given(tmp_path, managedNodeGroups={"gpu": {"instanceType": "g6.xlarge"}})
+
+    assert "its managedNodeGroups are not read, because they are no list" in [why for _, why in found.problems]

@@ -40,6 +40,7 @@ def test_a_managed_group(tmp_path: Path) -> None:
         ({"instanceType": "g6.xlarge", "amiFamily": "Ubuntu2404"}, None),
         ({"instanceType": "g6.xlarge", "ami": "ami-1"}, "CUSTOM"),
         ({"instanceSelector": {"gpus": 1}}, None),
+        ({"instanceSelector": {"gpus": 1}, "instanceTypes": ["g6.xlarge"]}, "AL2023_x86_64_NVIDIA"),
     ],
 )
 def test_the_image_that_eksctl_chooses(tmp_path: Path, said: dict[str, Any], image: str | None) -> None:
