@@ -83,8 +83,7 @@ def out_of_range(pod: Pod, namespace: str, cluster: Cluster) -> Iterator[Reason]
 
 def _requests_of(pod: Pod) -> Resources:
     """Return the requests of a pod; what its runtime takes is not counted."""
-    whole = resources(pod.limits) | resources(pod.asked)
-    return {**of_containers(pod.containers or (), pod.init_containers), **whole}
+    return {**pod.container_requests, **pod.whole_requests}
 
 
 def _limits_of(pod: Pod) -> Resources:
