@@ -106,9 +106,9 @@ def _refusals(who: str, allowed: _Range, asked: Resources, limits: Resources) ->
         elif name not in asked:
             yield _refusal(f"{who} has no request of {name}, and {allowed} wants one")
     for name, written in allowed.ratios.items():
-        # A plain number, whatever it is of.
-        most = quantity("", written)
-        if most is not None and not 0 < limits.get(name, 0) <= most * asked.get(name, 0):
+        # A plain number, whatever it is of, in thousandths: 1500m is one and a half.
+        most = quantity("cpu", written)
+        if most is not None and not 0 < limits.get(name, 0) * 1000 <= most * asked.get(name, 0):
             yield _refusal(f"{who} must have a limit of {name} that is at most {written} times its request ({allowed})")
 
 
