@@ -14,6 +14,7 @@ from gpu_constructs.preflight.admission.kueue import flavored
 from gpu_constructs.preflight.admission.limit_ranges import out_of_range, with_defaults
 from gpu_constructs.preflight.admission.pod_security import below_level
 from gpu_constructs.preflight.admission.priority import without_priority_class
+from gpu_constructs.preflight.admission.quota_scopes import class_of_the_rest
 from gpu_constructs.preflight.admission.quotas import NamespaceQuotas, quotas_of
 from gpu_constructs.preflight.admission.runtime_classes import with_runtime_class, without_runtime_class
 from gpu_constructs.preflight.admission.service_accounts import without_service_account
@@ -63,7 +64,9 @@ class Admission:
         namespace = workload.namespace
         if namespace not in self._quotas:
             quotas = quotas_of(namespace, self._cluster)
-            self._quotas[namespace] = NamespaceQuotas(quotas, self._let_in(namespace) if quotas else ())
+            self._quotas[namespace] = NamespaceQuotas(
+                quotas, self._let_in(namespace) if quotas else (), class_of_the_rest(self._cluster)
+            )
         return self._quotas[namespace].refusals(workload)
 
     def _let_in(self, namespace: str) -> Iterator[Workload]:
