@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from gpu_constructs.preflight.admission.kueue import flavored
 from gpu_constructs.preflight.admission.limit_ranges import out_of_range, with_defaults
+from gpu_constructs.preflight.admission.owners import not_valid_owner
 from gpu_constructs.preflight.admission.pod_security import below_level
 from gpu_constructs.preflight.admission.priority import without_priority_class
 from gpu_constructs.preflight.admission.quota_scopes import class_of_the_rest
@@ -52,7 +53,8 @@ class Admission:
         """Return a workload as the API server lets its pods in."""
         like = self._alike(workload)
         admitted = _with_pod(workload, like.workload.pod)
-        return Admitted(admitted, (*like.refusals, *self._over_quota(admitted)))
+        refusals = (*not_valid_owner(workload.owner), *like.refusals, *self._over_quota(admitted))
+        return Admitted(admitted, refusals)
 
     def _alike(self, workload: Workload) -> Admitted:
         key = id(workload.pod), workload.namespace, is_queued(workload)
