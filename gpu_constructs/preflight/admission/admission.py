@@ -21,7 +21,7 @@ from gpu_constructs.preflight.admission.runtime_classes import with_runtime_clas
 from gpu_constructs.preflight.admission.service_accounts import without_service_account
 from gpu_constructs.preflight.admission.tolerations import tolerating
 from gpu_constructs.preflight.admission.validation import not_valid
-from gpu_constructs.preflight.cluster.kueue import is_queued
+from gpu_constructs.preflight.cluster.kueue import queue_of
 from gpu_constructs.preflight.model.cluster import Cluster, Workload
 from gpu_constructs.preflight.model.pod import Pod
 from gpu_constructs.preflight.model.reason import Reason
@@ -57,7 +57,7 @@ class Admission:
         return Admitted(admitted, refusals)
 
     def _alike(self, workload: Workload) -> Admitted:
-        key = id(workload.pod), workload.namespace, is_queued(workload)
+        key = id(workload.pod), workload.namespace, repr(queue_of(workload))
         if key not in self._seen:
             self._seen[key] = self._admitted(workload)
         return self._seen[key]
@@ -89,7 +89,7 @@ class Admission:
             *below_level(pod, namespace, cluster),
             *not_valid(pod, workload.priority, cluster),
         )
-        pod = flavored(pod, cluster) if is_queued(workload) else pod
+        pod = flavored(pod, workload, cluster) if queue_of(workload) is not None else pod
         return Admitted(replace(workload, pod=pod), refusals)
 
 
