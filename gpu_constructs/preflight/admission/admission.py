@@ -12,14 +12,16 @@ from dataclasses import dataclass, replace
 
 from gpu_constructs.preflight.admission.kueue import flavored
 from gpu_constructs.preflight.admission.limit_ranges import out_of_range, with_defaults
+from gpu_constructs.preflight.admission.owners import not_valid_owner
 from gpu_constructs.preflight.admission.pod_security import below_level
 from gpu_constructs.preflight.admission.priority import without_priority_class
+from gpu_constructs.preflight.admission.quota_scopes import class_of_the_rest
 from gpu_constructs.preflight.admission.quotas import NamespaceQuotas, quotas_of
 from gpu_constructs.preflight.admission.runtime_classes import with_runtime_class, without_runtime_class
 from gpu_constructs.preflight.admission.service_accounts import without_service_account
 from gpu_constructs.preflight.admission.tolerations import tolerating
 from gpu_constructs.preflight.admission.validation import not_valid
-from gpu_constructs.preflight.cluster.kueue import is_queued
+from gpu_constructs.preflight.cluster.kueue import queue_of
 from gpu_constructs.preflight.model.cluster import Cluster, Workload
 from gpu_constructs.preflight.model.pod import Pod
 from gpu_constructs.preflight.model.reason import Reason
@@ -51,10 +53,11 @@ class Admission:
         """Return a workload as the API server lets its pods in."""
         like = self._alike(workload)
         admitted = _with_pod(workload, like.workload.pod)
-        return Admitted(admitted, (*like.refusals, *self._over_quota(admitted)))
+        refusals = (*not_valid_owner(workload.owner), *like.refusals, *self._over_quota(admitted))
+        return Admitted(admitted, refusals)
 
     def _alike(self, workload: Workload) -> Admitted:
-        key = id(workload.pod), workload.namespace, is_queued(workload)
+        key = id(workload.pod), workload.namespace, repr(queue_of(workload))
         if key not in self._seen:
             self._seen[key] = self._admitted(workload)
         return self._seen[key]
@@ -63,7 +66,9 @@ class Admission:
         namespace = workload.namespace
         if namespace not in self._quotas:
             quotas = quotas_of(namespace, self._cluster)
-            self._quotas[namespace] = NamespaceQuotas(quotas, self._let_in(namespace) if quotas else ())
+            self._quotas[namespace] = NamespaceQuotas(
+                quotas, self._let_in(namespace) if quotas else (), class_of_the_rest(self._cluster)
+            )
         return self._quotas[namespace].refusals(workload)
 
     def _let_in(self, namespace: str) -> Iterator[Workload]:
@@ -84,7 +89,7 @@ class Admission:
             *below_level(pod, namespace, cluster),
             *not_valid(pod, workload.priority, cluster),
         )
-        pod = flavored(pod, cluster) if is_queued(workload) else pod
+        pod = flavored(pod, workload, cluster) if queue_of(workload) is not None else pod
         return Admitted(replace(workload, pod=pod), refusals)
 
 

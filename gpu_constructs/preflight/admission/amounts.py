@@ -12,7 +12,7 @@ from gpu_constructs.facts.quantities import Resources, quantity, resources, show
 from gpu_constructs.facts.resources import NVIDIA
 from gpu_constructs.preflight.model.container import Container
 from gpu_constructs.preflight.model.pod import Pod
-from gpu_constructs.preflight.model.pod_size import is_extended, of_containers
+from gpu_constructs.preflight.model.pod_size import is_extended
 
 _PAGES = "hugepages-"
 _OVERCOMMITTED = ("cpu", "memory", "ephemeral-storage")
@@ -60,12 +60,12 @@ def _of_pages(who: str, name: str, asked: int, limit: int | None) -> Iterator[st
 
 def _of_whole(pod: Pod) -> Iterator[str]:
     limits = resources(pod.limits)
-    asked = limits | resources(pod.asked)
+    asked = pod.whole_requests
     for name in asked:
         if name not in _WHOLE and not name.startswith(_PAGES):
             yield f"resources of a pod have no {name}; write it into a container"
     yield from _of_pair("the pod", asked, limits)
-    parts = of_containers(pod.containers or (), pod.init_containers)
+    parts = pod.container_requests
     for name, amount in asked.items():
         if parts.get(name, 0) > amount:
             yield f"its containers request {show(name, parts[name])} {name}, the pod {show(name, amount)}"

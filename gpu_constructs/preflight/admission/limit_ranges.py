@@ -83,8 +83,7 @@ def out_of_range(pod: Pod, namespace: str, cluster: Cluster) -> Iterator[Reason]
 
 def _requests_of(pod: Pod) -> Resources:
     """Return the requests of a pod; what its runtime takes is not counted."""
-    whole = resources(pod.limits) | resources(pod.asked)
-    return {**of_containers(pod.containers or (), pod.init_containers), **whole}
+    return {**pod.container_requests, **pod.whole_requests}
 
 
 def _limits_of(pod: Pod) -> Resources:
@@ -107,9 +106,9 @@ def _refusals(who: str, allowed: _Range, asked: Resources, limits: Resources) ->
         elif name not in asked:
             yield _refusal(f"{who} has no request of {name}, and {allowed} wants one")
     for name, written in allowed.ratios.items():
-        # A plain number, whatever it is of.
-        most = quantity("", written)
-        if most is not None and not 0 < limits.get(name, 0) <= most * asked.get(name, 0):
+        # A plain number, whatever it is of, in thousandths: 1500m is one and a half.
+        most = quantity("cpu", written)
+        if most is not None and not 0 < limits.get(name, 0) * 1000 <= most * asked.get(name, 0):
             yield _refusal(f"{who} must have a limit of {name} that is at most {written} times its request ({allowed})")
 
 

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Cluster
 from gpu_constructs.preflight.model.reason import Reason
-from gpu_constructs.refusals import did_you_mean
+from gpu_constructs.preflight.schema.fault import is_typo_of
+from gpu_constructs.refusals import near
 
 
 def missing(
@@ -21,9 +22,12 @@ def missing(
         known: Names of what is there.
         cluster: The cluster.
         rule: The rule that finds it.
-        answer: What it means for the pod, where no name comes near.
+        answer: What it means for the pod, where it is no slip for a name that is there.
     """
     there = list(known)
     if cluster.sees_objects and name not in there:
-        hint = did_you_mean(name, there)
-        yield Reason(Answer.NO if hint else answer, "refused", f"{text}{hint}", rule=rule)
+        nearest = near(name, there)
+        hint = f"; did you mean {nearest!r}?" if nearest is not None else ""
+        # A name that only comes near, trainer-b beside trainer-a, may be that of another.
+        slip = nearest is not None and is_typo_of(name, nearest)
+        yield Reason(Answer.NO if slip else answer, "refused", f"{text}{hint}", rule=rule)

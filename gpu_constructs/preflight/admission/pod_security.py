@@ -6,7 +6,7 @@ staging/src/k8s.io/pod-security-admission/policy/
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from gpu_constructs.facts.labels import ENFORCED_LEVEL
@@ -14,7 +14,7 @@ from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Cluster
 from gpu_constructs.preflight.model.pod import Pod
 from gpu_constructs.preflight.model.reason import Reason
-from gpu_constructs.preflight.reading.unknown import Unknown, dig, items, known_text, mapping, mappings
+from gpu_constructs.preflight.reading.unknown import Unknown, is_expression, items, known_text, mapping, mappings
 
 _HOST = ("hostNetwork", "hostPID", "hostIPC")
 _BASELINE_CAPABILITIES = frozenset(
@@ -30,6 +30,8 @@ _RESTRICTED_VOLUMES = frozenset(
         *("projected", "secret"),
     )
 )
+# Something that a level refuses, and whether the pod certainly has it.
+_Found = tuple[Answer, str]
 
 
 def level_of(namespace: str, cluster: Cluster) -> str | None:
@@ -42,69 +44,104 @@ def level_of(namespace: str, cluster: Cluster) -> str | None:
 
 
 def below_level(pod: Pod, namespace: str, cluster: Cluster) -> Iterator[Reason]:
-    """Yield why the level of its namespace refuses a pod."""
+    """Yield why the level of its namespace refuses a pod, or may refuse what is known at deployment only."""
     level = level_of(namespace, cluster)
     if level is None:
         return
     found = [*_of_baseline(pod.written), *(_of_restricted(pod.written) if level == "restricted" else ())]
-    for each in dict.fromkeys(found):
-        text = f"namespace {namespace} enforces Pod Security level {level}, which refuses {each}"
-        yield Reason(Answer.NO, "refused", text, rule="GPU372")
+    refused = list(dict.fromkeys(text for answer, text in found if answer is Answer.NO))
+    who = f"namespace {namespace} enforces Pod Security level {level}, which"
+    for each in refused:
+        yield Reason(Answer.NO, "refused", f"{who} refuses {each}", rule="GPU372")
+    if may_be := [each for each in dict.fromkeys(text for _, text in found) if each not in refused]:
+        text = f"{who} may refuse {', '.join(may_be)}: what it has is known at deployment only"
+        yield Reason(Answer.UNKNOWN, "refused", text, rule="GPU372")
+
+
+def _of_baseline(pod: Mapping[str, Any]) -> Iterator[_Found]:
+    contexts, whole = _contexts(pod), pod.get("securityContext")
+    for name in _HOST:
+        yield from _refused(name, [pod.get(name)], lambda value: value is True)
+    yield from _refused("hostPath volumes", _listed(pod.get("volumes")), lambda each: "hostPath" in mapping(each))
+    ports = [port for each in _containers(pod) for port in _listed(each.get("ports"))]
+    yield from _refused("hostPort", _each(ports, "hostPort"), bool)
+    yield from _refused("privileged containers", _each(contexts, "privileged"), lambda value: value is True)
+    yield from _added(contexts, _BASELINE_CAPABILITIES)
+    yield from _refused("procMount", _each(contexts, "procMount"), lambda value: value not in (None, "Default"))
+    types = _each([*contexts, whole], "seccompProfile", "type")
+    yield from _refused("seccompProfile Unconfined", types, lambda value: value == "Unconfined")
+
+
+def _of_restricted(pod: Mapping[str, Any]) -> Iterator[_Found]:
+    contexts, whole = _contexts(pod), pod.get("securityContext")
+    for each in _listed(pod.get("volumes")):
+        for kind in [each] if _is_open(each) else (kind for kind in mapping(each) if kind != "name"):
+            text = "volumes of other kinds" if _is_open(kind) else f"{kind} volumes"
+            yield from _refused(text, [kind], lambda value: value not in _RESTRICTED_VOLUMES)
+    escalations = _each(contexts, "allowPrivilegeEscalation")
+    yield from _refused(
+        "containers without allowPrivilegeEscalation: false", escalations, lambda value: value is not False
+    )
+    drops = map(_dropped, contexts)
+    yield from _refused("containers that do not drop capability ALL", drops, lambda value: value != "ALL")
+    yield from _added(contexts, _RESTRICTED_CAPABILITIES)
+    users = _each_or(contexts, whole, "runAsNonRoot")
+    yield from _refused("containers without runAsNonRoot: true", users, lambda value: value is not True)
+    types = _each_or(contexts, whole, "seccompProfile", "type")
+    yield from _refused("containers without seccompProfile", types, lambda value: not value)
+    yield from _refused("runAsUser 0", _each([*contexts, whole], "runAsUser"), lambda value: value == 0)
+
+
+def _refused(text: str, values: Iterable[Any], is_wrong: Callable[[Any], bool]) -> Iterator[_Found]:
+    """Yield what a level refuses, where a value is wrong, or not known and so may be."""
+    listed = list(values)
+    if any(is_wrong(each) for each in listed if not _is_open(each)):
+        yield Answer.NO, text
+    elif any(map(_is_open, listed)):
+        yield Answer.UNKNOWN, text
+
+
+def _is_open(value: Any) -> bool:
+    return isinstance(value, Unknown) or (isinstance(value, str) and is_expression(value))
 
 
 def _containers(pod: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [*mappings(pod.get("initContainers")), *mappings(pod.get("containers"))]
 
 
-def _contexts(pod: Mapping[str, Any]) -> list[dict[str, Any]]:
-    return [mapping(each.get("securityContext")) for each in _containers(pod)]
+def _contexts(pod: Mapping[str, Any]) -> list[Any]:
+    return [each.get("securityContext") for each in _containers(pod)]
 
 
-def _of_baseline(pod: Mapping[str, Any]) -> Iterator[str]:
-    yield from (name for name in _HOST if pod.get(name) is True)
-    if any("hostPath" in each for each in mappings(pod.get("volumes"))):
-        yield "hostPath volumes"
-    if any(port.get("hostPort") for each in _containers(pod) for port in mappings(each.get("ports"))):
-        yield "hostPort"
-    for each in _contexts(pod):
-        if each.get("privileged") is True:
-            yield "privileged containers"
-        yield from _added(each, _BASELINE_CAPABILITIES)
-        if known_text(each.get("procMount")) not in (None, "Default"):
-            yield "procMount"
-    for each in (*_contexts(pod), mapping(pod.get("securityContext"))):
-        if dig(each, "seccompProfile", "type") == "Unconfined":
-            yield "seccompProfile Unconfined"
+def _each(parts: Iterable[Any], *path: str) -> list[Any]:
+    return [_at(each, *path) for each in parts]
 
 
-def _added(context: Mapping[str, Any], allowed: frozenset[str]) -> Iterator[str]:
-    for name in items(dig(context, "capabilities", "add")):
-        if isinstance(name, str) and name not in allowed:
-            yield f"capability {name}"
+def _each_or(contexts: Iterable[Any], whole: Any, *path: str) -> list[Any]:
+    """Return what each container says, and what its pod says where it says nothing."""
+    return [_at(whole, *path) if own is None else own for own in _each(contexts, *path)]
 
 
-def _of_restricted(pod: Mapping[str, Any]) -> Iterator[str]:
-    whole = mapping(pod.get("securityContext"))
-    for each in mappings(pod.get("volumes")):
-        yield from (f"{kind} volumes" for kind in each if kind != "name" and kind not in _RESTRICTED_VOLUMES)
-    for each in _contexts(pod):
-        if not _may_be(each.get("allowPrivilegeEscalation"), False):
-            yield "containers without allowPrivilegeEscalation: false"
-        if not _drops_all(each):
-            yield "containers that do not drop capability ALL"
-        yield from _added(each, _RESTRICTED_CAPABILITIES)
-        if not _may_be(each.get("runAsNonRoot", whole.get("runAsNonRoot")), True):
-            yield "containers without runAsNonRoot: true"
-        if not any(dig(one, "seccompProfile", "type") for one in (each, whole)):
-            yield "containers without seccompProfile"
-    if any(each.get("runAsUser") == 0 for each in (*_contexts(pod), whole)):
-        yield "runAsUser 0"
+def _at(value: Any, *path: str) -> Any:
+    """Return what lies at a path of mappings, or what on the way is not known."""
+    for key in path:
+        if _is_open(value):
+            return value
+        value = value.get(key) if isinstance(value, dict) else None
+    return value
 
 
-def _may_be(value: Any, wanted: bool) -> bool:
-    return isinstance(value, Unknown) or value is wanted
+def _listed(value: Any) -> list[Any]:
+    return [value] if _is_open(value) else items(value)
 
 
-def _drops_all(context: Mapping[str, Any]) -> bool:
-    dropped = dig(context, "capabilities", "drop")
-    return isinstance(dropped, Unknown) or any(each == "ALL" or isinstance(each, Unknown) for each in items(dropped))
+def _added(contexts: Iterable[Any], allowed: frozenset[str]) -> Iterator[_Found]:
+    for name in (name for each in contexts for name in _listed(_at(each, "capabilities", "add"))):
+        text = "capabilities beyond the default" if _is_open(name) else f"capability {name}"
+        yield from _refused(text, [name], lambda value: value not in allowed)
+
+
+def _dropped(context: Any) -> Any:
+    """Return ``ALL`` where a container drops it, else what it drops that is not known."""
+    names = _listed(_at(context, "capabilities", "drop"))
+    return "ALL" if "ALL" in names else next(filter(_is_open, names), None)

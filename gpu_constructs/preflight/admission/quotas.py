@@ -7,15 +7,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 
 from gpu_constructs.facts.quantities import Resources, add, quantity, resources, show
+from gpu_constructs.preflight.admission.quota_scopes import counts
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Cluster, Workload
 from gpu_constructs.preflight.model.container import Container
 from gpu_constructs.preflight.model.pod import Pod
 from gpu_constructs.preflight.model.reason import Reason
 from gpu_constructs.preflight.reading.objects import Object, Origin
-from gpu_constructs.preflight.reading.unknown import mapping
+from gpu_constructs.preflight.reading.unknown import Unknown, mapping
 
 _REQUESTS, _LIMITS, _COUNT = "requests.", "limits.", "count/"
 # Of these every container must say how much it takes, where a quota counts them.
@@ -25,12 +27,25 @@ Taken = Counter[tuple[str, str]]
 
 
 def quotas_of(namespace: str, cluster: Cluster) -> list[Object]:
-    """Return the quotas that every pod of a namespace counts against."""
-    return [
-        each
-        for each in cluster.of_kind("ResourceQuota")
-        if each.namespace == namespace and not (each.spec.get("scopes") or each.spec.get("scopeSelector"))
-    ]
+    """Return the quotas of a namespace."""
+    return [each for each in cluster.of_kind("ResourceQuota") if each.namespace == namespace]
+
+
+@dataclass(frozen=True, slots=True)
+class _Use:
+    """What workloads take of quotas.
+
+    Attributes:
+        certain: What those take of which it is known how many pods they have, and which quotas count them.
+        likely: What all take, with one pod of those of which it is not known how many they have.
+    """
+
+    certain: Taken = field(default_factory=Counter)
+    likely: Taken = field(default_factory=Counter)
+
+    def copy(self) -> _Use:
+        """Return the same, to be added to."""
+        return _Use(self.certain.copy(), self.likely.copy())
 
 
 class NamespaceQuotas:
@@ -39,34 +54,62 @@ class NamespaceQuotas:
     Args:
         quotas: The quotas.
         workloads: The workloads of the namespace, as the other plugins let them in.
+        without_class: The priority class of pods that name none; empty where there is none.
     """
 
-    def __init__(self, quotas: Iterable[Object], workloads: Iterable[Workload]) -> None:
-        self._most = {(quota.name, name): most for quota in quotas for name, most in _hard(quota).items()}
-        self._before: dict[tuple[str, Origin], Taken] = {}
-        self._taken: Taken = Counter()
+    def __init__(
+        self, quotas: Iterable[Object], workloads: Iterable[Workload], without_class: str | Unknown = ""
+    ) -> None:
+        self._quotas = {quota.name: quota for quota in quotas}
+        self._without_class = without_class
+        self._most = {
+            (quota.name, name): most for quota in self._quotas.values() for name, most in _hard(quota).items()
+        }
+        self._before: dict[tuple[str, Origin], _Use] = {}
+        self._taken = _Use()
         for each in workloads:
             self._before[each.name, each.origin] = self._taken.copy()
             # Pods that end, or wait to be released, leave their place to others.
             if not (each.ends or each.suspended):
                 self._take(each)
 
+    def _counting(self, pod: Pod) -> dict[str, Answer]:
+        """Return the quotas that count a pod, or may."""
+        answers = {name: counts(quota, pod, self._without_class) for name, quota in self._quotas.items()}
+        return {name: answer for name, answer in answers.items() if answer is not Answer.NO}
+
     def _take(self, workload: Workload) -> None:
         """Count as many pods of a workload as are let in."""
-        if any(_unsaid(name, workload.pod) for _, name in self._most):
+        counting = self._counting(workload.pod)
+        most = {key: amount for key, amount in self._most.items() if key[0] in counting}
+        if any(_unsaid(name, workload.pod) for _, name in most):
             return
-        usage = {(quota, name): _usage(name, workload.pod) for quota, name in self._most}
-        room = (max(self._most[key] - self._taken[key], 0) // each for key, each in usage.items() if each)
+        usage = {(quota, name): _usage(name, workload.pod) for quota, name in most}
+        room = (max(most[key] - self._taken.likely[key], 0) // each for key, each in usage.items() if each)
         let_in = min((*room, _pods(workload)))
-        self._taken.update({key: each * let_in for key, each in usage.items()})
+        taken = {key: each * let_in for key, each in usage.items()}
+        self._taken.likely.update(taken)
+        if workload.replicas is not None and Answer.UNKNOWN not in counting.values():
+            self._taken.certain.update(taken)
 
     def refusals(self, workload: Workload) -> Iterator[Reason]:
-        """Yield why pods of a workload are refused."""
+        """Yield why pods of a workload are refused, or may be."""
         taken = self._before.get((workload.name, workload.origin), self._taken)
+        counting = self._counting(workload.pod)
         for (quota, name), most in self._most.items():
-            text = _unsaid(name, workload.pod) or _beyond(name, most, taken[quota, name], workload)
+            if quota not in counting:
+                continue
+            key = quota, name
+            sure = _unsaid(name, workload.pod) or _beyond(name, most, _certain(taken, key, workload), workload)
+            text = sure or _beyond(name, most, taken.likely[key], workload)
             if text:
-                yield Reason(Answer.NO, "refused", f"{text}, as ResourceQuota {quota} says", rule="GPU130")
+                answer = Answer.NO if sure and counting[quota] is Answer.YES else Answer.UNKNOWN
+                yield Reason(answer, "refused", f"{text}, as ResourceQuota {quota} says", rule="GPU130")
+
+
+def _certain(taken: _Use, key: tuple[str, str], workload: Workload) -> int:
+    """Return what others certainly take beside a workload; nothing where it may have no pods itself."""
+    return 0 if workload.replicas is None else taken.certain[key]
 
 
 def _hard(quota: Object) -> dict[str, int]:

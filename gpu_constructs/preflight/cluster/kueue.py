@@ -19,7 +19,7 @@ from gpu_constructs.preflight.model.cluster import Cluster, Workload
 from gpu_constructs.preflight.model.label_values import Requirement, exactly, requirement
 from gpu_constructs.preflight.model.taints import Toleration, tolerations
 from gpu_constructs.preflight.reading.objects import Object, Origin
-from gpu_constructs.preflight.reading.unknown import Unknown, dig, items, known_text, mapping, mappings
+from gpu_constructs.preflight.reading.unknown import Unknown, dig, is_expression, items, known_text, mapping, mappings
 
 # A job whose pods Kueue admits together; of other kinds it admits each pod by itself.
 _WHOLE = ("Job", "CronJob", "JobSet", "RayCluster", "RayJob", *TRAINING_JOBS)
@@ -96,7 +96,31 @@ def cluster_queues(cluster: Cluster) -> dict[str, Object]:
 
 def is_queued(workload: Workload) -> bool:
     """Whether Kueue decides when a workload starts."""
-    return _queue(workload.owner) is not None or KUEUE_QUEUE in workload.labels
+    return queue_of(workload) is not None
+
+
+def queue_of(workload: Workload) -> Any:
+    """Return what names the queue of a workload; ``None`` where it waits in none."""
+    of_owner = _queue(workload.owner)
+    return workload.labels.get(KUEUE_QUEUE) if of_owner is None else of_owner
+
+
+def flavors_of(workload: Workload, cluster: Cluster) -> list[Object]:
+    """Return the flavors that Kueue may start a workload on: all of them where its ClusterQueue is not known."""
+    queue = cluster_queue_of(workload, cluster)
+    every = kueue_objects(cluster, "ResourceFlavor")
+    groups = quotas(queue) if queue else []
+    names = {name for group in groups for name in group.flavors}
+    known = bool(groups) and all(each.flavors for each in groups) and not any(map(is_expression, names))
+    return [each for each in every if each.name in names] if known else every
+
+
+def cluster_queue_of(workload: Workload, cluster: Cluster) -> Object | None:
+    """Return the ClusterQueue behind the queue of a workload, when it is in the input."""
+    name = known_text(queue_of(workload))
+    local = local_queues(cluster).get((workload.namespace, name)) if name else None
+    behind = known_text(local.spec.get("clusterQueue")) if local else None
+    return cluster_queues(cluster).get(behind) if behind else None
 
 
 def queued_jobs(cluster: Cluster) -> list[QueuedJob]:

@@ -176,10 +176,20 @@ class Pod:
         return (*(self.containers or ()), *(each for each in self.init_containers if each.sidecar))
 
     @cached_property
+    def container_requests(self) -> Resources:
+        """What its containers ask for."""
+        return pod_size.of_containers(self.containers or (), self.init_containers)
+
+    @cached_property
+    def whole_requests(self) -> Resources:
+        """Requests of the pod itself, those that the API server fills in included."""
+        return pod_size.of_whole(resources(self.limits), resources(self.asked), self.container_requests)
+
+    @cached_property
     def requests(self) -> Resources:
         """What it asks of a node, one place for a pod included."""
-        whole = resources(self.limits) | resources(self.asked)
-        return pod_size.requests(self.containers or (), self.init_containers, whole, resources(self.overhead))
+        whole, overhead = self.whole_requests, resources(self.overhead)
+        return pod_size.requests(self.containers or (), self.init_containers, whole, overhead)
 
     @cached_property
     def refusals(self) -> tuple[str, ...]:

@@ -16,6 +16,8 @@ from gpu_constructs.preflight.reading.unknown import Unknown, known_number, know
 # Address, protocol and number.
 HostPort = tuple[str, str, int]
 _EVERY_ADDRESS = "0.0.0.0"
+# Of these a pod may have a higher limit than its request.
+_OVERCOMMITTED = ("cpu", "memory")
 
 
 def requests(
@@ -30,6 +32,20 @@ def requests(
         overhead: What its runtime takes.
     """
     return add({**of_containers(containers, init_containers), **whole}, overhead, {"pods": 1})
+
+
+def of_whole(limits: Resources, asked: Resources, parts: Resources) -> Resources:
+    """Return the requests of a pod itself, as the API server fills them in beside its limits.
+
+    Source: kubernetes/kubernetes v1.36.3 pkg/apis/core/v1/defaults.go ``defaultPodRequests``
+
+    Args:
+        limits: Its limits.
+        asked: Its requests as they are written.
+        parts: What its containers request, which goes before its limits.
+    """
+    summed = {name: parts[name] for name in _OVERCOMMITTED if limits and name in parts}
+    return {**limits, **summed, **asked}
 
 
 def of_containers(

@@ -35,6 +35,16 @@ def refusals(entry: dict[str, Any], **amounts: Any) -> list[str]:
             "at most 2 times its request",
         ),
         ({"type": "Container", "maxLimitRequestRatio": {"cpu": "2"}}, {"requests": {"cpu": 1}}, "must have a limit"),
+        (
+            {"type": "Container", "maxLimitRequestRatio": {"cpu": "1500m"}},
+            {"limits": {"cpu": 3}, "requests": {"cpu": 2}},
+            "",
+        ),
+        (
+            {"type": "Container", "maxLimitRequestRatio": {"cpu": "1500m"}},
+            {"limits": {"cpu": 2}, "requests": {"cpu": 1}},
+            "at most 1500m times its request",
+        ),
     ],
 )
 def test_what_is_refused(entry: dict[str, Any], amounts: dict[str, Any], refused: str) -> None:

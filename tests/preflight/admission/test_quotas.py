@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
+
+import pytest
 
 from gpu_constructs.preflight.admission.quotas import NamespaceQuotas
 from gpu_constructs.preflight.cluster.workloads import workloads
+from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Workload
+from gpu_constructs.preflight.model.pod import read_pod
 from gpu_constructs.preflight.reading.objects import Object, Origin
+from gpu_constructs.preflight.reading.unknown import Unknown
 from tests.preflight.readers import manifest
 
 QUOTA = manifest("ResourceQuota", {"hard": {"requests.nvidia.com/gpu": "4", "pods": "6"}}, name="ml")
@@ -65,3 +71,46 @@ def test_a_workload_of_elsewhere_is_judged_after_all() -> None:
         "asks for 2 nvidia.com/gpu in all, and the namespace has 1 of 4 nvidia.com/gpu beside the workloads before it, "
         "as ResourceQuota ml says"
     )
+
+
+def test_what_stands_beside_an_unknown_number_of_pods_may_be_refused() -> None:
+    quotas = NamespaceQuotas(
+        [QUOTA], written := [pods("a", 4, replicas=Unknown("${Later}")), pods("b", 1), pods("c", 5)]
+    )
+
+    assert [each.answer for one in written for each in quotas.refusals(one)] == [Answer.UNKNOWN, Answer.NO]
+
+
+def in_scope(pod: dict[str, Any], **spec: Any) -> list[Answer]:
+    """What a quota of no GPUs, in some scope, says of a pod of one."""
+    quota = manifest("ResourceQuota", {"hard": {"requests.nvidia.com/gpu": "0"}, **spec}, name="none")
+    job = pods("a", 1, kind="Job")
+    job = replace(job, pod=read_pod({**job.pod.written, **pod}))
+    return [each.answer for each in NamespaceQuotas([quota], [job]).refusals(job)]
+
+
+def of_class(operator: str, *values: str) -> dict[str, Any]:
+    return {"matchExpressions": [{"scopeName": "PriorityClass", "operator": operator, "values": list(values)}]}
+
+
+@pytest.mark.parametrize(
+    ("pod", "spec", "answer"),
+    [
+        ({}, {"scopes": ["NotTerminating"]}, Answer.NO),
+        ({}, {"scopes": ["Terminating"]}, None),
+        ({"activeDeadlineSeconds": 60}, {"scopes": ["Terminating"]}, Answer.NO),
+        ({"activeDeadlineSeconds": Unknown("${S}")}, {"scopes": ["Terminating"]}, Answer.UNKNOWN),
+        ({}, {"scopes": ["BestEffort"]}, None),
+        ({}, {"scopes": ["NotBestEffort"]}, Answer.NO),
+        ({}, {"scopes": ["CrossNamespacePodAffinity"]}, None),
+        ({"affinity": {"podAffinity": {}}}, {"scopes": ["CrossNamespacePodAffinity"]}, Answer.UNKNOWN),
+        ({"priorityClassName": "high"}, {"scopeSelector": of_class("In", "high")}, Answer.NO),
+        ({"priorityClassName": "high"}, {"scopeSelector": of_class("NotIn", "high")}, None),
+        ({"priorityClassName": Unknown("${P}")}, {"scopeSelector": of_class("In", "high")}, Answer.UNKNOWN),
+        ({}, {"scopeSelector": of_class("Exists")}, None),
+        ({}, {"scopeSelector": of_class("DoesNotExist")}, Answer.NO),
+        ({}, {"scopes": ["OfTomorrow"]}, Answer.UNKNOWN),
+    ],
+)
+def test_a_scope_says_which_pods_count(pod: dict[str, Any], spec: dict[str, Any], answer: Answer | None) -> None:
+    assert in_scope(pod, **spec) == ([] if answer is None else [answer])

@@ -43,6 +43,10 @@ def asks(**limits: Any) -> dict[str, Any]:
         ),
         ({"containers": [asks(cpu="1")], "overhead": {"cpu": "250m"}}, 1250),
         ({"containers": [asks(cpu="1")], "resources": {"requests": {"cpu": "4"}}}, 4000),
+        # A limit of the pod is a request where no container has one.
+        ({"containers": [asks(cpu="1")], **asks(cpu="64")}, 1000),
+        ({"containers": [asks(cpu="1")], **asks(memory="1Gi")}, 1000),
+        ({"containers": [{}], **asks(cpu="64")}, 64000),
     ],
 )
 def test_requests_are_added_up_as_the_scheduler_does(pod: Any, cpu: int) -> None:

@@ -86,6 +86,18 @@ def pod_that_is_not_valid(case: Case) -> Iterator[Problem]:
     yield from _refused(case, "GPU405")
 
 
+@rule("GPU406", "error", source="https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/")
+def workload_that_is_not_valid(case: Case) -> Iterator[Problem]:
+    """Workload that is not valid.
+
+    The API server refuses the Deployment, the StatefulSet, the DaemonSet, the Job or the CronJob for what is written in
+    it, so nothing makes pods.
+
+    Fix: Write what the message asks for.
+    """
+    yield from _refused(case, "GPU406")
+
+
 @rule("GPU373", "note", source=f"{_PLUGINS}/#extendedresourcetoleration")
 def toleration_that_only_some_clusters_add(case: Case) -> Iterator[Problem]:
     """Toleration that only some clusters add.

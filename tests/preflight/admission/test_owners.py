@@ -1,0 +1,80 @@
+"""What the API server refuses of the object that makes pods, and its nearest neighbours that it takes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gpu_constructs.preflight.admission.owners import not_valid_owner
+from gpu_constructs.preflight.admission.schedules import is_schedule
+from gpu_constructs.preflight.model.answer import Answer
+from gpu_constructs.preflight.reading.objects import Object, Origin
+from gpu_constructs.preflight.reading.unknown import Unknown
+
+LATER = Unknown("${Later}")
+
+
+def said(kind: str, spec: dict[str, Any], *, name: str = "a", **pod: Any) -> list[str]:
+    """Why an object whose pods have one container is certainly refused."""
+    group = "batch" if kind in ("Job", "CronJob") else "apps"
+    template = {"template": {"spec": {"containers": [{"name": "main", "image": "x:1"}], **pod}}}
+    of_jobs = {"jobTemplate": {"spec": {**template, **spec.pop("job", {})}}} if kind == "CronJob" else template
+    content = {"apiVersion": f"{group}/v1", "kind": kind, "metadata": {"name": name}, "spec": {**of_jobs, **spec}}
+    found = not_valid_owner(Object(content, Origin("file", kind)))
+    return [each.text for each in found if each.answer is Answer.NO]
+
+
+ROLLING = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": "0%"}}
+CODES = {"rules": [{"action": "FailJob", "onExitCodes": {"operator": "In", "values": [0]}}]}
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "pod", "refused"),
+    [
+        ("Deployment", {}, {"restartPolicy": "Never"}, "must be Always"),
+        ("StatefulSet", {}, {"restartPolicy": LATER}, ""),
+        ("DaemonSet", {}, {"activeDeadlineSeconds": 60}, "no activeDeadlineSeconds"),
+        ("Deployment", {"strategy": {"type": "Recreate", "rollingUpdate": {}}}, {}, "no rollingUpdate"),
+        ("Deployment", {"strategy": {"type": "Recreate", "rollingUpdate": None}}, {}, ""),
+        ("Deployment", {"strategy": ROLLING}, {}, "both be 0"),
+        ("Deployment", {}, {"name": "Serve"}, "metadata.name"),
+        ("Job", {"completionMode": "Indexed"}, {}, "must have completions"),
+        ("Job", {"completionMode": "Indexed", "completions": LATER}, {}, ""),
+        ("Job", {"backoffLimitPerIndex": 1}, {}, "completionMode Indexed"),
+        ("Job", {"podFailurePolicy": {"rules": []}}, {"restartPolicy": "OnFailure"}, "restartPolicy Never"),
+        ("Job", {"podFailurePolicy": CODES}, {"restartPolicy": "Never"}, "must not have 0"),
+        ("Job", {"selector": {"matchLabels": {"app": "a"}}}, {}, "manualSelector"),
+        ("Job", {"selector": {"matchLabels": {"app": "a"}}, "manualSelector": True}, {}, ""),
+        ("Job", {"ttlSecondsAfterFinished": -1}, {}, "at least 0"),
+        ("CronJob", {"schedule": "daily"}, {}, "cron expression"),
+        ("CronJob", {"schedule": LATER}, {}, ""),
+        ("CronJob", {"job": {"ttlSecondsAfterFinished": -1}}, {}, "at least 0"),
+        ("CronJob", {}, {"name": "a" * 53}, "at most 52"),
+        ("CronJob", {}, {"name": "a" * 52}, ""),
+    ],
+)
+def test_what_is_refused(kind: str, spec: dict[str, Any], pod: dict[str, Any], refused: str) -> None:
+    told = said(kind, dict(spec), **pod)
+
+    assert len(told) == bool(refused)
+    assert all(refused in each for each in told)
+
+
+def test_a_time_zone_that_is_not_known_here_may_be_one() -> None:
+    content = {"apiVersion": "batch/v1", "kind": "CronJob", "spec": {"timeZone": "Europe/Nowhere"}}
+
+    [reason] = not_valid_owner(Object(content, Origin("file", "CronJob")))
+    assert reason.answer is Answer.UNKNOWN
+
+
+@pytest.mark.parametrize("text", ["0 6 * * 1-5", "@daily", "@every 1h30m", "*/5 0,12 1 JAN sun", "0 0 ? * ?"])
+def test_a_schedule(text: str) -> None:
+    assert is_schedule(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "0 24 * * *", "* * * *", "* * * * * *", "0 0 * * 7", "*/0 * * * *", "@often", "TZ=UTC 0 0 * * *"]
+)
+def test_no_schedule(text: str) -> None:
+    assert not is_schedule(text)

@@ -1,0 +1,60 @@
+"""What is known at deployment only is neither refused for certain nor let in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gpu_constructs.facts.labels import ENFORCED_LEVEL
+from gpu_constructs.preflight.admission.pod_security import below_level
+from gpu_constructs.preflight.model.answer import Answer
+from gpu_constructs.preflight.model.cluster import Cluster
+from gpu_constructs.preflight.model.pod import read_pod
+from gpu_constructs.preflight.reading.objects import Object, Origin
+from gpu_constructs.preflight.reading.unknown import Unknown
+
+LATER = Unknown("${Later}")
+HARDENED = {
+    "allowPrivilegeEscalation": False,
+    "capabilities": {"drop": ["ALL"]},
+    "runAsNonRoot": True,
+    "seccompProfile": {"type": "RuntimeDefault"},
+}
+
+
+def answers(level: str, context: Any, **spec: Any) -> set[Answer]:
+    """What a level says of a pod of one container."""
+    labels = {"name": "ml", "labels": {ENFORCED_LEVEL: level}}
+    content = {"apiVersion": "v1", "kind": "Namespace", "metadata": labels}
+    cluster = Cluster("demo", objects=(Object(content, Origin("file", "Namespace ml")),))
+    pod = read_pod({"containers": [{"name": "main", "securityContext": context}], **spec})
+    return {each.answer for each in below_level(pod, "ml", cluster)}
+
+
+@pytest.mark.parametrize("level", ["baseline", "restricted"])
+@pytest.mark.parametrize(
+    ("context", "spec"),
+    [
+        (LATER, {}),
+        ("${SEC}", {}),
+        ({**HARDENED, "privileged": LATER}, {}),
+        ({**HARDENED, "capabilities": {"drop": ["ALL"], "add": LATER}}, {}),
+        (HARDENED, {"hostNetwork": LATER}),
+        (HARDENED, {"volumes": LATER}),
+        (HARDENED, {"securityContext": LATER}),
+    ],
+)
+def test_what_is_not_known_is_not_judged(level: str, context: Any, spec: dict[str, Any]) -> None:
+    assert answers(level, context, **spec) == {Answer.UNKNOWN}
+
+
+def test_what_is_known_beside_it_is_judged() -> None:
+    assert answers("baseline", {"privileged": True, "procMount": LATER}) == {Answer.NO, Answer.UNKNOWN}
+
+
+def test_a_container_goes_before_its_pod() -> None:
+    assert answers("restricted", {**HARDENED, "runAsNonRoot": False}, securityContext={"runAsNonRoot": True}) == {
+        Answer.NO
+    }
+    assert answers("restricted", HARDENED) == set()
