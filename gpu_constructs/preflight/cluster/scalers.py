@@ -13,9 +13,12 @@ from gpu_constructs.facts.charts import KEDA_OPERATOR, PROMETHEUS_ADAPTER
 from gpu_constructs.facts.quantities import quantity
 from gpu_constructs.preflight.model.cluster import Cluster, Workload
 from gpu_constructs.preflight.reading.objects import Object, Origin
-from gpu_constructs.preflight.reading.unknown import dig, known_text, mapping, mappings
+from gpu_constructs.preflight.reading.unknown import dig, known_number, known_text, mapping, mappings
 
 HPA, SCALED_OBJECT, VPA = "HorizontalPodAutoscaler", "ScaledObject", "VerticalPodAutoscaler"
+# What KEDA takes for the most pods where nothing is written.
+# Source: kedacore/keda v2.20.0 apis/keda/v1alpha1/scaledobject_types.go
+_MOST_OF_KEDA = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +73,22 @@ def signals_of_gpus(cluster: Cluster) -> Iterator[Signal]:
 def horizontal_autoscalers(cluster: Cluster) -> list[Object]:
     """Return every HorizontalPodAutoscaler but those that KEDA makes of its ScaledObjects."""
     return [each for each in cluster.of_kind(HPA) if each.labels.get("app.kubernetes.io/managed-by") != KEDA_OPERATOR]
+
+
+def least_pods(scaler: Object) -> int | None:
+    """Return the fewest pods that an autoscaler keeps once it scales; ``None`` where that is not known.
+
+    A HorizontalPodAutoscaler has at least 1 where nothing is written, and so has the one that KEDA makes.
+    """
+    written = scaler.spec.get("minReplicaCount" if scaler.kind == SCALED_OBJECT else "minReplicas")
+    least = 1 if written is None else known_number(written)
+    return max(least, 1) if least is not None and scaler.kind == SCALED_OBJECT else least
+
+
+def most_pods(scaler: Object) -> int | None:
+    """Return the most pods that an autoscaler makes; ``None`` where that is not known."""
+    written = scaler.spec.get("maxReplicaCount" if scaler.kind == SCALED_OBJECT else "maxReplicas")
+    return _MOST_OF_KEDA if written is None and scaler.kind == SCALED_OBJECT else known_number(written)
 
 
 def _of_metric(scaler: Object, metric: dict[str, object], records: dict[str, str]) -> Signal:
