@@ -6,8 +6,8 @@ https://keda.sh/docs/2.20/reference/scaledobject-spec/ (2026-08)
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 
 from gpu_constructs.facts.charts import KEDA_OPERATOR, PROMETHEUS_ADAPTER
 from gpu_constructs.facts.quantities import quantity
@@ -19,6 +19,11 @@ HPA, SCALED_OBJECT, VPA = "HorizontalPodAutoscaler", "ScaledObject", "VerticalPo
 # What KEDA takes for the most pods where nothing is written.
 # Source: kedacore/keda v2.20.0 apis/keda/v1alpha1/scaledobject_types.go
 _MOST_OF_KEDA = 100
+
+# Kinds whose number of replicas is that of their pods.
+_COUNTED = ("Deployment", "ReplicaSet", "ReplicationController", "Rollout", "StatefulSet")
+# What begins the annotations that stop KEDA, at some number of pods or at those there are.
+_PAUSED = "autoscaling.keda.sh/paused"
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,10 +145,43 @@ def adapter_rules(cluster: Cluster) -> list[dict[str, object]]:
 
 def target_of(scaler: Object, cluster: Cluster) -> Workload | None:
     """Return the pods that a scaler changes, when they are in the input."""
+    target = _target(scaler)
+    return next((each for each in cluster.workloads if _key(each.owner) == target), None)
+
+
+def _target(scaler: Object) -> tuple[str, object, str]:
     reference = mapping(scaler.spec.get("targetRef" if scaler.kind == VPA else "scaleTargetRef"))
-    kind, name = known_text(reference.get("kind")) or "Deployment", reference.get("name")
-    for each in cluster.workloads:
-        owner = each.owner
-        if (owner.kind, owner.name, owner.namespace) == (kind, name, scaler.namespace):
-            return each
-    return None
+    return known_text(reference.get("kind")) or "Deployment", reference.get("name"), scaler.namespace
+
+
+def _key(owner: Object) -> tuple[str, object, str]:
+    return owner.kind, owner.name, owner.namespace
+
+
+def scaled(workloads: Iterable[Workload], objects: Iterable[Object]) -> tuple[Workload, ...]:
+    """Return workloads with as many pods as an autoscaler leaves them at once, whatever it measures."""
+    listed = [each for each in objects if each.kind in (HPA, SCALED_OBJECT)]
+    scalers = {_target(each): each for each in listed if isinstance(_target(each)[1], str)}
+    return tuple(
+        replace(each, replicas=_bounded(each.replicas, scaler))
+        if (scaler := scalers.get(_key(each.owner))) is not None and each.owner.kind in _COUNTED
+        else each
+        for each in workloads
+    )
+
+
+def _bounded(replicas: int | None, scaler: Object) -> int | None:
+    """Return how many pods an autoscaler leaves of some; ``None`` where its bounds do not tell.
+
+    A HorizontalPodAutoscaler leaves what has no pods alone, and KEDA what it may keep at none.
+    Source: kubernetes/kubernetes v1.36.1 pkg/controller/podautoscaler/horizontal.go
+    """
+    if any(name.startswith(_PAUSED) for name in scaler.annotations):
+        return None
+    kept = scaler.kind == SCALED_OBJECT and scaler.spec.get("minReplicaCount") not in (None, 0)
+    if replicas is None or (replicas == 0 and not kept):
+        return replicas
+    least, most = least_pods(scaler), most_pods(scaler)
+    if least is None or (most is None and replicas > least):
+        return None
+    return max(replicas, least) if most is None else max(least, min(replicas, most))
