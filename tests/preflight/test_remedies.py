@@ -96,6 +96,31 @@ def test_it_is_said_in_words(case: str) -> None:
         assert re.fullmatch(expected, text), text
 
 
+def smallest(folder: Path, limits: str, selector: str = "{}") -> str | None:
+    """The smallest type that a pod is told."""
+    text = (FIXTURES / "GPU120" / "fails_more_gpus_than_a_node_of_karpenter.yaml").read_text()
+    for old, new in (("{nvidia.com/gpu: 16}", limits), ("containers:", f"nodeSelector: {selector}\n      containers:")):
+        head, found, rest = text.rpartition(old)
+        assert found
+        text = head + new + rest
+    (folder / "stack.yaml").write_text(text)
+    found_type = explained(str(folder / "stack.yaml"))["smallestType"]
+    return found_type and str(found_type["name"])
+
+
+@pytest.mark.parametrize(
+    ("limits", "selector", "expected"),
+    [
+        ("{nvidia.com/gpu: 1, cpu: 500}", "{}", None),
+        ("{nvidia.com/gpu: 8, memory: 1200Gi, vpc.amazonaws.com/efa: 32}", "{}", "p5.48xlarge"),
+        ("{nvidia.com/mig-1g.5gb: 9}", "{}", None),
+        ("{nvidia.com/gpu.shared: 90}", "{}", None),
+    ],
+)
+def test_the_smallest_type(tmp_path: Path, limits: str, selector: str, expected: str | None) -> None:
+    assert smallest(tmp_path, limits, selector) == expected
+
+
 def test_a_pod_that_no_node_is_large_enough_for_is_told_the_smallest_type(tmp_path: Path) -> None:
     text = (FIXTURES / "GPU120" / "fails_more_gpus_than_a_node_of_karpenter.yaml").read_text()
     half = "resources: {limits: {nvidia.com/gpu: 4, memory: 500Gi}}"
