@@ -139,3 +139,31 @@ def test_nothing_would_do_for_what_runs() -> None:
     workload = explained(str(FIXTURES / "GPU121" / "passes_six_replicas_on_two_groups_of_four.yaml"))
 
     assert (workload["answer"], workload["wouldDo"], workload["smallestType"]) == ("yes", [], None)
+
+
+def told(*paths: str) -> str:
+    return " ".join(Done("explain", *paths).out.split())
+
+
+def test_what_is_there_of_a_job_is_not_patched() -> None:
+    text = told(str(FIXTURES / "GPU120" / "fails_more_gpus_than_a_node_of_karpenter.yaml"))
+
+    assert "change it in the file, then kubectl delete and kubectl apply" in text
+    assert "kubectl patch" not in text
+
+
+def test_a_group_of_eksctl_is_changed_in_its_own_words(tmp_path: Path) -> None:
+    group = {"name": "gpus", "instanceType": "g5.xlarge", "minSize": 1, "desiredCapacity": 1, "maxSize": 1}
+    meta = {"name": "lab", "region": "eu-west-1", "version": "1.35"}
+    config = {"apiVersion": "eksctl.io/v1alpha5", "kind": "ClusterConfig", "metadata": meta}
+    resources = {"limits": {"nvidia.com/gpu": 1}}
+    spec = {"containers": [{"name": "main", "image": "example.com/a:1", "resources": resources}]}
+    pods = {"replicas": 2, "selector": {"matchLabels": {"app": "a"}}}
+    owner = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a"}}
+    template = {"metadata": {"labels": {"app": "a"}}, "spec": spec}
+    (tmp_path / "cluster.yaml").write_text(json.dumps({**config, "managedNodeGroups": [group]}))
+    (tmp_path / "app.yaml").write_text(json.dumps({**owner, "spec": {**pods, "template": template}}))
+
+    [change] = explained(str(tmp_path))["wouldDo"][-1]["changes"]
+
+    assert (change["property"], change["value"]) == ("managedNodeGroups.maxSize", 2)

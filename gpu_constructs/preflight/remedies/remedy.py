@@ -166,7 +166,11 @@ def smallest_type(case: Case, verdict: Verdict) -> SmallestType | None:
     """
     claimed, requests = claimed_gpus(verdict.workload, case.cluster), verdict.demand.requests
     gpus = requests.get(GPU) or (claimed.count if claimed else None)
-    if not gpus or not requests.keys() <= _OF_TYPES or not all(any(one.kind == "resource" for one in each.reasons) for each in verdict.pools):
+    if (
+        not gpus
+        or not requests.keys() <= _OF_TYPES
+        or not all(any(one.kind == "resource" for one in each.reasons) for each in verdict.pools)
+    ):
         return None
     return next(
         (
