@@ -96,6 +96,31 @@ def test_it_is_said_in_words(case: str) -> None:
         assert re.fullmatch(expected, text), text
 
 
+def smallest(folder: Path, limits: str, selector: str = "{}") -> str | None:
+    """The smallest type that a pod is told."""
+    text = (FIXTURES / "GPU120" / "fails_more_gpus_than_a_node_of_karpenter.yaml").read_text()
+    for old, new in (("{nvidia.com/gpu: 16}", limits), ("containers:", f"nodeSelector: {selector}\n      containers:")):
+        head, found, rest = text.rpartition(old)
+        assert found
+        text = head + new + rest
+    (folder / "stack.yaml").write_text(text)
+    found_type = explained(str(folder / "stack.yaml"))["smallestType"]
+    return found_type and str(found_type["name"])
+
+
+@pytest.mark.parametrize(
+    ("limits", "selector", "expected"),
+    [
+        ("{nvidia.com/gpu: 1, cpu: 500}", "{}", None),
+        ("{nvidia.com/gpu: 8, memory: 1200Gi, vpc.amazonaws.com/efa: 32}", "{}", "p5.48xlarge"),
+        ("{nvidia.com/mig-1g.5gb: 9}", "{}", None),
+        ("{nvidia.com/gpu.shared: 90}", "{}", None),
+    ],
+)
+def test_the_smallest_type(tmp_path: Path, limits: str, selector: str, expected: str | None) -> None:
+    assert smallest(tmp_path, limits, selector) == expected
+
+
 def test_a_pod_that_no_node_is_large_enough_for_is_told_the_smallest_type(tmp_path: Path) -> None:
     text = (FIXTURES / "GPU120" / "fails_more_gpus_than_a_node_of_karpenter.yaml").read_text()
     half = "resources: {limits: {nvidia.com/gpu: 4, memory: 500Gi}}"
@@ -114,3 +139,31 @@ def test_nothing_would_do_for_what_runs() -> None:
     workload = explained(str(FIXTURES / "GPU121" / "passes_six_replicas_on_two_groups_of_four.yaml"))
 
     assert (workload["answer"], workload["wouldDo"], workload["smallestType"]) == ("yes", [], None)
+
+
+def told(*paths: str) -> str:
+    return " ".join(Done("explain", *paths).out.split())
+
+
+def test_what_is_there_of_a_job_is_not_patched() -> None:
+    text = told(str(FIXTURES / "GPU120" / "fails_more_gpus_than_a_node_of_karpenter.yaml"))
+
+    assert "change it in the file, then kubectl delete and kubectl apply" in text
+    assert "kubectl patch" not in text
+
+
+def test_a_group_of_eksctl_is_changed_in_its_own_words(tmp_path: Path) -> None:
+    group = {"name": "gpus", "instanceType": "g5.xlarge", "minSize": 1, "desiredCapacity": 1, "maxSize": 1}
+    meta = {"name": "lab", "region": "eu-west-1", "version": "1.35"}
+    config = {"apiVersion": "eksctl.io/v1alpha5", "kind": "ClusterConfig", "metadata": meta}
+    resources = {"limits": {"nvidia.com/gpu": 1}}
+    spec = {"containers": [{"name": "main", "image": "example.com/a:1", "resources": resources}]}
+    pods = {"replicas": 2, "selector": {"matchLabels": {"app": "a"}}}
+    owner = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a"}}
+    template = {"metadata": {"labels": {"app": "a"}}, "spec": spec}
+    (tmp_path / "cluster.yaml").write_text(json.dumps({**config, "managedNodeGroups": [group]}))
+    (tmp_path / "app.yaml").write_text(json.dumps({**owner, "spec": {**pods, "template": template}}))
+
+    [change] = explained(str(tmp_path))["wouldDo"][-1]["changes"]
+
+    assert (change["property"], change["value"]) == ("managedNodeGroups.maxSize", 2)

@@ -14,6 +14,7 @@ from gpu_constructs.preflight.cluster.pools import (
     node_pool,
     self_managed_group,
 )
+from gpu_constructs.preflight.cluster.scalers import scaled
 from gpu_constructs.preflight.cluster.software import software
 from gpu_constructs.preflight.cluster.workloads import workloads
 from gpu_constructs.preflight.model.cluster import Addon, Autoscaler, Cluster, Pool
@@ -144,7 +145,7 @@ def _cluster(name: str, given: Input, places: _Places) -> Cluster:
     runs = software(objects, charts, addons)
     auto_mode = is_true(dig(properties, "ComputeConfig", "Enabled"))
     pools = bounded(_pools(name, given, places, objects), runs.autoscalers)
-    pods = workloads(objects)
+    pods = scaled(workloads(objects), objects)
     # Pods that are alike are judged once.
     unlike = {(id(each.pod), each.replicas) for each in pods}
     if len(pools) * len(unlike) > MAX_PAIRS:

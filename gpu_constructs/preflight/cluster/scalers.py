@@ -6,16 +6,24 @@ https://keda.sh/docs/2.20/reference/scaledobject-spec/ (2026-08)
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 
 from gpu_constructs.facts.charts import KEDA_OPERATOR, PROMETHEUS_ADAPTER
 from gpu_constructs.facts.quantities import quantity
 from gpu_constructs.preflight.model.cluster import Cluster, Workload
 from gpu_constructs.preflight.reading.objects import Object, Origin
-from gpu_constructs.preflight.reading.unknown import dig, known_text, mapping, mappings
+from gpu_constructs.preflight.reading.unknown import dig, known_number, known_text, mapping, mappings
 
 HPA, SCALED_OBJECT, VPA = "HorizontalPodAutoscaler", "ScaledObject", "VerticalPodAutoscaler"
+# What KEDA takes for the most pods where nothing is written.
+# Source: kedacore/keda v2.20.0 apis/keda/v1alpha1/scaledobject_types.go
+_MOST_OF_KEDA = 100
+
+# Kinds whose number of replicas is that of their pods.
+_COUNTED = ("Deployment", "ReplicaSet", "ReplicationController", "Rollout", "StatefulSet")
+# What begins the annotations that stop KEDA, at some number of pods or at those there are.
+_PAUSED = "autoscaling.keda.sh/paused"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +80,22 @@ def horizontal_autoscalers(cluster: Cluster) -> list[Object]:
     return [each for each in cluster.of_kind(HPA) if each.labels.get("app.kubernetes.io/managed-by") != KEDA_OPERATOR]
 
 
+def least_pods(scaler: Object) -> int | None:
+    """Return the fewest pods that an autoscaler keeps once it scales; ``None`` where that is not known.
+
+    A HorizontalPodAutoscaler has at least 1 where nothing is written, and so has the one that KEDA makes.
+    """
+    written = scaler.spec.get("minReplicaCount" if scaler.kind == SCALED_OBJECT else "minReplicas")
+    least = 1 if written is None else known_number(written)
+    return max(least, 1) if least is not None and scaler.kind == SCALED_OBJECT else least
+
+
+def most_pods(scaler: Object) -> int | None:
+    """Return the most pods that an autoscaler makes; ``None`` where that is not known."""
+    written = scaler.spec.get("maxReplicaCount" if scaler.kind == SCALED_OBJECT else "maxReplicas")
+    return _MOST_OF_KEDA if written is None and scaler.kind == SCALED_OBJECT else known_number(written)
+
+
 def _of_metric(scaler: Object, metric: dict[str, object], records: dict[str, str]) -> Signal:
     kind = known_text(metric.get("type")) or ""
     source = mapping(metric.get(kind[:1].lower() + kind[1:]))
@@ -121,10 +145,43 @@ def adapter_rules(cluster: Cluster) -> list[dict[str, object]]:
 
 def target_of(scaler: Object, cluster: Cluster) -> Workload | None:
     """Return the pods that a scaler changes, when they are in the input."""
+    target = _target(scaler)
+    return next((each for each in cluster.workloads if _key(each.owner) == target), None)
+
+
+def _target(scaler: Object) -> tuple[str, object, str]:
     reference = mapping(scaler.spec.get("targetRef" if scaler.kind == VPA else "scaleTargetRef"))
-    kind, name = known_text(reference.get("kind")) or "Deployment", reference.get("name")
-    for each in cluster.workloads:
-        owner = each.owner
-        if (owner.kind, owner.name, owner.namespace) == (kind, name, scaler.namespace):
-            return each
-    return None
+    return known_text(reference.get("kind")) or "Deployment", reference.get("name"), scaler.namespace
+
+
+def _key(owner: Object) -> tuple[str, object, str]:
+    return owner.kind, owner.name, owner.namespace
+
+
+def scaled(workloads: Iterable[Workload], objects: Iterable[Object]) -> tuple[Workload, ...]:
+    """Return workloads with as many pods as an autoscaler leaves them at once, whatever it measures."""
+    listed = [each for each in objects if each.kind in (HPA, SCALED_OBJECT)]
+    scalers = {_target(each): each for each in listed if isinstance(_target(each)[1], str)}
+    return tuple(
+        replace(each, replicas=_bounded(each.replicas, scaler))
+        if (scaler := scalers.get(_key(each.owner))) is not None and each.owner.kind in _COUNTED
+        else each
+        for each in workloads
+    )
+
+
+def _bounded(replicas: int | None, scaler: Object) -> int | None:
+    """Return how many pods an autoscaler leaves of some; ``None`` where its bounds do not tell.
+
+    A HorizontalPodAutoscaler leaves what has no pods alone, and KEDA what it may keep at none.
+    Source: kubernetes/kubernetes v1.36.1 pkg/controller/podautoscaler/horizontal.go
+    """
+    if any(name.startswith(_PAUSED) for name in scaler.annotations):
+        return None
+    kept = scaler.kind == SCALED_OBJECT and scaler.spec.get("minReplicaCount") not in (None, 0)
+    if replicas is None or (replicas == 0 and not kept):
+        return replicas
+    least, most = least_pods(scaler), most_pods(scaler)
+    if least is None or (most is None and replicas > least):
+        return None
+    return max(replicas, least) if most is None else max(least, min(replicas, most))

@@ -14,6 +14,7 @@ from gpu_constructs.preflight.reading.cloudformation import Resource
 from gpu_constructs.preflight.reading.unknown import dig, known_text
 
 Change = Literal["replaced", "refused", "rolled back"]
+_MODES = ("CONFIG_MAP", "API_AND_CONFIG_MAP", "API")
 _MINOR = re.compile(r"1\.(\d{1,3})")
 
 
@@ -35,7 +36,8 @@ class ClusterChange:
 def cluster_changes(old: Iterable[Cluster], new: Iterable[Cluster]) -> tuple[ClusterChange, ...]:
     """Return what becomes of clusters that both inputs have."""
     before, after = _resources(old), _resources(new)
-    found = ((name, _changes(before[key][1], resource)) for key, (name, resource) in after.items() if key in before)
+    # One that is replaced is called as before: that is the one that is lost.
+    found = ((before[key][0], _changes(before[key][1], each)) for key, (_, each) in after.items() if key in before)
     return tuple(ClusterChange(name, change, detail) for name, each in found for change, detail in each)
 
 
@@ -50,7 +52,19 @@ def _changes(before: Resource, after: Resource) -> list[tuple[Change, str]]:
         old, new = (dig(dict(each.properties), *path.split("/")) for each in (before, after))
         if differ(old, new):
             found.append(("replaced", f"{moved(path, old, new)}; what runs in the old one is gone"))
-    return found or list(_step(_minor(before), _minor(after)))
+    return found or [*_step(_minor(before), _minor(after)), *_authentication(before, after)]
+
+
+def _authentication(before: Resource, after: Resource) -> Iterator[tuple[Change, str]]:
+    """Yield a way to authenticate that EKS does not go back to.
+
+    Source, read 2026-11: https://docs.aws.amazon.com/eks/latest/userguide/setting-up-access-entries.html
+    """
+    old, new = (
+        known_text(dig(dict(each.properties), "AccessConfig", "AuthenticationMode")) for each in (before, after)
+    )
+    if old in _MODES and new in _MODES and _MODES.index(new) < _MODES.index(old):
+        yield "refused", f"AuthenticationMode: {old} -> {new}; EKS does not go back from access entries"
 
 
 def _step(old: int | None, new: int | None) -> Iterator[tuple[Change, str]]:

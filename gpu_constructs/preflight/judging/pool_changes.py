@@ -7,13 +7,23 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from gpu_constructs.facts.schemas import created_with
-from gpu_constructs.preflight.judging.written import differ, is_flat, moved
+from gpu_constructs.preflight.judging.written import differ, moved
 from gpu_constructs.preflight.model.cluster import Cluster, Pool, PoolKind
+from gpu_constructs.preflight.reading.eksctl.resources import is_of_eksctl
 
 Change = Literal["added", "removed", "replaced", "changed"]
 # What a managed group rolls its nodes for, and what it does not; of an Auto Scaling group running nodes stay.
 _ROLLING = ("ReleaseVersion", "Version")
 _DRIFTING = ("template",)
+_DRIFTS = "nodes drift and are replaced as the budgets allow"
+_EFFECTS = {
+    "managed": "rolls its nodes",
+    "self-managed": "new nodes only, unless the group refreshes its instances",
+}
+# What eksctl changes of a group that is there, and what it says of the rest.
+# Source: https://docs.aws.amazon.com/eks/latest/eksctl/faq.md (2026-11)
+_SIZES = ("ScalingConfig", "MinSize", "MaxSize", "DesiredCapacity")
+_LEFT_BY_EKSCTL = "eksctl changes nothing of a group that is there; make one of another name"
 _QUIET = {"managed": ("LaunchTemplate",), "self-managed": ("LaunchTemplate",), "karpenter": (), "auto-mode": ()}
 
 
@@ -95,6 +105,8 @@ def _summary(pool: Pool) -> tuple[str, ...]:
 def _replacing(before: Pool, after: Pool) -> list[str]:
     """Return the properties that differ and that CloudFormation changes by making another group."""
     fixed = created_with(after.resource.type) if after.resource else ()
+    if after.resource and is_of_eksctl(after.resource):
+        return []
     return [name for name in fixed if differ(before.properties.get(name), after.properties.get(name))]
 
 
@@ -110,32 +122,36 @@ def _differences(before: Pool, after: Pool, replacing: list[str]) -> list[str]:
 
 
 def _moves(name: str, before: Any, after: Any) -> list[str]:
-    """Return what differs, one line a key where both are mappings of scalars."""
-    if is_flat(before) and is_flat(after):
-        keys = dict.fromkeys((*before, *after))
-        return [
-            moved(f"{name} {key}", before.get(key), after.get(key))
-            for key in keys
-            if differ(before.get(key), after.get(key))
-        ]
+    """Return what differs, one line a key where both are mappings, of scalars or of mappings again."""
+    if isinstance(before, dict) and isinstance(after, dict):
+        keys = [key for key in dict.fromkeys((*before, *after)) if differ(before.get(key), after.get(key))]
+        return [line for key in keys for line in _moves(f"{name} {key}", before.get(key), after.get(key))]
+    if isinstance(before, list) and isinstance(after, list) and _are_mappings((*before, *after)):
+        gone = [each for each in before if each not in after]
+        come = [each for each in after if each not in before]
+        return [*(moved(name, each, None) for each in gone), *(moved(name, None, each) for each in come)]
     return [moved(name, before, after)]
 
 
+def _are_mappings(values: tuple[Any, ...]) -> bool:
+    return all(isinstance(each, dict) for each in values)
+
+
 def _consequence(name: str, pool: Pool, replacing: list[str]) -> str:
+    if pool.resource is not None and is_of_eksctl(pool.resource):
+        return "in place" if name in _SIZES else _LEFT_BY_EKSCTL
     if name in replacing:
         return "replaces the group: a new one is made, then the old one is drained"
     if pool.kind == "managed" and name in _ROLLING:
         return "rolls its nodes"
     if not pool.is_group and name in _DRIFTING:
-        return "nodes drift and are replaced as the budgets allow"
+        return _DRIFTS
     return "in place"
 
 
 def _launch_differences(before: Pool, after: Pool) -> list[str]:
-    effect = {
-        "managed": "rolls its nodes",
-        "self-managed": "new nodes only, unless the group refreshes its instances",
-    }.get(after.kind, "nodes drift and are replaced as the budgets allow")
+    of_eksctl = after.resource is not None and is_of_eksctl(after.resource)
+    effect = _LEFT_BY_EKSCTL if of_eksctl else _EFFECTS.get(after.kind, _DRIFTS)
     old, new = before.launch.written, after.launch.written
     names = dict.fromkeys((*old, *new))
     return [

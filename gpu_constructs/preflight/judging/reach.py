@@ -47,6 +47,8 @@ class Reach:
     def workloads(self, subject: Subject) -> Iterable[Workload]:
         """Return the workloads whose pods never start while something is broken."""
         found = list(self._written_at.get(subject.origin, ()))
+        if isinstance(subject, Workload) and not all(each.together for each in found):
+            return [each for each in found if each.name == subject.name]
         if isinstance(subject, Object):
             found += self._claiming.get((subject.kind, subject.namespace, subject.name), ())
             found += self._waiting.get((subject.kind, subject.origin), ())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from gpu_constructs.preflight.cluster.images import alias_of
 from gpu_constructs.preflight.cluster.subnets import region_of
@@ -154,11 +155,13 @@ def _lasts(what: str, old: Report, new: Report) -> bool:
 
 def _versions(clusters: Iterable[Cluster]) -> dict[str, str | None]:
     found: dict[str, str | None] = {}
-    for cluster in clusters:
+    listed = list(clusters)
+    for cluster in listed:
         found[f"Kubernetes of {cluster.name}"] = cluster.version
         found |= {f"chart {each.name}": each.version for each in cluster.charts}
         found |= {f"add-on {each.name}": each.version or "default" for each in cluster.addons}
-        found |= {f"image of {name}": tag for name, tag in _images(cluster).items()}
+        place = f" in {cluster.name}" if len(listed) > 1 else ""
+        found |= {f"image of {name}{place}": tag for name, tag in _images(cluster).items()}
         for pool in cluster.pools:
             release = known_text(pool.properties.get("ReleaseVersion")) or alias_of(pool)
             image = pool.launch.image
@@ -170,11 +173,20 @@ def _images(cluster: Cluster) -> dict[str, str]:
     pods = [(each.name, each.pod) for each in cluster.daemon_sets]
     pods += [(each.kind, each.pod) for each in cluster.autoscalers]
     return {
-        name: tag
+        name if len(pod.containers or ()) == 1 else f"{name} container {container.name}": tag
         for name, pod in pods
         for container in pod.containers or ()
-        if (tag := str(container.image).partition("@")[0].rpartition(":")[2]) != "None"
+        if (tag := _tag(container.image)) is not None
     }
+
+
+def _tag(image: Any) -> str | None:
+    """Return the tag of an image, ``latest`` where it has none; ``None`` of one with a digest alone."""
+    written, at, _ = str(image).partition("@")
+    if image is None or not written:
+        return None
+    _, colon, tag = written.rpartition("/")[2].partition(":")
+    return tag if colon else None if at else "latest"
 
 
 _Key = tuple[str, str]

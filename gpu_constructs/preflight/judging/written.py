@@ -23,11 +23,6 @@ def differ(before: Any, after: Any) -> bool:
     return bool(plain(before) != plain(after))
 
 
-def is_flat(value: Any) -> bool:
-    """Whether a value is a mapping of scalars."""
-    return isinstance(value, dict) and all(isinstance(each, (str, int, Unknown)) for each in value.values())
-
-
 def moved(name: str, before: Any, after: Any) -> str:
     """Return how a value changes, in one line."""
     return f"{name}: {_shown(before)} -> {_shown(after)}"
@@ -36,10 +31,14 @@ def moved(name: str, before: Any, after: Any) -> str:
 def _shown(value: Any) -> str:
     if value is None:
         return "none"
-    if is_flat(value):
-        text = ", ".join(f"{key} {each}" for key, each in value.items())
+    if isinstance(value, dict):
+        text = ", ".join(f"{key} {_inside(each)}" for key, each in value.items())
     elif isinstance(value, list):
         text = ", ".join(str(plain(each)) for each in value)
     else:
         text = str(plain(value))
     return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
+
+
+def _inside(value: Any) -> str:
+    return f"({', '.join(str(plain(each)) for each in value)})" if isinstance(value, list) else str(plain(value))

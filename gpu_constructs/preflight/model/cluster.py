@@ -345,6 +345,11 @@ class Cluster:
         return found or [each]
 
     @cached_property
+    def volume_claims(self) -> Mapping[tuple[str, str], Object]:
+        """Its PersistentVolumeClaims, by namespace and name."""
+        return {(each.namespace, each.name): each for each in self.of_kind("PersistentVolumeClaim")}
+
+    @cached_property
     def _made_of(self) -> dict[Origin | int, list[Pool | Workload]]:
         """Pools by place and by the class they are launched by, workloads by owner."""
         found: dict[Origin | int, list[Pool | Workload]] = {}

@@ -28,6 +28,7 @@ class Change:
         value: What to set it to.
         key: Key of the resource; ``None`` for an object.
         of_pool: Whether it is of a pool, and not of the workload.
+        written: The names on the way in the file, where people write it by others.
     """
 
     text: str
@@ -36,6 +37,7 @@ class Change:
     value: Any
     key: str | None = None
     of_pool: bool = False
+    written: tuple[str, ...] = ()
 
 
 def pod_path(owner: Object) -> tuple[str, ...] | None:

@@ -11,11 +11,14 @@ from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.model.cluster import Pool
 from gpu_constructs.preflight.node.nodes import nodes_to_be
 from gpu_constructs.preflight.reading.cloudformation import Resource
+from gpu_constructs.preflight.reading.eksctl.resources import is_of_eksctl
 from gpu_constructs.preflight.reading.unknown import Unknown, dig, mapping
 from gpu_constructs.preflight.remedies.change import Change
 from gpu_constructs.preflight.scheduling.demand import Demand
 from gpu_constructs.preflight.scheduling.fitting import by_resources
 from gpu_constructs.preflight.scheduling.verdict import PoolVerdict
+
+_TYPES = ("InstanceTypes",)
 
 
 def more_nodes(judged: PoolVerdict, missing: int, case: Case) -> Iterator[Change]:
@@ -42,8 +45,16 @@ def _of_resource(resource: Resource, size: tuple[str, ...], most: int, case: Cas
     written = dig(dict(resource.properties), *size)
     if isinstance(written, Unknown) and written.resource in case.cluster.resources:
         resource, size = case.cluster.resources[str(written.resource)], ("Max",)
-    text = f"raise {size[-1]} of {resource.path} to {most}"
-    return Change(text, resource.origin, size, most, key=resource.key, of_pool=True)
+    names = _of_eksctl(resource, "maxSize")
+    text = f"raise {(names or size)[-1]} of {resource.path} to {most}"
+    return Change(text, resource.origin, size, most, key=resource.key, of_pool=True, written=names)
+
+
+def _of_eksctl(resource: Resource, name: str) -> tuple[str, ...]:
+    """Return where a property of a group stands in the file of eksctl; nothing for one that eksctl does not make."""
+    if not is_of_eksctl(resource):
+        return ()
+    return ("managedNodeGroups" if resource.type == "AWS::EKS::Nodegroup" else "nodeGroups", name)
 
 
 def other_type(wanted: Demand, pool: Pool, case: Case) -> Iterator[Change]:
@@ -57,8 +68,9 @@ def other_type(wanted: Demand, pool: Pool, case: Case) -> Iterator[Change]:
             continue
         like = replace(pool, instance_types=(row.name,))
         if not any(by_resources(wanted, node, like).reasons for node in nodes_to_be(like, case.cluster)):
-            text = f"set InstanceTypes of {resource.path} to {row.name}"
-            yield Change(text, resource.origin, ("InstanceTypes",), [row.name], key=resource.key, of_pool=True)
+            names = _of_eksctl(resource, "instanceTypes")
+            text = f"set {(names or _TYPES)[-1]} of {resource.path} to {row.name}"
+            yield Change(text, resource.origin, _TYPES, [row.name], key=resource.key, of_pool=True, written=names)
             return
 
 

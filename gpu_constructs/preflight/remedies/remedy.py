@@ -11,20 +11,24 @@ from typing import Any
 
 from gpu_constructs.facts.hardware.catalogue import InstanceType
 from gpu_constructs.facts.hardware.prices import usd_per_hour
+from gpu_constructs.facts.labels import ARCH, OLD_ARCH
 from gpu_constructs.facts.quantities import Resources
-from gpu_constructs.facts.resources import GPU
+from gpu_constructs.facts.resources import EFA, GPU
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.judging.check import check
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Pool, Workload
+from gpu_constructs.preflight.node.instance_labels import Labels, autoscaler_labels, kubelet_labels
 from gpu_constructs.preflight.node.node_size import allocatable
 from gpu_constructs.preflight.node.nodes import NodeToBe
 from gpu_constructs.preflight.reading.inputs import Input
 from gpu_constructs.preflight.reading.objects import Origin
+from gpu_constructs.preflight.reading.unknown import Unknown
 from gpu_constructs.preflight.remedies.change import Change, changed, patch_of
 from gpu_constructs.preflight.remedies.of_pools import more_nodes, other_type, smallest_first
 from gpu_constructs.preflight.remedies.of_workloads import fewer, of_pod
 from gpu_constructs.preflight.scheduling.claims import claimed_gpus
+from gpu_constructs.preflight.scheduling.demand import Demand
 from gpu_constructs.preflight.scheduling.verdict import PoolVerdict, Verdict
 
 # Each remedy is judged anew, so few are tried: for so many workloads that are unlike each other, on so many of the
@@ -32,6 +36,8 @@ from gpu_constructs.preflight.scheduling.verdict import PoolVerdict, Verdict
 _WORKLOADS = 5
 _NEAREST = 3
 _MOST_PAIRS = 20_000
+# What a type decides of what pods ask for, and the disk, which its launch template does.
+_OF_TYPES = {"cpu", "memory", "pods", "ephemeral-storage", GPU, EFA}
 _PLAIN = Pool("plain", "managed", Origin("", ""), operating_system="al2023")
 # Whether a workload runs with some changes made.
 Runs = Callable[[tuple[Change, ...]], bool]
@@ -155,17 +161,22 @@ def _runs(given: Input, case: Case, workload: Workload) -> bool:
 def smallest_type(case: Case, verdict: Verdict) -> SmallestType | None:
     """Return the smallest type for a pod that fits no node of any pool, ``None`` where one fits or none is known.
 
-    Its node is one of Amazon Linux 2023 as EKS sets it up, before the pods of DaemonSets.
+    Its node is one of Amazon Linux 2023 as EKS sets it up, before the pods of DaemonSets. Of shares and slices, whose
+    size the settings of a pool decide, none is known.
     """
-    claimed = claimed_gpus(verdict.workload, case.cluster)
-    gpus = verdict.demand.gpus or (claimed.count if claimed else None)
-    if not gpus or not all(any(one.kind == "resource" for one in each.reasons) for each in verdict.pools):
+    claimed, requests = claimed_gpus(verdict.workload, case.cluster), verdict.demand.requests
+    gpus = requests.get(GPU) or (claimed.count if claimed else None)
+    if (
+        not gpus
+        or not requests.keys() <= _OF_TYPES
+        or not all(any(one.kind == "resource" for one in each.reasons) for each in verdict.pools)
+    ):
         return None
     return next(
         (
             SmallestType(row.name, usd_per_hour(row, None))
             for row in smallest_first()
-            if row.is_driven and row.gpus >= gpus and _has(row, verdict.demand.requests)
+            if row.is_driven and row.gpus >= gpus and _has(row, requests) and _is_selected(row, verdict.demand)
         ),
         None,
     )
@@ -173,7 +184,18 @@ def smallest_type(case: Case, verdict: Verdict) -> SmallestType | None:
 
 def _has(row: InstanceType, wanted: Resources) -> bool:
     least, _ = allocatable(_PLAIN, row)
-    return all(wanted.get(name, 0) <= least.get(name, 0) for name in ("cpu", "memory"))
+    large = all(wanted.get(name, 0) <= least.get(name, 0) for name in ("cpu", "memory"))
+    return large and wanted.get(EFA, 0) <= (row.max_efa or 0)
+
+
+def _is_selected(row: InstanceType, wanted: Demand) -> bool:
+    """Whether a pod runs on nodes of a type, of whose pool any label may be; on Arm only one that says so."""
+    if row.architecture != "x86_64" and not {ARCH, OLD_ARCH} & set(wanted.keys):
+        return False
+    of_pool: Labels = {key: Unknown(f"${{{key}}}") for key in wanted.keys}
+    makers = [autoscaler_labels(row.name, kind) for kind in ("karpenter", "auto-mode")]
+    labels = of_pool | makers[0] | makers[1] | kubelet_labels(row.name)
+    return wanted.pod.selection.takes(labels) is not Answer.NO
 
 
 Remedies = Mapping[int, tuple[tuple[Remedy, ...], SmallestType | None]]

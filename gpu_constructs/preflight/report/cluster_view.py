@@ -126,7 +126,8 @@ def _workload(verdict: Verdict, most_pools: int | None, remedies: Remedies) -> V
 
 def _remedy(remedy: Remedy) -> View:
     changes = [
-        {"path": each.origin.path, "property": ".".join(each.property), "value": each.value} for each in remedy.changes
+        {"path": each.origin.path, "property": ".".join(each.written or each.property), "value": each.value}
+        for each in remedy.changes
     ]
     return {"text": remedy.text, "changes": changes, "patch": remedy.patch}
 

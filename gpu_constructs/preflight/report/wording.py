@@ -147,14 +147,26 @@ def would_do(workload: View) -> list[tuple[str, str]]:
 
 
 def _how(workload: View, remedy: View) -> str:
+    changes = "; ".join(
+        f"{each['path']}: {each['property']} = {json.dumps(each['value'])}" for each in remedy["changes"]
+    )
     if remedy["patch"] is None:
-        return "; ".join(
-            f"{each['path']}: {each['property']} = {json.dumps(each['value'])}" for each in remedy["changes"]
-        )
+        return changes
+    if _is_made_anew(workload, remedy["patch"]):
+        return f"{changes}; change it in the file, then kubectl delete and kubectl apply"
     kind, place = workload["name"].split(" ")[:2]
     name = place.rpartition("/")[2]
     body = json.dumps(remedy["patch"], separators=(",", ":"))
     return f"kubectl patch {kind.lower()} {name} -n {workload['namespace']} -p '{body}'"
+
+
+def _is_made_anew(workload: View, patch: View) -> bool:
+    """Whether the API server refuses a change of what is there: of a Pod's spec, and of the template of a Job.
+
+    Source: kubernetes/kubernetes v1.36.1 pkg/apis/{core,batch}/validation/validation.go
+    """
+    kind = workload["name"].partition(" ")[0]
+    return kind == "Pod" or (kind == "Job" and set(patch["spec"]) != {"parallelism"})
 
 
 def nodes_of(pool: View) -> str:

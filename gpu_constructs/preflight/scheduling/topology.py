@@ -129,12 +129,8 @@ def _volume_zones(workload: Workload, cluster: Cluster) -> tuple[str, ...] | Non
 
 
 def _claims(workload: Workload, cluster: Cluster) -> list[Mapping[str, Any]]:
-    names = {str(each.claim) for each in workload.pod.volumes}
-    claims = [
-        each.spec
-        for each in cluster.of_kind("PersistentVolumeClaim")
-        if each.name in names and each.namespace == workload.namespace
-    ]
+    named = [(workload.namespace, str(each.claim)) for each in workload.pod.volumes]
+    claims = [cluster.volume_claims[each].spec for each in named if each in cluster.volume_claims]
     inline = [each.claim_spec for each in workload.pod.volumes if each.claim_spec]
     return [*claims, *workload.claim_templates, *inline]
 

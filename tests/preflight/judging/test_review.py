@@ -66,6 +66,16 @@ def of_cluster(**properties: Any) -> Any:
             {"KubernetesNetworkConfig": {"IpFamily": "ipv6"}},
             ("replaced", "KubernetesNetworkConfig/IpFamily: ipv4 -> ipv6"),
         ),
+        (
+            {"AccessConfig": {"AuthenticationMode": "API"}},
+            {"AccessConfig": {"AuthenticationMode": "API_AND_CONFIG_MAP"}},
+            ("refused", "API -> API_AND_CONFIG_MAP"),
+        ),
+        (
+            {"AccessConfig": {"AuthenticationMode": "CONFIG_MAP"}},
+            {"AccessConfig": {"AuthenticationMode": "API"}},
+            None,
+        ),
         ({"UpgradePolicy": {"SupportType": "STANDARD"}}, {"UpgradePolicy": {"SupportType": "EXTENDED"}}, None),
     ],
 )
@@ -100,3 +110,45 @@ def test_the_ceiling_follows_the_maximum(tmp_path: Path) -> None:
 
     assert (found.before.gpus, found.after.gpus) == (2, 5)
     assert found.after.usd_per_hour == pytest.approx(found.before.usd_per_hour * 2.5, abs=0.01)
+
+
+def daemons(**images: str) -> dict[str, Any]:
+    containers = [{"name": name, "image": image} for name, image in images.items()]
+    template = {"metadata": {"labels": {"app": "agent"}}, "spec": {"containers": containers}}
+    spec = {"selector": {"matchLabels": {"app": "agent"}}, "template": template}
+    return {"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "agent"}, "spec": spec}
+
+
+def test_images_are_told_for_each_container(tmp_path: Path) -> None:
+    old = daemons(one="host:5000/one:1", two="two")
+
+    found = compared(tmp_path, old, daemons(one="host:5000/one:2", two="two:3"))
+
+    told = [(each.what, each.before, each.after) for each in found.moves]
+    assert told == [("image of agent container one", "1", "2"), ("image of agent container two", "latest", "3")]
+
+
+def of_eksctl(**group: Any) -> dict[str, Any]:
+    meta = {"name": "lab", "region": "eu-west-1", "version": "1.35"}
+    groups = [{"name": "gpus", "instanceType": "g5.xlarge", "minSize": 1, "maxSize": 1, **group}]
+    config = {"apiVersion": "eksctl.io/v1alpha5", "kind": "ClusterConfig", "metadata": meta}
+    return {**config, "managedNodeGroups": groups}
+
+
+def test_eksctl_changes_no_group_but_its_size(tmp_path: Path) -> None:
+    [changed] = compared(tmp_path, of_eksctl(), of_eksctl(instanceType="g6.xlarge", maxSize=2)).pools
+
+    assert changed.change == "changed"
+    assert all(("ScalingConfig" in each) is each.endswith("(in place)") for each in changed.details)
+    assert any("make one of another name" in each for each in changed.details)
+
+
+def test_of_a_template_the_leaves_are_told(tmp_path: Path) -> None:
+    def pool(seconds: str) -> dict[str, Any]:
+        template = {"spec": {"expireAfter": seconds, "requirements": [], "nodeClassRef": {"name": "gpus"}}}
+        meta = {"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "gpus"}}
+        return {**meta, "spec": {"template": template}}
+
+    [changed] = compared(tmp_path, pool("24h"), pool("48h")).pools
+
+    assert [each.partition(" (")[0] for each in changed.details] == ["template spec expireAfter: 24h -> 48h"]

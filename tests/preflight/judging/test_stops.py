@@ -84,3 +84,25 @@ def test_an_error_that_somebody_accepts_stops_nothing(tmp_path: Path) -> None:
 
     assert "GPU055" in of_the_cluster(before)
     assert "GPU055" not in of_the_cluster(after)
+
+
+def ray_cluster(**workers: dict[str, int]) -> dict[str, Any]:
+    def template(requests: dict[str, int]) -> dict[str, Any]:
+        limits = {"nvidia.com/gpu": 1}
+        container = {"name": "ray", "image": "example.com/ray:2", "resources": {"limits": limits, "requests": requests}}
+        return {"spec": {"tolerations": [{"operator": "Exists"}], "containers": [container]}}
+
+    groups = [{"groupName": name, "replicas": 1, "template": template(each)} for name, each in workers.items()]
+    spec = {"headGroupSpec": {"template": template({})}, "workerGroupSpecs": groups}
+    return {"apiVersion": "ray.io/v1", "kind": "RayCluster", "metadata": {"name": "ray"}, "spec": spec}
+
+
+def test_an_error_of_one_group_stops_no_other(tmp_path: Path) -> None:
+    (tmp_path / "ray.json").write_text(json.dumps(ray_cluster(right={}, wrong={"nvidia.com/gpu": 2})))
+    fixture = FIXTURES / "GPU363" / "passes_bounds_in_order.yaml"
+
+    report = check(read_input([str(fixture), str(tmp_path)]))
+
+    [told] = [report.explanation(each) for each in report.cases]
+    held = [each.workload.name for each in told.verdicts if "GPU122" in {one.rule for one in each.reasons}]
+    assert held == ["RayCluster default/ray wrong"]

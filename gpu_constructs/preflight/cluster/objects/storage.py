@@ -52,19 +52,14 @@ class Claimed:
 
 def claimed(workload: Workload, cluster: Cluster) -> Iterator[Claimed]:
     """Yield the storage that a workload claims; what is known at deployment only is left out."""
-    there = {each.name: each for each in cluster.of_kind("PersistentVolumeClaim") if _beside(each, workload)}
     for volume in workload.pod.volumes:
         if isinstance(volume.claim, str):
-            found = there.get(volume.claim)
+            found = cluster.volume_claims.get((workload.namespace, volume.claim))
             yield Claimed(volume.claim, found.spec if found else None)
         elif volume.claim_spec is not None and not isinstance(volume.claim_spec, Unknown):
             yield Claimed(None, volume.claim_spec)
     for each in workload.claim_templates:
         yield Claimed(None, each)
-
-
-def _beside(each: Object, workload: Workload) -> bool:
-    return each.namespace == workload.namespace
 
 
 def storage_class(claim: Claimed, cluster: Cluster) -> Object | None:

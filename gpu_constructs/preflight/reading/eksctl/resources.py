@@ -27,7 +27,14 @@ def resource(config: Object, name: str, kind: str, properties: dict[str, Any]) -
     """
     key = f"{config.name}/{name}"
     region = known_text(metadata(config).get("region"))
-    return Resource(config.origin.file, key, kind, without_none(properties), key, (), {}, False, region)
+    return Resource(
+        config.origin.file, key, kind, without_none(properties), key, (), {GROUP: config.name}, False, region
+    )
+
+
+def is_of_eksctl(made: Resource) -> bool:
+    """Whether a resource is one that eksctl makes of a config."""
+    return GROUP in made.metadata
 
 
 def without_none(properties: dict[str, Any]) -> dict[str, Any]:

@@ -121,7 +121,10 @@ def _values(
         found = _of_file(owner, name, spec, source, beside)
         missing += [name] if found is None and helm.get("ignoreMissingValueFiles") is not True else []
         values = merged(values, found or {})
-    values = merged(merged(values, read_values(owner, helm.get("values"))), mapping(helm.get("valuesObject")))
+    # Argo CD does not read `values` beside `valuesObject`.
+    # Source: argoproj/argo-cd pkg/apis/application/v1alpha1/values.go (2026-11)
+    written = helm.get("valuesObject")
+    values = merged(values, read_values(owner, helm.get("values")) if written is None else mapping(written))
     for each in mappings(helm.get("parameters")):
         value = each.get("value")
         typed_value = value if each.get("forceString") is True else typed(value)

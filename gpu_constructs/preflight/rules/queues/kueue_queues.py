@@ -31,6 +31,8 @@ from gpu_constructs.preflight.reading.objects import Object
 from gpu_constructs.preflight.reading.unknown import items, known_text, mapping, mappings
 from gpu_constructs.preflight.rules.rule import Problem, rule
 
+# Source: kubernetes-sigs/kueue v0.19.2 apis/kueue/v1beta2/clusterqueue_types.go
+_STOPPED = ("Hold", "HoldAndDrain")
 _CONCEPTS = "https://kueue.sigs.k8s.io/docs/concepts"
 # Labels that a controller of AWS or an agent gives to nodes that run.
 _GIVEN_LATER = (*SET_AT_RUN_TIME, "topology.k8s.aws/")
@@ -240,3 +242,14 @@ def queue_that_takes_no_jobs_of_a_namespace(case: Case) -> Iterator[Problem]:
                 f"LocalQueue {each.namespace}/{each.name}: ClusterQueue {queue.name} takes no jobs of {each.namespace}"
             )
             yield Problem(queue, message)
+    yield from _stopped(cluster)
+
+
+def _stopped(cluster: Cluster) -> Iterator[Problem]:
+    """Yield each queue that somebody stopped while jobs wait in it."""
+    queues = cluster_queues(cluster)
+    ways = [(job.local, queues.get(job.cluster_queue or "")) for job in queued_jobs(cluster)]
+    for each in {id(one): one for way in ways for one in way if one is not None}.values():
+        policy = each.spec.get("stopPolicy")
+        if policy in _STOPPED:
+            yield Problem(each, f"{each.kind} {each.name}: its stopPolicy {policy} admits no job")

@@ -5,16 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpu_constructs.preflight.case import Case
-from gpu_constructs.preflight.cluster.scalers import SCALED_OBJECT, horizontal_autoscalers, target_of
+from gpu_constructs.preflight.cluster.scalers import SCALED_OBJECT, horizontal_autoscalers, most_pods, target_of
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Workload
-from gpu_constructs.preflight.reading.objects import Object
-from gpu_constructs.preflight.reading.unknown import known_number
 from gpu_constructs.preflight.rules.rule import Problem, rule
-
-# What KEDA takes where nothing is written.
-# Source: https://keda.sh/docs/2.20/reference/scaledobject-spec/ (2026-08)
-_MOST = {SCALED_OBJECT: ("maxReplicaCount", 100)}
 
 
 @rule("GPU375", "warning", source="https://kubernetes.io/docs/tasks/run-application/horizontal-pod-autoscale/")
@@ -26,19 +20,13 @@ def autoscaler_of_pods_that_goes_beyond_the_pools(case: Case) -> Iterator[Proble
     Fix: Raise the maximum of a pool, or lower that of the autoscaler.
     """
     for scaler in (*horizontal_autoscalers(case.cluster), *case.cluster.of_kind(SCALED_OBJECT)):
-        workload, most = target_of(scaler, case.cluster), _most(scaler)
+        workload, most = target_of(scaler, case.cluster), most_pods(scaler)
         if workload is None or most is None or not workload.asks_for_gpu:
             continue
         for text, answer in _beyond(case, workload, most):
             who = f"{scaler.kind} {scaler.namespace}/{scaler.name}"
             message = f"{who}: makes up to {most} pods of {workload.name}; {text}"
             yield Problem(scaler, message, unknown=answer is not Answer.NO or not case.cluster.whole)
-
-
-def _most(scaler: Object) -> int | None:
-    field, otherwise = _MOST.get(scaler.kind, ("maxReplicas", None))
-    written = scaler.spec.get(field)
-    return otherwise if written is None else known_number(written)
 
 
 def _beyond(case: Case, workload: Workload, most: int) -> Iterator[tuple[str, Answer]]:

@@ -10,6 +10,8 @@ from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.scalers import (
     SCALED_OBJECT,
     horizontal_autoscalers,
+    least_pods,
+    most_pods,
     target_of,
 )
 from gpu_constructs.preflight.model.cluster import Cluster
@@ -136,15 +138,16 @@ def scaler_whose_bounds_contradict_each_other(case: Case) -> Iterator[Problem]:
     Fix: Keep the least number of pods at or below the most, and KEDA's idle number below the least.
     """
     cluster = case.cluster
-    for each in horizontal_autoscalers(cluster):
-        least, most = (known_number(each.spec.get(key)) for key in ("minReplicas", "maxReplicas"))
-        if most is not None and (1 if least is None else least) > most:
-            yield Problem(each, f"{_title(each)}: at least {1 if least is None else least} pods and at most {most}")
-    for each in cluster.of_kind(SCALED_OBJECT):
-        least, most, idle = (
-            known_number(each.spec.get(key)) for key in ("minReplicaCount", "maxReplicaCount", "idleReplicaCount")
-        )
+    for each in (*horizontal_autoscalers(cluster), *cluster.of_kind(SCALED_OBJECT)):
+        least, most = _least_compared(each), most_pods(each)
         if least is not None and most is not None and least > most:
             yield Problem(each, f"{_title(each)}: at least {least} pods and at most {most}")
+        idle = known_number(each.spec.get("idleReplicaCount"))
         if idle is not None and least is not None and idle >= least:
             yield Problem(each, f"{_title(each)}: {idle} pods while idle must be fewer than the least, {least}")
+
+
+def _least_compared(scaler: Object) -> int | None:
+    """Return the least number of pods as it is compared: KEDA takes 0 where none is written, and 1 for a written 0."""
+    absent = scaler.kind == SCALED_OBJECT and scaler.spec.get("minReplicaCount") is None
+    return 0 if absent else least_pods(scaler)

@@ -32,7 +32,8 @@ _OF_EKS = "gp2"
 _WITHOUT_DEFAULT = (1, 30)
 _DEFAULT = ("storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class")
 _EBS_TYPES = ("gp2", "gp3", "io1", "io2", "sc1", "st1", "standard", "sbg1", "sbp1")
-_ONE_NODE = ("ReadWriteOnce", "ReadWriteOncePod")
+_ONE_POD = "ReadWriteOncePod"
+_ONE_NODE = ("ReadWriteOnce", _ONE_POD)
 # Provisioners that no driver stands behind: volumes are made by hand.
 _BY_HAND = ("kubernetes.io/no-provisioner",)
 
@@ -120,6 +121,11 @@ def disk_of_one_node_for_pods_on_several(case: Case) -> Iterator[Problem]:
         if claim.name is None or claim.spec is None or replicas is None or replicas < 2 or workload.takes_turns:
             continue
         modes = claim.modes
+        if modes == [_ONE_POD]:
+            # Source: kubernetes/kubernetes v1.36.1 pkg/scheduler/framework/plugins/volumerestrictions/
+            text = f"{replicas} pods share {claim.title}, which is {_ONE_POD}: a second one stays Pending"
+            yield Problem.of(workload, text)
+            continue
         if not modes or any(isinstance(each, Unknown) or each not in _ONE_NODE for each in modes):
             continue
         if not _on_a_disk(claim, case.cluster):

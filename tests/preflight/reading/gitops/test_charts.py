@@ -36,7 +36,6 @@ spec:
       values: |
         gfd: {enabled: true}
         affinity: {a: 1}
-      valuesObject: {affinity: {b: 2}}
       parameters:
       - {name: config.default, value: shared}
       - {name: 'nodeSelector.example\\.com/pool', value: "true"}
@@ -49,11 +48,20 @@ def test_an_application_of_argo_cd(tmp_path: Path) -> None:
 
     assert (chart.name, chart.version, chart.namespace) == ("nvidia-device-plugin", "0.17.4", "nvidia")
     assert chart.values["gfd"] == {"enabled": True}
-    assert chart.values["affinity"] == {"a": 1, "b": 2}
+    assert chart.values["affinity"] == {"a": 1}
     assert chart.values["config"] == {"default": "shared"}
     assert chart.values["nodeSelector"] == {"example.com/pool": True}
     assert chart.values["tolerations"] == [{"operator": "Exists"}]
     assert chart.origin.path == "Application argocd/plugin"
+
+
+def test_values_beside_an_object_of_values_are_not_read(tmp_path: Path) -> None:
+    written = ARGO.replace("      parameters:", "      valuesObject: {affinity: {b: 2}}\n      parameters:")
+
+    chart = only(given(tmp_path, written))
+
+    assert chart.values["affinity"] == {"b": 2}
+    assert "gfd" not in chart.values
 
 
 @pytest.mark.parametrize("version", ["0.17.*", ">=0.17.0", "HEAD", "~0.17.4"])
