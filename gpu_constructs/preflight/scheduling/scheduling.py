@@ -23,7 +23,7 @@ from gpu_constructs.preflight.scheduling.demand import Demand, demand
 from gpu_constructs.preflight.scheduling.enough import shortage
 from gpu_constructs.preflight.scheduling.fitting import Fit, autoscaler_of, fits
 from gpu_constructs.preflight.scheduling.memory import Memory, Profile
-from gpu_constructs.preflight.scheduling.min_values import too_few_values
+from gpu_constructs.preflight.scheduling.min_values import least_values, too_few_values
 from gpu_constructs.preflight.scheduling.pool_limits import binding_limit, nodes_needed, pods_per_node, room
 from gpu_constructs.preflight.scheduling.unclear import Openings, left_open, openings
 from gpu_constructs.preflight.scheduling.verdict import PoolVerdict, Verdict
@@ -111,7 +111,7 @@ class Scheduler:
         pool, profiles = candidate.pool, [self._memory.profile(node, candidate.pool) for node in candidate.nodes]
         static = (
             *((each.taints, each.resources) for each in profiles),
-            (pool.kind, pool.min_nodes, pool.max_nodes, frozenset(pool.limits.items())),
+            (pool.kind, pool.min_nodes, pool.max_nodes, frozenset(pool.limits.items()), tuple(least_values(pool))),
             (candidate.running, candidate.openings, tuple(candidate.autoscaled)),
         )
         return self._memory.number(static), profiles
