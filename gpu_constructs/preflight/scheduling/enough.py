@@ -34,7 +34,8 @@ def shortage(wanted: Demand, pools: Sequence[PoolVerdict]) -> list[Reason]:
         return [Reason(Answer.NO, "topology", text, rule=_RULE)]
     # Whether a pool takes one is said with the pool; here it is how many.
     certain = [each for each in taking if each.answer is Answer.YES] or taking
-    skew = wanted.topology.skew
+    spread = wanted.topology.over_zones
+    skew = spread.skew if spread else 0
     sure = _room([(each, each.holds) for each in certain], skew, certain)
     most = _room([(each, each.may_hold) for each in taking], skew, filter(_has_its_zone, taking))
     if sure >= replicas:
@@ -111,8 +112,9 @@ def _zone(judged: PoolVerdict) -> str | None:
 
 
 def _too_few_zones(wanted: Demand, replicas: int, zones: int) -> str | None:
-    if wanted.topology.domains > zones:
-        return f"spreads over at least {wanted.topology.domains} zones, the pools that take it have {zones}"
+    spread = wanted.topology.over_zones
+    if spread and spread.domains > zones and replicas > zones * spread.skew:
+        return f"spreads over at least {spread.domains} zones, the pools that take it have {zones}"
     if wanted.topology.one_per_zone and replicas > zones:
         return f"wants a zone for each of {replicas} replicas, the pools that take it have {zones}"
     return None
