@@ -72,7 +72,7 @@ class Scheduler:
         self._memory = Memory()
         self._signatures = [self._signature(each) for each in self._pools]
         self._seen: dict[tuple[object, ...], tuple[Demand, tuple[PoolVerdict, ...]]] = {}
-        self._short: dict[tuple[int, int], tuple[tuple[PoolVerdict, ...], tuple[Reason, ...]]] = {}
+        self._short: dict[tuple[int, int], tuple[Demand, tuple[PoolVerdict, ...], tuple[Reason, ...]]] = {}
 
     def verdict(self, workload: Workload) -> Verdict:
         """Say whether the pods of a workload run, and where."""
@@ -100,9 +100,9 @@ class Scheduler:
         """
         key = id(wanted), id(pools)
         if key not in self._short:
-            # Kept, so that no other pools are given the same id.
-            self._short[key] = pools, tuple(shortage(wanted, pools))
-        reasons = (*held, *self._short[key][1])
+            # Kept, so that nothing else is given the same ids.
+            self._short[key] = wanted, pools, tuple(shortage(wanted, pools))
+        reasons = (*held, *self._short[key][2])
         rests_on = () if self.cluster.is_eks else _rests_on(workload.pod, pools)
         return Verdict(workload, _overall(pools, reasons, self.cluster), pools, reasons, wanted, rests_on)
 
@@ -174,6 +174,9 @@ def _held(pod: Pod, cluster: Cluster) -> tuple[Reason, ...]:
         found.append(Reason(Answer.NO, "pool", _BUILT_IN))
     for part in pod.open_parts:
         found.append(Reason(Answer.UNKNOWN, "pod", f"its {part} is known at deployment only"))
+    if pod.written.get("nodeName") is not None:
+        text = "names its node, which is not in the input: no scheduler, and no autoscaler, is asked"
+        found.append(Reason(Answer.UNKNOWN, "pod", text))
     if pod.gates:
         found.append(Reason(Answer.UNKNOWN, "gate", f"waits until scheduling gate {', '.join(pod.gates)} is removed"))
     scheduler = known_text(pod.scheduler) or _DEFAULT_SCHEDULER

@@ -69,3 +69,25 @@ def test_a_spread_binds_pods_that_it_counts(tmp_path: Path, of: str, expected: A
     found = answers(tmp_path, groups, deployment("chat", 4, spread(ZONE, of)))
 
     assert found == {"chat": expected}
+
+
+def test_pods_that_keep_apart_leave_room_to_others(tmp_path: Path) -> None:
+    groups = [group("a", "a", 2, kind="g6.12xlarge")]
+
+    found = answers(tmp_path, groups, deployment("plain", 5), deployment("apart", 2, apart({"app": "apart"})))
+
+    assert NO not in found.values()
+
+
+def test_what_may_not_run_takes_no_place_for_certain(tmp_path: Path) -> None:
+    gated = deployment("gated", 4, {"schedulingGates": [{"name": "example.com/quota"}]})
+
+    found = answers(tmp_path, [group("a", "a", 1, kind="g6.12xlarge")], gated, deployment("plain", 2))
+
+    assert found == {"gated": UNKNOWN, "plain": UNKNOWN}
+
+
+def test_whether_a_node_that_a_pod_names_is_there_is_not_known(tmp_path: Path) -> None:
+    found = answers(tmp_path, [group("a", "a", 1)], deployment("named", 1, {"nodeName": "ip-10-0-1-2.ec2.internal"}))
+
+    assert found == {"named": UNKNOWN}
