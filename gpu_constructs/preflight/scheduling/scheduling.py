@@ -211,7 +211,9 @@ def _judge(wanted: Demand, candidate: _Candidate, cluster: Cluster, memory: Memo
     answer = worst(reasons)
     if answer is Answer.NO:
         # What is not known matters no more.
-        return PoolVerdict(pool, answer, tuple(each for each in reasons if each.answer is Answer.NO))
+        refusing = nodes if wanted.topology.over_zones else ()
+        against = tuple(each for each in reasons if each.answer is Answer.NO)
+        return PoolVerdict(pool, answer, against, nodes_refusing=refusing)
     return _counted(wanted, pool, taking or [nodes[0]], reasons)
 
 

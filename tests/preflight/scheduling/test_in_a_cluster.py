@@ -91,3 +91,24 @@ def test_whether_a_node_that_a_pod_names_is_there_is_not_known(tmp_path: Path) -
     found = answers(tmp_path, [group("a", "a", 1)], deployment("named", 1, {"nodeName": "ip-10-0-1-2.ec2.internal"}))
 
     assert found == {"named": UNKNOWN}
+
+
+@pytest.mark.parametrize(
+    ("system", "policy", "expected"),
+    [
+        (group("system", "b", 2, kind="m6i.large"), {}, NO),
+        (group("system", "b", 0, 2, kind="m6i.large"), {}, UNKNOWN),
+        (group("system", "a", 2, kind="m6i.large"), {}, YES),
+        (group("system", "b", 2, kind="m6i.large") | {"labels": {"tier": "web"}}, {}, YES),
+        (group("system", "b", 2, kind="m6i.large") | {"labels": {"tier": "web"}}, {"nodeAffinityPolicy": "Ignore"}, NO),
+    ],
+)
+def test_a_zone_of_other_nodes_counts_as_one_without_pods(
+    tmp_path: Path, system: dict[str, Any], policy: dict[str, str], expected: Answer
+) -> None:
+    gpus = group("gpus", "a", 1, kind="g6.12xlarge") | {"labels": {"tier": "gpu"}}
+    selector = {"nodeSelector": {"tier": "gpu"}} if "labels" in system else {}
+
+    found = answers(tmp_path, [gpus, system], deployment("chat", 4, spread(ZONE, "chat", **policy) | selector))
+
+    assert found == {"chat": expected}
