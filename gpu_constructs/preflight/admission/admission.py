@@ -46,7 +46,8 @@ class Admission:
     def __init__(self, cluster: Cluster) -> None:
         """Take the cluster."""
         self._cluster = cluster
-        self._seen: dict[tuple[object, ...], Admitted] = {}
+        # With each pod, so that no other is given the same id.
+        self._seen: dict[tuple[object, ...], tuple[Pod, Admitted]] = {}
         self._quotas: dict[str, NamespaceQuotas] = {}
 
     def of(self, workload: Workload) -> Admitted:
@@ -59,8 +60,8 @@ class Admission:
     def _alike(self, workload: Workload) -> Admitted:
         key = id(workload.pod), workload.namespace, repr(queue_of(workload))
         if key not in self._seen:
-            self._seen[key] = self._admitted(workload)
-        return self._seen[key]
+            self._seen[key] = workload.pod, self._admitted(workload)
+        return self._seen[key][1]
 
     def _over_quota(self, workload: Workload) -> Iterator[Reason]:
         namespace = workload.namespace

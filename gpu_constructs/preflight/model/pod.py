@@ -84,12 +84,18 @@ class Spread:
         unsatisfiable: ``DoNotSchedule``, ``ScheduleAnyway``, or ``None`` where it is not written.
         min_domains: Least number of domains.
         max_skew: How many more pods than the emptiest domain another may have.
+        selector: Which pods are counted.
+        affinity_policy: ``Honor``, ``Ignore``, or ``None``: whether only nodes count that its node selector takes.
+        taints_policy: Likewise, whether only nodes count whose taints it tolerates.
     """
 
     key: Any
     unsatisfiable: Any
     min_domains: Any
     max_skew: Any = None
+    selector: Any = None
+    affinity_policy: Any = None
+    taints_policy: Any = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,7 +285,15 @@ def _term(raw: Mapping[str, Any]) -> PodTerm:
 
 
 def _spread(raw: Mapping[str, Any]) -> Spread:
-    return Spread(raw.get("topologyKey"), raw.get("whenUnsatisfiable"), raw.get("minDomains"), raw.get("maxSkew"))
+    return Spread(
+        raw.get("topologyKey"),
+        raw.get("whenUnsatisfiable"),
+        raw.get("minDomains"),
+        raw.get("maxSkew"),
+        raw.get("labelSelector"),
+        raw.get("nodeAffinityPolicy"),
+        raw.get("nodeTaintsPolicy"),
+    )
 
 
 def _claim(raw: Mapping[str, Any]) -> Claim:

@@ -58,6 +58,17 @@ class _Kind:
         """Whether it is known of some pool how many of them it holds."""
         return any(each.may_hold is not None for each in self.usable)
 
+    @property
+    def runs(self) -> bool:
+        """Whether they certainly run where they are alone."""
+        return self.verdicts[0].answer is Answer.YES
+
+    @property
+    def keeps_apart(self) -> bool:
+        """Whether no node takes two of them, whatever it has room for."""
+        wanted = self.verdicts[0].demand
+        return wanted.topology.one_per_node or bool(wanted.pod.host_ports)
+
     def asked(self, name: str) -> int:
         """Return how much of a resource all of them ask for."""
         return self.verdicts[0].demand.requests.get(name, 0) * self.replicas
@@ -98,7 +109,7 @@ def _jobs(verdicts: Iterable[Verdict]) -> list[list[Verdict]]:
 def _kinds(verdicts: Iterable[Verdict]) -> list[_Kind]:
     alike: dict[tuple[object, ...], list[Verdict]] = {}
     for each in verdicts:
-        alike.setdefault((id(each.pools), each.workload.priority), []).append(each)
+        alike.setdefault((id(each.pools), each.workload.priority, each.answer), []).append(each)
     return [_Kind(tuple(each)) for each in alike.values()]
 
 
@@ -113,7 +124,7 @@ def _left(together: Sequence[Verdict], asked: Sequence[Verdict]) -> dict[int, Re
         short = [each for each in kind.verdicts if id(each.workload) in left and id(each) in wanted]
         if short:
             rivals = [other for other in kinds if other is not kind and _comes_first(other, kind)]
-            certain = _is_too_much([*rivals, kind], kind)
+            certain = _is_too_much([*(each for each in rivals if each.runs), kind], kind)
             found |= {id(each): _reason(each, left[id(each.workload)], rivals, kind, certain) for each in short}
     return found
 
@@ -139,7 +150,9 @@ def _reason(verdict: Verdict, count: int, rivals: Sequence[_Kind], kind: _Kind, 
 def _is_too_much(together: Iterable[_Kind], kind: _Kind) -> bool:
     """Whether workloads that may use some pools and no others ask for more than these can ever have."""
     inside = [each for each in together if each.pools <= kind.pools]
-    if len({each.verdicts[0].demand.requests_key for each in inside}) == 1:
+    alike = len({each.verdicts[0].demand.requests_key for each in inside}) == 1
+    # Pods that keep apart from their like alone leave room to others.
+    if alike and (len(inside) == 1 or not any(each.keeps_apart for each in inside)):
         holds = [each.may_hold for each in kind.usable]
         return None not in holds and sum(each.replicas for each in inside) > sum(each or 0 for each in holds)
     names = {name for each in inside for name in each.verdicts[0].demand.requests if name.startswith(NVIDIA)}

@@ -6,10 +6,13 @@ import math
 from collections.abc import Iterable, Sequence
 
 from gpu_constructs.facts.labels import ZONE
-from gpu_constructs.preflight.model.answer import Answer
+from gpu_constructs.preflight.model.answer import Answer, all_of, yes_if
 from gpu_constructs.preflight.model.label_values import LabelValues
 from gpu_constructs.preflight.model.reason import Reason
+from gpu_constructs.preflight.model.taints import untolerated
+from gpu_constructs.preflight.node.nodes import NodeToBe
 from gpu_constructs.preflight.scheduling.demand import Demand
+from gpu_constructs.preflight.scheduling.topology import Evenly
 from gpu_constructs.preflight.scheduling.verdict import PoolVerdict
 
 _SHOWN = 4
@@ -34,9 +37,13 @@ def shortage(wanted: Demand, pools: Sequence[PoolVerdict]) -> list[Reason]:
         return [Reason(Answer.NO, "topology", text, rule=_RULE)]
     # Whether a pool takes one is said with the pool; here it is how many.
     certain = [each for each in taking if each.answer is Answer.YES] or taking
-    skew = wanted.topology.skew
-    sure = _room([(each, each.holds) for each in certain], skew, certain)
-    most = _room([(each, each.may_hold) for each in taking], skew, filter(_has_its_zone, taking))
+    spread = wanted.topology.over_zones
+    skew = spread.skew if spread else 0
+    refusing = [each for each in pools if each.answer is Answer.NO]
+    empty, may_be_empty = _empty_zones(wanted, refusing, spread) if spread else (set(), set())
+    sure = _room([(each, each.holds) for each in certain], skew, {*map(_zone, certain), *may_be_empty})
+    counted = {*map(_zone, filter(_has_its_zone, taking)), *empty}
+    most = _room([(each, each.may_hold) for each in taking], skew, counted)
     if sure >= replicas:
         return []
     if most >= replicas:
@@ -45,20 +52,20 @@ def shortage(wanted: Demand, pools: Sequence[PoolVerdict]) -> list[Reason]:
     return [_reason(Answer.NO, f"at most {most} of {replicas} pods run", taking, wanted)]
 
 
-def _room(amounts: Iterable[tuple[PoolVerdict, int | None]], skew: int, counted: Iterable[PoolVerdict]) -> float:
+def _room(amounts: Iterable[tuple[PoolVerdict, int | None]], skew: int, counted: Iterable[str | None]) -> float:
     """Return how many pods run on several pools.
 
     Args:
         amounts: Each pool with the pods that it has room for; ``None`` without bound.
         skew: How many more pods than the emptiest zone another may have; 0 where nothing is asked.
-        counted: Pools whose zone counts even while no pod runs in it. A zone that is full is the emptiest first.
+        counted: Zones that count even while no pod runs in them. A zone that is full is the emptiest first.
     """
     by_zone: dict[str | None, float] = {}
     for judged, amount in amounts:
         zone = _zone(judged)
         by_zone[zone] = by_zone.get(zone, 0) + (math.inf if amount is None else amount)
     if skew and None not in by_zone:
-        most = min((by_zone[_zone(each)] for each in counted), default=math.inf) + skew
+        most = min((by_zone.get(each, 0) for each in counted), default=math.inf) + skew
         return sum(min(each, most) for each in by_zone.values())
     return sum(by_zone.values())
 
@@ -70,6 +77,44 @@ def _has_its_zone(judged: PoolVerdict) -> bool:
     sigs.k8s.io/karpenter v1.14.1 pkg/controllers/provisioning/scheduling/topology.go those of NodePools.
     """
     return bool(judged.pool.min_nodes) or not judged.pool.is_group
+
+
+def _empty_zones(wanted: Demand, refusing: Iterable[PoolVerdict], spread: Evenly) -> tuple[set[str], set[str | None]]:
+    """Return the zones that count as ones without pods for nodes that take none of them, and those that may.
+
+    Source: kubernetes v1.36.1 podtopologyspread/common.go matchNodeInclusionPolicies.
+
+    Args:
+        wanted: The pods.
+        refusing: The pools, with a fresh node of each of their types.
+        spread: How evenly the pods are spread over zones.
+
+    Returns:
+        The zones that count, and with ``None`` for one that is not known those that may.
+    """
+    certain: set[str] = set()
+    possible: set[str | None] = set()
+    for each in refusing:
+        answer = all_of(_counts(wanted, node, spread) for node in each.nodes_refusing)
+        if answer is Answer.NO or not each.nodes_refusing or each.pool.max_nodes == 0:
+            continue
+        zones = _zones_of_node(each.nodes_refusing[0])
+        possible |= zones or {None}
+        if answer is Answer.YES and each.pool.is_group and each.pool.min_nodes and zones and len(zones) == 1:
+            certain |= zones
+    return certain, possible
+
+
+def _zones_of_node(node: NodeToBe) -> frozenset[str] | None:
+    """Return the zones in which a node may be, ``None`` where they are not known."""
+    zone = node.labels.get(ZONE)
+    return zone.values if isinstance(zone, LabelValues) and not zone.all_but else None
+
+
+def _counts(wanted: Demand, node: NodeToBe, spread: Evenly) -> Answer:
+    chosen = wanted.pod.selection.takes(node.labels) if spread.honors_labels else Answer.YES
+    taints = [answer for _, answer in untolerated(wanted.pod.tolerations, node.taints)] if spread.honors_taints else []
+    return all_of((chosen, yes_if(Answer.NO not in taints), *(each for each in taints if each is Answer.UNKNOWN)))
 
 
 def _reason(answer: Answer, text: str, taking: Sequence[PoolVerdict], wanted: Demand) -> Reason:
@@ -100,8 +145,7 @@ def _zones(taking: Iterable[PoolVerdict]) -> set[str] | None:
 
 
 def _zones_of(judged: PoolVerdict) -> frozenset[str] | None:
-    zones = [node.labels.get(ZONE) for node in judged.nodes_taking[:1]]
-    return next((each.values for each in zones if isinstance(each, LabelValues) and not each.all_but), None)
+    return _zones_of_node(judged.nodes_taking[0]) if judged.nodes_taking else None
 
 
 def _zone(judged: PoolVerdict) -> str | None:
@@ -111,8 +155,9 @@ def _zone(judged: PoolVerdict) -> str | None:
 
 
 def _too_few_zones(wanted: Demand, replicas: int, zones: int) -> str | None:
-    if wanted.topology.domains > zones:
-        return f"spreads over at least {wanted.topology.domains} zones, the pools that take it have {zones}"
+    spread = wanted.topology.over_zones
+    if spread and spread.domains > zones and replicas > zones * spread.skew:
+        return f"spreads over at least {spread.domains} zones, the pools that take it have {zones}"
     if wanted.topology.one_per_zone and replicas > zones:
         return f"wants a zone for each of {replicas} replicas, the pools that take it have {zones}"
     return None

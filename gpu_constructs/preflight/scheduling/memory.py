@@ -64,9 +64,10 @@ class Memory:
 
     def _profile(self, node: NodeToBe, pool: Pool) -> Profile:
         sizes = (frozenset(each.items()) for each in (node.least, node.most, node.believed))
+        taken = frozenset(node.taken.items())
         keys = {**node.labels, **node.believed_labels}
         return Profile(
             taints=self.number(("taints", node.taints, node.believed_taints, pool.kind)),
-            resources=self.number(("resources", *sizes, node.unsaid, node.alone, node.instance_type, pool.kind)),
+            resources=self.number(("resources", *sizes, node.unsaid, node.alone, taken, node.instance_type, pool.kind)),
             labels={key: self.number((node.labels.get(key), node.believed_labels.get(key))) for key in keys},
         )

@@ -24,7 +24,7 @@ def too_few_values(pool: Pool, taking: Iterable[NodeToBe], cluster: Cluster) -> 
     if pool.kind != "karpenter":
         return
     nodes = list(taking)
-    for key, least in _wanted(pool):
+    for key, least in least_values(pool):
         values = _values(key, nodes)
         if values is None or len(values) >= least:
             continue
@@ -38,7 +38,8 @@ def too_few_values(pool: Pool, taking: Iterable[NodeToBe], cluster: Cluster) -> 
             yield Reason(Answer.NO, "label", f"{text}; lower it, or set settings.{_POLICY} to BestEffort")
 
 
-def _wanted(pool: Pool) -> Iterator[tuple[str, int]]:
+def least_values(pool: Pool) -> Iterator[tuple[str, int]]:
+    """Yield the labels of which a NodePool wants a least number of values, and that number."""
     for each in mappings(dig(pool.properties, "template", "spec", "requirements")):
         key, least = known_text(each.get("key")), known_number(each.get("minValues"))
         if key and least:

@@ -23,7 +23,7 @@ from gpu_constructs.preflight.scheduling.demand import Demand, demand
 from gpu_constructs.preflight.scheduling.enough import shortage
 from gpu_constructs.preflight.scheduling.fitting import Fit, autoscaler_of, fits
 from gpu_constructs.preflight.scheduling.memory import Memory, Profile
-from gpu_constructs.preflight.scheduling.min_values import too_few_values
+from gpu_constructs.preflight.scheduling.min_values import least_values, too_few_values
 from gpu_constructs.preflight.scheduling.pool_limits import binding_limit, nodes_needed, pods_per_node, room
 from gpu_constructs.preflight.scheduling.unclear import Openings, left_open, openings
 from gpu_constructs.preflight.scheduling.verdict import PoolVerdict, Verdict
@@ -72,7 +72,7 @@ class Scheduler:
         self._memory = Memory()
         self._signatures = [self._signature(each) for each in self._pools]
         self._seen: dict[tuple[object, ...], tuple[Demand, tuple[PoolVerdict, ...]]] = {}
-        self._short: dict[tuple[int, int], tuple[tuple[PoolVerdict, ...], tuple[Reason, ...]]] = {}
+        self._short: dict[tuple[int, int], tuple[Demand, tuple[PoolVerdict, ...], tuple[Reason, ...]]] = {}
 
     def verdict(self, workload: Workload) -> Verdict:
         """Say whether the pods of a workload run, and where."""
@@ -100,9 +100,9 @@ class Scheduler:
         """
         key = id(wanted), id(pools)
         if key not in self._short:
-            # Kept, so that no other pools are given the same id.
-            self._short[key] = pools, tuple(shortage(wanted, pools))
-        reasons = (*held, *self._short[key][1])
+            # Kept, so that nothing else is given the same ids.
+            self._short[key] = wanted, pools, tuple(shortage(wanted, pools))
+        reasons = (*held, *self._short[key][2])
         rests_on = () if self.cluster.is_eks else _rests_on(workload.pod, pools)
         return Verdict(workload, _overall(pools, reasons, self.cluster), pools, reasons, wanted, rests_on)
 
@@ -111,7 +111,7 @@ class Scheduler:
         pool, profiles = candidate.pool, [self._memory.profile(node, candidate.pool) for node in candidate.nodes]
         static = (
             *((each.taints, each.resources) for each in profiles),
-            (pool.kind, pool.min_nodes, pool.max_nodes, frozenset(pool.limits.items())),
+            (pool.kind, pool.min_nodes, pool.max_nodes, frozenset(pool.limits.items()), tuple(least_values(pool))),
             (candidate.running, candidate.openings, tuple(candidate.autoscaled)),
         )
         return self._memory.number(static), profiles
@@ -174,6 +174,9 @@ def _held(pod: Pod, cluster: Cluster) -> tuple[Reason, ...]:
         found.append(Reason(Answer.NO, "pool", _BUILT_IN))
     for part in pod.open_parts:
         found.append(Reason(Answer.UNKNOWN, "pod", f"its {part} is known at deployment only"))
+    if pod.written.get("nodeName") is not None:
+        text = "names its node, which is not in the input: no scheduler, and no autoscaler, is asked"
+        found.append(Reason(Answer.UNKNOWN, "pod", text))
     if pod.gates:
         found.append(Reason(Answer.UNKNOWN, "gate", f"waits until scheduling gate {', '.join(pod.gates)} is removed"))
     scheduler = known_text(pod.scheduler) or _DEFAULT_SCHEDULER
@@ -208,7 +211,9 @@ def _judge(wanted: Demand, candidate: _Candidate, cluster: Cluster, memory: Memo
     answer = worst(reasons)
     if answer is Answer.NO:
         # What is not known matters no more.
-        return PoolVerdict(pool, answer, tuple(each for each in reasons if each.answer is Answer.NO))
+        refusing = nodes if wanted.topology.over_zones else ()
+        against = tuple(each for each in reasons if each.answer is Answer.NO)
+        return PoolVerdict(pool, answer, against, nodes_refusing=refusing)
     return _counted(wanted, pool, taking or [nodes[0]], reasons)
 
 

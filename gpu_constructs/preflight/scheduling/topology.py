@@ -10,14 +10,31 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpu_constructs.facts.labels import EBS_ZONE, HOSTNAME, OLD_ZONE, ZONE
-from gpu_constructs.preflight.model.answer import Answer
+from gpu_constructs.preflight.model.answer import Answer, all_of
 from gpu_constructs.preflight.model.cluster import Cluster, Workload
 from gpu_constructs.preflight.model.label_values import Labels, Requirement, exactly, requirement
-from gpu_constructs.preflight.model.pod import PodTerm
+from gpu_constructs.preflight.model.pod import PodTerm, Spread
 from gpu_constructs.preflight.reading.objects import Object
 from gpu_constructs.preflight.reading.unknown import Unknown, dig, known_number, known_text, mapping, mappings
 
 _ZONES = (ZONE, OLD_ZONE, EBS_ZONE)
+
+
+@dataclass(frozen=True, slots=True)
+class Evenly:
+    """How evenly pods are spread over domains.
+
+    Attributes:
+        skew: How many more pods than the emptiest domain another may have.
+        domains: Least number of domains, below which the emptiest counts as one without pods.
+        honors_labels: Whether only nodes count that the pod's node selector takes.
+        honors_taints: Whether only nodes count whose taints the pod tolerates.
+    """
+
+    skew: int
+    domains: int = 0
+    honors_labels: bool = True
+    honors_taints: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,10 +44,9 @@ class Topology:
     Attributes:
         keys: Labels that its node must have, whatever their value.
         zones: Zones that its volumes are in; ``None`` where they are in none.
-        domains: Least number of zones that its spread asks for.
         one_per_node: Whether each of its replicas wants a node without another of them.
         one_per_zone: Whether each of its replicas wants a zone without another of them.
-        skew: How many more pods than the emptiest zone another may have; 0 where nothing is asked.
+        over_zones: How evenly its replicas are spread over zones; ``None`` where they are not.
         company: Whether it must run beside pods that are none of its own.
         nobody: Whether nothing in the cluster makes those pods.
         unclear: Whether a spread is known at deployment only.
@@ -38,10 +54,9 @@ class Topology:
 
     keys: tuple[str, ...] = ()
     zones: tuple[str, ...] | None = None
-    domains: int = 0
     one_per_node: bool = False
     one_per_zone: bool = False
-    skew: int = 0
+    over_zones: Evenly | None = None
     company: bool = False
     nobody: bool = False
     unclear: bool = False
@@ -71,21 +86,41 @@ def topology(workload: Workload, cluster: Cluster) -> Topology:
     """Return what the pods of a workload ask of where they run."""
     pod = workload.pod
     every = [each for each in pod.spreads if each.unsatisfiable != "ScheduleAnyway"]
-    unclear = [each for each in every if isinstance(each.unsatisfiable, Unknown) or isinstance(each.key, Unknown)]
+    unclear = [each for each in every if _is_unclear(each, workload)]
     spreads = [each for each in every if each not in unclear]
+    # Pods that it does not count itself among keep it off no node that has the label, as far as is known.
+    of_own = [each for each in spreads if _selects(each.selector, workload)]
     own = [known_text(each.key) for each in pod.apart if _means(each, workload)]
     keys = [known_text(key) for key in (*(each.key for each in spreads), *(each.key for each in pod.beside))]
     return Topology(
         keys=tuple(dict.fromkeys(key for key in keys if key is not None)),
         zones=_volume_zones(workload, cluster),
-        domains=max((known_number(each.min_domains) or 0 for each in spreads if each.key in _ZONES), default=0),
         one_per_node=HOSTNAME in own,
         one_per_zone=any(key in _ZONES for key in own),
-        skew=min((known_number(each.max_skew) or 1 for each in spreads if each.key in _ZONES), default=0),
+        over_zones=_evenly(each for each in of_own if each.key in _ZONES),
         company=any(not _means(each, workload) for each in pod.beside),
         nobody=any(_is_nobody(each, workload, cluster) for each in pod.beside),
         unclear=bool(unclear) or any(isinstance(each.key, Unknown) for each in (*pod.apart, *pod.beside)),
     )
+
+
+def _is_unclear(spread: Spread, workload: Workload) -> bool:
+    said = spread.unsatisfiable, spread.key, spread.max_skew, spread.affinity_policy, spread.taints_policy
+    return any(isinstance(each, Unknown) for each in said) or _selected(spread.selector, workload) is Answer.UNKNOWN
+
+
+def _evenly(spreads: Iterable[Spread]) -> Evenly | None:
+    """Return how evenly the tightest of some spreads wants pods."""
+    every = [
+        Evenly(
+            known_number(each.max_skew) or 1,
+            known_number(each.min_domains) or 0,
+            honors_labels=each.affinity_policy != "Ignore",
+            honors_taints=each.taints_policy == "Honor",
+        )
+        for each in spreads
+    ]
+    return min(every, key=lambda each: (each.skew, -each.domains), default=None)
 
 
 def _means(term: PodTerm, workload: Workload) -> bool:
@@ -105,14 +140,20 @@ def _is_nobody(term: PodTerm, workload: Workload, cluster: Cluster) -> bool:
 
 def _selects(selector: Any, workload: Workload) -> bool:
     """Whether a label selector takes a workload's own pods; one that cannot be read does not."""
+    return _selected(selector, workload) is Answer.YES
+
+
+def _selected(selector: Any, workload: Workload) -> Answer:
+    """Say whether a label selector takes a workload's own pods; none takes no pods."""
     if not isinstance(selector, dict):
-        return False
+        return Answer.UNKNOWN if isinstance(selector, Unknown) else Answer.NO
     labels = {
         key: value if isinstance(value, Unknown) else exactly(str(value)) for key, value in workload.labels.items()
     }
-    wanted = [Requirement(key, "In", (str(value),)) for key, value in mapping(selector.get("matchLabels")).items()]
+    written = mapping(selector.get("matchLabels")).items()
+    wanted = [Requirement(key, "In", None if isinstance(value, Unknown) else (str(value),)) for key, value in written]
     wanted += [requirement(each) for each in mappings(selector.get("matchExpressions"))]
-    return all(each.met_by(labels) is Answer.YES for each in wanted)
+    return all_of(each.met_by(labels) for each in wanted)
 
 
 def _volume_zones(workload: Workload, cluster: Cluster) -> tuple[str, ...] | None:

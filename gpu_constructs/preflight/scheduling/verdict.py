@@ -26,6 +26,7 @@ class PoolVerdict:
         nodes_taking: A fresh node of each of those types.
         holds: Pods for which it surely has room; ``None`` without bound.
         may_hold: Pods for which it has room at most; ``None`` without bound, or where it is not known.
+        nodes_refusing: A fresh node of each type where the pool takes none of the pods, and these are spread.
     """
 
     pool: Pool
@@ -38,6 +39,7 @@ class PoolVerdict:
     nodes_taking: tuple[NodeToBe, ...] = ()
     holds: int | None = None
     may_hold: int | None = None
+    nodes_refusing: tuple[NodeToBe, ...] = ()
 
     def of(self, pool: Pool) -> PoolVerdict:
         """Return the same verdict on another pool; `dataclasses.replace` takes three times as long."""
@@ -52,6 +54,7 @@ class PoolVerdict:
             self.nodes_taking,
             self.holds,
             self.may_hold,
+            self.nodes_refusing,
         )
 
     @property

@@ -11,7 +11,7 @@ from gpu_constructs.facts.labels import ZONE
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.label_values import exactly
 from gpu_constructs.preflight.scheduling.enough import shortage
-from gpu_constructs.preflight.scheduling.topology import Topology
+from gpu_constructs.preflight.scheduling.topology import Evenly, Topology
 from gpu_constructs.preflight.scheduling.verdict import PoolVerdict
 from tests.preflight.readers import pool
 from tests.preflight.scheduling.samples import node, wanted
@@ -58,10 +58,14 @@ def test_replicas_over_all_pools(replicas: Any, pools: list[PoolVerdict], expect
     [
         (3, "abc", Topology(one_per_zone=True), []),
         (4, "abc", Topology(one_per_zone=True), [NO]),
-        (2, "ab", Topology(domains=2), []),
-        (2, "a", Topology(domains=2), [NO]),
-        (2, ["a,b,c"], Topology(domains=3), []),
-        (6, "abc", Topology(skew=1), []),
+        (2, "ab", Topology(over_zones=Evenly(1, 2)), []),
+        (2, "a", Topology(over_zones=Evenly(1, 2)), [NO]),
+        (1, "a", Topology(over_zones=Evenly(1, 2)), []),
+        (2, "a", Topology(over_zones=Evenly(2, 2)), []),
+        (2, "ab", Topology(over_zones=Evenly(1, 3)), []),
+        (3, "ab", Topology(over_zones=Evenly(1, 3)), [NO]),
+        (2, ["a,b,c"], Topology(over_zones=Evenly(1, 3)), []),
+        (6, "abc", Topology(over_zones=Evenly(1)), []),
     ],
 )
 def test_zones_over_all_pools(replicas: int, zones: Any, topology: Topology, expected: list[Answer]) -> None:
@@ -78,17 +82,17 @@ def test_a_full_zone_holds_the_others_back_as_far_as_the_skew_says(
     # A zone that has no node yet is not counted by the scheduler.
     full = replace(holding(1, "a"), pool=pool(name="a", min_nodes=nodes))
 
-    assert answers(5, full, holding(6, "b"), topology=Topology(skew=skew)) == expected
+    assert answers(5, full, holding(6, "b"), topology=Topology(over_zones=Evenly(skew) if skew else None)) == expected
 
 
 def test_what_each_zone_has_for_certain_is_spread_by_itself() -> None:
     pools = holding(1, "a", may=4), holding(4, "b")
 
-    assert answers(4, *pools, topology=Topology(skew=1)) == [UNKNOWN]
-    assert answers(3, *pools, topology=Topology(skew=1)) == []
+    assert answers(4, *pools, topology=Topology(over_zones=Evenly(1))) == [UNKNOWN]
+    assert answers(3, *pools, topology=Topology(over_zones=Evenly(1))) == []
 
 
 def test_a_zone_that_is_not_known_decides_nothing() -> None:
     unknown = PoolVerdict(pool(), YES, (), nodes_taking=(node(),), holds=9, may_hold=9)
 
-    assert answers(4, unknown, topology=Topology(one_per_zone=True, domains=3)) == []
+    assert answers(4, unknown, topology=Topology(one_per_zone=True, over_zones=Evenly(1, 3))) == []
