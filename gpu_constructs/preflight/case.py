@@ -111,8 +111,13 @@ class Case:
 
     @cached_property
     def gpu_workloads(self) -> tuple[Workload, ...]:
-        """The workloads that ask for GPUs."""
-        return tuple(each for each in self.cluster.workloads if each.asks_for_gpu)
+        """The workloads that ask for GPUs, by themselves or because a LimitRange gives them some."""
+        given = bool(self.cluster.of_kind("LimitRange"))
+        return tuple(
+            each
+            for each in self.cluster.workloads
+            if each.asks_for_gpu or (given and self.admitted(each).workload.asks_for_gpu)
+        )
 
     @cached_property
     def verdicts(self) -> tuple[Verdict, ...]:

@@ -16,7 +16,7 @@ from gpu_constructs.preflight.model.pod import Pod
 from gpu_constructs.preflight.model.reason import Reason, worst
 from gpu_constructs.preflight.model.taints import untolerated
 from gpu_constructs.preflight.node.nodes import NodeToBe
-from gpu_constructs.preflight.reading.unknown import known_text
+from gpu_constructs.preflight.reading.unknown import known_number, known_text
 from gpu_constructs.preflight.scheduling.claims import not_made_for, without_devices
 from gpu_constructs.preflight.scheduling.daemons import on_each_node
 from gpu_constructs.preflight.scheduling.demand import Demand, demand
@@ -28,6 +28,9 @@ from gpu_constructs.preflight.scheduling.pool_limits import binding_limit, nodes
 from gpu_constructs.preflight.scheduling.unclear import Openings, left_open, openings
 from gpu_constructs.preflight.scheduling.verdict import PoolVerdict, Verdict
 
+# Pods with a lower priority start no node.
+# Source: kubernetes/autoscaler cluster-autoscaler 1.36.1 main.go, flag expendable-pods-priority-cutoff
+_EXPENDABLE_BELOW = -10
 _DEFAULT_SCHEDULER = "default-scheduler"
 # Source: https://docs.aws.amazon.com/eks/latest/userguide/set-builtin-node-pools.html (2026-11)
 _BUILT_IN = (
@@ -139,6 +142,7 @@ def _shape(workload: Workload) -> tuple[object, ...]:
     claimed = [*(each for each in pod.volumes if each.is_claimed), *workload.claim_templates]
     return (
         pod.likeness,
+        workload.priority,
         workload.on_each_node,
         workload.replicas,
         workload.together,
@@ -205,6 +209,7 @@ def _judge(wanted: Demand, candidate: _Candidate, cluster: Cluster, memory: Memo
     reasons += [] if wanted.claimed is None else without_devices(wanted.claimed, nodes)
     if not running:
         reasons += candidate.autoscaled
+        reasons += _expendable(wanted.workload, pool, cluster)
         reasons += too_few_values(pool, taking, cluster) if taking else []
         reasons += not_made_for(pool, cluster, wanted.claimed) if wanted.pod.claims else []
     reasons = left_open(wanted, pool, candidate.openings, reasons)
@@ -251,6 +256,23 @@ def _autoscaled(pool: Pool, cluster: Cluster) -> list[Reason]:
     if runs is Answer.UNKNOWN:
         return [Reason(Answer.UNKNOWN, "autoscaler", f"whether {who} runs in the cluster is not known")]
     return []
+
+
+def priority_cutoff(cluster: Cluster) -> int | None:
+    """Return the priority below which cluster autoscaler makes no node for a pod; ``None`` where it is not known."""
+    autoscaler = cluster.autoscaler("cluster-autoscaler")
+    if autoscaler is None:
+        return None
+    written = autoscaler.flags.get("expendable-pods-priority-cutoff")
+    return _EXPENDABLE_BELOW if written is None else known_number(written)
+
+
+def _expendable(workload: Workload, pool: Pool, cluster: Cluster) -> list[Reason]:
+    cutoff = priority_cutoff(cluster) if pool.autoscaler == "cluster-autoscaler" else None
+    if cutoff is None or workload.priority is None or workload.priority >= cutoff:
+        return []
+    text = f"priority {workload.priority} is below {cutoff}, so cluster autoscaler makes no node for it"
+    return [Reason(Answer.NO, "autoscaler", text, rule="GPU129")]
 
 
 def _counted(wanted: Demand, pool: Pool, taking: list[NodeToBe], reasons: list[Reason]) -> PoolVerdict:

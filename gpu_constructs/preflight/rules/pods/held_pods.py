@@ -7,12 +7,8 @@ from collections.abc import Iterator
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.kueue import is_queued
 from gpu_constructs.preflight.model.answer import Answer
-from gpu_constructs.preflight.reading.unknown import known_number
 from gpu_constructs.preflight.rules.rule import Problem, rule
-
-# Pods with a lower priority start no node.
-# Source: kubernetes/autoscaler cluster-autoscaler 1.36.1 main.go, flag expendable-pods-priority-cutoff
-_EXPENDABLE_BELOW = -10
+from gpu_constructs.preflight.scheduling.scheduling import priority_cutoff
 
 
 @rule("GPU127", "warning", source="https://kubernetes.io/docs/concepts/scheduling-eviction/pod-scheduling-readiness/")
@@ -58,11 +54,9 @@ def priority_too_low_for_a_new_node(case: Case) -> Iterator[Problem]:
     Fix: Give its PriorityClass a value of -10 or more.
     """
     cluster = case.cluster
-    autoscaler = cluster.autoscaler("cluster-autoscaler")
-    if autoscaler is None or cluster.autoscaler("karpenter") or cluster.auto_mode:
+    if cluster.autoscaler("karpenter") or cluster.auto_mode:
         return
-    written = autoscaler.flags.get("expendable-pods-priority-cutoff")
-    cutoff = _EXPENDABLE_BELOW if written is None else known_number(written)
+    cutoff = priority_cutoff(cluster)
     for workload in case.gpu_workloads:
         if cutoff is not None and workload.priority is not None and workload.priority < cutoff:
             text = f"priority {workload.priority} is below {cutoff}, so cluster autoscaler makes no node for it"
