@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from gpu_constructs.preflight.case import Case
+from gpu_constructs.preflight.cluster.kueue import QueuedJob
 from gpu_constructs.preflight.judging.reach import Reach
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Pool, Workload
@@ -19,7 +20,9 @@ _WEIGHT = 3
 
 
 class Stops:
-    """What the errors of a cluster stop. One that somebody accepts, or that only may be, stops nothing.
+    """What the errors of a cluster stop. One that somebody accepts stops nothing.
+
+    Beside one that only may be, whether the pods of its workload run is not known.
 
     Args:
         case: The cluster.
@@ -32,16 +35,19 @@ class Stops:
         self._of_workloads: dict[int, list[Reason]] = {}
         self._judged: dict[int, tuple[PoolVerdict, ...]] = {}
         for each in findings:
-            if each.counts and each.rule.stops and each.cluster == case.cluster.name:
-                self._add(each)
+            if each.rule.stops and each.cluster == case.cluster.name:
+                if each.counts:
+                    self._add(each, Answer.NO)
+                elif _may_stop(each):
+                    self._add(each, Answer.UNKNOWN)
 
-    def _add(self, finding: Finding) -> None:
+    def _add(self, finding: Finding, answer: Answer) -> None:
         subject = finding.problem.subject
         text = finding.problem.message
         if isinstance(subject, (Pool, Workload)):
             text = text.removeprefix(f"{subject.title}: ")
-        reason = Reason(Answer.NO, "rule", text, _WEIGHT, finding.rule.id)
-        for pool in self._reach.pools(subject):
+        reason = Reason(answer, "rule", text, _WEIGHT if answer is Answer.NO else 0, finding.rule.id)
+        for pool in self._reach.pools(subject) if answer is Answer.NO else ():
             self._of_pools.setdefault(id(pool), []).append(reason)
         for workload in self._reach.workloads(subject):
             self._of_workloads.setdefault(id(workload), []).append(reason)
@@ -73,6 +79,13 @@ class Stops:
         told = {each.rule for each in reasons}
         standing = [each for each in judged.reasons if each.answer is Answer.NO and each.rule not in told]
         return replace(judged, answer=Answer.NO, reasons=(*standing, *reasons))
+
+
+def _may_stop(finding: Finding) -> bool:
+    """Whether an error about a workload, that nobody accepts, may be one."""
+    problem = finding.problem
+    about = isinstance(problem.subject, (Workload, QueuedJob))
+    return about and problem.unknown and finding.acknowledged is None and finding.rule.severity == "error"
 
 
 def _new(reasons: Iterable[Reason], known: Iterable[Reason]) -> tuple[Reason, ...]:

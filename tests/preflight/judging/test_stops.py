@@ -106,3 +106,11 @@ def test_an_error_of_one_group_stops_no_other(tmp_path: Path) -> None:
     [told] = [report.explanation(each) for each in report.cases]
     held = [each.workload.name for each in told.verdicts if "GPU122" in {one.rule for one in each.reasons}]
     assert held == ["RayCluster default/ray wrong"]
+
+
+def test_beside_an_error_that_may_be_it_is_not_known_whether_a_pod_runs() -> None:
+    report = check(read_input([str(FIXTURES / "GPU203" / "fails_configuration_that_is_not_seen.yaml")]))
+
+    [told] = [report.explanation(each) for each in report.cases]
+    answers = [each.answer for each in told.verdicts if "GPU203" in {one.rule for one in each.reasons}]
+    assert answers == [Answer.UNKNOWN]
