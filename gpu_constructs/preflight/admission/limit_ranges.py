@@ -105,11 +105,11 @@ def _refusals(who: str, allowed: _Range, asked: Resources, limits: Resources) ->
             yield _refusal(f"{who} asks for {show(name, wanted)} {name}, {allowed} wants at least {show(name, least)}")
         elif name not in asked:
             yield _refusal(f"{who} has no request of {name}, and {allowed} wants one")
-    for name, written in allowed.ratios.items():
+    for name, ratio in allowed.ratios.items():
         # A plain number, whatever it is of, in thousandths: 1500m is one and a half.
-        most = quantity("cpu", written)
-        if most is not None and not 0 < limits.get(name, 0) * 1000 <= most * asked.get(name, 0):
-            yield _refusal(f"{who} must have a limit of {name} that is at most {written} times its request ({allowed})")
+        thousandths = quantity("cpu", ratio)
+        if thousandths is not None and not 0 < limits.get(name, 0) * 1000 <= thousandths * asked.get(name, 0):
+            yield _refusal(f"{who} must have a limit of {name} that is at most {ratio} times its request ({allowed})")
 
 
 def _refusal(text: str) -> Reason:

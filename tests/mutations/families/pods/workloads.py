@@ -139,12 +139,20 @@ def daemon_set_takes_the_gpus(given: Written) -> bool:
     return False
 
 
+def _runs(given: Written, workload: Any, replicas: int) -> bool:
+    """Write how many pods a workload has, and what else says it: a scaler would make fewer of them at once."""
+    for each in given.objects("ScaledObject"):
+        if look(each, "spec", "scaleTargetRef", "name") == workload["metadata"]["name"]:
+            each["spec"] |= {"minReplicaCount": replicas, "maxReplicaCount": replicas}
+    return put(workload, "spec", "replicas", to=replicas)
+
+
 @operator(MEASURED + "a port of the node, not named as the reason")
 def port_of_the_node(given: Written) -> bool:
     """More replicas than nodes all want one port of the node."""
     for each in given.gpu_workloads:
         if each["kind"] == "Deployment" and "spec" in each:
-            put(each, "spec", "replicas", to=20)
+            _runs(given, each, 20)
             return put(containers(each)[0], "ports", to=[{"containerPort": 8000, "hostPort": 8000}])
     return False
 
@@ -152,11 +160,7 @@ def port_of_the_node(given: Written) -> bool:
 @operator(SCHEDULING)
 def more_replicas_than_nodes(given: Written) -> bool:
     """The replicas are more than the pools can ever hold."""
-    return any(
-        put(each, "spec", "replicas", to=500)
-        for each in given.gpu_workloads
-        if each["kind"] in ("Deployment", "StatefulSet")
-    )
+    return any(_runs(given, each, 500) for each in given.gpu_workloads if each["kind"] in ("Deployment", "StatefulSet"))
 
 
 @operator(MEASURED + "two workloads that do not fit together")
