@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 import yaml
 
-from gpu_constructs.preflight.reading import rendering
 from tests.command_line.test_cli import Done
+from tests.preflight.reading.programs import needs
 from tests.preflight.test_rules import FIXTURES
 
 CASES = {
@@ -42,10 +42,7 @@ Loader.add_constructor("!Ref", lambda _, node: {"Ref": node.value})
 
 def patched(document: Any, patch: Any) -> Any:
     """An object as kubectl patches it."""
-    kubectl = rendering._program("kubectl")
-    if kubectl is None:
-        pytest.skip("no kubectl: neither on PATH nor in a kubectl layer that is installed")
-    command = [kubectl, "patch", "--local", "--filename=-", "--type=strategic", f"--patch={json.dumps(patch)}"]
+    command = [needs("kubectl"), "patch", "--local", "--filename=-", "--type=strategic", f"--patch={json.dumps(patch)}"]
     done = subprocess.run([*command, "--output=json"], input=json.dumps(document), capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)

