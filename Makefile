@@ -11,7 +11,7 @@ export CDK_DISABLE_CLI_TELEMETRY := true
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help synth diff test lint check e2e e2e-tools charts snapshots bench corpus mutants catalogue schemas examples options picture rules architecture constraints floor released stale dist pyz light clean
+.PHONY: help synth diff test lint check e2e e2e-tools charts rehearse scenes snapshots bench corpus mutants catalogue schemas examples options picture rules architecture constraints floor released stale dist pyz light clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -37,13 +37,20 @@ check: lint test ## Everything that CI asks of a change
 e2e: $(VENV)/.dev ## Run the tests that need the API server and scheduler of Kubernetes itself
 	python tools/build_e2e_tools.py --check
 	PYTHONPATH=. python tools/charts.py --check
-	pytest tests/e2e $(ARGS)
+	pytest tests/e2e --ignore=tests/e2e/rehearsal $(ARGS)
 
-e2e-tools: ## Build that API server, scheduler, controller manager and etcd with Go, once; some minutes
+e2e-tools: ## Build that control plane and Karpenter with Go, once; some minutes
 	$(PYTHON) tools/build_e2e_tools.py
 
 charts: $(VENV)/.synth ## Pack the charts that make e2e installs: of Go modules, and others whose registry is reached
 	PYTHONPATH=. python tools/charts.py
+
+rehearse: $(VENV)/.dev ## Play stacks on real programs, with AWS played; ARGS=default-karpenter for one. Builds what is missing
+	PYTHONPATH=. python tools/rehearse.py $(ARGS)
+
+scenes: $(VENV)/.dev ## Test the rehearsal itself: every stack, mutants that must fail, hardship, pods asked of preflight and Karpenter
+	PYTHONPATH=. python tools/rehearse.py --build
+	pytest tests/e2e/rehearsal $(ARGS)
 
 snapshots: $(VENV)/.dev ## Write the snapshots anew; read their diff before you commit
 	pytest -n auto --snapshot-update --snapshot-file-lock

@@ -52,7 +52,7 @@ def test_every_folder_is_named() -> None:
 
 
 def test_every_folder_has_a_layer() -> None:
-    named = {*DRAWN, architecture.FACTS, architecture.ROOMS}
+    named = {*DRAWN, architecture.FACTS, architecture.ROOMS, architecture.STAGE}
 
     for folder, package in ((PACKAGE, "gpu_constructs"), (PREFLIGHT, architecture.ROOMS)):
         assert {f"{package}.{each}" for each in rooms_of(folder)} <= named, "name it in a layer of pyproject.toml"

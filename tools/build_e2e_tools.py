@@ -1,78 +1,149 @@
-"""Build the control plane that `make e2e` runs, from the versions in tests/e2e/go.mod.
+"""Build the control plane and the Karpenter that `make e2e` and `make rehearse` run, of the versions in tests/e2e.
 
-`python tools/build_e2e_tools.py` builds what is missing; `--check` only says whether anything is.
+`python tools/build_e2e_tools.py` builds what is missing; `--check` only says whether anything of `make e2e` is.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-MODULE = ROOT / "tests" / "e2e"
 # Of the user, so that every checkout shares it.
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gpu-constructs" / "e2e"
 # Where others keep ready-made binaries; the name is envtest's.
 ASSETS = "KUBEBUILDER_ASSETS"
-PACKAGES = {
-    "etcd": "go.etcd.io/etcd/server/v3",
-    "kube-apiserver": "k8s.io/kubernetes/cmd/kube-apiserver",
-    "kube-controller-manager": "k8s.io/kubernetes/cmd/kube-controller-manager",
-    "kube-scheduler": "k8s.io/kubernetes/cmd/kube-scheduler",
-}
-# The sums the binaries were built from: others are built anew.
-STAMP = "go.sum"
-MISSING = f"no {', '.join(PACKAGES)}: run 'make e2e-tools', or set {ASSETS} to a folder that holds them"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Module:
+    """A Go module whose programs are built.
+
+    Attributes:
+        folder: Where its go.mod and go.sum lie.
+        packages: Packages by the names of their programs.
+        versioned: The module of whose version the programs are, and the variables that are to say it.
+    """
+
+    folder: Path
+    packages: Mapping[str, str]
+    versioned: str
+    variables: tuple[str, ...]
+
+    @property
+    def version(self) -> str:
+        """Version of its programs, as in ``v1.36.3``."""
+        found = re.search(rf"{re.escape(self.versioned)} (v\S+)", (self.folder / "go.mod").read_text())
+        assert found, f"{self.folder}/go.mod requires no {self.versioned}"
+        return found[1]
+
+    @property
+    def flags(self) -> str:
+        """Flags of the linker: small programs, which say their version as a release does."""
+        major, minor, _ = self.version.removeprefix("v").split(".", 2)
+        values = {"gitVersion": self.version, "gitMajor": major, "gitMinor": minor, "Version": self.version[1:]}
+        said = (f"-X {each}={values[each.rpartition('.')[2]]}" for each in self.variables)
+        return " ".join(("-s", "-w", *said))
+
+    @property
+    def stamp(self) -> str:
+        """What the programs are built from: others are built anew."""
+        return (self.folder / "go.sum").read_text() + self.flags
+
+
+CONTROL_PLANE = Module(
+    folder=ROOT / "tests" / "e2e",
+    packages={
+        "etcd": "go.etcd.io/etcd/server/v3",
+        "kube-apiserver": "k8s.io/kubernetes/cmd/kube-apiserver",
+        "kube-controller-manager": "k8s.io/kubernetes/cmd/kube-controller-manager",
+        "kube-scheduler": "k8s.io/kubernetes/cmd/kube-scheduler",
+    },
+    versioned="k8s.io/kubernetes",
+    # Charts ask the server for its version, and refuse what is none.
+    # Source: https://github.com/kubernetes/kubernetes/blob/v1.36.3/hack/lib/version.sh
+    variables=tuple(f"k8s.io/component-base/version.{each}" for each in ("gitVersion", "gitMajor", "gitMinor")),
+)
+KARPENTER = Module(
+    folder=ROOT / "tests" / "e2e" / "karpenter",
+    packages={"karpenter": "github.com/aws/karpenter-provider-aws/cmd/controller"},
+    versioned="github.com/aws/karpenter-provider-aws",
+    variables=("sigs.k8s.io/karpenter/pkg/operator.Version",),
+)
+MISSING = f"no {', '.join(CONTROL_PLANE.packages)}: run 'make e2e-tools', or set {ASSETS} to a folder that holds them"
+MISSING_KARPENTER = "no karpenter: run 'make e2e-tools'"
 
 
 def main() -> None:
     """Build what is missing, or say what to do."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--check", action="store_true", help="build nothing; fail where something is missing")
-    check = parser.parse_args().check
-    if folder_of_tools() is None:
-        if check:
-            sys.exit(f"e2e: {MISSING}")
-        build()
+    parser.add_argument("--check", action="store_true", help="build nothing; fail where something of e2e is missing")
+    if not parser.parse_args().check:
+        build_missing()
+    elif folder_of_tools() is None:
+        sys.exit(f"e2e: {MISSING}")
     print(f"e2e: tools are in {folder_of_tools()}")
 
 
+def build_missing() -> None:
+    """Build what is not there, or not current."""
+    if folder_of_tools() is None:
+        build(CONTROL_PLANE, CACHE)
+    if not karpenter():
+        build(KARPENTER, _folder_of_karpenter())
+
+
 def folder_of_tools() -> Path | None:
-    """Return the folder with all binaries: the one that is named, or the cache where it is current."""
+    """Return the folder with all of the control plane: the one that is named, or the cache where it is current."""
     named = os.environ.get(ASSETS)
-    if named and is_whole(Path(named)):
+    if named and is_whole(CONTROL_PLANE, Path(named)):
         return Path(named)
-    return CACHE if is_whole(CACHE) and is_current() else None
+    return CACHE if is_current(CONTROL_PLANE, CACHE) else None
 
 
-def is_whole(folder: Path) -> bool:
-    """Whether a folder holds all binaries."""
-    return all(os.access(folder / name, os.X_OK) for name in PACKAGES)
+def karpenter() -> dict[str, Path]:
+    """Return the programs of Karpenter that are built and current, by version without ``v``."""
+    folder = _folder_of_karpenter()
+    current = is_current(KARPENTER, folder)
+    return {KARPENTER.version.removeprefix("v"): folder / "karpenter"} if current else {}
 
 
-def is_current() -> bool:
-    """Whether the cache was built from the versions that are asked for now."""
-    stamp = CACHE / STAMP
-    return stamp.exists() and stamp.read_bytes() == (MODULE / STAMP).read_bytes()
+def _folder_of_karpenter() -> Path:
+    return CACHE / f"karpenter-{KARPENTER.version}"
 
 
-def build() -> None:
+def is_whole(module: Module, folder: Path) -> bool:
+    """Whether a folder holds all programs of a module."""
+    return all(os.access(folder / name, os.X_OK) for name in module.packages)
+
+
+def is_current(module: Module, folder: Path) -> bool:
+    """Whether a folder holds them as they would be built now."""
+    stamp = folder / "stamp"
+    return is_whole(module, folder) and stamp.exists() and stamp.read_text() == module.stamp
+
+
+def build(module: Module, folder: Path) -> None:
     """Build all with Go; some ten minutes and 3 GB the first time."""
     if shutil.which("go") is None:
         needed = "Go, of the version that tests/e2e/go.mod names or newer, from https://go.dev/dl"
-        sys.exit(f"e2e: no go on the PATH: install {needed}, or set {ASSETS} to a folder with {', '.join(PACKAGES)}")
-    CACHE.mkdir(parents=True, exist_ok=True)
-    for name, package in PACKAGES.items():
-        print(f"Building {name} ...", file=sys.stderr)
-        command = ["go", "build", "-trimpath", "-ldflags=-s -w", "-o", str(CACHE / name), package]
-        done = subprocess.run(command, cwd=MODULE, env=os.environ | {"CGO_ENABLED": "0"}, check=False)
+        given = ", ".join(CONTROL_PLANE.packages)
+        sys.exit(f"e2e: no go on the PATH: install {needed}, or set {ASSETS} to a folder with {given}")
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, package in module.packages.items():
+        print(f"Building {name} {module.version} ...", file=sys.stderr)
+        command = ["go", "build", "-trimpath", f"-ldflags={module.flags}", "-o", str(folder / name), package]
+        done = subprocess.run(command, cwd=module.folder, env=os.environ | {"CGO_ENABLED": "0"}, check=False)
         if done.returncode:
             sys.exit(f"e2e: go build of {package} failed, see above")
-    shutil.copy(MODULE / STAMP, CACHE / STAMP)
+    (folder / "stamp").write_text(module.stamp)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ import argparse
 import importlib.util
 import io
 import json
+import operator
 import os
 import shutil
 import subprocess
@@ -18,12 +19,17 @@ import tarfile
 import tempfile
 import zipfile
 from dataclasses import dataclass
+from functools import reduce
 from pathlib import Path
+
+import yaml
 
 from gpu_constructs.facts import versions
 
 # Of the user, so that every checkout shares it.
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gpu-constructs"
+# Another name than before, because charts in the old one name images of other releases.
+PLACE = CACHE / "packed-charts"
 FOLDER = "GPU_CONSTRUCTS_CHARTS"
 # helm and kubectl as the handler of a deployment has them.
 LAYER = versions.KUBERNETES[versions.DEFAULT_KUBERNETES].kubectl_layer
@@ -39,6 +45,8 @@ class Packed:
         path: Folder of the chart in it.
         name: Name of the chart.
         version: Version of the chart.
+        image: Where the image of the release stands in its values, which a release script writes too; empty where the
+            chart's own will do.
     """
 
     module: str
@@ -46,6 +54,7 @@ class Packed:
     path: str
     name: str
     version: str
+    image: tuple[str, ...] = ()
 
     @property
     def file(self) -> str:
@@ -53,19 +62,34 @@ class Packed:
         return f"{self.name}-{self.version}.tgz"
 
 
-def _packed(module: str, pin: versions.Chart, path: str, *, version: str = "", release: str = "") -> Packed:
+def _packed(
+    module: str,
+    pin: versions.Chart,
+    path: str,
+    *,
+    version: str = "",
+    release: str = "",
+    image: tuple[str, ...] = (),
+) -> Packed:
     version = version or pin.version
-    return Packed(module=module, release=release or f"v{version}", path=path, name=pin.name, version=version)
+    return Packed(
+        module=module, release=release or f"v{version}", path=path, name=pin.name, version=version, image=image
+    )
 
 
 _JOBSET = "sigs.k8s.io/jobset"
+_KARPENTER = "github.com/aws/karpenter-provider-aws"
 # The release before, for an upgrade.
 OLD_JOBSET = _packed(_JOBSET, versions.JOBSET, "charts/jobset", version="0.11.1")
 PACKED = (
     *(
-        _packed("github.com/aws/karpenter-provider-aws", pin, f"charts/{pin.name}")
+        _packed(_KARPENTER, release.crds, f"charts/{release.crds.name}")
         for release in versions.KARPENTER_RELEASES.values()
-        for pin in (release.crds, release.controller)
+    ),
+    *(
+        # In the sources stands the image of the release before.
+        _packed(_KARPENTER, release.controller, f"charts/{release.controller.name}", image=("controller", "image"))
+        for release in versions.KARPENTER_RELEASES.values()
     ),
     _packed(_JOBSET, versions.JOBSET, "charts/jobset"),
     OLD_JOBSET,
@@ -93,7 +117,7 @@ def main() -> None:
     if folder_of_charts() is None:
         if check:
             sys.exit(f"charts: {MISSING}")
-        fetch(CACHE / "charts")
+        fetch(PLACE)
     found = folder_of_charts()
     if found is None:
         sys.exit(f"charts: {FOLDER} must hold {', '.join(each.file for each in PACKED)}")
@@ -104,7 +128,7 @@ def main() -> None:
 
 def folder_of_charts() -> Path | None:
     """Return the folder that is named, or the cache; ``None`` where a chart of a Go module is not in it."""
-    folder = Path(os.environ.get(FOLDER) or CACHE / "charts")
+    folder = Path(os.environ.get(FOLDER) or PLACE)
     return folder if all((folder / each.file).is_file() for each in PACKED) else None
 
 
@@ -128,8 +152,19 @@ def _pack(chart: Packed, folder: Path) -> None:
         shutil.copytree(Path(told["Dir"], chart.path), source, copy_function=shutil.copyfile)
         for each in (source, *source.rglob("*")):
             each.chmod(0o755 if each.is_dir() else 0o644)
+        if chart.image:
+            _write_image(source / "values.yaml", chart)
         command = [str(helm()), "package", str(source), "--version", chart.version, "--app-version", chart.release]
         subprocess.run([*command, "--destination", str(folder)], check=True, stdout=subprocess.DEVNULL)
+
+
+def _write_image(file: Path, chart: Packed) -> None:
+    """Write the image of the release into values; its digest is known to its registry alone."""
+    values = yaml.safe_load(file.read_text())
+    image = reduce(operator.getitem, chart.image, values)
+    image["tag"] = chart.version
+    del image["digest"]
+    file.write_text(yaml.safe_dump(values, sort_keys=False))
 
 
 def pull(folder: Path) -> None:

@@ -20,6 +20,7 @@ ROOT = Path(__file__).parents[1]
 DOCUMENT = ROOT / "docs" / "architecture.md"
 PICTURE = ROOT / "docs" / "architecture.svg"
 FACTS, ROOMS = "gpu_constructs.facts", "gpu_constructs.preflight"
+STAGE = "gpu_constructs.rehearsal"
 # What errors say, below everything.
 ERRORS = ("gpu_constructs.named_arguments", "gpu_constructs.refusals")
 # What the panels of the picture frame, for each contract of layers.
@@ -78,12 +79,17 @@ def document(text: str) -> str:
     parts = {
         "constructs": _rows([(FACTS,), *layers("Constructs")]),
         "preflight": _rows(layers("Preflight")),
+        "rehearsal": _rows([_folders(STAGE), _folders(f"{STAGE}.players")]),
         "contracts": [f"* {each['name']}." for each in contracts()],
     }
     for name, lines in parts.items():
         head, rest = text.split(f"<!-- {name} -->\n")
         text = "\n".join([f"{head}<!-- {name} -->", *lines, f"<!-- end -->{rest.partition('<!-- end -->')[2]}"])
     return text
+
+
+def _folders(package: str) -> tuple[str, ...]:
+    return tuple(f"{package}.{each.parent.name}" for each in sorted(place(package).glob("*/__init__.py"), reverse=True))
 
 
 def _rows(layers: Iterable[tuple[str, ...]]) -> list[str]:

@@ -17,7 +17,7 @@ from gpu_constructs.command_line import console
 from gpu_constructs.command_line.options import PLAIN, WITH_SARIF, Bound, Word, judged, written
 
 if TYPE_CHECKING:
-    from gpu_constructs.preflight.model.cluster import Workload
+    from gpu_constructs.preflight.model.workload import Workload
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
@@ -99,7 +99,7 @@ def _of_files(workloads: tuple[Workload, ...], files: tuple[str, ...]) -> list[W
     from pathlib import Path
 
     from gpu_constructs.preflight.reading.documents import STDIN
-    from gpu_constructs.preflight.reading.rendering import KUSTOMIZATIONS
+    from gpu_constructs.preflight.reading.rendering.kustomizations import KUSTOMIZATIONS
 
     if not files:
         return None

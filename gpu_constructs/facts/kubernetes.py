@@ -43,6 +43,15 @@ KUBE_SYSTEM: Final = "kube-system"
 # Kinds of the training operator's jobs.
 # Source: kubeflow/training-operator v1.9 pkg/apis/kubeflow.org/v1/
 TRAINING_JOBS: Final = ("MPIJob", "PyTorchJob", "TFJob", "XGBoostJob", "PaddleJob", "JAXJob")
+# The name that one container of each part must have; of an MPIJob any will do.
+# Source: kubeflow/training-operator v1.9.0 pkg/webhooks/, v1.7.0 pkg/apis/kubeflow.org/v1/*_validation.go
+TRAINING_CONTAINERS: Final = {
+    "PyTorchJob": "pytorch",
+    "TFJob": "tensorflow",
+    "XGBoostJob": "xgboost",
+    "PaddleJob": "paddle",
+    "JAXJob": "jax",
+}
 
 # Conditions of the node monitoring agent, and those of kubelet that it passes on.
 # Source: aws/eks-node-monitoring-agent v1.7.0 pkg/conditions/conditions.go

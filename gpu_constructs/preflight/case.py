@@ -6,16 +6,19 @@ from dataclasses import replace
 from functools import cached_property
 
 from gpu_constructs.preflight.admission.admission import Admission, Admitted
+from gpu_constructs.preflight.admission.quotas import Shortage
+from gpu_constructs.preflight.cluster.objects.storage import Claimed, claimed
 from gpu_constructs.preflight.model.answer import Answer
-from gpu_constructs.preflight.model.cluster import Cluster, DaemonSet, Pool, Workload
+from gpu_constructs.preflight.model.cluster import Cluster, Pool
 from gpu_constructs.preflight.model.reason import Reason
+from gpu_constructs.preflight.model.software import DaemonSet
 from gpu_constructs.preflight.model.taints import Taint
+from gpu_constructs.preflight.model.workload import Workload
 from gpu_constructs.preflight.node.daemon_reach import refusing_taints
 from gpu_constructs.preflight.node.gpu_pools import pools_for_gpus
 from gpu_constructs.preflight.node.nodes import NodeToBe, nodes_to_be, reaches, reaches_of
-from gpu_constructs.preflight.scheduling.crowd import beside_each_other
-from gpu_constructs.preflight.scheduling.packing import Packing, pack
 from gpu_constructs.preflight.scheduling.scheduling import Scheduler
+from gpu_constructs.preflight.scheduling.together.crowd import beside_each_other
 from gpu_constructs.preflight.scheduling.verdict import PoolVerdict, Verdict
 from gpu_constructs.preflight.schema.fields import Fields
 
@@ -99,6 +102,10 @@ class Case:
         """Return one of the cluster's workloads as the API server lets its pods in."""
         return self._admission.of(workload)
 
+    def shortages(self, workload: Workload) -> tuple[Shortage, ...]:
+        """Return what the quotas of its namespace have too little of for one of the cluster's workloads."""
+        return self._admission.shortages(workload)
+
     def verdict(self, workload: Workload) -> Verdict:
         """Say whether the pods of one of the cluster's workloads would run if it were alone, and where."""
         if id(workload) not in self._verdicts:
@@ -120,6 +127,11 @@ class Case:
         )
 
     @cached_property
+    def gpu_claims(self) -> tuple[tuple[Workload, Claimed], ...]:
+        """Each claim of storage of each of those workloads."""
+        return tuple((each, claim) for each in self.gpu_workloads for claim in claimed(each, self.cluster))
+
+    @cached_property
     def verdicts(self) -> tuple[Verdict, ...]:
         """The verdict on each workload that asks for GPUs, beside the others."""
         return beside_each_other(map(self.verdict, self.gpu_workloads))
@@ -127,11 +139,6 @@ class Case:
     def over(self, verdict: Verdict, pools: tuple[PoolVerdict, ...], held: tuple[Reason, ...]) -> Verdict:
         """Return a verdict as it is with other verdicts on pools, and with what holds the workload back."""
         return self._scheduler.over(verdict.workload, verdict.demand, pools, held)
-
-    @cached_property
-    def packing(self) -> Packing:
-        """What each pool has to run when all of those workloads come at once."""
-        return pack(self.verdicts)
 
     def pools_open_to(self, workload: Workload) -> tuple[Pool, ...]:
         """Return the pools that a workload may run on."""

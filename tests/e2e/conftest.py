@@ -8,10 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.client import Client
-from tests.e2e.control_plane import ControlPlane, control_plane
+from gpu_constructs.rehearsal.players.cluster.client import Client
+from gpu_constructs.rehearsal.players.cluster.control_plane import (
+    UNDISTURBED,
+    ControlPlane,
+    control_plane,
+    kubeconfig_of,
+)
 from tests.e2e.helm import Helm
-from tests.e2e.released import as_of_a_release
 from tests.e2e.rig import Rig
 from tools import build_e2e_tools
 from tools import charts as packed
@@ -31,7 +35,7 @@ def plane() -> Iterator[ControlPlane]:
     folder = build_e2e_tools.folder_of_tools()
     if folder is None:
         pytest.skip(build_e2e_tools.MISSING)
-    with control_plane(folder) as running:
+    with control_plane(folder, controllers=(), scheduler=UNDISTURBED) as running:
         yield running
 
 
@@ -55,6 +59,6 @@ def helm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Helm]:
     if folder is None or charts is None:
         pytest.skip(build_e2e_tools.MISSING if folder is None else packed.MISSING)
     kubeconfig = tmp_path_factory.mktemp("helm") / "kubeconfig"
-    with control_plane(folder) as plane, as_of_a_release(plane.client) as config:
-        kubeconfig.write_text(json.dumps(config))
+    with control_plane(folder, controllers=()) as plane:
+        kubeconfig.write_text(json.dumps(kubeconfig_of(plane.client)))
         yield Helm(charts, kubeconfig, plane.client)

@@ -14,7 +14,7 @@ import yaml
 
 from gpu_constructs.facts import versions
 from gpu_constructs.facts.charts import NAMESPACES
-from tests.e2e.client import Client, Object
+from gpu_constructs.rehearsal.players.cluster.client import Client, Object
 from tools import charts as packed
 
 

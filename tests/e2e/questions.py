@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from gpu_constructs.facts.kubernetes import LABEL_VALUE
 from gpu_constructs.facts.quantities import add
 from gpu_constructs.preflight.model.answer import Answer
-from gpu_constructs.preflight.model.cluster import Cluster, DaemonSet
+from gpu_constructs.preflight.model.cluster import Cluster
 from gpu_constructs.preflight.model.label_values import LabelValues, Requirement
 from gpu_constructs.preflight.model.node_selection import Selection
+from gpu_constructs.preflight.model.software import DaemonSet
 from gpu_constructs.preflight.model.taints import DAEMON_SET_TOLERATIONS
 from gpu_constructs.preflight.node.nodes import NodeToBe
 from gpu_constructs.preflight.reading.unknown import Unknown, dig, mapping

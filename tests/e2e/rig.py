@@ -1,6 +1,6 @@
 """What the real scheduler decides for a pod on one node, or on some, and no other, for thousands of pairs.
 
-    with control_plane(folder) as plane, Rig(plane) as rig:
+    with control_plane(folder, controllers=(), scheduler=UNDISTURBED) as plane, Rig(plane) as rig:
         [decision] = rig.decide([Case(node=node, pod=pod, bound=[daemon])])
 
 Many pairs share a cluster, and none sees another. A pod is held to its node by the node's name, which is added to every
@@ -19,9 +19,10 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from functools import partial
 from typing import TypeVar
 
+from gpu_constructs.rehearsal.players.cluster.client import REFUSALS, THREADS, Refused
+from gpu_constructs.rehearsal.players.cluster.control_plane import ControlPlane
+from gpu_constructs.rehearsal.players.cluster.process import wait_until
 from tests.e2e.case import ASKED, Case, Decision, Pair, decision_on, last_pair
-from tests.e2e.client import REFUSALS, THREADS, Refused
-from tests.e2e.control_plane import ControlPlane, wait_until
 
 DECIDE_SECONDS = 60.0
 POLL_SECONDS = 0.02

@@ -12,10 +12,11 @@ from gpu_constructs.preflight.cluster.clusters import clusters
 from gpu_constructs.preflight.model.cluster import Pool
 from gpu_constructs.preflight.model.label_values import LabelValues
 from gpu_constructs.preflight.reading.inputs import read_input
+from gpu_constructs.rehearsal.players.cluster.control_plane import UNDISTURBED, ControlPlane, control_plane
+from gpu_constructs.rehearsal.players.cluster.process import wait_until
 from tests import behind_taints
 from tests.behind_taints import CLAIMED, DAEMON, DEVICE_CLASS, POOL_OF, RUNS
 from tests.e2e.case import Case
-from tests.e2e.control_plane import ControlPlane, control_plane, wait_until
 from tests.e2e.rig import Rig
 from tools import build_e2e_tools
 
@@ -66,7 +67,7 @@ def controlled() -> Iterator[ControlPlane]:
     folder = build_e2e_tools.folder_of_tools()
     if folder is None:
         pytest.skip(build_e2e_tools.MISSING)
-    with control_plane(folder, controllers=CONTROLLERS) as running:
+    with control_plane(folder, controllers=CONTROLLERS, scheduler=UNDISTURBED) as running:
         yield running
 
 

@@ -15,10 +15,11 @@ import yaml
 
 from gpu_constructs.facts import versions
 from gpu_constructs.installing.chart_definitions import rights
+from gpu_constructs.rehearsal.players.cluster.client import NOT_FOUND, Client, Refused
+from gpu_constructs.rehearsal.players.cluster.process import wait_until
+from gpu_constructs.rehearsal.players.internet.charts import Charts
+from gpu_constructs.rehearsal.players.internet.server import ChartHost, ChartServer
 from tests.cloudformation import Answers, event_of
-from tests.e2e.chart_server import chart_server
-from tests.e2e.client import NOT_FOUND, Client, Refused
-from tests.e2e.control_plane import wait_until
 from tests.e2e.helm import Helm
 from tests.e2e.test_charts import EMITTED
 from tools import charts as packed
@@ -65,8 +66,9 @@ def schemas_in(helm: Helm, pin: versions.Chart | packed.Packed) -> list[Any]:
 @pytest.fixture(scope="module")
 def registry(helm: Helm) -> Iterator[str]:
     """A registry of charts on this machine, and a repository of the same ones."""
-    with chart_server(helm) as address:
-        yield address
+    server = ChartServer(Charts(helm.charts), ChartHost)
+    with server.serving():
+        yield server.address.removeprefix("http://")
 
 
 @pytest.fixture
@@ -77,7 +79,9 @@ def function(helm: Helm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Mod
     (tmp_path / "helm").write_text(f'#!/bin/sh\nexec "{packed.helm()}" "$@" $(test "$1" = pull && echo --plain-http)\n')
     (tmp_path / "helm").chmod(0o755)
     config = json.loads(helm.kubeconfig.read_text())
-    config["users"] = [{"name": "function", "user": {"as": "function", "as-groups": [GROUP]}}]
+    [administrator] = config["users"]
+    as_function = administrator["user"] | {"as": "function", "as-groups": [GROUP]}
+    config["users"] = [{"name": "function", "user": as_function}]
     config["contexts"][0]["context"]["user"] = "function"
     (tmp_path / "kubeconfig").write_text(json.dumps(config))
     (tmp_path / "aws").write_text(f'#!/bin/sh\ncp "{tmp_path}/kubeconfig" "$KUBECONFIG"\n')

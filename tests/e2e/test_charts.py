@@ -28,8 +28,8 @@ from gpu_constructs.pod_scaling.rightsizing import controller_values as controll
 from gpu_constructs.queueing.kai import kai_values
 from gpu_constructs.queueing.kueue import kueue_values
 from gpu_constructs.queueing.operators import DYNAMO_VALUES
-from tests.e2e.client import Client, Object, Refused
-from tests.e2e.control_plane import wait_until
+from gpu_constructs.rehearsal.players.cluster.client import Client, Object, Refused
+from gpu_constructs.rehearsal.players.cluster.process import wait_until
 from tests.e2e.helm import Helm, namespace_of
 from tools import charts as packed
 

@@ -14,8 +14,8 @@ import yaml
 from gpu_constructs.preflight.reading.objects import Object, Origin
 from gpu_constructs.preflight.schema.expressions import broken_rules
 from gpu_constructs.preflight.schema.fields import Fields
-from tests.e2e.client import Client, Refused
-from tests.e2e.control_plane import wait_until
+from gpu_constructs.rehearsal.players.cluster.client import Client, Refused
+from gpu_constructs.rehearsal.players.cluster.process import wait_until
 from tests.e2e.test_manifests_are_accepted import is_served
 from tests.preflight.schema.mutations import mutants
 from tools.schemas import definitions

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from gpu_constructs.rehearsal.players.cluster.client import Client, Object, Refused
+from gpu_constructs.rehearsal.players.cluster.process import wait_until
 from tests.conftest import FLAGS
-from tests.e2e.client import Client, Object, Refused
-from tests.e2e.control_plane import wait_until
 from tests.emitted import EXAMPLES, run
 from tests.stacks.test_gpu_cluster_stack import MODES, options, template_text
 from tests.stacks.test_reference_stacks import Made

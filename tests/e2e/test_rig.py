@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from gpu_constructs.rehearsal.players.cluster.client import Object
 from tests.e2e.case import Case, Decision
-from tests.e2e.client import Object
 from tests.e2e.rig import Rig
 
 FITS = Decision(scheduled=True)

@@ -22,7 +22,7 @@ FOUND = {
     "launch templates": 23,
     "managed groups": 32,
     "namespaces": 18,
-    "network": 23,
+    "network": 24,
     "node classes": 31,
     "node pools": 39,
     "queues": 28,

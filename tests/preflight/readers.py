@@ -8,7 +8,8 @@ from typing import Any
 
 from gpu_constructs.preflight.cluster.clusters import clusters
 from gpu_constructs.preflight.cluster.workloads import workloads
-from gpu_constructs.preflight.model.cluster import Cluster, Pool, Workload
+from gpu_constructs.preflight.model.cluster import Cluster, Pool
+from gpu_constructs.preflight.model.workload import Workload
 from gpu_constructs.preflight.reading.inputs import read_input
 from gpu_constructs.preflight.reading.objects import Object, Origin
 from gpu_constructs.preflight.reading.user_data import read_user_data

@@ -43,7 +43,6 @@ def test_what_is_derived_is_derived_once(case: Case) -> None:
 
     assert case.nodes(pool) is case.nodes(pool)
     assert case.verdict(workload) is case.verdict(workload) is case.verdicts[0]
-    assert case.packing is case.packing
 
 
 def test_a_pool_of_another_cluster_is_refused(case: Case) -> None:

@@ -16,11 +16,21 @@ from tests.command_line.test_cli import Done
 from tests.preflight.reading.programs import needs
 from tests.preflight.test_rules import FIXTURES
 
+EXPECTED_DISK = "k8s.io/cluster-autoscaler/node-template/resources/ephemeral-storage=16486Mi"
 CASES = {
     "GPU120/fails_no_toleration_of_the_only_group": ["tolerate team=ml:NoSchedule"],
     "GPU120/fails_more_memory_than_the_node": ["ask for 13.8Gi memory", "set InstanceTypes of .* to g4dn.2xlarge"],
     "GPU120/fails_more_gpus_than_a_node_of_karpenter": ["ask for 8 nvidia.com/gpu"],
     "GPU120/fails_selector_of_a_label_that_no_pool_gives": ["select no gpu-type"],
+    "GPU120/fails_disk_that_the_autoscaler_does_not_expect": [
+        "ask for no ephemeral-storage",
+        f"tag .*GpuNodes with {EXPECTED_DISK}",
+    ],
+    "GPU130/fails_more_cpu_than_the_quota": ["ask for 1 cpu", "raise requests.cpu to 2 in ResourceQuota ml"],
+    "GPU130/fails_three_replicas_and_a_quota_of_two": [
+        "run 2 pods",
+        "raise requests.nvidia.com/gpu to 3, requests.memory to 12Gi in ResourceQuota ml",
+    ],
     "GPU121/fails_six_replicas_on_four_nodes": ["run 4 pods", "raise MaxSize of .* to 6"],
     "GPU121/fails_three_replicas_and_a_limit_of_two_gpus": ["run 2 pods", "raise limit nvidia.com/gpu of .* to 3"],
 }
@@ -49,7 +59,9 @@ def patched(document: Any, patch: Any) -> Any:
 
 
 def pool_at(path: str, document: Any) -> Any:
-    """The resource or NodePool of a document that a path names, ``None`` where there is none."""
+    """The resource, NodePool or quota of a document that a path names, ``None`` where there is none."""
+    if document.get("kind") == "ResourceQuota":
+        return document if path.endswith(f"/{document['metadata']['name']}") else None
     if document.get("kind") == "NodePool":
         return document if path == f"NodePool {document['metadata']['name']}" else None
     return document.get("Resources", {}).get(path.rpartition("/")[2], {}).get("Properties")
@@ -132,6 +144,16 @@ def test_a_pod_that_no_node_is_large_enough_for_is_told_the_smallest_type(tmp_pa
     assert workload["smallestType"]["usdPerHour"] > 1
 
 
+def test_no_type_would_do_for_what_a_quota_refuses() -> None:
+    workload = explained(str(FIXTURES / "GPU130" / "fails_four_replicas_of_two_and_a_quota_of_four.yaml"))
+
+    assert (workload["answer"], workload["smallestType"]) == ("no", None)
+
+
+def test_no_type_would_do_for_a_disk_that_eks_gives_none_of_them(tmp_path: Path) -> None:
+    assert smallest(tmp_path, "{nvidia.com/gpu: 16, ephemeral-storage: 500Gi}") is None
+
+
 def test_nothing_would_do_for_what_runs() -> None:
     workload = explained(str(FIXTURES / "GPU121" / "passes_six_replicas_on_two_groups_of_four.yaml"))
 
@@ -149,6 +171,9 @@ def test_what_is_there_of_a_job_is_not_patched() -> None:
     assert "kubectl patch" not in text
 
 
+_FOUND_BY_TAGS = "--node-group-auto-discovery=asg:tag=k8s.io/cluster-autoscaler/enabled,k8s.io/cluster-autoscaler/lab"
+
+
 def test_a_group_of_eksctl_is_changed_in_its_own_words(tmp_path: Path) -> None:
     group = {"name": "gpus", "instanceType": "g5.xlarge", "minSize": 1, "desiredCapacity": 1, "maxSize": 1}
     meta = {"name": "lab", "region": "eu-west-1", "version": "1.35"}
@@ -161,6 +186,30 @@ def test_a_group_of_eksctl_is_changed_in_its_own_words(tmp_path: Path) -> None:
     (tmp_path / "cluster.yaml").write_text(json.dumps({**config, "managedNodeGroups": [group]}))
     (tmp_path / "app.yaml").write_text(json.dumps({**owner, "spec": {**pods, "template": template}}))
 
+    command = ["./cluster-autoscaler", "--cloud-provider=aws", _FOUND_BY_TAGS]
+    container = {"name": "a", "image": "registry.k8s.io/autoscaling/cluster-autoscaler:v1.35.0", "command": command}
+    makes = {**owner, "metadata": {"name": "cluster-autoscaler", "namespace": "kube-system"}}
+    (tmp_path / "autoscaler.yaml").write_text(
+        json.dumps(
+            {**makes, "spec": {"template": {"spec": {"serviceAccountName": "scaler", "containers": [container]}}}}
+        )
+    )
+
     [change] = explained(str(tmp_path))["wouldDo"][-1]["changes"]
 
     assert (change["property"], change["value"]) == ("managedNodeGroups.maxSize", 2)
+
+
+@pytest.mark.parametrize(("zone", "expected"), [("us-east-1a", "g4dn.2xlarge"), ("eu-south-2a", "g6.2xlarge")])
+def test_no_type_is_told_that_the_region_was_not_seen_to_offer(tmp_path: Path, zone: str, expected: str) -> None:
+    documents = list(yaml.load_all((FIXTURES / "GPU120" / "fails_more_memory_than_the_node.yaml").read_text(), Loader))
+    subnet = {"VpcId": "vpc-0123456789abcdef0", "CidrBlock": "10.0.0.0/24", "AvailabilityZone": zone}
+    resources = documents[0]["Resources"]
+    resources["Subnet"] = {"Type": "AWS::EC2::Subnet", "Properties": subnet}
+    group = resources["GpuNodes"]
+    group["Properties"]["Subnets"] = [{"Ref": "Subnet"}]
+    (tmp_path / "stack.yaml").write_text("\n---\n".join(map(json.dumps, documents)))
+
+    texts = [each["text"] for each in explained(str(tmp_path / "stack.yaml"))["wouldDo"]]
+
+    assert any(text.endswith(f"to {expected}") for text in texts), texts

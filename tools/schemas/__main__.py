@@ -1,7 +1,7 @@
 """Write what services take, of their own schemas, into one file of the package; `make schemas`.
 
-Definitions come of Go modules. GPU_CONSTRUCTS_CRDS names a folder for those that no module proxy has, and
-GPU_CONSTRUCTS_CHART_VALUES one with the default values of charts.
+Definitions come of Go modules. GPU_CONSTRUCTS_CRDS names a folder for those that no module proxy has,
+GPU_CONSTRUCTS_SCHEMAS one with the schema of eksctl, GPU_CONSTRUCTS_CHART_VALUES one with the default values of charts.
 """
 
 from __future__ import annotations
@@ -10,10 +10,12 @@ import io
 import json
 import sys
 import zipfile
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
-from tools.schemas import chart_values, cloudformation, definitions, kubernetes
+from tools.schemas import chart_values, cloudformation, definitions, eksctl, kubernetes
 from tools.schemas.reduce import pack
 from tools.schemas.source import Source
 
@@ -39,10 +41,24 @@ def read() -> list[Source]:
     Raises:
         Missing: One of them is not to be had.
     """
+    return [source for read in readers().values() for source in read()]
+
+
+def readers() -> dict[str, Callable[[], Iterable[Source]]]:
+    """Return what reads the sources, by what they are of; each raises `Missing` where its own are not to be had."""
     own = kubernetes.read()
     metadata = kubernetes.metadata(own)
-    projects = [definitions.read(each, metadata) for each in definitions.PROJECTS]
-    return [cloudformation.read(), own, *projects, *chart_values.read()]
+    return {
+        "CloudFormation": lambda: [cloudformation.read()],
+        "Kubernetes": lambda: [own],
+        **{each.name: partial(_of_project, each, metadata) for each in definitions.PROJECTS},
+        "eksctl": lambda: [eksctl.read()],
+        "values of charts": chart_values.read,
+    }
+
+
+def _of_project(project: definitions.Project, metadata: Any) -> list[Source]:
+    return [definitions.read(project, metadata)]
 
 
 def archive(sources: Iterable[Source]) -> bytes:

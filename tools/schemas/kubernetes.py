@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from gpu_constructs.facts.schemas import KUBERNETES
 from tools.schemas.definitions import module
 from tools.schemas.reduce import Reducer
 from tools.schemas.source import Source
@@ -59,7 +60,7 @@ def read() -> Source:
         definitions[name]["required"].remove(field)
     reducer = Reducer(definitions)
     return Source(
-        name="Kubernetes",
+        name=KUBERNETES,
         version=VERSION,
         url="https://github.com/kubernetes/kubernetes/tree/master/api/openapi-spec",
         as_of=AS_OF,

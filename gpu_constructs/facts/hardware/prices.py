@@ -9,9 +9,10 @@ from importlib.resources import files
 from typing import Any
 
 from gpu_constructs.facts.hardware.catalogue import InstanceType
+from gpu_constructs.facts.hardware.regions import partition_of
 
-# Where prices are in yuan, which no sum of dollars takes.
-_CHINA = "cn-"
+# Where prices are in dollars; others are in yuan or euro, which no sum of dollars takes, or are not public.
+_IN_DOLLARS = ("aws", "aws-us-gov")
 
 
 @cache
@@ -27,9 +28,9 @@ def prices_read() -> Mapping[str, str]:
 def usd_per_hour(row: InstanceType, region: str | None) -> float | None:
     """Return the on-demand list price in a region, US dollars an hour; ``None`` where there is none.
 
-    Of a commercial region, or one that is not known, it is that of us-east-1.
+    Of a commercial region, and where no region is known, it is that of us-east-1.
     """
-    if region is not None and region.startswith(_CHINA):
+    if region is not None and partition_of(region) not in _IN_DOLLARS:
         return None
     own = _document()["regions"].get(region)
     return row.usd_per_hour if own is None else own.get(row.name)

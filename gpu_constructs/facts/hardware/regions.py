@@ -1,4 +1,4 @@
-"""In which regions and zones EC2 was seen to offer NVIDIA types, from `regions.json`, which names source and date.
+"""Names of regions, and where EC2 was seen to offer NVIDIA types, from `regions.json`, which names source and date.
 
 It is what one account saw. Of some regions nothing is known: GovCloud, China, and those that opened last.
 """
@@ -6,6 +6,7 @@ It is what one account saw. Of some regions nothing is known: GovCloud, China, a
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
@@ -13,6 +14,23 @@ from types import MappingProxyType
 from typing import Any
 
 from gpu_constructs.refusals import did_you_mean
+
+# What a partition's regions are called.
+# Source: botocore 1.44.5 data/partitions.json (2026-11)
+_PARTITIONS: Mapping[str, re.Pattern[str]] = MappingProxyType(
+    {
+        "aws": re.compile(r"(us|eu|ap|sa|ca|me|af|il|mx)-\w+-\d+"),
+        "aws-cn": re.compile(r"cn-\w+-\d+"),
+        "aws-eusc": re.compile(r"eusc-de-\w+-\d+"),
+        "aws-iso": re.compile(r"us-iso-\w+-\d+"),
+        "aws-iso-b": re.compile(r"us-isob-\w+-\d+"),
+        "aws-iso-e": re.compile(r"eu-isoe-\w+-\d+"),
+        "aws-iso-f": re.compile(r"us-isof-\w+-\d+"),
+        "aws-us-gov": re.compile(r"us-gov-\w+-\d+"),
+    }
+)
+# Where on a continent regions lie.
+_WELL_FORMED = re.compile(r"[a-z]{2,4}(-(gov|de|iso[a-z]?))?-(central|(north|south)?(east|west)|north|south)-\d")
 
 
 @cache
@@ -45,8 +63,8 @@ def is_in_every_zone(instance_type: str, region: str) -> bool:
     return bool(every) and every == set(zones_by_region(instance_type).get(region, ()))
 
 
-def is_unseen(instance_type: str, region: str) -> bool:
-    """Whether a region was read and the type was not among what it offers."""
+def is_unseen(instance_type: str, region: str | None) -> bool:
+    """Whether a region was read and the type was not among what it offers; nothing is known of no region."""
     where = zones_by_region(instance_type)
     return bool(where) and region in _document()["zone_ids_begin_with"] and region not in where
 
@@ -54,14 +72,18 @@ def is_unseen(instance_type: str, region: str) -> bool:
 def region_hint(region: str) -> str:
     """Return ``; did you mean 'us-east-1'?`` for a slip of a region's name, else nothing.
 
-    A name of words that other regions have is no slip: it may be of a region that is newer than the list.
+    A name that is made as those of regions are is no slip: it may be of a region that is newer than the list.
     """
     known = known_regions()
-    words = {word for each in known for word in each.split("-")}
-    if region in known or words.issuperset(region.split("-")):
-        return ""
     swapped = [each for each in known if sorted(each) == sorted(region.lower())]
+    if region in known or (_WELL_FORMED.fullmatch(region) and not swapped):
+        return ""
     return did_you_mean(region, swapped or known, closeness=0.75)
+
+
+def partition_of(region: str) -> str | None:
+    """Return the partition of a region, ``None`` where the region is newer than what is known of their names."""
+    return next((name for name, regions in _PARTITIONS.items() if regions.fullmatch(region)), None)
 
 
 def refuse_misspelt_region(who: object, region: str) -> None:

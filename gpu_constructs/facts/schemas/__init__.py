@@ -18,6 +18,8 @@ from typing import Any
 
 Schema = Mapping[str, Any]
 _INDEX = "index.json"
+# Whose schemas are read in another way than those of controllers.
+KUBERNETES, EKSCTL = "Kubernetes", "eksctl"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -6,11 +6,18 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from gpu_constructs.facts.software import aws, monitoring, no_daemon_sets, nvidia
+from gpu_constructs.facts.software import aws, device_plugin, gpu_operator, monitoring, no_daemon_sets, nvidia
 from gpu_constructs.facts.software.model import DaemonSetSpec, KnownSoftware
 from gpu_constructs.facts.software.resolve import resolve
 
-CHARTS = (*nvidia.CHARTS, *aws.CHARTS, *monitoring.CHARTS, *no_daemon_sets.CHARTS)
+CHARTS = (
+    *device_plugin.CHARTS,
+    *gpu_operator.CHARTS,
+    *nvidia.CHARTS,
+    *aws.CHARTS,
+    *monitoring.CHARTS,
+    *no_daemon_sets.CHARTS,
+)
 ADDONS = (*aws.ADDONS, *monitoring.ADDONS, *no_daemon_sets.ADDONS)
 
 _NUMBER = re.compile(r"\d{1,9}")

@@ -29,6 +29,11 @@ class Switch:
     default: bool | str = True
 
 
+def enabled(key: str, *, default: bool = True) -> Switch:
+    """Return the switch ``enabled`` of a part."""
+    return Switch(path=f"{key}.enabled", default=default)
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Container:
     """What a container asks for. Init containers that ask for less than the others together are left out.

@@ -10,21 +10,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from gpu_constructs.preflight.admission.kueue import flavored
 from gpu_constructs.preflight.admission.limit_ranges import out_of_range, with_defaults
 from gpu_constructs.preflight.admission.owners import not_valid_owner
 from gpu_constructs.preflight.admission.pod_security import below_level
 from gpu_constructs.preflight.admission.priority import without_priority_class
+from gpu_constructs.preflight.admission.quota_objects import beyond_objects
 from gpu_constructs.preflight.admission.quota_scopes import class_of_the_rest
-from gpu_constructs.preflight.admission.quotas import NamespaceQuotas, quotas_of
+from gpu_constructs.preflight.admission.quotas import NamespaceQuotas, Shortage, quotas_of
 from gpu_constructs.preflight.admission.runtime_classes import with_runtime_class, without_runtime_class
-from gpu_constructs.preflight.admission.service_accounts import without_service_account
-from gpu_constructs.preflight.admission.tolerations import tolerating
+from gpu_constructs.preflight.admission.service_accounts import accounts_of, without_service_account
+from gpu_constructs.preflight.admission.tolerations import flavored, tolerating
 from gpu_constructs.preflight.admission.validation import not_valid
 from gpu_constructs.preflight.cluster.kueue import queue_of
-from gpu_constructs.preflight.model.cluster import Cluster, Workload
+from gpu_constructs.preflight.model.cluster import Cluster
 from gpu_constructs.preflight.model.pod import Pod
 from gpu_constructs.preflight.model.reason import Reason
+from gpu_constructs.preflight.model.workload import Workload
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,7 @@ class Admission:
 
     def __init__(self, cluster: Cluster) -> None:
         """Take the cluster."""
-        self._cluster = cluster
+        self._cluster, self._accounts = cluster, accounts_of(cluster)
         # With each pod, so that no other is given the same id.
         self._seen: dict[tuple[object, ...], tuple[Pod, Admitted]] = {}
         self._quotas: dict[str, NamespaceQuotas] = {}
@@ -54,7 +55,8 @@ class Admission:
         """Return a workload as the API server lets its pods in."""
         like = self._alike(workload)
         admitted = _with_pod(workload, like.workload.pod)
-        refusals = (*not_valid_owner(workload.owner), *like.refusals, *self._over_quota(admitted))
+        over = (*self._over_quota(admitted), *beyond_objects(workload, self._cluster))
+        refusals = (*not_valid_owner(workload.owner), *like.refusals, *over)
         return Admitted(admitted, refusals)
 
     def _alike(self, workload: Workload) -> Admitted:
@@ -63,14 +65,21 @@ class Admission:
             self._seen[key] = workload.pod, self._admitted(workload)
         return self._seen[key][1]
 
+    def shortages(self, workload: Workload) -> tuple[Shortage, ...]:
+        """Return what the quotas of its namespace have too little of for a workload."""
+        admitted = _with_pod(workload, self._alike(workload).workload.pod)
+        return tuple(self._quotas_of(workload.namespace).shortages(admitted))
+
     def _over_quota(self, workload: Workload) -> Iterator[Reason]:
-        namespace = workload.namespace
+        return self._quotas_of(workload.namespace).refusals(workload)
+
+    def _quotas_of(self, namespace: str) -> NamespaceQuotas:
         if namespace not in self._quotas:
             quotas = quotas_of(namespace, self._cluster)
             self._quotas[namespace] = NamespaceQuotas(
                 quotas, self._let_in(namespace) if quotas else (), class_of_the_rest(self._cluster)
             )
-        return self._quotas[namespace].refusals(workload)
+        return self._quotas[namespace]
 
     def _let_in(self, namespace: str) -> Iterator[Workload]:
         """Yield the workloads of a namespace that nothing but a quota may refuse."""
@@ -84,7 +93,7 @@ class Admission:
         pod = with_runtime_class(pod, cluster)
         refusals = (
             *without_priority_class(pod, cluster),
-            *without_service_account(pod, namespace, cluster),
+            *without_service_account(pod, namespace, cluster, self._accounts),
             *without_runtime_class(pod, cluster),
             *out_of_range(pod, namespace, cluster),
             *below_level(pod, namespace, cluster),

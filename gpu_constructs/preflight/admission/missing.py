@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterator
+from functools import lru_cache
 
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Cluster
@@ -12,7 +13,7 @@ from gpu_constructs.refusals import near
 
 
 def missing(
-    text: str, name: str, known: Iterable[str], cluster: Cluster, rule: str, answer: Answer = Answer.NO
+    text: str, name: str, known: Collection[str], cluster: Cluster, rule: str, answer: Answer = Answer.NO
 ) -> Iterator[Reason]:
     """Yield why a pod is refused that names what is not there, where the input says all that is there.
 
@@ -24,10 +25,15 @@ def missing(
         rule: The rule that finds it.
         answer: What it means for the pod, where it is no slip for a name that is there.
     """
-    there = list(known)
-    if cluster.sees_objects and name not in there:
-        nearest = near(name, there)
+    if name not in known and cluster.sees_objects:
+        nearest = _nearest(name, frozenset(known))
         hint = f"; did you mean {nearest!r}?" if nearest is not None else ""
         # A name that only comes near, trainer-b beside trainer-a, may be that of another.
         slip = nearest is not None and is_typo_of(name, nearest)
         yield Reason(Answer.NO if slip else answer, "refused", f"{text}{hint}", rule=rule)
+
+
+@lru_cache(maxsize=1024)
+def _nearest(name: str, there: frozenset[str]) -> str | None:
+    """Return the name that one is most likely a slip for: many pods may share it."""
+    return near(name, sorted(there))

@@ -1,6 +1,9 @@
 """What the API server takes in no Deployment, StatefulSet, DaemonSet, Job or CronJob: the object itself is refused.
 
-Source: kubernetes/kubernetes v1.36.3 pkg/apis/apps/validation/validation.go, pkg/apis/batch/validation/validation.go
+So are jobs of the training operator, which judges them where the API server asks it, or once it sees them.
+
+Sources: kubernetes/kubernetes v1.36.3 pkg/apis/apps/validation/validation.go, pkg/apis/batch/validation/validation.go;
+kubeflow/training-operator v1.9.0 pkg/webhooks/
 """
 
 from __future__ import annotations
@@ -10,13 +13,15 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 from zoneinfo import ZoneInfo
 
+from gpu_constructs.facts.kubernetes import TRAINING_CONTAINERS
 from gpu_constructs.preflight.admission.schedules import is_schedule
-from gpu_constructs.preflight.cluster.objects.excerpts import may_be_excerpt
+from gpu_constructs.preflight.cluster.objects.excerpts import lacks_images, may_be_excerpt
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.reason import Reason
 from gpu_constructs.preflight.reading.objects import Object
 from gpu_constructs.preflight.reading.unknown import (
     Unknown,
+    all_known,
     dig,
     is_expression,
     items,
@@ -45,6 +50,32 @@ def not_valid_owner(owner: Object) -> Iterator[Reason]:
     if zone and not is_expression(zone) and _is_zone("UTC") and not _is_zone(zone):
         text = f"the API server may refuse the CronJob: timeZone {zone} is no time zone that is known here"
         yield Reason(Answer.UNKNOWN, "refused", text, rule="GPU406")
+    yield from _of_training(owner)
+
+
+def _of_training(owner: Object) -> Iterator[Reason]:
+    """Yield the parts of a job that lack the container which the training operator looks for."""
+    name = TRAINING_CONTAINERS.get(owner.kind) if owner.group == "kubeflow.org" else None
+    for part, pod in _parts(owner) if name else ():
+        names = _names(dig(pod, "containers"))
+        if names and name not in names:
+            text = f"the training operator refuses the {owner.kind}: {part} must have a container named {name}"
+            excerpt = owner.origin.resource is None and lacks_images(pod)
+            answer = Answer.UNKNOWN if excerpt else Answer.NO
+            yield Reason(answer, "refused", f"{text}, got {', '.join(names)}", rule="GPU406")
+
+
+def _parts(owner: Object) -> Iterator[tuple[str, Any]]:
+    """Yield the pods of a job of the training operator, by the names of its parts."""
+    for key, parts in owner.spec.items():
+        for part, spec in mapping(parts).items() if key.endswith("ReplicaSpecs") else ():
+            yield part, dig(spec, "template", "spec")
+
+
+def _names(containers: Any) -> list[str]:
+    """Return the names of containers; none where one of them is not known."""
+    written = [known_text(dig(each, "name")) for each in items(containers)]
+    return all_known([each if each is not None and _is_known(each) else None for each in written])
 
 
 def _faults(owner: Object) -> Iterator[str]:

@@ -12,10 +12,11 @@ from dataclasses import dataclass, field
 from gpu_constructs.facts.quantities import Resources, add, quantity, resources, show
 from gpu_constructs.preflight.admission.quota_scopes import counts
 from gpu_constructs.preflight.model.answer import Answer
-from gpu_constructs.preflight.model.cluster import Cluster, Workload
+from gpu_constructs.preflight.model.cluster import Cluster
 from gpu_constructs.preflight.model.container import Container
 from gpu_constructs.preflight.model.pod import Pod
 from gpu_constructs.preflight.model.reason import Reason
+from gpu_constructs.preflight.model.workload import Workload
 from gpu_constructs.preflight.reading.objects import Object, Origin
 from gpu_constructs.preflight.reading.unknown import Unknown, mapping
 
@@ -46,6 +47,25 @@ class _Use:
     def copy(self) -> _Use:
         """Return the same, to be added to."""
         return _Use(self.certain.copy(), self.likely.copy())
+
+
+@dataclass(frozen=True, slots=True)
+class Shortage:
+    """What a quota has too little of for a workload.
+
+    Attributes:
+        quota: The quota.
+        name: The name in it.
+        resource: The resource that it counts.
+        needed: How much it would have to be, with what the workloads before take.
+        for_each: How much it leaves for each pod.
+    """
+
+    quota: Object
+    name: str
+    resource: str
+    needed: int
+    for_each: int
 
 
 class NamespaceQuotas:
@@ -105,6 +125,16 @@ class NamespaceQuotas:
             if text:
                 answer = Answer.NO if sure and counting[quota] is Answer.YES else Answer.UNKNOWN
                 yield Reason(answer, "refused", f"{text}, as ResourceQuota {quota} says", rule="GPU130")
+
+    def shortages(self, workload: Workload) -> Iterator[Shortage]:
+        """Yield what the quotas have too little of for all pods of a workload."""
+        taken = self._before.get((workload.name, workload.origin), self._taken).likely
+        pods = _pods(workload)
+        for (quota, name), most in self._most.items():
+            wanted, used = _usage(name, workload.pod) * pods, taken[quota, name]
+            if quota in self._counting(workload.pod) and wanted and wanted + used > most:
+                left = max(most - used, 0) // pods
+                yield Shortage(self._quotas[quota], name, _resource(name), wanted + used, left)
 
 
 def _certain(taken: _Use, key: tuple[str, str], workload: Workload) -> int:

@@ -5,7 +5,7 @@ Source: kubernetes/kubernetes v1.36.2 plugin/pkg/admission/serviceaccount/admiss
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 
 from gpu_constructs.preflight.admission.missing import missing
 from gpu_constructs.preflight.model.answer import Answer
@@ -18,11 +18,20 @@ from gpu_constructs.preflight.reading.unknown import known_text
 _EVERYWHERE = "default"
 
 
-def without_service_account(pod: Pod, namespace: str, cluster: Cluster) -> Iterator[Reason]:
+def accounts_of(cluster: Cluster) -> dict[str, set[str]]:
+    """Return the names of the service accounts of a cluster, by namespace."""
+    found: dict[str, set[str]] = {}
+    for each in cluster.of_kind("ServiceAccount"):
+        found.setdefault(each.namespace, set()).add(each.name)
+    return found
+
+
+def without_service_account(
+    pod: Pod, namespace: str, cluster: Cluster, accounts: Mapping[str, Collection[str]]
+) -> Iterator[Reason]:
     """Yield why a pod is refused whose account nobody makes; charts and eksctl make accounts of their own."""
     name = known_text(pod.service_account) or _EVERYWHERE
     charts = any(each.namespace == namespace for each in cluster.charts)
     if name != _EVERYWHERE and not charts:
-        known = [each.name for each in cluster.of_kind("ServiceAccount") if each.namespace == namespace]
         text = f"serviceAccountName {name} is no ServiceAccount of namespace {namespace}"
-        yield from missing(text, name, known, cluster, "GPU371", Answer.UNKNOWN)
+        yield from missing(text, name, accounts.get(namespace, ()), cluster, "GPU371", Answer.UNKNOWN)

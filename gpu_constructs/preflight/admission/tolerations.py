@@ -1,4 +1,4 @@
-"""Tolerations that the API server adds to a pod.
+"""Tolerations that the API server adds to a pod, and Kueue to those of a job that it starts.
 
 Sources: kubernetes/kubernetes v1.36.2 plugin/pkg/admission/{extendedresourcetoleration,defaulttolerationseconds}/
 """
@@ -8,10 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from gpu_constructs.preflight.cluster.kueue import flavor_tolerations, flavors_of
 from gpu_constructs.preflight.model.answer import Answer
+from gpu_constructs.preflight.model.cluster import Cluster
 from gpu_constructs.preflight.model.pod import Pod
 from gpu_constructs.preflight.model.pod_size import is_extended
 from gpu_constructs.preflight.model.taints import Taint, Toleration
+from gpu_constructs.preflight.model.workload import Workload
 
 # Of every pod that says nothing of them: it stays five minutes on a node that is gone.
 _FOR_A_WHILE = tuple(Taint(f"node.kubernetes.io/{name}", "", "NoExecute") for name in ("not-ready", "unreachable"))
@@ -21,6 +24,14 @@ def tolerating(pod: Pod) -> Pod:
     """Return a pod with the tolerations that it is given."""
     added = (*_of_resources(pod), *_of_seconds(pod))
     return replace(pod, tolerations=(*pod.tolerations, *added)) if added else pod
+
+
+def flavored(pod: Pod, workload: Workload, cluster: Cluster) -> Pod:
+    """Return a pod with the tolerations that Kueue may add: which flavor it chooses is known at run time only."""
+    added = tuple(each for flavor in flavors_of(workload, cluster) for each in flavor_tolerations(flavor))
+    if not added:
+        return pod
+    return replace(pod, tolerations=(*pod.tolerations, *added), likeness=f"{pod.likeness} {added}")
 
 
 def _of_resources(pod: Pod) -> Iterator[Toleration]:

@@ -17,8 +17,9 @@ from gpu_constructs.preflight.cluster.pools import (
 from gpu_constructs.preflight.cluster.scalers import scaled
 from gpu_constructs.preflight.cluster.software import software
 from gpu_constructs.preflight.cluster.workloads import workloads
-from gpu_constructs.preflight.model.cluster import Addon, Autoscaler, Cluster, Pool
+from gpu_constructs.preflight.model.cluster import Cluster, Pool
 from gpu_constructs.preflight.model.discovery import bounded
+from gpu_constructs.preflight.model.software import Addon, Autoscaler
 from gpu_constructs.preflight.reading.cloudformation import Resource
 from gpu_constructs.preflight.reading.documents import UnusableInput
 from gpu_constructs.preflight.reading.embedded import parse_embedded
@@ -162,6 +163,7 @@ def _cluster(name: str, given: Input, places: _Places) -> Cluster:
         addons=tuple(addons),
         daemon_sets=runs.daemon_sets,
         opaque=(*runs.opaque, *(f"{origin.path}, which cannot be read" for origin, _ in given.problems)),
+        hidden=given.hidden,
         autoscalers=(*runs.autoscalers, *_auto_mode(resource, auto_mode)),
         workloads=pods,
         resources=given.resources,

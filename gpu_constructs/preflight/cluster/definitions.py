@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from gpu_constructs.facts.charts import (
     DRA_DRIVERS,
     DYNAMO,
@@ -18,9 +20,11 @@ from gpu_constructs.facts.charts import (
     VOLCANO,
 )
 from gpu_constructs.facts.labels import KUEUE_DOMAIN
+from gpu_constructs.facts.schemas import KUBERNETES, source_of
 from gpu_constructs.preflight.model.cluster import Cluster
 from gpu_constructs.preflight.reading.objects import Object
 from gpu_constructs.preflight.reading.unknown import dig
+from gpu_constructs.preflight.schema.fields import kind_of
 
 # API group, and the charts that bring its definitions.
 # Sources: kueue 0.19.2, kai-scheduler v0.17.0, keda 2.20.2, kube-prometheus-stack 88.5.3, vertical-pod-autoscaler
@@ -51,6 +55,7 @@ CHARTS_OF_KIND = {
     "DynamoComponentDeployment": (DYNAMO, DYNAMO_CRDS),
 }
 NVIDIA_GROUP = "nvidia.com"
+_MINOR = re.compile(r"(\d+)\.(\d+)")
 
 
 def charts_of(each: Object) -> tuple[str, ...]:
@@ -76,3 +81,35 @@ def is_defined(group: str, cluster: Cluster) -> bool:
     return any(each.name in charts for each in cluster.charts) or any(
         each.spec.get("group") == group for each in definitions
     )
+
+
+def other_definition(each: Object, cluster: Cluster) -> str | None:
+    """Return what defines the kind of an object in a cluster, where it is known to be another than what was read.
+
+    The API of Kubernetes itself loses no field of a version, so that only a newer one may take more.
+    """
+    source = source_of(kind_of(each))
+    if source is None:
+        return None
+    if source.name == KUBERNETES:
+        newer = cluster.version is not None and _minor(cluster.version) > _minor(source.version)
+        return f"Kubernetes {cluster.version}" if newer else None
+    for one in cluster.of_kind("CustomResourceDefinition"):
+        if one.spec.get("group") == each.group and dig(one.spec, "names", "kind") == each.kind:
+            return one.origin.path
+    for name, read in source.charts.items():
+        chart = cluster.chart(name)
+        if chart is not None and chart.version and _minor(chart.version) != _minor(read):
+            return f"chart {name} {chart.version}"
+    return None
+
+
+def read_version(each: Object) -> str:
+    """Return whose definition of the kind of an object was read, with its version."""
+    source = source_of(kind_of(each))
+    return f"{source.name} {source.version}" if source else ""
+
+
+def _minor(version: str) -> tuple[int, ...]:
+    found = _MINOR.search(version)
+    return tuple(map(int, found.groups())) if found else ()

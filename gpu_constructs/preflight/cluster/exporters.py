@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from gpu_constructs.facts.charts import DCGM_EXPORTER, GPU_OPERATOR, OPERATOR_DCGM_EXPORTER
-from gpu_constructs.preflight.model.cluster import Cluster, DaemonSet
+from gpu_constructs.preflight.model.cluster import Cluster
+from gpu_constructs.preflight.model.software import DaemonSet
 from gpu_constructs.preflight.reading.unknown import dig
 
 

@@ -15,7 +15,8 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from gpu_constructs.preflight.model.answer import Answer, all_of, any_of, yes_if
-from gpu_constructs.preflight.model.cluster import Autoscaler, Cluster
+from gpu_constructs.preflight.model.cluster import Cluster
+from gpu_constructs.preflight.model.software import Autoscaler
 from gpu_constructs.preflight.reading.cloudformation import Resource
 from gpu_constructs.preflight.reading.unknown import Unknown, dig, is_expression, items, known_text, mapping, may_equal
 

@@ -11,13 +11,14 @@ from typing import Any
 
 from gpu_constructs.facts.charts import KUEUE
 from gpu_constructs.facts.kubernetes import TRAINING_JOBS
-from gpu_constructs.facts.labels import KUEUE_DOMAIN, KUEUE_QUEUE, NAMESPACE_NAME
+from gpu_constructs.facts.labels import KUEUE_DOMAIN, KUEUE_QUEUE
 from gpu_constructs.facts.quantities import quantity
 from gpu_constructs.facts.resources import NVIDIA
+from gpu_constructs.preflight.cluster.objects.namespaces import is_selected
 from gpu_constructs.preflight.model.answer import Answer
-from gpu_constructs.preflight.model.cluster import Cluster, Workload
-from gpu_constructs.preflight.model.label_values import Requirement, exactly, requirement
+from gpu_constructs.preflight.model.cluster import Cluster
 from gpu_constructs.preflight.model.taints import Toleration, tolerations
+from gpu_constructs.preflight.model.workload import Workload
 from gpu_constructs.preflight.reading.objects import Object, Origin
 from gpu_constructs.preflight.reading.unknown import Unknown, dig, is_expression, items, known_text, mapping, mappings
 
@@ -216,16 +217,7 @@ def reads_other_resources(cluster: Cluster) -> bool:
     return any(word in line for line in lines for word in _OTHER_RESOURCES)
 
 
-def is_shut(queue: Object, namespace: str, cluster: Cluster) -> bool:
-    """Whether a ClusterQueue certainly takes no jobs of a namespace."""
+def takes_jobs_of(queue: Object, namespace: str, cluster: Cluster) -> Answer:
+    """Say whether a ClusterQueue takes the jobs of a namespace; without a selector it takes none."""
     selector = queue.spec.get("namespaceSelector")
-    if selector is None:
-        return True
-    there = next((each for each in cluster.of_kind("Namespace") if each.name == namespace), None)
-    written = {**(there.labels if there else {}), NAMESPACE_NAME: namespace}
-    labels = {key: value if isinstance(value, Unknown) else exactly(str(value)) for key, value in written.items()}
-    wanted = [Requirement(key, "In", (str(value),)) for key, value in mapping(dig(selector, "matchLabels")).items()]
-    wanted += [requirement(each) for each in mappings(dig(selector, "matchExpressions"))]
-    # What a namespace that is not in the input has beside its name is not known.
-    told = [each for each in wanted if there or each.key == NAMESPACE_NAME]
-    return any(each.met_by(labels) is Answer.NO for each in told if "${" not in str(each))
+    return Answer.NO if selector is None else is_selected(selector, namespace, cluster)

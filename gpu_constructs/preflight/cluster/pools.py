@@ -25,7 +25,7 @@ from gpu_constructs.facts.quantities import resources as quantities
 from gpu_constructs.preflight.cluster.images import class_system, group_system
 from gpu_constructs.preflight.model import taints
 from gpu_constructs.preflight.model.cluster import Pool, PoolKind
-from gpu_constructs.preflight.model.label_values import ANY_VALUE, LabelValues, Requirement, exactly, requirement
+from gpu_constructs.preflight.model.label_values import LabelValues, Requirement, exactly, requirement
 from gpu_constructs.preflight.model.launch import Launch, class_launch, template_launch
 from gpu_constructs.preflight.reading.asked_sizes import with_asked_sizes
 from gpu_constructs.preflight.reading.cloudformation import Resource
@@ -43,6 +43,8 @@ from gpu_constructs.preflight.reading.unknown import (
 )
 from gpu_constructs.preflight.reading.user_data import UserData, read_user_data
 
+# What a label that no requirement names yet may be.
+_ANY_OR_NONE = LabelValues(all_but=True, may_be_absent=True)
 _EKS_CAPACITY = {"ON_DEMAND": "on-demand", "SPOT": "spot", "CAPACITY_BLOCK": "capacity-block"}
 # EKS gives them to the nodes of its groups; values are known at launch only.
 _OF_EVERY_GROUP = (
@@ -86,8 +88,13 @@ def managed_group(group: Resource, resources: Mapping[str, Resource]) -> Pool:
 
 def desired_nodes(pool: Pool) -> int | None:
     """Return how many nodes a group is told to start with, ``None`` where that is not said or not known."""
+    return known_number(desired_size(pool))
+
+
+def desired_size(pool: Pool) -> Any:
+    """Return what is written of how many nodes a group starts with; ``None`` where nothing is."""
     named = dig(pool.properties, "ScalingConfig", "DesiredSize")
-    return known_number(named if pool.kind == "managed" else pool.properties.get("DesiredCapacity"))
+    return named if pool.kind == "managed" else pool.properties.get("DesiredCapacity")
 
 
 def self_managed_group(group: Resource, resources: Mapping[str, Resource]) -> Pool:
@@ -288,14 +295,11 @@ def _pool_labels(
         own |= {COMPUTE_TYPE: exactly("auto")}
     chosen: dict[str, LabelValues | Unknown] = {}
     for each in requirements:
-        if each.values is None:
+        left = chosen.get(each.key, _ANY_OR_NONE)
+        if each.values is None or isinstance(left, Unknown):
             chosen[each.key] = Unknown(f"${{{each.key}}}")
-        elif each.operator == "In":
-            chosen[each.key] = exactly(*each.values)
-        elif each.operator == "NotIn":
-            chosen[each.key] = LabelValues(frozenset(each.values), all_but=True, may_be_absent=True)
         elif each.operator != "DoesNotExist":
-            chosen[each.key] = ANY_VALUE
+            chosen[each.key] = each.narrowed(left)
     return chosen | own | _known_labels(labels)
 
 

@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 
 from gpu_constructs.facts.charts import KEDA_OPERATOR, PROMETHEUS_ADAPTER
 from gpu_constructs.facts.quantities import quantity
-from gpu_constructs.preflight.model.cluster import Cluster, Workload
+from gpu_constructs.preflight.model.cluster import Cluster
+from gpu_constructs.preflight.model.workload import Workload
 from gpu_constructs.preflight.reading.objects import Object, Origin
 from gpu_constructs.preflight.reading.unknown import dig, known_number, known_text, mapping, mappings
 

@@ -12,12 +12,12 @@ from gpu_constructs.facts.labels import AUTOSCALED_BY_TAG, AUTOSCALED_TAG
 from gpu_constructs.facts.resources import EFA, GPU
 from gpu_constructs.facts.software.daemon_sets import daemon_sets_of_addon, daemon_sets_of_chart
 from gpu_constructs.facts.software.model import DaemonSetSpec
-from gpu_constructs.preflight.model.cluster import Addon, Autoscaler, AutoscalerKind, DaemonSet
 from gpu_constructs.preflight.model.container import Container
 from gpu_constructs.preflight.model.discovery import DISCOVERY, EXPLICIT
 from gpu_constructs.preflight.model.label_values import equal
 from gpu_constructs.preflight.model.node_selection import Selection, term
 from gpu_constructs.preflight.model.pod import Pod, pod_of
+from gpu_constructs.preflight.model.software import Addon, Autoscaler, AutoscalerKind, DaemonSet
 from gpu_constructs.preflight.model.taints import tolerations
 from gpu_constructs.preflight.reading.documents import UnusableInput, parse
 from gpu_constructs.preflight.reading.objects import Chart, Object

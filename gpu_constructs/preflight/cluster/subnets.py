@@ -6,7 +6,7 @@ Source: https://docs.aws.amazon.com/vpc/latest/userguide/VPC_Route_Tables.html (
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Literal
 
 from gpu_constructs.facts.labels import ZONE_ID
@@ -23,6 +23,7 @@ _EVERYWHERE = ("0.0.0.0/0", "::/0")
 _NTH_ZONE = re.compile(r"\$\{Fn::Select \[\"?(\d+)\"?,\"?\$\{Fn::GetAZs .*")
 # A zone is its region and a letter.
 _ZONE = re.compile(r"([a-z]+(?:-[a-z]+)+-\d)[a-z]")
+_OWN_ZONE = re.compile(r"\$\{AWS::Region\}[a-z]")
 _ASSOCIATION = "AWS::EC2::SubnetRouteTableAssociation"
 
 
@@ -83,13 +84,25 @@ def vpcs_of(pool: Pool, resources: Mapping[str, Resource]) -> list[Resource]:
 
 def spans_zones(pool: Pool) -> Answer:
     """Say whether the subnets of a pool are in more than one zone."""
-    if not pool.zones:
+    return are_apart(pool.zones)
+
+
+def are_apart(zones: Collection[str | Unknown]) -> Answer:
+    """Say whether some zones of one region are more than one; of none nothing is known."""
+    if not zones:
         return Answer.UNKNOWN
-    if len(set(pool.zones)) == 1:
+    named = {_letter(each) for each in zones}
+    if len(set(zones)) == 1 or (len(named) == 1 and None not in named):
         return Answer.NO
-    named = {each for each in pool.zones if isinstance(each, str)}
-    numbered = {found.group(1) for each in pool.zones if (found := _nth(each))}
-    return Answer.YES if len(named) > 1 or len(numbered) > 1 else Answer.UNKNOWN
+    numbered = {found.group(1) for each in zones if (found := _nth(each))}
+    return Answer.YES if len(named - {None}) > 1 or len(numbered) > 1 else Answer.UNKNOWN
+
+
+def _letter(zone: str | Unknown) -> str | None:
+    """Return what tells a zone from the others of its region, whatever region that is; ``None`` where nothing does."""
+    if isinstance(zone, Unknown):
+        return zone.expression[-1] if _OWN_ZONE.fullmatch(zone.expression) else None
+    return zone[-1] if _ZONE.fullmatch(zone) else zone
 
 
 def _nth(zone: str | Unknown) -> re.Match[str] | None:
@@ -108,6 +121,13 @@ def region_of(pool: Pool, cluster: Cluster) -> str | None:
     stacks = [each.region for each in (pool.resource, cluster.resource) if each and each.region]
     zones = [_ZONE.fullmatch(each) for each in pool.zones if isinstance(each, str)]
     return next(iter([*stacks, *(each[1] for each in zones if each)]), None)
+
+
+def region_of_cluster(cluster: Cluster) -> str | None:
+    """Return the region of a cluster: of its stack, or of its pools."""
+    regions = (region_of(each, cluster) for each in cluster.pools)
+    own = cluster.resource.region if cluster.resource else None
+    return own or next((each for each in regions if each), None)
 
 
 def tagged_subnets(terms: Iterable[Mapping[str, Any]], resources: Mapping[str, Resource]) -> list[Resource]:

@@ -12,13 +12,20 @@ from typing import Any
 from gpu_constructs.facts.kubernetes import CLUSTER_CRITICAL, NODE_CRITICAL, TRAINING_JOBS
 from gpu_constructs.preflight.cluster.operators.part import count
 from gpu_constructs.preflight.cluster.operators.parts import parts, wrapped
-from gpu_constructs.preflight.model.cluster import Workload
+from gpu_constructs.preflight.model.exclusive import Exclusive
 from gpu_constructs.preflight.model.pod import Pod, read_pod
+from gpu_constructs.preflight.model.workload import Workload
 from gpu_constructs.preflight.reading.objects import Object
 from gpu_constructs.preflight.reading.unknown import dig, is_true, known_number, known_text, mapping, mappings
 
 # Kinds whose pods stand in `spec.template`.
 _PLAIN = ("DaemonSet", "Deployment", "ReplicaSet", "ReplicationController", "StatefulSet", "Rollout", "Revision")
+# Annotations by which the jobs of a JobSet, and the groups of a LeaderWorkerSet, get a topology domain each.
+# Source: kubernetes-sigs/jobset api/jobset/v1alpha2/jobset_types.go, kubernetes-sigs/lws
+# api/leaderworkerset/v1/leaderworkerset_types.go (2026-11)
+_EXCLUSIVE_JOBS = "alpha.jobset.sigs.k8s.io/exclusive-topology"
+_BY_NODE_SELECTOR = "alpha.jobset.sigs.k8s.io/node-selector"
+_EXCLUSIVE_GROUPS = "leaderworkerset.sigs.k8s.io/exclusive-topology"
 # Stands for the class of pods that name none.
 _WITHOUT = ""
 # Built-in priority classes.
@@ -122,22 +129,36 @@ def _job(owner: Object, spec: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _job_set(owner: Object) -> Iterator[dict[str, Any]]:
-    for part in mappings(owner.spec.get("replicatedJobs")):
+    parts_ = mappings(owner.spec.get("replicatedJobs"))
+    jobs = [count(each.get("replicas")) for each in parts_]
+    for place, part in enumerate(parts_):
         spec = mapping(dig(part, "template", "spec"))
-        pods, jobs = _job_pods(spec), count(part.get("replicas"))
-        made = None if pods is None or jobs is None else pods * jobs
-        yield _workload(owner, spec.get("template"), made, part=str(part.get("name")), together=True)
+        pods, replicas = _job_pods(spec), jobs[place]
+        made = None if pods is None or replicas is None else pods * replicas
+        workload = _workload(owner, spec.get("template"), made, part=str(part.get("name")), together=True)
+        own = mapping(dig(part, "template", "metadata", "annotations"))
+        if (key := own.get(_EXCLUSIVE_JOBS, owner.annotations.get(_EXCLUSIVE_JOBS))) is not None:
+            others = [*jobs[:place], *jobs[place + 1 :]]
+            beside = None if None in others else sum(each or 0 for each in others)
+            labelled = _BY_NODE_SELECTOR in own or _BY_NODE_SELECTOR in owner.annotations
+            workload["exclusive"] = Exclusive(key, replicas, pods, beside, labelled=labelled)
+        yield workload
 
 
 def _leader_workers(owner: Object) -> Iterator[dict[str, Any]]:
     groups, size = count(owner.spec.get("replicas")), count(dig(owner.spec, "leaderWorkerTemplate", "size"))
     template = mapping(owner.spec.get("leaderWorkerTemplate"))
     leader, worker = template.get("leaderTemplate"), template.get("workerTemplate")
-    workers = None if groups is None or size is None else groups * (size - 1 if leader else size)
+    workers_each = None if size is None else (size - 1 if leader else size)
+    workers = None if groups is None or workers_each is None else groups * workers_each
+    key = owner.annotations.get(_EXCLUSIVE_GROUPS)
+    shared = bool(leader) and workers != 0
     if leader:
-        yield _workload(owner, leader, groups, part="leader", together=True)
+        exclusive = None if key is None else Exclusive(key, groups, 1, shared=shared)
+        yield _workload(owner, leader, groups, part="leader", together=True) | {"exclusive": exclusive}
     if workers != 0:
-        yield _workload(owner, worker, workers, part="worker", together=True)
+        exclusive = None if key is None else Exclusive(key, groups, workers_each, shared=shared)
+        yield _workload(owner, worker, workers, part="worker", together=True) | {"exclusive": exclusive}
 
 
 def _ray(owner: Object) -> Iterator[dict[str, Any]]:

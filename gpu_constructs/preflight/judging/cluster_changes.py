@@ -11,9 +11,10 @@ from gpu_constructs.facts.schemas import created_with
 from gpu_constructs.preflight.judging.written import differ, moved
 from gpu_constructs.preflight.model.cluster import Cluster
 from gpu_constructs.preflight.reading.cloudformation import Resource
+from gpu_constructs.preflight.reading.eksctl.resources import is_of_eksctl
 from gpu_constructs.preflight.reading.unknown import dig, known_text
 
-Change = Literal["replaced", "refused", "rolled back"]
+Change = Literal["replaced", "renamed", "refused", "rolled back"]
 _MODES = ("CONFIG_MAP", "API_AND_CONFIG_MAP", "API")
 _MINOR = re.compile(r"1\.(\d{1,3})")
 
@@ -24,7 +25,8 @@ class ClusterChange:
 
     Attributes:
         cluster: Its name.
-        change: Whether another one is made, EKS refuses it, or EKS rolls the control plane back.
+        change: Whether another one is made in its place, or beside it under a new name; whether EKS refuses it, or
+            rolls the control plane back.
         detail: What differs, and what it means.
     """
 
@@ -38,7 +40,19 @@ def cluster_changes(old: Iterable[Cluster], new: Iterable[Cluster]) -> tuple[Clu
     before, after = _resources(old), _resources(new)
     # One that is replaced is called as before: that is the one that is lost.
     found = ((before[key][0], _changes(before[key][1], each)) for key, (_, each) in after.items() if key in before)
-    return tuple(ClusterChange(name, change, detail) for name, each in found for change, detail in each)
+    changes = tuple(ClusterChange(name, change, detail) for name, each in found for change, detail in each)
+    return (*_renamed(before, after), *changes)
+
+
+def _renamed(
+    before: Mapping[str, tuple[str, Resource]], after: Mapping[str, tuple[str, Resource]]
+) -> Iterator[ClusterChange]:
+    """Yield the one cluster of eksctl that goes where one of another name comes: eksctl knows clusters by name."""
+    gone = [name for key, (name, each) in before.items() if key not in after and is_of_eksctl(each)]
+    come = [name for key, (name, each) in after.items() if key not in before and is_of_eksctl(each)]
+    if len(gone) == len(come) == 1:
+        detail = f"metadata.name: {gone[0]} -> {come[0]}; eksctl makes another cluster and leaves this one as it is"
+        yield ClusterChange(gone[0], "renamed", detail)
 
 
 def _resources(clusters: Iterable[Cluster]) -> Mapping[str, tuple[str, Resource]]:

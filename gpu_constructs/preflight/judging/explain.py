@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.judging.stops import Stops
-from gpu_constructs.preflight.model.cluster import Workload
+from gpu_constructs.preflight.model.answer import Answer
+from gpu_constructs.preflight.model.workload import Workload
 from gpu_constructs.preflight.rules.rule import Finding
-from gpu_constructs.preflight.scheduling.crowd import beside_each_other
-from gpu_constructs.preflight.scheduling.packing import Packing, pack
+from gpu_constructs.preflight.scheduling.together.crowd import beside_each_other
+from gpu_constructs.preflight.scheduling.together.packing import Packing, pack
 from gpu_constructs.preflight.scheduling.verdict import Verdict
 
 
@@ -21,7 +22,7 @@ class Explanation:
     Attributes:
         case: The cluster.
         verdicts: The verdict on each, beside all that ask for GPUs.
-        packing: What each pool has to run when all come at once.
+        packing: What each pool has to run when all that run alone come at once, and what of those judged is left.
     """
 
     case: Case
@@ -41,5 +42,15 @@ def explain(case: Case, findings: Iterable[Finding] = (), workloads: Iterable[Wo
     wanted = case.gpu_workloads if workloads is None else tuple(workloads)
     chosen = {id(each) for each in wanted}
     others = [each for each in case.gpu_workloads if id(each) not in chosen]
-    settled = beside_each_other(stops.on(case.verdict(each)) for each in (*wanted, *others))
-    return Explanation(case, settled[: len(wanted)], pack(settled))
+    alone = [stops.on(case.verdict(each)) for each in (*wanted, *others)]
+    settled = beside_each_other(alone)
+    running = [each for each, before in zip(settled, alone, strict=True) if before.answer is Answer.YES]
+    packing = pack(*([each for each in running if each.workload.ends is ends] for ends in (False, True)))
+    told = {id(each.workload) for each in settled[: len(wanted)] if _may_be_left(each)}
+    left = tuple(each for each in packing.left if id(each[0]) in told)
+    return Explanation(case, settled[: len(wanted)], replace(packing, left=left))
+
+
+def _may_be_left(verdict: Verdict) -> bool:
+    """Whether pods of a workload may wait while all come at once: a service that runs beside the others does not."""
+    return verdict.answer is not Answer.YES or verdict.workload.ends

@@ -77,7 +77,9 @@ def _change(key: _Key, before: Pool | None, after: Pool | None) -> PoolChange | 
     if before is None:
         return PoolChange(key[0], pool.name, pool.kind, "added", _summary(pool))
     if after is None:
-        return PoolChange(key[0], pool.name, pool.kind, "removed", (*_summary(pool), "its nodes are drained"))
+        left = pool.resource is not None and is_of_eksctl(pool.resource)
+        fate = "eksctl leaves its nodes until somebody deletes them" if left else "its nodes are drained"
+        return PoolChange(key[0], pool.name, pool.kind, "removed", (*_summary(pool), fate))
     replacing = _replacing(before, after)
     details = [*_differences(before, after, replacing), *_launch_differences(before, after)]
     if not details:

@@ -8,7 +8,8 @@ from typing import TypeVar
 
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.kueue import cluster_queues, queued_jobs, quotas
-from gpu_constructs.preflight.model.cluster import Pool, Workload
+from gpu_constructs.preflight.model.cluster import Pool
+from gpu_constructs.preflight.model.workload import Workload
 from gpu_constructs.preflight.reading.dangling import Dangling
 from gpu_constructs.preflight.reading.objects import Object, Origin
 from gpu_constructs.preflight.reading.unknown import known_text

@@ -14,7 +14,8 @@ from gpu_constructs.preflight.judging.cluster_changes import ClusterChange, clus
 from gpu_constructs.preflight.judging.explain import Explanation
 from gpu_constructs.preflight.judging.pool_changes import PoolChange, pool_changes
 from gpu_constructs.preflight.model.answer import Answer
-from gpu_constructs.preflight.model.cluster import Cluster, Workload
+from gpu_constructs.preflight.model.cluster import Cluster
+from gpu_constructs.preflight.model.workload import Workload
 from gpu_constructs.preflight.reading.inputs import Input
 from gpu_constructs.preflight.reading.unknown import known_text
 from gpu_constructs.preflight.rules.rule import Finding

@@ -9,8 +9,9 @@ from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.kueue import QueuedJob
 from gpu_constructs.preflight.judging.reach import Reach
 from gpu_constructs.preflight.model.answer import Answer
-from gpu_constructs.preflight.model.cluster import Pool, Workload
+from gpu_constructs.preflight.model.cluster import Pool
 from gpu_constructs.preflight.model.reason import Reason
+from gpu_constructs.preflight.model.workload import Workload
 from gpu_constructs.preflight.rules.rule import Finding
 from gpu_constructs.preflight.scheduling.enough import OF_ALL_POOLS
 from gpu_constructs.preflight.scheduling.verdict import PoolVerdict, Verdict
@@ -20,7 +21,7 @@ _WEIGHT = 3
 
 
 class Stops:
-    """What the errors of a cluster stop. One that somebody accepts stops nothing.
+    """What the errors of a cluster stop, accepted or not; one that is said not to be true stops nothing.
 
     Beside one that only may be, whether the pods of its workload run is not known.
 
@@ -36,7 +37,7 @@ class Stops:
         self._judged: dict[int, tuple[PoolVerdict, ...]] = {}
         for each in findings:
             if each.rule.stops and each.cluster == case.cluster.name:
-                if each.counts:
+                if each.holds:
                     self._add(each, Answer.NO)
                 elif _may_stop(each):
                     self._add(each, Answer.UNKNOWN)
@@ -82,10 +83,10 @@ class Stops:
 
 
 def _may_stop(finding: Finding) -> bool:
-    """Whether an error about a workload, that nobody accepts, may be one."""
+    """Whether an error about a workload, that nobody says is not true, may be one."""
     problem = finding.problem
     about = isinstance(problem.subject, (Workload, QueuedJob))
-    return about and problem.unknown and finding.acknowledged is None and finding.rule.severity == "error"
+    return about and problem.unknown and not finding.denied and finding.rule.severity == "error"
 
 
 def _new(reasons: Iterable[Reason], known: Iterable[Reason]) -> tuple[Reason, ...]:

@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
-from gpu_constructs.facts.kubernetes import KUBE_SYSTEM, TRAINING_JOBS
+from gpu_constructs.facts.kubernetes import KUBE_SYSTEM
 from gpu_constructs.facts.quantities import Resources
 from gpu_constructs.preflight.model.answer import Answer
-from gpu_constructs.preflight.model.container import Container
 from gpu_constructs.preflight.model.label_values import Labels, Requirement
 from gpu_constructs.preflight.model.launch import Launch
-from gpu_constructs.preflight.model.pod import Pod
+from gpu_constructs.preflight.model.software import Addon, Autoscaler, AutoscalerKind, DaemonSet
 from gpu_constructs.preflight.model.taints import Taint
+from gpu_constructs.preflight.model.workload import Workload
 from gpu_constructs.preflight.reading.cloudformation import Resource
 from gpu_constructs.preflight.reading.dangling import Dangling
 from gpu_constructs.preflight.reading.objects import Chart, Object, Origin, Repeated
@@ -23,7 +23,6 @@ from gpu_constructs.preflight.reading.user_data import NONE, UserData
 
 PoolKind = Literal["managed", "self-managed", "karpenter", "auto-mode", "fargate"]
 OperatingSystem = Literal["al2023", "bottlerocket", "al2", "windows", "custom", "unknown"]
-AutoscalerKind = Literal["cluster-autoscaler", "karpenter", "auto-mode"]
 
 
 @dataclass(frozen=True)
@@ -104,140 +103,6 @@ class Pool:
         return self.kind in ("managed", "self-managed")
 
 
-@dataclass(frozen=True, slots=True)
-class DaemonSet:
-    """A pod that every matching node runs.
-
-    Attributes:
-        name: Its name.
-        pod: Its pod.
-        origin: Where it, its chart or its add-on stands.
-        advertises: Extended resources that it registers.
-        exact: Whether its figures were read for the very version installed.
-        config: Configuration of a device plugin, where it is known; ``Unknown`` where there is one that is not.
-    """
-
-    name: str
-    pod: Pod
-    origin: Origin
-    advertises: tuple[str, ...] = ()
-    exact: bool = True
-    config: Any = None
-
-
-@dataclass(frozen=True, slots=True)
-class Addon:
-    """An EKS add-on.
-
-    Attributes:
-        name: Its name.
-        version: Its version, ``None`` for the default of the day.
-        configuration: Its configuration values.
-        resource: The resource.
-    """
-
-    name: str
-    version: str | None
-    configuration: Mapping[str, Any]
-    resource: Resource
-
-    @property
-    def origin(self) -> Origin:
-        """Where it stands."""
-        return self.resource.origin
-
-
-@dataclass(frozen=True, slots=True)
-class Autoscaler:
-    """Something that makes nodes for pending pods.
-
-    Attributes:
-        kind: Which one.
-        origin: Where it stands.
-        flags: Command line of cluster autoscaler, or values of Karpenter's ``settings``.
-        version: Its version, ``None`` where it is not known.
-        pod: Its pod, empty for Auto Mode.
-        service_account: Namespace and name of its service account.
-    """
-
-    kind: AutoscalerKind
-    origin: Origin
-    flags: Mapping[str, Any] = field(default_factory=dict)
-    version: str | None = None
-    pod: Pod = field(default_factory=Pod)
-    service_account: tuple[str, str] = (KUBE_SYSTEM, "")
-
-
-@dataclass(frozen=True)
-class Workload:
-    """Pods that are alike.
-
-    Attributes:
-        name: ``Kind namespace/name``, with the name of the part where a kind has several.
-        namespace: Its namespace.
-        origin: Where it stands.
-        pod: Its pod.
-        labels: Labels of its pods.
-        annotations: Annotations of its pods.
-        replicas: How many pods; ``None`` where it is not known.
-        together: Whether all must run at once.
-        owner: The object that makes them.
-        suspended: Whether they wait until somebody releases them.
-        overlaps: Whether more come on a schedule while some still wait or run.
-        claim_templates: ``spec`` of each claim that is made for each of them.
-        priority: Priority of its class, where it is known.
-    """
-
-    name: str
-    namespace: str
-    origin: Origin
-    pod: Pod
-    labels: Mapping[str, Any]
-    annotations: Mapping[str, Any]
-    replicas: int | None
-    together: bool
-    owner: Object
-    suspended: bool = False
-    overlaps: bool = False
-    claim_templates: tuple[Mapping[str, Any], ...] = ()
-    priority: int | None = 0
-
-    @property
-    def title(self) -> str:
-        """Its name as people say it."""
-        return self.name
-
-    @property
-    def on_each_node(self) -> bool:
-        """Whether it is a DaemonSet, for which nobody makes a node."""
-        return self.owner.kind == "DaemonSet"
-
-    @property
-    def takes_turns(self) -> bool:
-        """Whether pods that find no place run once others are done."""
-        return self.owner.kind in JOBS and not self.together
-
-    @property
-    def ends(self) -> bool:
-        """Whether its pods end by themselves and leave their place to others."""
-        if self.owner.kind == "Pod":
-            return self.pod.restart_policy in ("Never", "OnFailure")
-        return self.owner.kind in (*JOBS, *TRAINING_JOBS, "JobSet", "RayJob")
-
-    @property
-    def containers(self) -> tuple[Container, ...]:
-        """Init containers and containers."""
-        return self.pod.every_container
-
-    @property
-    def asks_for_gpu(self) -> bool:
-        """Whether its pods ask for a GPU, a share or a slice of one, or a claimed device."""
-        return self.pod.asks_for_gpu
-
-
-# Kinds whose pods end.
-JOBS = ("Job", "CronJob", "ScaledJob")
-
 # Kinds by which software, rather than a workload, is installed.
 _INSTALLING = (
     "ClusterPolicy",
@@ -273,6 +138,7 @@ class Cluster:
         addons: Its EKS add-ons.
         daemon_sets: Its DaemonSets, those in charts and add-ons included.
         opaque: Software of which nothing is known, so that it may bring DaemonSets or more.
+        hidden: Parts of the input that could not be read, each of which may hold pools.
         autoscalers: What makes nodes.
         workloads: Its pods; of DaemonSets those that ask for GPUs.
         resources: Every resource of every template, by key.
@@ -291,6 +157,7 @@ class Cluster:
     addons: tuple[Addon, ...] = ()
     daemon_sets: tuple[DaemonSet, ...] = ()
     opaque: tuple[str, ...] = ()
+    hidden: tuple[str, ...] = ()
     autoscalers: tuple[Autoscaler, ...] = ()
     workloads: tuple[Workload, ...] = ()
     resources: Mapping[str, Resource] = field(default_factory=dict)

@@ -9,7 +9,8 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from gpu_constructs.preflight.model.cluster import Autoscaler, Pool
+from gpu_constructs.preflight.model.cluster import Pool
+from gpu_constructs.preflight.model.software import Autoscaler
 from gpu_constructs.preflight.reading.unknown import Unknown, is_expression, known_number, known_text
 
 DISCOVERY = "node-group-auto-discovery"

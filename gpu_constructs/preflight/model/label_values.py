@@ -15,6 +15,8 @@ from gpu_constructs.preflight.model.answer import Answer, yes_if
 from gpu_constructs.preflight.reading.unknown import Unknown, is_expression, items, known_text, may_equal
 
 _WHOLE = re.compile(r"[+-]?\d{1,18}")
+# Of each comparison, whether it bounds from above, and how far from the bound the nearest whole number is.
+_BOUNDS = {"Gt": (False, 1), "Gte": (False, 0), "Lt": (True, -1), "Lte": (True, 0)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,12 +28,16 @@ class LabelValues:
         all_but: The label takes any value but ``values``.
         may_be_absent: The node may also come without the label, as whoever launches it picks.
         unsure: Whether nodes come with the label is not known, and nobody picks.
+        least: With ``all_but``, the label is a whole number of at least so much; ``None`` without bound.
+        most: With ``all_but``, the label is a whole number of at most so much; ``None`` without bound.
     """
 
     values: frozenset[str] = frozenset()
     all_but: bool = False
     may_be_absent: bool = False
     unsure: bool = False
+    least: int | None = None
+    most: int | None = None
 
     @property
     def is_open(self) -> bool:
@@ -42,6 +48,42 @@ class LabelValues:
     def only(self) -> str | None:
         """The value, when there is one."""
         return next(iter(self.values)) if len(self.values) == 1 and not self.all_but else None
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether it is any whole number within bounds."""
+        return self.least is not None or self.most is not None
+
+    def may_be(self, value: str) -> bool:
+        """Whether the label may take a value."""
+        if not self.all_but:
+            return value in self.values
+        return value not in self.values and (not self.is_bounded or self._is_within(value))
+
+    def _is_within(self, value: str) -> bool:
+        if not _WHOLE.fullmatch(value):
+            return False
+        number = int(value)
+        return (self.least is None or number >= self.least) and (self.most is None or number <= self.most)
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether there is a value that it may take; of a long range not all are left out."""
+        if not self.all_but:
+            return bool(self.values)
+        if self.least is None or self.most is None:
+            return True
+        longer = self.most - self.least >= len(self.values)
+        return longer or any(self.may_be(str(each)) for each in range(self.least, self.most + 1))
+
+    def within(self, least: int | None, most: int | None) -> LabelValues:
+        """Return it as a whole number within bounds too."""
+        return replace(
+            self,
+            may_be_absent=False,
+            least=max((each for each in (self.least, least) if each is not None), default=None),
+            most=min((each for each in (self.most, most) if each is not None), default=None),
+        )
 
 
 Labels = Mapping[str, "LabelValues | Unknown"]
@@ -108,7 +150,7 @@ class Requirement:
         return yes_if(self.operator in ("NotIn", "DoesNotExist"))
 
     def narrowed(self, value: LabelValues) -> LabelValues:
-        """Return what a label may be once the requirement is met; of numbers that are bounded only, all."""
+        """Return what a label may be once the requirement is met."""
         if self.values is None:
             return value
         if self.operator in ("NotIn", "DoesNotExist"):
@@ -117,28 +159,32 @@ class Requirement:
             left = value.values.union(self.values) if value.all_but else value.values.difference(self.values)
             return replace(value, values=left)
         if value.all_but:
-            return (
-                exactly(*set(self.values) - value.values)
-                if self.operator == "In"
-                else replace(value, may_be_absent=False)
-            )
+            if self.operator == "In":
+                return exactly(*filter(value.may_be, self.values))
+            return value.within(*self._bounds())
         kept = value.values if self.operator == "Exists" else filter(self._accepts, value.values)
         return replace(value, values=frozenset(kept), may_be_absent=False)
 
     def _met_by_one_of(self, value: LabelValues) -> bool:
         if self.operator == "Exists":
-            return value.all_but or bool(value.values)
+            return value.is_possible
         if self.operator == "DoesNotExist":
             return False
         if value.all_but:
-            return self._met_by_some_other_than(value.values)
+            return (self.operator in ("In", "NotIn") or self._is_comparable()) and self.narrowed(value).is_possible
         return any(self._accepts(each) for each in value.values)
 
-    def _met_by_some_other_than(self, excluded: frozenset[str]) -> bool:
+    def _is_comparable(self) -> bool:
         wanted = self.values or ()
-        if self.operator == "In":
-            return any(each not in excluded for each in wanted)
-        return self.operator == "NotIn" or (len(wanted) == 1 and bool(_WHOLE.fullmatch(wanted[0])))
+        return self.operator in _BOUNDS and len(wanted) == 1 and bool(_WHOLE.fullmatch(wanted[0]))
+
+    def _bounds(self) -> tuple[int | None, int | None]:
+        """Return the least and the most that a comparison leaves; ``None`` without bound."""
+        if not self._is_comparable():
+            return None, None
+        upper, step = _BOUNDS[self.operator]
+        bound = int((self.values or ("0",))[0]) + step
+        return (None, bound) if upper else (bound, None)
 
     def _accepts(self, value: str) -> bool:
         wanted = self.values or ()
@@ -175,7 +221,10 @@ def requirement(expression: Mapping[str, Any]) -> Requirement:
     """Return the requirement of a ``matchExpressions`` item or of one of Karpenter's requirements."""
     key, operator, values = (expression.get(name) for name in ("key", "operator", "values"))
     known = [known_text(each) for each in items(values)]
-    is_known = None not in known and not any(isinstance(each, Unknown) for each in (key, operator, values))
+    later = any(is_expression(each) for each in known if each is not None)
+    is_known = (
+        not later and None not in known and not any(isinstance(each, Unknown) for each in (key, operator, values))
+    )
     return Requirement(
         str(key) if isinstance(key, Unknown) else known_text(key) or "",
         known_text(operator) or "",

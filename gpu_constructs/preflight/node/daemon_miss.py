@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from gpu_constructs.preflight.model.answer import Answer
-from gpu_constructs.preflight.model.cluster import DaemonSet
+from gpu_constructs.preflight.model.software import DaemonSet
 from gpu_constructs.preflight.model.taints import Taint
 from gpu_constructs.preflight.node.daemon_reach import refusing_taints
 from gpu_constructs.preflight.node.nodes import NodeToBe

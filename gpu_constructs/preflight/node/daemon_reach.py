@@ -10,9 +10,9 @@ from dataclasses import replace
 
 from gpu_constructs.facts.labels import SET_AT_RUN_TIME
 from gpu_constructs.preflight.model.answer import Answer, all_of, any_of
-from gpu_constructs.preflight.model.cluster import DaemonSet
 from gpu_constructs.preflight.model.label_values import Labels
 from gpu_constructs.preflight.model.node_selection import Selection, Term
+from gpu_constructs.preflight.model.software import DaemonSet
 from gpu_constructs.preflight.model.taints import Taint, untolerated
 
 # It labels the nodes that others then select.

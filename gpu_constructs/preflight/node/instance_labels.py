@@ -26,6 +26,7 @@ from gpu_constructs.preflight.reading.unknown import Unknown
 
 _FAMILY = re.compile(r"([a-z]+)(\d+)")
 _PREFIXES = {"karpenter": f"{KARPENTER_AWS_DOMAIN}/", "auto-mode": f"{EKS_DOMAIN}/"}
+_OF_TYPES = "instance-"
 # Karpenter knows them of every type; the catalogue does not.
 _UNSTATED = (
     "instance-ebs-bandwidth",
@@ -64,6 +65,19 @@ def autoscaler_labels(name: str, kind: str) -> Labels:
     if row is None:
         return {}
     return {f"{prefix}{key}": value for key, value in (_stated(row) | _unstated()).items()}
+
+
+def is_of_the_type(key: str, kind: str) -> bool:
+    """Whether Karpenter or Auto Mode chooses instance types by a label."""
+    return kind in _PREFIXES and key.startswith(f"{_PREFIXES[kind]}{_OF_TYPES}")
+
+
+def own_name(key: str, kind: str) -> str | None:
+    """Return what Karpenter calls a label of Auto Mode's instance types, and the reverse; ``None`` for other labels."""
+    for other, prefix in _PREFIXES.items():
+        if other != kind and kind in _PREFIXES and key.startswith(f"{prefix}{_OF_TYPES}"):
+            return f"{_PREFIXES[kind]}{key.removeprefix(prefix)}"
+    return None
 
 
 def _unstated() -> Labels:

@@ -19,11 +19,9 @@ from gpu_constructs.facts.hardware.catalogue import InstanceType, catalogue
 from gpu_constructs.facts.labels import (
     CAPACITY_TYPE,
     EBS_ZONE,
-    EKS_DOMAIN,
     GPU_PRESENT,
     HOSTNAME,
     INSTANCE_TYPE,
-    KARPENTER_AWS_DOMAIN,
     OLD_ZONE,
     REGION,
     ZONE,
@@ -32,14 +30,15 @@ from gpu_constructs.facts.labels import (
 from gpu_constructs.preflight.cluster.images import has_driver
 from gpu_constructs.preflight.cluster.subnets import region_of
 from gpu_constructs.preflight.model.answer import Answer, all_of
-from gpu_constructs.preflight.model.cluster import Cluster, DaemonSet, Pool
+from gpu_constructs.preflight.model.cluster import Cluster, Pool
 from gpu_constructs.preflight.model.label_values import Labels, LabelValues, exactly
 from gpu_constructs.preflight.model.pod_size import HostPort
+from gpu_constructs.preflight.model.software import DaemonSet
 from gpu_constructs.preflight.model.taints import Taint
 from gpu_constructs.preflight.node.beliefs import belief, overlaid
 from gpu_constructs.preflight.node.daemon_reach import Reached, reached
 from gpu_constructs.preflight.node.gpu_devices import registered
-from gpu_constructs.preflight.node.instance_labels import autoscaler_labels, kubelet_labels
+from gpu_constructs.preflight.node.instance_labels import autoscaler_labels, is_of_the_type, kubelet_labels
 from gpu_constructs.preflight.node.karpenter_options import feature_gate
 from gpu_constructs.preflight.node.node_size import allocatable
 from gpu_constructs.preflight.reading.objects import Object
@@ -124,14 +123,10 @@ def _types_meeting(requirements: tuple[Any, ...], kind: str) -> tuple[str, ...]:
     found = []
     for name in catalogue():
         labels = kubelet_labels(name) | autoscaler_labels(name, kind)
-        relevant = [each for each in requirements if each.key in labels or _is_of_the_type(each.key)]
+        relevant = [each for each in requirements if each.key in labels or is_of_the_type(each.key, kind)]
         if all(each.met_by(labels) is not Answer.NO for each in relevant):
             found.append(name)
     return tuple(found)
-
-
-def _is_of_the_type(key: str) -> bool:
-    return key.startswith((f"{KARPENTER_AWS_DOMAIN}/instance-", f"{EKS_DOMAIN}/instance-"))
 
 
 def gpu_types(pool: Pool) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from gpu_constructs.facts.hardware.regions import partition_of
 from gpu_constructs.preflight.reading.documents import UnusableInput, refuse_endless
 from gpu_constructs.preflight.reading.objects import Origin
 from gpu_constructs.preflight.reading.unknown import Unknown, dig, items, known_number, mapping, one_of
@@ -23,7 +24,6 @@ from gpu_constructs.preflight.reading.values import (
     compact,
     equal,
     is_partly_unknown,
-    partition,
     scalar,
     typed,
     values_of_map,
@@ -253,7 +253,7 @@ class Template:
             "AWS::Region": self.region,
             "AWS::AccountId": self.account,
             "AWS::StackName": self.name if self.region else None,
-            "AWS::Partition": partition(self.region) if self.region else None,
+            "AWS::Partition": partition_of(self.region) if self.region else None,
         }.get(name)
         return known or Unknown(f"${{{name}}}")
 

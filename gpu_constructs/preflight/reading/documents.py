@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 
 from gpu_constructs.preflight.reading.pipes import is_pipe, read_pipe
-from gpu_constructs.preflight.reading.placeholders import has_actions, is_block_template, marked, unmarked
+from gpu_constructs.preflight.reading.placeholders import has_actions, is_block_template, marked
 
 try:
     from yaml import CSafeLoader as SafeLoader
@@ -253,10 +253,10 @@ def _parse_template(file: str, text: str) -> list[tuple[Any, tuple[RepeatedKey, 
     """Parse a text with actions of a template where values stand; other templates are judged once they are rendered."""
     if is_block_template(text):
         raise NotRendered(f"{file}: must be rendered first, got {NOT_RENDERED}")
-    plain, actions = marked(text)
+    plain, marks = marked(text)
     try:
         _refuse_crash(file, plain)
-        return [(unmarked(content, actions), repeated) for content, repeated in _load_all(plain)]
+        return [(marks.put_back(content), repeated) for content, repeated in _load_all(plain)]
     except (yaml.YAMLError, ValueError, TypeError, AttributeError, KeyError, OverflowError):
         raise NotRendered(f"{file}: must be rendered first, got {NOT_RENDERED}") from None
 

@@ -8,11 +8,9 @@ from typing import Any
 
 from gpu_constructs.preflight.reading.cloudformation import Resource
 from gpu_constructs.preflight.reading.documents import UnusableInput, parse
+from gpu_constructs.preflight.reading.marks import Marks
 from gpu_constructs.preflight.reading.unknown import Unknown
 
-# Private-use characters, which no manifest holds, stand for ${...} while the text is parsed.
-_OPEN, _CLOSE = "\ue000", "\ue001"
-_MARK = re.compile(f"{_OPEN}([0-9]{{1,9}}){_CLOSE}")
 # What is known at deployment only: an intrinsic, and a dynamic reference.
 _UNKNOWN = re.compile(r"\$\{|\{\{resolve:")
 # Policies of IAM, which a template may give as an object or as JSON text.
@@ -28,12 +26,12 @@ def parse_embedded(file: str, text: Any) -> Any:
         return _load(file, text)
     if not isinstance(text, Unknown):
         return None
-    marks: list[str] = []
+    marks = Marks(text.expression)
     marked = _mark(text.expression, marks)
     if marked is None:
         return text
     found = _load(file, marked)
-    return text if isinstance(found, Unknown) else _restore(found, marks)
+    return text if isinstance(found, Unknown) else marks.put_back(found, Unknown)
 
 
 def _load(file: str, text: str) -> Any:
@@ -45,10 +43,8 @@ def _load(file: str, text: str) -> Any:
     return documents[0] if len(documents) == 1 else documents
 
 
-def _mark(expression: str, marks: list[str]) -> str | None:
+def _mark(expression: str, marks: Marks) -> str | None:
     """Replace every ``${...}`` and ``{{resolve:...}}``, which may hold braces and quotes of their own, by a mark."""
-    if _OPEN in expression:
-        return None
     parts: list[str] = []
     place = 0
     while found := _UNKNOWN.search(expression, place):
@@ -56,9 +52,7 @@ def _mark(expression: str, marks: list[str]) -> str | None:
         end = _closing(expression, start + 2, 1 if found.group() == "${" else 2)
         if end is None:
             return None
-        parts.append(expression[place:start])
-        parts.append(f"{_OPEN}{len(marks)}{_CLOSE}")
-        marks.append(expression[start : end + 1])
+        parts += [expression[place:start], marks.mark(expression[start : end + 1])]
         place = end + 1
     return "".join([*parts, expression[place:]])
 
@@ -69,21 +63,6 @@ def _closing(expression: str, place: int, depth: int) -> int | None:
         if depth == 0:
             return index
     return None
-
-
-def _restore(value: Any, marks: list[str]) -> Any:
-    if isinstance(value, dict):
-        return {_plain(key, marks): _restore(each, marks) for key, each in value.items()}
-    if isinstance(value, list):
-        return [_restore(each, marks) for each in value]
-    if isinstance(value, str) and _OPEN in value:
-        return Unknown(_plain(value, marks))
-    return value
-
-
-def _plain(text: Any, marks: list[str]) -> str:
-    # An escape of the text may write a mark that nobody made.
-    return _MARK.sub(lambda found: (*marks[int(found.group(1)) :], found.group())[0], str(text))
 
 
 def with_read_policies(resource: Resource) -> Resource:

@@ -25,7 +25,9 @@ from gpu_constructs.preflight.reading.eksctl.device_plugins import device_plugin
 from gpu_constructs.preflight.reading.embedded import parse_embedded, with_read_policies
 from gpu_constructs.preflight.reading.gitops.delivered import delivered
 from gpu_constructs.preflight.reading.objects import Chart, Object, Origin, Repeated, objects_of
-from gpu_constructs.preflight.reading.rendering import KUSTOMIZATIONS, Rendering, documents_of, render
+from gpu_constructs.preflight.reading.rendering.folders import render
+from gpu_constructs.preflight.reading.rendering.kustomizations import KUSTOMIZATIONS
+from gpu_constructs.preflight.reading.rendering.rendering import Rendering, documents_of
 from gpu_constructs.preflight.reading.unknown import Unknown, dig, known_text, mapping, mappings
 from gpu_constructs.preflight.reading.unread import unread
 from gpu_constructs.preflight.reading.values import Work, is_template
@@ -59,6 +61,7 @@ class Input:
         repeated: Documents in which a key stands twice.
         dangling: References to what a template does not have.
         parameters: Names of the parameters that its templates have.
+        hidden: Paths of those of the problems that may hold pools.
     """
 
     resources: Mapping[str, Resource]
@@ -70,6 +73,7 @@ class Input:
     repeated: tuple[Repeated, ...] = ()
     dangling: tuple[Dangling, ...] = ()
     parameters: frozenset[str] = frozenset()
+    hidden: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -366,6 +370,7 @@ def _input(found: _Found, parameters: Mapping[str, str]) -> Input:
             charts.append(_chart(resource))
     brought = delivered(objects, found.roots)
     objects, charts, problems = brought.objects, charts + brought.charts, problems + brought.problems
+    hidden = tuple(origin.path for origin, _ in problems)
     for config in eksctl.configs(objects):
         resources |= {each.key: each for each in eksctl.resources_of(config)}
         charts += eksctl.charts_of(config)
@@ -381,6 +386,7 @@ def _input(found: _Found, parameters: Mapping[str, str]) -> Input:
         tuple(found.repeated),
         tuple(missing for each in found.templates for missing in dangling(each)),
         frozenset(name for each in found.templates for name in mapping(each.body.get("Parameters"))),
+        hidden,
     )
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from gpu_constructs.preflight.reading.marks import Marks
 from gpu_constructs.preflight.reading.unknown import Unknown
 
 # ${NAME}, $NAME, $(NAME) and {{ ... }}.
@@ -17,8 +18,6 @@ _PLACEHOLDER = re.compile(r"\$\{[^{}]*\}|\$[A-Za-z_][A-Za-z0-9_]*|\$\([A-Za-z_.]
 # A line that is nothing but an action of a template: what stands under it may be there or not.
 _BLOCK = re.compile(r"^[ \t]*(?:-[ \t]*)?\{\{.*\}\}[ \t]*(?:#.*)?$", re.MULTILINE)
 _ACTION = re.compile(r"\{\{[^{}\n]*\}\}")
-_OPEN, _CLOSE = "\ue002", "\ue003"
-_MARK = re.compile(f"{_OPEN}([0-9]{{1,9}}){_CLOSE}")
 # Texts of programs, which a shell, Prometheus or a kubelet reads, and that have such signs of their own.
 _PROGRAMS = (
     "annotations",
@@ -57,24 +56,7 @@ def is_block_template(text: str) -> bool:
     return bool(_BLOCK.search(text))
 
 
-def marked(text: str) -> tuple[str, list[str]]:
-    """Return a template's text with each action as a mark, which YAML takes for a word, and the actions."""
-    actions: list[str] = []
-
-    def mark(found: re.Match[str]) -> str:
-        actions.append(found.group())
-        return f"{_OPEN}{len(actions) - 1}{_CLOSE}"
-
-    return _ACTION.sub(mark, text), actions
-
-
-def unmarked(content: Any, actions: list[str]) -> Any:
-    """Return what was parsed with its actions back in their places."""
-    if isinstance(content, dict):
-        return {unmarked(key, actions): unmarked(value, actions) for key, value in content.items()}
-    if isinstance(content, list):
-        return [unmarked(each, actions) for each in content]
-    if isinstance(content, str) and _OPEN in content:
-        # An escape of the text may write a mark that nobody made.
-        return _MARK.sub(lambda found: (*actions[int(found.group(1)) :], found.group())[0], content)
-    return content
+def marked(text: str) -> tuple[str, Marks]:
+    """Return a template's text with each action as a mark, which YAML takes for a word, and the marks."""
+    marks = Marks(text)
+    return _ACTION.sub(lambda found: marks.mark(found.group()), text), marks

@@ -14,7 +14,13 @@ from gpu_constructs.preflight.reading.objects import Origin
 from gpu_constructs.preflight.reading.unknown import items, mapping
 
 # They change only what preflight does not judge, or what it resolves itself.
-_KNOWN_TRANSFORMS = ("AWS::LanguageExtensions", "AWS::Serverless-2016-10-31", "AWS::CodeDeployBlueGreen")
+_KNOWN_TRANSFORMS = (
+    "AWS::LanguageExtensions",
+    "AWS::SecretsManager-2020-07-23",
+    "AWS::SecretsManager-2024-09-16",
+    "AWS::Serverless-2016-10-31",
+    "AWS::CodeDeployBlueGreen",
+)
 _STACK = "AWS::CloudFormation::Stack"
 _STACKS = (_STACK, "AWS::CloudFormation::StackSet", "AWS::ServiceCatalog::CloudFormationProvisionedProduct")
 _LATER = "cannot be read before deployment"

@@ -15,7 +15,6 @@ MAX_TEXT = 1024**2
 # Of all templates of an input together: values that are visited, and characters that are put together.
 MAX_STEPS = 10_000_000
 MAX_CHARACTERS = 128 * 1024**2
-_REGION_PARTITIONS = {"cn-": "aws-cn", "us-gov-": "aws-us-gov", "us-iso-": "aws-iso", "us-isob-": "aws-iso-b"}
 # A parameter of such a type holds the name of something; the value is looked up at deployment.
 _LOOKED_UP = ("AWS::SSM::Parameter::Value",)
 
@@ -114,11 +113,6 @@ def characters(value: Any) -> int:
 def compact(value: Any) -> str:
     """Return a value as JSON, for comparing and for naming what is not known."""
     return json.dumps(value, default=str, separators=(",", ":"), sort_keys=True)
-
-
-def partition(region: str) -> str:
-    """Return the partition of a Region."""
-    return next((name for prefix, name in _REGION_PARTITIONS.items() if region.startswith(prefix)), "aws")
 
 
 def is_template(content: Any) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from gpu_constructs.facts.quantities import MIB
 from gpu_constructs.preflight.reading.inputs import Input
 from gpu_constructs.preflight.reading.objects import Object, Origin
 
@@ -27,7 +28,7 @@ class Change:
         property: The names on the way to what is set there.
         value: What to set it to.
         key: Key of the resource; ``None`` for an object.
-        of_pool: Whether it is of a pool, and not of the workload.
+        of_pool: Whether it is of a pool or of a quota, and not of the workload.
         written: The names on the way in the file, where people write it by others.
     """
 
@@ -38,6 +39,13 @@ class Change:
     key: str | None = None
     of_pool: bool = False
     written: tuple[str, ...] = ()
+
+
+def written(name: str, have: int, *, up: bool = False) -> int | str:
+    """Return an amount in base units as people write it, rounded down, or up."""
+    if name == "cpu":
+        return f"{have}m" if have % 1000 else have // 1000
+    return f"{-(-have // MIB) if up else have // MIB}Mi" if have >= MIB else have
 
 
 def pod_path(owner: Object) -> tuple[str, ...] | None:

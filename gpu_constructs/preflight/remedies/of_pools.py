@@ -6,14 +6,17 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from gpu_constructs.facts.hardware.catalogue import InstanceType, catalogue
+from gpu_constructs.facts.hardware.regions import is_unseen
+from gpu_constructs.facts.labels import RESOURCE_TAG
 from gpu_constructs.facts.resources import GPU
 from gpu_constructs.preflight.case import Case
+from gpu_constructs.preflight.cluster.subnets import region_of
 from gpu_constructs.preflight.model.cluster import Pool
-from gpu_constructs.preflight.node.nodes import nodes_to_be
+from gpu_constructs.preflight.node.nodes import NodeToBe, nodes_to_be
 from gpu_constructs.preflight.reading.cloudformation import Resource
 from gpu_constructs.preflight.reading.eksctl.resources import is_of_eksctl
 from gpu_constructs.preflight.reading.unknown import Unknown, dig, mapping
-from gpu_constructs.preflight.remedies.change import Change
+from gpu_constructs.preflight.remedies.change import Change, written
 from gpu_constructs.preflight.scheduling.demand import Demand
 from gpu_constructs.preflight.scheduling.fitting import by_resources
 from gpu_constructs.preflight.scheduling.verdict import PoolVerdict
@@ -57,14 +60,32 @@ def _of_eksctl(resource: Resource, name: str) -> tuple[str, ...]:
     return ("managedNodeGroups" if resource.type == "AWS::EKS::Nodegroup" else "nodeGroups", name)
 
 
+def told_of(wanted: Demand, judged: PoolVerdict, node: NodeToBe) -> Iterator[Change]:
+    """Yield tags by which an autoscaler learns what the nodes of a managed group have that it does not expect."""
+    resource = judged.pool.resource
+    tags = dict(resource.properties).get("Tags", {}) if resource is not None else None
+    if judged.pool.kind != "managed" or resource is None or not isinstance(tags, dict):
+        return
+    added = {
+        f"{RESOURCE_TAG}{name}": str(written(name, node.least[name]))
+        for name, asked in wanted.requests.items()
+        if node.believed.get(name, 0) < asked <= node.least.get(name, 0)
+    }
+    if added and not any(isinstance(each, Unknown) for each in tags.values()):
+        names = _of_eksctl(resource, "tags")
+        text = f"tag {resource.path} with {', '.join(f'{key}={value}' for key, value in added.items())}"
+        yield Change(text, resource.origin, ("Tags",), {**tags, **added}, key=resource.key, of_pool=True, written=names)
+
+
 def other_type(wanted: Demand, pool: Pool, case: Case) -> Iterator[Change]:
     """Yield the smallest type, in the place of those of a managed group, whose nodes have what a pod asks for."""
     resource = pool.resource
     if pool.kind != "managed" or resource is None or "InstanceTypes" not in resource.properties:
         return
+    region = region_of(pool, case.cluster)
     architectures = {catalogue()[name].architecture for name in pool.instance_types if name in catalogue()}
     for row in smallest_first():
-        if row.architecture not in (architectures or {"x86_64"}) or not row.is_driven:
+        if row.architecture not in (architectures or {"x86_64"}) or not row.is_driven or is_unseen(row.name, region):
             continue
         like = replace(pool, instance_types=(row.name,))
         if not any(by_resources(wanted, node, like).reasons for node in nodes_to_be(like, case.cluster)):

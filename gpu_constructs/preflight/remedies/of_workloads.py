@@ -5,31 +5,44 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from gpu_constructs.facts.quantities import show
+from gpu_constructs.facts.quantities import quantity, show
 from gpu_constructs.facts.resources import NVIDIA
 from gpu_constructs.preflight.model.answer import Answer
-from gpu_constructs.preflight.model.cluster import Workload
 from gpu_constructs.preflight.model.label_values import LabelValues
 from gpu_constructs.preflight.model.taints import Taint, untolerated
+from gpu_constructs.preflight.model.workload import Workload
 from gpu_constructs.preflight.node.nodes import NodeToBe
 from gpu_constructs.preflight.reading.unknown import dig, mapping, mappings
-from gpu_constructs.preflight.remedies.change import Change, pod_path
+from gpu_constructs.preflight.remedies.change import Change, pod_path, written
 from gpu_constructs.preflight.scheduling.demand import Demand
 
-_WHOLE = 2**20
+_DISK = "ephemeral-storage"
 
 
 def of_pod(wanted: Demand, workload: Workload, taints: tuple[Taint, ...], node: NodeToBe) -> Iterator[Change]:
     """Yield what would make one pod fit a node: tolerations, labels that the node has, requests it can meet."""
+    yield from _moved(wanted, workload, taints, node)
+    for name, asked in wanted.requests.items():
+        if asked > node.least.get(name, 0) and name not in (*node.unsaid, "pods"):
+            yield from _request(name, workload, node)
+
+
+def as_believed(wanted: Demand, workload: Workload, taints: tuple[Taint, ...], node: NodeToBe) -> Iterator[Change]:
+    """Yield the same for a node that nobody has made yet: requests that its autoscaler expects it to meet."""
+    yield from _moved(wanted, workload, taints, node)
+    for name, asked in wanted.requests.items():
+        have = min(node.least.get(name, 0), node.believed.get(name, 0))
+        if asked > have and (have or name == _DISK):
+            yield from lowered(workload, name, have)
+
+
+def _moved(wanted: Demand, workload: Workload, taints: tuple[Taint, ...], node: NodeToBe) -> Iterator[Change]:
     path = pod_path(workload.owner)
     if path is None:
         return
     spec = dig(workload.owner.content, *path)
     yield from _tolerations(wanted, workload, taints, path, spec)
     yield from _selector(wanted, workload, node, path)
-    for name, asked in wanted.requests.items():
-        if asked > node.least.get(name, 0) and name not in (*node.unsaid, "pods"):
-            yield from _request(name, workload, node, path, spec)
 
 
 def fewer(workload: Workload, replicas: int) -> Iterator[Change]:
@@ -65,43 +78,37 @@ def _selector(wanted: Demand, workload: Workload, node: NodeToBe, path: tuple[st
         yield _set(workload, text, (*path, "nodeSelector"), {each.key: value})
 
 
-def _request(name: str, workload: Workload, node: NodeToBe, path: tuple[str, ...], spec: Any) -> Iterator[Change]:
+def _request(name: str, workload: Workload, node: NodeToBe) -> Iterator[Change]:
     """Yield a request lowered to what the node has, or of the device that it offers."""
-    asking = [each for each in mappings(dig(spec, "containers")) if _parts(each, name)]
-    if len(asking) != 1:
-        return
     have = node.least.get(name, 0)
     if have > 0:
-        value = _written(name, have)
-        parts = {part: {name: value} for part in _parts(asking[0], name)}
-        yield _resources(workload, f"ask for {show(name, _base(name, value))} {name}", asking[0], path, parts)
+        yield from lowered(workload, name, have)
         return
     offered = sorted(each for each, amount in node.least.items() if each.startswith(NVIDIA) and amount > 0)
     if name.startswith(NVIDIA) and offered:
-        renamed = {part: {name: None, offered[0]: 1} for part in _parts(asking[0], name)}
-        yield _resources(workload, f"ask for 1 {offered[0]}", asking[0], path, renamed)
+        yield from _asking(workload, name, f"ask for 1 {offered[0]}", {name: None, offered[0]: 1})
+
+
+def lowered(workload: Workload, name: str, have: int) -> Iterator[Change]:
+    """Yield a request of a resource lowered to an amount, in base units; with none it is left out."""
+    if have <= 0:
+        yield from _asking(workload, name, f"ask for no {name}", {name: None})
+        return
+    value = written(name, have)
+    yield from _asking(workload, name, f"ask for {show(name, quantity(name, value) or 0)} {name}", {name: value})
+
+
+def _asking(workload: Workload, name: str, text: str, asked: Mapping[str, Any]) -> Iterator[Change]:
+    """Yield what the one container asks for that names a resource."""
+    path = pod_path(workload.owner)
+    containers = mappings(dig(workload.owner.content, *path, "containers")) if path else []
+    asking = [each for each in containers if _parts(each, name)]
+    if path and len(asking) == 1:
+        parts = {part: dict(asked) for part in _parts(asking[0], name)}
+        value = [{"name": asking[0].get("name"), "resources": parts}]
+        yield _set(workload, text, (*path, "containers"), value)
 
 
 def _parts(container: Mapping[str, Any], name: str) -> list[str]:
     """Return in which of limits and requests a container names a resource."""
     return [part for part in ("limits", "requests") if name in mapping(dig(container, "resources", part))]
-
-
-def _written(name: str, have: int) -> int | str:
-    """Return an amount as people write it, rounded down."""
-    if name == "cpu":
-        return f"{have}m"
-    return f"{have // _WHOLE}Mi" if have >= _WHOLE else have
-
-
-def _base(name: str, value: int | str) -> int:
-    if isinstance(value, int):
-        return value
-    return int(value[:-1]) if name == "cpu" else int(value[:-2]) * _WHOLE
-
-
-def _resources(
-    workload: Workload, text: str, container: Mapping[str, Any], path: tuple[str, ...], parts: Mapping[str, Any]
-) -> Change:
-    value = [{"name": container.get("name"), "resources": parts}]
-    return _set(workload, text, (*path, "containers"), value)

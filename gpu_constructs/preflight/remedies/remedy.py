@@ -11,13 +11,16 @@ from typing import Any
 
 from gpu_constructs.facts.hardware.catalogue import InstanceType
 from gpu_constructs.facts.hardware.prices import usd_per_hour
+from gpu_constructs.facts.hardware.regions import is_unseen
 from gpu_constructs.facts.labels import ARCH, OLD_ARCH
 from gpu_constructs.facts.quantities import Resources
 from gpu_constructs.facts.resources import EFA, GPU
 from gpu_constructs.preflight.case import Case
+from gpu_constructs.preflight.cluster.subnets import region_of_cluster
 from gpu_constructs.preflight.judging.check import check
 from gpu_constructs.preflight.model.answer import Answer
-from gpu_constructs.preflight.model.cluster import Pool, Workload
+from gpu_constructs.preflight.model.cluster import Pool
+from gpu_constructs.preflight.model.workload import Workload
 from gpu_constructs.preflight.node.instance_labels import Labels, autoscaler_labels, kubelet_labels
 from gpu_constructs.preflight.node.node_size import allocatable
 from gpu_constructs.preflight.node.nodes import NodeToBe
@@ -25,8 +28,9 @@ from gpu_constructs.preflight.reading.inputs import Input
 from gpu_constructs.preflight.reading.objects import Origin
 from gpu_constructs.preflight.reading.unknown import Unknown
 from gpu_constructs.preflight.remedies.change import Change, changed, patch_of
-from gpu_constructs.preflight.remedies.of_pools import more_nodes, other_type, smallest_first
-from gpu_constructs.preflight.remedies.of_workloads import fewer, of_pod
+from gpu_constructs.preflight.remedies.of_pools import more_nodes, other_type, smallest_first, told_of
+from gpu_constructs.preflight.remedies.of_quotas import larger, within
+from gpu_constructs.preflight.remedies.of_workloads import as_believed, fewer, of_pod
 from gpu_constructs.preflight.scheduling.claims import claimed_gpus
 from gpu_constructs.preflight.scheduling.demand import Demand
 from gpu_constructs.preflight.scheduling.verdict import PoolVerdict, Verdict
@@ -36,7 +40,7 @@ from gpu_constructs.preflight.scheduling.verdict import PoolVerdict, Verdict
 _WORKLOADS = 5
 _NEAREST = 3
 _MOST_PAIRS = 20_000
-# What a type decides of what pods ask for, and the disk, which its launch template does.
+# What a type decides of what pods ask for, and the disk that EKS gives it.
 _OF_TYPES = {"cpu", "memory", "pods", "ephemeral-storage", GPU, EFA}
 _PLAIN = Pool("plain", "managed", Origin("", ""), operating_system="al2023")
 # Whether a workload runs with some changes made.
@@ -72,7 +76,8 @@ class SmallestType:
 
     Attributes:
         name: Its name.
-        usd_per_hour: On-demand list price in us-east-1, US dollars an hour; ``None`` where there is none.
+        usd_per_hour: On-demand list price in the region of the cluster, US dollars an hour; ``None`` where there is
+            none.
     """
 
     name: str
@@ -104,11 +109,22 @@ def _ways(case: Case, verdict: Verdict) -> Iterator[Way]:
         yield partial(_fewer, verdict, taking)
         yield partial(_first, _with_more_nodes(case, verdict, taking))
         return
+    short = case.shortages(verdict.workload)
+    if short:
+        yield partial(_fewer, verdict, ())
+        yield partial(_first, [tuple(within(short, verdict.workload))])
+        yield partial(_first, [tuple(larger(short))])
+        return
     gpu_pools = {id(each) for each in case.gpu_pools}
     near = [each for each in verdict.pools if id(each.pool) in gpu_pools][:_NEAREST]
-    of_pods = (of_pod(verdict.demand, verdict.workload, each.pool.taints, _node(case, each.pool)) for each in near)
-    yield partial(_first, map(tuple, of_pods))
+    of_pods = (
+        tuple(way(verdict.demand, verdict.workload, each.pool.taints, _node(case, each.pool)))
+        for way in (of_pod, as_believed)
+        for each in near
+    )
+    yield partial(_first, of_pods)
     yield partial(_first, (_of_pool(case, verdict, each) for each in near))
+    yield partial(_first, (tuple(told_of(verdict.demand, each, _node(case, each.pool))) for each in near))
 
 
 def _first(candidates: Iterable[tuple[Change, ...]], runs: Runs) -> tuple[Change, ...]:
@@ -116,8 +132,9 @@ def _first(candidates: Iterable[tuple[Change, ...]], runs: Runs) -> tuple[Change
 
 
 def _fewer(verdict: Verdict, taking: Iterable[PoolVerdict], runs: Runs) -> tuple[Change, ...]:
-    """Return the change to the most pods that run."""
-    most = min(sum(each.holds or 0 for each in taking), (verdict.workload.replicas or 1) - 1)
+    """Return the change to the most pods that run, on pools that hold so many."""
+    rest, holding = (verdict.workload.replicas or 1) - 1, [each.holds or 0 for each in taking]
+    most = min(sum(holding), rest) if holding else rest
     counts = range(most, 0, -1)
     # Where some number of pods runs, fewer do.
     first = bisect_left(counts, True, key=lambda count: runs(tuple(fewer(verdict.workload, count))))
@@ -164,19 +181,22 @@ def smallest_type(case: Case, verdict: Verdict) -> SmallestType | None:
     Its node is one of Amazon Linux 2023 as EKS sets it up, before the pods of DaemonSets. Of shares and slices, whose
     size the settings of a pool decide, none is known.
     """
+    region = region_of_cluster(case.cluster)
     claimed, requests = claimed_gpus(verdict.workload, case.cluster), verdict.demand.requests
     gpus = requests.get(GPU) or (claimed.count if claimed else None)
     if (
         not gpus
+        or any(each.kind == "refused" and each.answer is Answer.NO for each in verdict.reasons)
         or not requests.keys() <= _OF_TYPES
         or not all(any(one.kind == "resource" for one in each.reasons) for each in verdict.pools)
     ):
         return None
     return next(
         (
-            SmallestType(row.name, usd_per_hour(row, None))
+            SmallestType(row.name, usd_per_hour(row, region))
             for row in smallest_first()
             if row.is_driven and row.gpus >= gpus and _has(row, requests) and _is_selected(row, verdict.demand)
+            if not is_unseen(row.name, region)
         ),
         None,
     )
@@ -184,7 +204,7 @@ def smallest_type(case: Case, verdict: Verdict) -> SmallestType | None:
 
 def _has(row: InstanceType, wanted: Resources) -> bool:
     least, _ = allocatable(_PLAIN, row)
-    large = all(wanted.get(name, 0) <= least.get(name, 0) for name in ("cpu", "memory"))
+    large = all(wanted.get(name, 0) <= least.get(name, 0) for name in ("cpu", "memory", "ephemeral-storage"))
     return large and wanted.get(EFA, 0) <= (row.max_efa or 0)
 
 

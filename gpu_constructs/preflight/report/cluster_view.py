@@ -16,8 +16,8 @@ from gpu_constructs.preflight.node.nodes import NodeToBe
 from gpu_constructs.preflight.reading.unknown import all_known
 from gpu_constructs.preflight.remedies.remedy import Remedies, Remedy
 from gpu_constructs.preflight.report.finding_view import View, origin_view
-from gpu_constructs.preflight.scheduling.packing import PoolUse
 from gpu_constructs.preflight.scheduling.pool_limits import node_limit
+from gpu_constructs.preflight.scheduling.together.packing import PoolUse
 from gpu_constructs.preflight.scheduling.verdict import PoolVerdict, Verdict
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from gpu_constructs.preflight.report import markdown_review
 from gpu_constructs.preflight.report.finding_view import View
@@ -15,6 +15,7 @@ from gpu_constructs.preflight.report.wording import (
     findings_summary,
     headline,
     instance_notes,
+    left_over,
     money,
     named,
     nearest,
@@ -107,9 +108,15 @@ def _together(cluster: View) -> Iterator[str]:
     if rows:
         yield "All of them together:"
         yield table(("Pool", "Nodes", "Most", "GPUs", "Pods"), rows)
-    if cluster["left"]:
-        left = cut([f"{each['replicas']} of {code(each['workload'])}" for each in cluster["left"]], _MOST_USES)
-        yield f"{SIGNS['no']} Without a node: {left}"
+    waiting, without = left_over(cluster)
+    if waiting:
+        yield f"Until others end without a node: {_left(waiting)}"
+    if without:
+        yield f"{SIGNS['no']} Without a node: {_left(without)}"
+
+
+def _left(left: Iterable[View]) -> str:
+    return cut([f"{each['replicas']} of {code(each['workload'])}" for each in left], _MOST_USES)
 
 
 def _use(pool: View) -> tuple[str, ...]:

@@ -22,6 +22,7 @@ from gpu_constructs.preflight.report.wording import (
     findings_summary,
     headline,
     instance_notes,
+    left_over,
     listed,
     money,
     named,
@@ -134,7 +135,10 @@ def _together(cluster: View) -> Iterator[RenderableType]:
     if used:
         yield heading("All of them together")
         yield table(("Pool", "Nodes", "Most", "GPUs", "Pods"), [_use(each) for each in used], right=("Nodes", "Most"))
-    for each in cluster["left"]:
+    waiting, without = left_over(cluster)
+    for each in waiting:
+        yield line(f"until others end without a node: {each['replicas']} of {each['workload']}", "dim")
+    for each in without:
         yield line(f"without a node: {each['replicas']} of {each['workload']}", "no")
 
 

@@ -169,6 +169,13 @@ def _is_made_anew(workload: View, patch: View) -> bool:
     return kind == "Pod" or (kind == "Job" and set(patch["spec"]) != {"parallelism"})
 
 
+def left_over(cluster: View) -> tuple[list[View], list[View]]:
+    """Return which workloads wait until others end when all come at once, and which find no node."""
+    running = {each["name"] for each in cluster["workloads"] if each["answer"] == "yes"}
+    waiting = [each for each in cluster["left"] if each["workload"] in running]
+    return waiting, [each for each in cluster["left"] if each["workload"] not in running]
+
+
 def nodes_of(pool: View) -> str:
     """Return how many nodes a pool has, e.g. ``0 to 4 nodes``."""
     least, most = pool["minNodes"] or 0, pool["maxNodes"]

@@ -127,6 +127,10 @@ def _parts(id: str, doc: str) -> tuple[str, str, str]:
     return title.removesuffix("."), why, fix.removeprefix(_FIX)
 
 
+# How a reason begins that says a finding is not true, whatever the case.
+NOT_TRUE = "not true"
+
+
 @dataclass(frozen=True, slots=True)
 class Finding:
     """A problem, its rule, and why somebody accepts it.
@@ -149,6 +153,16 @@ class Finding:
         return self.problem.fix or self.rule.fix
 
     @property
+    def denied(self) -> bool:
+        """Whether the reason given for accepting it says that it is not true."""
+        return self.acknowledged is not None and self.acknowledged.lower().startswith(NOT_TRUE)
+
+    @property
+    def holds(self) -> bool:
+        """Whether it certainly keeps something from working, accepted or not: no reason makes a node join."""
+        return self.rule.severity == "error" and not self.problem.unknown and not self.denied
+
+    @property
     def counts(self) -> bool:
         """Whether it makes a check fail."""
-        return self.rule.severity == "error" and self.acknowledged is None and not self.problem.unknown
+        return self.holds and self.acknowledged is None

@@ -12,8 +12,10 @@ from typing import Any
 
 from gpu_constructs.facts.resources import DEVICE_CLASS
 from gpu_constructs.preflight.model.answer import Answer
-from gpu_constructs.preflight.model.cluster import Autoscaler, Cluster, Pool, Workload
+from gpu_constructs.preflight.model.cluster import Cluster, Pool
 from gpu_constructs.preflight.model.reason import Reason
+from gpu_constructs.preflight.model.software import Autoscaler
+from gpu_constructs.preflight.model.workload import Workload
 from gpu_constructs.preflight.node.nodes import NodeToBe, minor
 from gpu_constructs.preflight.reading.objects import Object
 from gpu_constructs.preflight.reading.unknown import Unknown, dig, is_true, known_number, known_text, mapping, mappings

@@ -8,9 +8,10 @@ from functools import cached_property
 from gpu_constructs.facts.quantities import Resources
 from gpu_constructs.facts.resources import NVIDIA
 from gpu_constructs.preflight.model.answer import Answer
-from gpu_constructs.preflight.model.cluster import Cluster, Workload
+from gpu_constructs.preflight.model.cluster import Cluster
 from gpu_constructs.preflight.model.pod import Pod
 from gpu_constructs.preflight.model.reason import Reason
+from gpu_constructs.preflight.model.workload import Workload
 from gpu_constructs.preflight.scheduling.claims import ClaimedGpus, claimed_gpus
 from gpu_constructs.preflight.scheduling.topology import Topology, topology
 

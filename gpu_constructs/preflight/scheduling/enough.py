@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from gpu_constructs.facts.labels import ZONE
-from gpu_constructs.preflight.model.answer import Answer, all_of, yes_if
+from gpu_constructs.preflight.model.answer import Answer, all_of
 from gpu_constructs.preflight.model.label_values import LabelValues
 from gpu_constructs.preflight.model.reason import Reason
-from gpu_constructs.preflight.model.taints import untolerated
 from gpu_constructs.preflight.node.nodes import NodeToBe
 from gpu_constructs.preflight.scheduling.demand import Demand
+from gpu_constructs.preflight.scheduling.domains import too_few_domains
+from gpu_constructs.preflight.scheduling.even_nodes import counts, kept_even, pods_on_a_node, room_below
 from gpu_constructs.preflight.scheduling.topology import Evenly
 from gpu_constructs.preflight.scheduling.verdict import PoolVerdict
 
@@ -35,21 +37,36 @@ def shortage(wanted: Demand, pools: Sequence[PoolVerdict]) -> list[Reason]:
     zones = _zones(taking)
     if zones is not None and (text := _too_few_zones(wanted, replicas, len(zones))):
         return [Reason(Answer.NO, "topology", text, rule=_RULE)]
+    if apart := too_few_domains(wanted, taking):
+        return [replace(apart, rule=_RULE)]
     # Whether a pool takes one is said with the pool; here it is how many.
     certain = [each for each in taking if each.answer is Answer.YES] or taking
     spread = wanted.topology.over_zones
     skew = spread.skew if spread else 0
     refusing = [each for each in pools if each.answer is Answer.NO]
     empty, may_be_empty = _empty_zones(wanted, refusing, spread) if spread else (set(), set())
-    sure = _room([(each, each.holds) for each in certain], skew, {*map(_zone, certain), *may_be_empty})
+    surely, at_most = _holding(wanted, certain, taking, refusing)
+    sure = _room(zip(certain, surely, strict=True), skew, {*map(_zone, certain), *may_be_empty})
     counted = {*map(_zone, filter(_has_its_zone, taking)), *empty}
-    most = _room([(each, each.may_hold) for each in taking], skew, counted)
+    most = _room(zip(taking, at_most, strict=True), skew, counted)
     if sure >= replicas:
         return []
     if most >= replicas:
         text = f"whether more than {sure} of {replicas} pods find room is not known"
         return [_reason(Answer.UNKNOWN, text, taking, wanted)]
     return [_reason(Answer.NO, f"at most {most} of {replicas} pods run", taking, wanted)]
+
+
+def _holding(
+    wanted: Demand, certain: Sequence[PoolVerdict], taking: Sequence[PoolVerdict], refusing: Sequence[PoolVerdict]
+) -> tuple[list[int | None], list[int | None]]:
+    """Return for how many pods each of the certain pools surely has room, and each that takes them at most."""
+    spread = wanted.topology.over_nodes
+    if spread is None:
+        return [each.holds for each in certain], [each.may_hold for each in taking]
+    caps = pods_on_a_node(wanted, spread, taking, refusing)
+    surely = [room_below(wanted, each, caps)[0] for each in certain]
+    return surely, [room_below(wanted, each, caps)[1] for each in taking]
 
 
 def _room(amounts: Iterable[tuple[PoolVerdict, int | None]], skew: int, counted: Iterable[str | None]) -> float:
@@ -95,7 +112,7 @@ def _empty_zones(wanted: Demand, refusing: Iterable[PoolVerdict], spread: Evenly
     certain: set[str] = set()
     possible: set[str | None] = set()
     for each in refusing:
-        answer = all_of(_counts(wanted, node, spread) for node in each.nodes_refusing)
+        answer = all_of(counts(wanted, node, spread) for node in each.nodes_refusing)
         if answer is Answer.NO or not each.nodes_refusing or each.pool.max_nodes == 0:
             continue
         zones = _zones_of_node(each.nodes_refusing[0])
@@ -111,18 +128,14 @@ def _zones_of_node(node: NodeToBe) -> frozenset[str] | None:
     return zone.values if isinstance(zone, LabelValues) and not zone.all_but else None
 
 
-def _counts(wanted: Demand, node: NodeToBe, spread: Evenly) -> Answer:
-    chosen = wanted.pod.selection.takes(node.labels) if spread.honors_labels else Answer.YES
-    taints = [answer for _, answer in untolerated(wanted.pod.tolerations, node.taints)] if spread.honors_taints else []
-    return all_of((chosen, yes_if(Answer.NO not in taints), *(each for each in taints if each is Answer.UNKNOWN)))
-
-
 def _reason(answer: Answer, text: str, taking: Sequence[PoolVerdict], wanted: Demand) -> Reason:
     apart = _alone_on_a_node(wanted)
+    text += kept_even(wanted, taking)
     bounds = [f"{each.pool.name}: {each.binding}{apart}" for each in taking if each.binding]
     more = f" and {len(bounds) - _SHOWN} more pools" if len(bounds) > _SHOWN else ""
     shown = ", ".join(bounds[:_SHOWN]) + more
-    return Reason(answer, "limit", f"{text} ({shown}); raise it" if shown else text, rule=_RULE)
+    raised = "; raise it" if any(each.binding and each.growth.answer is Answer.YES for each in taking) else ""
+    return Reason(answer, "limit", f"{text} ({shown}){raised}" if shown else text, rule=_RULE)
 
 
 def _alone_on_a_node(wanted: Demand) -> str:

@@ -5,6 +5,7 @@ Follows kube-scheduler 1.36 (NodeAffinity, TaintToleration, NodeResourcesFit, No
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -14,14 +15,19 @@ from gpu_constructs.facts.quantities import distinct, show
 from gpu_constructs.facts.resources import EFA, GPU, NVIDIA, OF_HAMI
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Pool
-from gpu_constructs.preflight.model.label_values import Labels
+from gpu_constructs.preflight.model.label_values import Labels, LabelValues
 from gpu_constructs.preflight.model.pod_size import ports_clash
 from gpu_constructs.preflight.model.reason import Reason, worst
 from gpu_constructs.preflight.model.taints import Taint, untolerated
 from gpu_constructs.preflight.node.nodes import NodeToBe
+from gpu_constructs.preflight.reading.unknown import Unknown
 from gpu_constructs.preflight.scheduling.demand import Demand
 
+# Scheduler and autoscaler count shares as if a pod could have several.
+TURNED_AWAY = "and the node's plugin turns away more than one, each time after a node was started for it"
 _NO_SUCH_TYPE, _NEVER_A_GPU = 5, 20
+# What deployment puts into a value.
+_LATER = re.compile(r"\$\{[^}]*\}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,14 +164,29 @@ def _label_text(wanted: str, have: object, answer: Answer) -> str:
         return f"asks for {wanted}, whose value on the node is known only once it runs"
     if have is None and wanted.startswith(_DISCOVERED):
         return f"asks for {wanted}, a label of NVIDIA's feature discovery, which does not run there"
-    got = "has no such label" if have is None else f"has {_values(have)}"
+    got = "has no such label" if have is None else f"has {_value_known_later(have) or _values(have)}"
     return f"asks for {wanted}, the node {got}"
+
+
+def _value_known_later(have: object) -> str:
+    """Return what is told of a value by now, such as the region of a zone; empty where it is known."""
+    if not isinstance(have, Unknown):
+        return ""
+    said = ", ".join(map(str, have.choices)) or _LATER.sub("...", have.expression)
+    return said if said.strip(".") else "a value that only deployment tells"
 
 
 def _values(have: object) -> str:
     values = sorted(getattr(have, "values", ()))
     shown = ", ".join(values[:4]) + (", ..." if len(values) > 4 else "")
-    return f"any value but {shown}" if getattr(have, "all_but", False) else shown
+    if not isinstance(have, LabelValues) or not have.all_but:
+        return shown
+    return f"{_kind_of_value(have)}{f' but {shown}' if shown else ''}"
+
+
+def _kind_of_value(have: LabelValues) -> str:
+    bounds = [f"{word} {bound}" for word, bound in (("from", have.least), ("to", have.most)) if bound is not None]
+    return f"a whole number {' '.join(bounds)}" if bounds else "any value"
 
 
 def _resources(wanted: Demand, node: NodeToBe) -> list[Reason]:
@@ -175,7 +196,7 @@ def _resources(wanted: Demand, node: NodeToBe) -> list[Reason]:
             continue  # Every node takes a pod; how many it takes is asked where they are counted.
         if asked == 0 or asked <= node.least.get(name, 0):
             if name in node.alone and asked > 1:
-                text = f"asks for {asked} {name}, and the node's plugin turns away more than one; ask for one"
+                text = f"asks for {asked} {name}, {TURNED_AWAY}; ask for one"
                 found.append(Reason(Answer.NO, "resource", text, 1))
         elif name in node.unsaid or asked <= node.most.get(name, 0):
             found.append(Reason(Answer.UNKNOWN, "resource", _uncertain_text(name, asked, node)))

@@ -2,13 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from gpu_constructs.facts.quantities import MIB, show
 from gpu_constructs.facts.resources import GPU
+from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Pool
 from gpu_constructs.preflight.node.nodes import NodeToBe
 from gpu_constructs.preflight.scheduling.demand import Demand
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """How a pool comes to more nodes than run always.
+
+    Attributes:
+        answer: Whether something adds nodes for pods that wait.
+        running: Nodes that run always.
+        counted: Whether no more run without that.
+        why: What is against it, or not known of it.
+    """
+
+    answer: Answer = Answer.YES
+    running: int = 0
+    counted: bool = True
+    why: str = ""
+
+    @property
+    def sure(self) -> int | None:
+        """Nodes that the pool surely comes to; ``None`` where its limits alone say."""
+        return None if self.answer is Answer.YES else self.running
+
+    @property
+    def most(self) -> int | None:
+        """Nodes that it comes to at most; ``None`` where its limits alone say."""
+        return self.running if self.answer is Answer.NO and self.counted else None
+
+
+GROWS = Growth()
 
 
 def pods_per_node(wanted: Demand, node: NodeToBe, *, at_most: bool = False) -> int:
@@ -24,18 +57,38 @@ def pods_per_node(wanted: Demand, node: NodeToBe, *, at_most: bool = False) -> i
     return max(min(counts, default=1), 1)
 
 
-def room(wanted: Demand, pool: Pool, taking: list[NodeToBe]) -> tuple[int | None, int | None]:
-    """Return for how many such pods a pool surely has room, and at most; ``None`` without bound."""
-    limits = [node_limit(pool, node) for node in taking]
-    if None in limits:
-        return None, None
-    bounded = [(node, limit) for node, limit in zip(taking, limits, strict=True) if limit is not None]
-    sure = [pods_per_node(wanted, node) * limit for node, limit in bounded]
+def room(
+    wanted: Demand,
+    pool: Pool,
+    taking: Sequence[NodeToBe],
+    growth: Growth = GROWS,
+    caps: tuple[float, float] = (math.inf, math.inf),
+) -> tuple[int | None, int | None]:
+    """Return for how many such pods a pool surely has room, and at most; ``None`` without bound.
+
+    Args:
+        wanted: The pods.
+        pool: The pool.
+        taking: A fresh node of each type that takes one of them.
+        growth: How it comes to more nodes than run always.
+        caps: How many pods a node may have for sure, and at most, whatever it has room for.
+    """
+    surely, most = [_within(pool, taking, bound) for bound in (growth.sure, growth.most)]
+    sure = [int(min(pods_per_node(wanted, node), caps[0])) * limit for node, limit in zip(taking, surely, strict=False)]
+    may = [
+        int(min(pods_per_node(wanted, node, at_most=True), caps[1])) * limit
+        for node, limit in zip(taking, most, strict=False)
+    ]
     # EC2 chooses among the types of a group, Karpenter takes the one that suits.
-    surely = min(sure) if pool.is_group else max(sure)
-    if any(node.row is None for node in taking):
-        return surely, None  # Of a type that is not known nobody can say how many pods fit.
-    return surely, max(pods_per_node(wanted, node, at_most=True) * limit for node, limit in bounded)
+    holds = (min if pool.is_group else max)(sure, default=None)
+    # Of a type that is not known nobody can say how many pods fit.
+    return holds, None if any(node.row is None for node in taking) else max(may, default=None)
+
+
+def _within(pool: Pool, taking: Sequence[NodeToBe], bound: int | None) -> list[int]:
+    """Return how many nodes of each kind a pool may have below a bound; nothing where one has none."""
+    limits = [node_limit(pool, node, bound) for node in taking]
+    return [] if None in limits else [each for each in limits if each is not None]
 
 
 def nodes_needed(replicas: int, per_node: int) -> int:
@@ -43,16 +96,19 @@ def nodes_needed(replicas: int, per_node: int) -> int:
     return -(-replicas // per_node)
 
 
-def node_limit(pool: Pool, node: NodeToBe) -> int | None:
-    """Return how many nodes of a kind a pool may have, ``None`` without a bound."""
-    bounds = [] if pool.max_nodes is None else [pool.max_nodes]
+def node_limit(pool: Pool, node: NodeToBe, bound: int | None = None) -> int | None:
+    """Return how many nodes of a kind a pool may have below a bound of its growth, ``None`` without any."""
+    bounds = [each for each in (pool.max_nodes, bound) if each is not None]
     bounds += [limit // size for name, limit in pool.limits.items() if (size := _capacity(name, node))]
     return min(bounds, default=None)
 
 
-def binding_limit(pool: Pool, taking: list[NodeToBe], nodes: int) -> str | None:
+def binding_limit(pool: Pool, taking: Sequence[NodeToBe], nodes: int, growth: Growth = GROWS) -> str | None:
     """Return the limit of the pool that leaves replicas without a node, the tightest first."""
     bounds: list[tuple[int, str]] = []
+    if growth.sure is not None:
+        run = "1 node runs" if growth.running == 1 else f"{growth.running} nodes run"
+        bounds.append((growth.sure, f"{run}, and {growth.why}"))
     if pool.max_nodes is not None:
         bounds.append((pool.max_nodes, f"the pool has at most {pool.max_nodes} nodes, {nodes} are needed"))
     for name, limit in pool.limits.items():

@@ -9,12 +9,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from gpu_constructs.preflight.admission.admission import Admission
-from gpu_constructs.preflight.cluster.pools import desired_nodes
+from gpu_constructs.preflight.cluster.pools import desired_nodes, desired_size
 from gpu_constructs.preflight.model.answer import Answer, all_of
-from gpu_constructs.preflight.model.cluster import Cluster, Pool, Workload
+from gpu_constructs.preflight.model.cluster import Cluster, Pool
 from gpu_constructs.preflight.model.pod import Pod
 from gpu_constructs.preflight.model.reason import Reason, worst
 from gpu_constructs.preflight.model.taints import untolerated
+from gpu_constructs.preflight.model.workload import Workload
 from gpu_constructs.preflight.node.nodes import NodeToBe
 from gpu_constructs.preflight.reading.unknown import known_number, known_text
 from gpu_constructs.preflight.scheduling.claims import not_made_for, without_devices
@@ -24,7 +25,14 @@ from gpu_constructs.preflight.scheduling.enough import shortage
 from gpu_constructs.preflight.scheduling.fitting import Fit, autoscaler_of, fits
 from gpu_constructs.preflight.scheduling.memory import Memory, Profile
 from gpu_constructs.preflight.scheduling.min_values import least_values, too_few_values
-from gpu_constructs.preflight.scheduling.pool_limits import binding_limit, nodes_needed, pods_per_node, room
+from gpu_constructs.preflight.scheduling.pool_limits import (
+    GROWS,
+    Growth,
+    binding_limit,
+    nodes_needed,
+    pods_per_node,
+    room,
+)
 from gpu_constructs.preflight.scheduling.unclear import Openings, left_open, openings
 from gpu_constructs.preflight.scheduling.verdict import PoolVerdict, Verdict
 
@@ -41,11 +49,11 @@ _BUILT_IN = (
 
 @dataclass(frozen=True, slots=True)
 class _Candidate:
-    """A pool, its nodes-to-be, whether some run, what of it is open, and what is against it for every pod."""
+    """A pool, its nodes-to-be, how many always run, what of it is open, and what keeps it from growing for any pod."""
 
     pool: Pool
     nodes: tuple[NodeToBe, ...]
-    running: bool
+    running: int
     openings: Openings
     autoscaled: list[Reason]
 
@@ -54,15 +62,16 @@ def _candidate(pool: Pool, nodes: tuple[NodeToBe, ...], cluster: Cluster) -> _Ca
     return _Candidate(
         pool,
         nodes,
-        _is_running(pool, cluster),
+        _running(pool, cluster),
         openings(pool),
         _autoscaled(pool, cluster),
     )
 
 
-def _is_running(pool: Pool, cluster: Cluster) -> bool:
-    """Whether the pool always has a node: one it starts with stays where nothing takes it away."""
-    return bool(pool.min_nodes) or (bool(desired_nodes(pool)) and cluster.autoscaler(pool.autoscaler) is None)
+def _running(pool: Pool, cluster: Cluster) -> int:
+    """Return how many nodes a pool always has: those that it starts with stay where nothing takes them away."""
+    kept = desired_nodes(pool) if cluster.autoscaler(pool.autoscaler) is None else None
+    return max(pool.min_nodes or 0, kept or 0)
 
 
 class Scheduler:
@@ -105,7 +114,7 @@ class Scheduler:
         if key not in self._short:
             # Kept, so that nothing else is given the same ids.
             self._short[key] = wanted, pools, tuple(shortage(wanted, pools))
-        reasons = (*held, *self._short[key][2])
+        reasons = (*held, *self._short[key][2], *_beyond(pools, self.cluster))
         rests_on = () if self.cluster.is_eks else _rests_on(workload.pod, pools)
         return Verdict(workload, _overall(pools, reasons, self.cluster), pools, reasons, wanted, rests_on)
 
@@ -146,6 +155,7 @@ def _shape(workload: Workload) -> tuple[object, ...]:
         workload.on_each_node,
         workload.replicas,
         workload.together,
+        repr(workload.exclusive),
         repr(workload.labels) if pod.apart or pod.beside or pod.spreads else None,
         workload.namespace if pod.claims or claimed else None,
         repr(claimed) if claimed else None,
@@ -163,19 +173,24 @@ def _rests_on(pod: Pod, pools: Sequence[PoolVerdict]) -> tuple[str, ...]:
 
 def _overall(pools: Sequence[PoolVerdict], held: Sequence[Reason], cluster: Cluster) -> Answer:
     best = pools[0].answer if pools else Answer.NO
-    if best is Answer.NO and not (cluster.whole or pools):
+    if best is Answer.NO and (cluster.hidden or not (cluster.whole or pools)):
         best = Answer.UNKNOWN
     return all_of((best, worst(held)))
+
+
+def _beyond(pools: Sequence[PoolVerdict], cluster: Cluster) -> tuple[Reason, ...]:
+    """Return what may take a pod that no pool takes."""
+    if not pools or pools[0].answer is not Answer.NO or not cluster.hidden:
+        return ()
+    return (
+        Reason(Answer.UNKNOWN, "pool", f"no pool takes it, and {cluster.hidden[0]}, which is not read, may have one"),
+    )
 
 
 def _held(pod: Pod, cluster: Cluster) -> tuple[Reason, ...]:
     """Return what holds a pod back wherever it would run."""
     found = []
-    if not cluster.pools and not cluster.whole:
-        text = "no pool is in the input; name the assembly, the template or the NodePools too"
-        found.append(Reason(Answer.UNKNOWN, "pool", text))
-    if cluster.auto_mode and pod.asks_for_gpu and not cluster.pools:
-        found.append(Reason(Answer.NO, "pool", _BUILT_IN))
+    found += _without_pools(pod, cluster) if not cluster.pools else []
     for part in pod.open_parts:
         found.append(Reason(Answer.UNKNOWN, "pod", f"its {part} is known at deployment only"))
     if pod.written.get("nodeName") is not None:
@@ -191,6 +206,20 @@ def _held(pod: Pod, cluster: Cluster) -> tuple[Reason, ...]:
     return tuple(found)
 
 
+def _without_pools(pod: Pod, cluster: Cluster) -> list[Reason]:
+    """Return why a cluster without a pool of its own has no node for a pod."""
+    if not cluster.whole:
+        text = "no pool is in the input; name the assembly, the template or the NodePools too"
+        return [Reason(Answer.UNKNOWN, "pool", text)]
+    if cluster.hidden:
+        return [
+            Reason(Answer.UNKNOWN, "pool", f"no pool is seen, and {cluster.hidden[0]}, which is not read, may have one")
+        ]
+    if cluster.auto_mode:
+        return [Reason(Answer.NO, "pool", _BUILT_IN)] if pod.asks_for_gpu else []
+    return [Reason(Answer.NO, "pool", "the cluster has no pool of its own")]
+
+
 def _runs(scheduler: str, cluster: Cluster) -> bool:
     return any(scheduler in (each.name, each.origin.path.rpartition("/")[2]) for each in cluster.charts) or any(
         each.name == scheduler and each.kind == "Deployment" for each in cluster.objects
@@ -202,24 +231,28 @@ def _judge(wanted: Demand, candidate: _Candidate, cluster: Cluster, memory: Memo
     pool, nodes = candidate.pool, candidate.nodes
     judged = sorted([fits(wanted, node, pool, memory.ask) for node in nodes], key=lambda fit: _badness(wanted, fit))
     running = candidate.running
-    reasons = _merged(judged if pool.is_group else judged[:1], running)
+    reasons = _merged(judged if pool.is_group else judged[:1], bool(running))
     taking = [each.node for each in judged if each.answer is Answer.YES]
     if pool.is_group and len(taking) not in (0, len(judged)):
         reasons = _some_types(judged, reasons)
     reasons += [] if wanted.claimed is None else without_devices(wanted.claimed, nodes)
-    if not running:
+    unhelped = [*candidate.autoscaled, *_fixed(pool), *_expendable(wanted.workload, pool, cluster)]
+    if not pool.is_group and running:
+        # Karpenter makes those too.
         reasons += candidate.autoscaled
-        reasons += _expendable(wanted.workload, pool, cluster)
+    if not running:
+        reasons += unhelped
         reasons += too_few_values(pool, taking, cluster) if taking else []
         reasons += not_made_for(pool, cluster, wanted.claimed) if wanted.pod.claims else []
     reasons = left_open(wanted, pool, candidate.openings, reasons)
     answer = worst(reasons)
     if answer is Answer.NO:
         # What is not known matters no more.
-        refusing = nodes if wanted.topology.over_zones else ()
+        refusing = nodes if wanted.topology.over_zones or wanted.topology.over_nodes else ()
         against = tuple(each for each in reasons if each.answer is Answer.NO)
         return PoolVerdict(pool, answer, against, nodes_refusing=refusing)
-    return _counted(wanted, pool, taking or [nodes[0]], reasons)
+    growth = _growth(pool, running, unhelped) if running < (pool.max_nodes or running + 1) else GROWS
+    return _counted(wanted, pool, taking or [nodes[0]], reasons, growth)
 
 
 def _badness(wanted: Demand, fit: Fit) -> tuple[int, int, float]:
@@ -258,6 +291,19 @@ def _autoscaled(pool: Pool, cluster: Cluster) -> list[Reason]:
     return []
 
 
+def _fixed(pool: Pool) -> list[Reason]:
+    """Return what is said of pods that wait for a NodePool of a fixed number of nodes.
+
+    Source: https://karpenter.sh/docs/concepts/nodepools/#specreplicas (2026-11)
+    """
+    replicas = None if pool.is_group else pool.properties.get("replicas")
+    if replicas is None:
+        return []
+    if known_number(replicas) is None:
+        return [Reason(Answer.UNKNOWN, "limit", "how many replicas the NodePool has is known at deployment only")]
+    return [Reason(Answer.NO, "limit", "a NodePool with replicas makes no more nodes for pods that wait; raise them")]
+
+
 def priority_cutoff(cluster: Cluster) -> int | None:
     """Return the priority below which cluster autoscaler makes no node for a pod; ``None`` where it is not known."""
     autoscaler = cluster.autoscaler("cluster-autoscaler")
@@ -275,18 +321,28 @@ def _expendable(workload: Workload, pool: Pool, cluster: Cluster) -> list[Reason
     return [Reason(Answer.NO, "autoscaler", text, rule="GPU129")]
 
 
-def _counted(wanted: Demand, pool: Pool, taking: list[NodeToBe], reasons: list[Reason]) -> PoolVerdict:
+def _growth(pool: Pool, running: int, unhelped: list[Reason]) -> Growth:
+    """Return how a pool comes to more nodes than run, from what keeps its autoscaler from adding some."""
+    if not running:
+        return GROWS
+    answer = worst(unhelped)
+    counted = known_number(desired_size(pool)) is not None or desired_size(pool) is None
+    return Growth(answer, running, counted, next((each.text for each in unhelped if each.answer is answer), ""))
+
+
+def _counted(wanted: Demand, pool: Pool, taking: list[NodeToBe], reasons: list[Reason], growth: Growth) -> PoolVerdict:
     per_node = min([pods_per_node(wanted, node) for node in taking])
     replicas = wanted.workload.replicas
     nodes = None if replicas is None else nodes_needed(replicas, per_node)
-    if nodes is not None and wanted.workload.takes_turns and pool.max_nodes:
-        nodes = min(nodes, pool.max_nodes)
-    holds, may_hold = room(wanted, pool, taking)
-    binding = binding_limit(pool, taking, nodes) if nodes and holds is not None and holds < (replicas or 0) else None
+    holds, may_hold = room(wanted, pool, taking, growth)
+    scarce = nodes and holds is not None and holds < (replicas or 0)
+    binding = binding_limit(pool, taking, nodes or 0, growth) if scarce else None
+    if nodes and wanted.workload.takes_turns:
+        nodes = min(each for each in (nodes, pool.max_nodes, growth.sure) if each is not None)
     if holds == may_hold == 0:
         reasons = [*reasons, Reason(Answer.NO, "limit", f"{binding or 'the pool may have no node'}; raise it")]
     types = tuple(node.instance_type for node in taking if node.instance_type)
     answer = worst(reasons)
     return PoolVerdict(
-        pool, answer, tuple(reasons), types, per_node, nodes, binding, tuple(taking), holds=holds, may_hold=may_hold
+        pool, answer, tuple(reasons), types, per_node, nodes, binding, tuple(taking), holds, may_hold, growth=growth
     )

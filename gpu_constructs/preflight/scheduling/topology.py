@@ -11,13 +11,18 @@ from typing import Any
 
 from gpu_constructs.facts.labels import EBS_ZONE, HOSTNAME, OLD_ZONE, ZONE
 from gpu_constructs.preflight.model.answer import Answer, all_of
-from gpu_constructs.preflight.model.cluster import Cluster, Workload
+from gpu_constructs.preflight.model.cluster import Cluster
 from gpu_constructs.preflight.model.label_values import Labels, Requirement, exactly, requirement
 from gpu_constructs.preflight.model.pod import PodTerm, Spread
+from gpu_constructs.preflight.model.workload import Workload
 from gpu_constructs.preflight.reading.objects import Object
 from gpu_constructs.preflight.reading.unknown import Unknown, dig, known_number, known_text, mapping, mappings
 
-_ZONES = (ZONE, OLD_ZONE, EBS_ZONE)
+OF_ZONES = (ZONE, OLD_ZONE, EBS_ZONE)
+
+# Labels that the cloud controller gives a node, e.g. of the network layers above it.
+# Source: https://docs.aws.amazon.com/eks/latest/userguide/node-topology-labels.html (2026-11)
+_GIVEN_LATER = "topology.k8s.aws/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +52,11 @@ class Topology:
         one_per_node: Whether each of its replicas wants a node without another of them.
         one_per_zone: Whether each of its replicas wants a zone without another of them.
         over_zones: How evenly its replicas are spread over zones; ``None`` where they are not.
+        over_nodes: Likewise over nodes.
         company: Whether it must run beside pods that are none of its own.
         nobody: Whether nothing in the cluster makes those pods.
         unclear: Whether a spread is known at deployment only.
+        exclusive: Whether groups of its replicas want a domain each.
     """
 
     keys: tuple[str, ...] = ()
@@ -57,14 +64,18 @@ class Topology:
     one_per_node: bool = False
     one_per_zone: bool = False
     over_zones: Evenly | None = None
+    over_nodes: Evenly | None = None
     company: bool = False
     nobody: bool = False
     unclear: bool = False
+    exclusive: bool = False
 
     def problems(self, labels: Labels) -> list[tuple[Answer, str]]:
         """Say what keeps the pods off nodes with such labels."""
         found = [
-            (Answer.NO, f"spreads or keeps apart by {key}, a label that the node has not")
+            (Answer.UNKNOWN, f"spreads or keeps apart by {key}, which the node may have once it runs")
+            if key.startswith(_GIVEN_LATER)
+            else (Answer.NO, f"spreads or keeps apart by {key}, a label that the node has not")
             for key in self.keys
             if key not in labels
         ]
@@ -91,22 +102,27 @@ def topology(workload: Workload, cluster: Cluster) -> Topology:
     # Pods that it does not count itself among keep it off no node that has the label, as far as is known.
     of_own = [each for each in spreads if _selects(each.selector, workload)]
     own = [known_text(each.key) for each in pod.apart if _means(each, workload)]
-    keys = [known_text(key) for key in (*(each.key for each in spreads), *(each.key for each in pod.beside))]
+    exclusive = [] if workload.exclusive is None or workload.exclusive.labelled else [workload.exclusive.key]
+    keys = [
+        known_text(key) for key in (*(each.key for each in spreads), *(each.key for each in pod.beside), *exclusive)
+    ]
     return Topology(
         keys=tuple(dict.fromkeys(key for key in keys if key is not None)),
         zones=_volume_zones(workload, cluster),
         one_per_node=HOSTNAME in own,
-        one_per_zone=any(key in _ZONES for key in own),
-        over_zones=_evenly(each for each in of_own if each.key in _ZONES),
+        one_per_zone=any(key in OF_ZONES for key in own),
+        over_zones=_evenly(each for each in of_own if each.key in OF_ZONES),
+        over_nodes=_evenly(each for each in of_own if each.key == HOSTNAME),
         company=any(not _means(each, workload) for each in pod.beside),
         nobody=any(_is_nobody(each, workload, cluster) for each in pod.beside),
         unclear=bool(unclear) or any(isinstance(each.key, Unknown) for each in (*pod.apart, *pod.beside)),
+        exclusive=workload.exclusive is not None,
     )
 
 
 def _is_unclear(spread: Spread, workload: Workload) -> bool:
     said = spread.unsatisfiable, spread.key, spread.max_skew, spread.affinity_policy, spread.taints_policy
-    return any(isinstance(each, Unknown) for each in said) or _selected(spread.selector, workload) is Answer.UNKNOWN
+    return any(isinstance(each, Unknown) for each in said) or selected(spread.selector, workload) is Answer.UNKNOWN
 
 
 def _evenly(spreads: Iterable[Spread]) -> Evenly | None:
@@ -140,10 +156,10 @@ def _is_nobody(term: PodTerm, workload: Workload, cluster: Cluster) -> bool:
 
 def _selects(selector: Any, workload: Workload) -> bool:
     """Whether a label selector takes a workload's own pods; one that cannot be read does not."""
-    return _selected(selector, workload) is Answer.YES
+    return selected(selector, workload) is Answer.YES
 
 
-def _selected(selector: Any, workload: Workload) -> Answer:
+def selected(selector: Any, workload: Workload) -> Answer:
     """Say whether a label selector takes a workload's own pods; none takes no pods."""
     if not isinstance(selector, dict):
         return Answer.UNKNOWN if isinstance(selector, Unknown) else Answer.NO
@@ -194,4 +210,4 @@ def _zones_of_class(storage: Object) -> list[tuple[str, ...]]:
 
 def _zones_in(expressions: Iterable[Mapping[str, Any]]) -> list[tuple[str, ...]]:
     wanted = [requirement(each) for each in expressions]
-    return [each.values for each in wanted if each.key in _ZONES and each.operator == "In" and each.values]
+    return [each.values for each in wanted if each.key in OF_ZONES and each.operator == "In" and each.values]

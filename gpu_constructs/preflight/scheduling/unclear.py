@@ -5,7 +5,7 @@ A maximum that is not known is not the same as none, and a label that may be the
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from gpu_constructs.facts.labels import RESOURCE_TAG
@@ -15,6 +15,7 @@ from gpu_constructs.preflight.cluster.pools import group_tags
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Pool
 from gpu_constructs.preflight.model.reason import Reason
+from gpu_constructs.preflight.node.instance_labels import own_name
 from gpu_constructs.preflight.reading.unknown import Unknown, choices, is_expression, mapping
 from gpu_constructs.preflight.scheduling.demand import Demand
 
@@ -38,6 +39,7 @@ class Openings:
         disk: The size of a volume.
         least: How many nodes run always.
         most: How many nodes there may be.
+        foreign: A label of Karpenter's that a NodePool of Auto Mode asks for; empty where it asks for none.
     """
 
     limits: bool = False
@@ -50,6 +52,7 @@ class Openings:
     disk: bool = False
     least: bool = False
     most: bool = False
+    foreign: str = ""
 
 
 _NONE = Openings()
@@ -68,6 +71,7 @@ def openings(pool: Pool) -> Openings:
         disk=None in pool.launch.disk_sizes.values(),
         least=pool.min_nodes is None and pool.is_group,
         most=pool.is_group and pool.max_nodes is None,
+        foreign=next(_foreign(pool), "") if pool.kind == "auto-mode" else "",
     )
 
 
@@ -79,6 +83,10 @@ def left_open(wanted: Demand, pool: Pool, open_: Openings, reasons: list[Reason]
     for kinds, text in (*_open_of_limits(wanted, pool, open_), *_open_of_nodes(wanted, pool, open_)):
         found = [_softened(each) if each.kind in kinds else each for each in found]
         found.append(Reason(Answer.UNKNOWN, kinds[0], f"{text} is known at deployment only"))
+    if open_.foreign:
+        # Whether Auto Mode refuses the NodePool or takes it for a label of somebody's own stands nowhere.
+        found = [_softened(each) if each.kind in _OF_NODES else each for each in found]
+        found.append(Reason(Answer.UNKNOWN, "label", f"what Auto Mode makes of {open_.foreign} is not known"))
     if open_.least:
         found = [_softened(each) if each.kind in ("autoscaler", "claim") else each for each in found]
     if open_.disk:
@@ -121,6 +129,10 @@ def _open_of_nodes(wanted: Demand, pool: Pool, open_: Openings) -> Iterable[tupl
 
 def _asks_more_than_a_cpu(wanted: Demand) -> bool:
     return bool(wanted.gpus or wanted.requests.get(_DISK) or any(key.startswith(NVIDIA) for key in wanted.keys))
+
+
+def _foreign(pool: Pool) -> Iterator[str]:
+    return (each.key for each in pool.requirements if own_name(each.key, pool.kind))
 
 
 def _is_type_open(pool: Pool) -> bool:

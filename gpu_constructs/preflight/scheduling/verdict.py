@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gpu_constructs.preflight.model.answer import Answer
-from gpu_constructs.preflight.model.cluster import Pool, Workload
+from gpu_constructs.preflight.model.cluster import Pool
 from gpu_constructs.preflight.model.reason import Reason
+from gpu_constructs.preflight.model.workload import Workload
 from gpu_constructs.preflight.node.nodes import NodeToBe
 from gpu_constructs.preflight.scheduling.demand import Demand
+from gpu_constructs.preflight.scheduling.pool_limits import GROWS, Growth
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +29,7 @@ class PoolVerdict:
         holds: Pods for which it surely has room; ``None`` without bound.
         may_hold: Pods for which it has room at most; ``None`` without bound, or where it is not known.
         nodes_refusing: A fresh node of each type where the pool takes none of the pods, and these are spread.
+        growth: How it comes to more nodes than run always.
     """
 
     pool: Pool
@@ -40,6 +43,7 @@ class PoolVerdict:
     holds: int | None = None
     may_hold: int | None = None
     nodes_refusing: tuple[NodeToBe, ...] = ()
+    growth: Growth = GROWS
 
     def of(self, pool: Pool) -> PoolVerdict:
         """Return the same verdict on another pool; `dataclasses.replace` takes three times as long."""
@@ -55,6 +59,7 @@ class PoolVerdict:
             self.holds,
             self.may_hold,
             self.nodes_refusing,
+            self.growth,
         )
 
     @property

@@ -23,11 +23,13 @@ class Dialect:
         types: Whether a value is read as one of a type, by the type's name in JSON Schema.
         empty_is_absent: Whether an empty text is read as if the field were not there.
         closed: Whether a field that a schema of fields does not name is one that the service does not know.
+        reader: Who reads them, as messages call it.
     """
 
     types: Mapping[str, Callable[[Any], bool]]
     empty_is_absent: bool = False
     closed: bool = False
+    reader: str = "the service"
 
     def is_absent(self, value: Any) -> bool:
         """Whether a field with a value is as good as not there."""
@@ -93,3 +95,6 @@ KUBERNETES = Dialect(types=_STRICT, empty_is_absent=True, closed=True)
 CUSTOM_RESOURCE = Dialect(types=_STRICT, closed=True)
 # Values of charts have no types that are known.
 CHART = Dialect(types={}, closed=True)
+# eksctl makes a text of a scalar where it wants one, and nothing else of a text.
+# Source: kubernetes-sigs/yaml v1.6.0 yaml.go convertToJSONableObject (2026-11)
+EKSCTL = Dialect(types=_STRICT | {"string": CLOUDFORMATION.types["string"]}, closed=True, reader="eksctl")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
-from gpu_constructs.facts.schemas import Schema, schema_of, source_of
+from gpu_constructs.facts.schemas import EKSCTL, KUBERNETES, Schema, schema_of, source_of
 from gpu_constructs.preflight.reading.cloudformation import Resource
 from gpu_constructs.preflight.reading.objects import Chart, Object
 from gpu_constructs.preflight.schema import dialect
@@ -18,8 +18,8 @@ from gpu_constructs.preflight.schema.renamed import RENAMED
 
 # More of one resource or object help nobody.
 _MOST = 20
-# Whose schemas are those of the API server itself.
-KUBERNETES = "Kubernetes"
+# How the readers of objects read them; API servers ask the definition of every other kind.
+_DIALECTS = {KUBERNETES: dialect.KUBERNETES, EKSCTL: dialect.EKSCTL}
 
 
 class Fields:
@@ -39,7 +39,7 @@ class Fields:
         return tuple(_placed(each, schema, resource.type) for each in islice(found, _MOST))
 
     def of_object(self, each: Object) -> tuple[Fault, ...]:
-        """Return what an API server refuses of an object, which must live as long as this."""
+        """Return what an API server, or eksctl, refuses of an object, which must live as long as this."""
         if id(each) not in self._of_objects:
             self._of_objects[id(each)] = self._judged(each)
         return self._of_objects[id(each)]
@@ -49,7 +49,7 @@ class Fields:
         schema, source = schema_of(kind), source_of(kind)
         if schema is None or source is None:
             return ()
-        judge = Judge(dialect.KUBERNETES if source.name == KUBERNETES else dialect.CUSTOM_RESOURCE)
+        judge = Judge(_DIALECTS.get(source.name, dialect.CUSTOM_RESOURCE))
         found = self._of_parts(kind, each.content, schema, judge)
         return tuple(islice((each for each in found if not _is_given(kind, each)), _MOST))
 
@@ -96,7 +96,13 @@ def _placed(fault: Fault, schema: Schema, kind: str) -> Fault:
         today = RENAMED.get((kind, fault.got)) if isinstance(fault.got, str) else None
     else:
         today = RENAMED.get((kind, name)) or (_place_of(name, schema) if fault.newer else None)
-    return replace(fault, nearest=today, newer=False) if today else fault
+    return replace(fault, nearest=today, newer=fault.newer and _is_siblings(fault.path, today)) if today else fault
+
+
+def _is_siblings(path: str, today: str) -> bool:
+    """Whether a field belongs to what stands beside: ``nodeGroups[]``, for one of ``managedNodeGroups[0]``."""
+    outer, dot, inner = path.partition(".")
+    return bool(dot) and inner == today.partition(".")[2] and outer.endswith("]")
 
 
 @dataclass(frozen=True, slots=True)

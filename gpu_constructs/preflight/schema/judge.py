@@ -115,9 +115,13 @@ class Judge:
         """Yield where a field of a mapping breaks the mapping's schema."""
         inner = self._schema_of(key, schema)
         if inner is None and value is not None and not is_open_key(key):
-            yield _unknown_field(key, schema.get("properties") or {}, path)
+            yield self._unknown_field(key, schema.get("properties") or {}, path)
         elif isinstance(inner, Mapping):
             yield from self.faults(value, inner, _inside(path, key))
+
+    def _unknown_field(self, key: str, fields: Iterable[str], path: str) -> Fault:
+        nearest, rule = meant(key, fields), f"is no field that {self.dialect.reader} knows"
+        return Fault("unknown", _inside(path, key), rule, None, nearest, not is_slip(key, nearest))
 
     def _schema_of(self, key: str, schema: Schema) -> Schema | bool | None:
         """Return the schema of a field, ``None`` where there is none of its name."""
@@ -242,13 +246,6 @@ def _pairs(given: Mapping[str, Any], others: Mapping[str, list[str]] | None) -> 
 
 def _lists(value: Any) -> list[list[str]]:
     return [] if not value else [value] if isinstance(value[0], str) else list(value)
-
-
-def _unknown_field(key: str, fields: Iterable[str], path: str) -> Fault:
-    nearest = meant(key, fields)
-    return Fault(
-        "unknown", _inside(path, key), "is no field that the service knows", None, nearest, not is_slip(key, nearest)
-    )
 
 
 def _twice(value: list[Any]) -> Any:

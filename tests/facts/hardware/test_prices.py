@@ -23,6 +23,10 @@ from tests.preflight.readers import pool
         # It is not sold there.
         ("p5.48xlarge", "us-gov-east-1", None),
         ("g4dn.xlarge", "cn-north-1", None),
+        # Prices in euro, prices that are not public, and a region of which nothing is known.
+        ("g4dn.xlarge", "eusc-de-east-1", None),
+        ("g4dn.xlarge", "us-iso-east-1", None),
+        ("g4dn.xlarge", "nz-south-1", None),
         ("p5e.48xlarge", "us-east-2", None),
     ],
 )

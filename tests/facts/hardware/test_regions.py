@@ -14,6 +14,7 @@ from gpu_constructs.facts.hardware.catalogue import catalogue
 from gpu_constructs.facts.hardware.regions import (
     is_unseen,
     known_regions,
+    partition_of,
     region_hint,
     regions_as_of,
     zones_by_region,
@@ -67,10 +68,40 @@ def test_a_slip_of_a_region_gets_the_nearest(region: str, meant: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "region", [*known_regions(), "us-east-3", "mx-central-2", "eu-north-2", "${Token[AWS.Region.4]}"]
+    "region",
+    [
+        *known_regions(),
+        "us-east-3",
+        "mx-central-2",
+        "eu-north-2",
+        "cl-central-1",
+        "nz-south-1",
+        "${Token[AWS.Region.4]}",
+    ],
 )
 def test_a_region_and_what_may_become_one_are_no_slips(region: str) -> None:
     assert region_hint(region) == ""
+
+
+@pytest.mark.parametrize(
+    ("region", "name"),
+    [
+        ("cn-north-1", "aws-cn"),
+        ("us-gov-west-1", "aws-us-gov"),
+        ("eu-west-1", "aws"),
+        ("eusc-de-east-1", "aws-eusc"),
+        ("eu-isoe-west-1", "aws-iso-e"),
+        ("us-isof-south-1", "aws-iso-f"),
+        ("eu-west-9", "aws"),
+        ("nz-south-1", None),
+    ],
+)
+def test_the_partition_of_a_region(region: str, name: str | None) -> None:
+    assert partition_of(region) == name
+
+
+def test_every_region_has_a_partition() -> None:
+    assert [each for each in known_regions() if partition_of(each) is None] == []
 
 
 def test_a_cluster_and_a_network_refuse_a_misspelt_region() -> None:

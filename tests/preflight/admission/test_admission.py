@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from gpu_constructs.preflight.case import Case
-from gpu_constructs.preflight.model.cluster import Autoscaler, Cluster
+from gpu_constructs.preflight.model.cluster import Cluster
+from gpu_constructs.preflight.model.software import Autoscaler
 from tests.preflight.readers import ORIGIN, manifest, pool, workload
 
 

@@ -78,3 +78,50 @@ def test_a_schedule(text: str) -> None:
 )
 def test_no_schedule(text: str) -> None:
     assert not is_schedule(text)
+
+
+def training(kind: str, group: str = "kubeflow.org", **container: Any) -> list[Answer]:
+    """What is said of a job of the training operator with one part."""
+    part = {"Worker": {"template": {"spec": {"containers": [container]}}}}
+    content = {"apiVersion": f"{group}/v1", "kind": kind, "metadata": {"name": "a"}, "spec": {"xReplicaSpecs": part}}
+    return [each.answer for each in not_valid_owner(Object(content, Origin("file", kind)))]
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "answers"),
+    [
+        ("PyTorchJob", "pytorch", []),
+        ("PyTorchJob", "main", [Answer.NO]),
+        ("TFJob", "tensorflow", []),
+        ("TFJob", "pytorch", [Answer.NO]),
+        ("XGBoostJob", "xgboost", []),
+        ("PaddleJob", "paddle", []),
+        ("JAXJob", "jax", []),
+        ("MPIJob", "main", []),
+        ("PyTorchJob", LATER, []),
+        ("PyTorchJob", "${NAME}", []),
+    ],
+)
+def test_the_training_operator_looks_for_a_container_of_its_name(kind: str, name: Any, answers: list[Answer]) -> None:
+    assert training(kind, name=name, image="x:1") == answers
+
+
+def test_a_part_of_a_training_job_may_be_laid_over_another() -> None:
+    assert training("PyTorchJob", name="main") == [Answer.UNKNOWN]
+
+
+def test_a_job_of_another_operator_is_left_alone() -> None:
+    assert training("PyTorchJob", group="example.com", name="main", image="x:1") == []
+
+
+@pytest.mark.parametrize("containers", [LATER, [LATER], [{"name": "main", "image": "x:1"}, LATER], []])
+def test_of_containers_that_are_not_known_nothing_is_said(containers: Any) -> None:
+    part = {"Worker": {"template": {"spec": {"containers": containers}}}}
+    content = {
+        "apiVersion": "kubeflow.org/v1",
+        "kind": "TFJob",
+        "metadata": {"name": "a"},
+        "spec": {"xReplicaSpecs": part},
+    }
+
+    assert list(not_valid_owner(Object(content, Origin("file", "TFJob", "Stack/Job")))) == []

@@ -10,8 +10,8 @@ import pytest
 from gpu_constructs.preflight.admission.quotas import NamespaceQuotas
 from gpu_constructs.preflight.cluster.workloads import workloads
 from gpu_constructs.preflight.model.answer import Answer
-from gpu_constructs.preflight.model.cluster import Workload
 from gpu_constructs.preflight.model.pod import read_pod
+from gpu_constructs.preflight.model.workload import Workload
 from gpu_constructs.preflight.reading.objects import Object, Origin
 from gpu_constructs.preflight.reading.unknown import Unknown
 from tests.preflight.readers import manifest

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from gpu_constructs.preflight.cluster.workloads import workloads
-from gpu_constructs.preflight.model.cluster import Workload
+from gpu_constructs.preflight.model.workload import Workload
 from gpu_constructs.preflight.reading.objects import Object, Origin
 from gpu_constructs.preflight.reading.unknown import Unknown
 

@@ -128,8 +128,8 @@ def test_images_are_told_for_each_container(tmp_path: Path) -> None:
     assert told == [("image of agent container one", "1", "2"), ("image of agent container two", "latest", "3")]
 
 
-def of_eksctl(**group: Any) -> dict[str, Any]:
-    meta = {"name": "lab", "region": "eu-west-1", "version": "1.35"}
+def of_eksctl(cluster: str = "lab", **group: Any) -> dict[str, Any]:
+    meta = {"name": cluster, "region": "eu-west-1", "version": "1.35"}
     groups = [{"name": "gpus", "instanceType": "g5.xlarge", "minSize": 1, "maxSize": 1, **group}]
     config = {"apiVersion": "eksctl.io/v1alpha5", "kind": "ClusterConfig", "metadata": meta}
     return {**config, "managedNodeGroups": groups}
@@ -141,6 +141,16 @@ def test_eksctl_changes_no_group_but_its_size(tmp_path: Path) -> None:
     assert changed.change == "changed"
     assert all(("ScalingConfig" in each) is each.endswith("(in place)") for each in changed.details)
     assert any("make one of another name" in each for each in changed.details)
+
+
+def test_a_config_of_another_name_is_another_cluster(tmp_path: Path) -> None:
+    found = compared(tmp_path, of_eksctl("lab"), of_eksctl("other"))
+
+    [told] = found.control_planes
+    assert (told.cluster, told.change) == ("lab", "renamed")
+    assert "metadata.name: lab -> other" in told.detail
+    assert [each.change for each in found.pools] == ["removed", "added"]
+    assert not any("drained" in detail for each in found.pools for detail in each.details)
 
 
 def test_of_a_template_the_leaves_are_told(tmp_path: Path) -> None:

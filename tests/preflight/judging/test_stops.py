@@ -12,7 +12,7 @@ from gpu_constructs.preflight.cluster.kueue import QueuedJob
 from gpu_constructs.preflight.cluster.scalers import Signal
 from gpu_constructs.preflight.judging.check import Report, check
 from gpu_constructs.preflight.model.answer import Answer
-from gpu_constructs.preflight.model.cluster import Workload
+from gpu_constructs.preflight.model.workload import Workload
 from gpu_constructs.preflight.reading.inputs import read_input
 from gpu_constructs.preflight.reading.objects import Object
 from gpu_constructs.preflight.rules.rule import Subject
@@ -74,16 +74,25 @@ def test_what_stops_is_the_reason(tmp_path: Path) -> None:
     assert "GPU001" in {each.rule for each in reasons}
 
 
-def test_an_error_that_somebody_accepts_stops_nothing(tmp_path: Path) -> None:
-    fixture = sorted((FIXTURES / "GPU055").glob("fails_*"))[0]
-    lines = "acknowledgements:\n- {id: GPU055, reason: it is set elsewhere}\n"
-    (tmp_path / "accepted.yaml").write_text(lines)
+@pytest.mark.parametrize(
+    ("reason", "stopped"),
+    [("it is mended next week", True), ("Not true: the size is set elsewhere", False)],
+)
+def test_an_error_that_somebody_accepts_stops_unless_it_is_not_true(tmp_path: Path, reason: str, stopped: bool) -> None:
+    fixture = FIXTURES / "GPU058" / "fails_more_nodes_wanted_than_allowed.yaml"
+    pod = probe("probe-whole", "nvidia.com/gpu")
+    (tmp_path / "probe.json").write_text(json.dumps(pod))
+    lines = {"acknowledgements": [{"id": "GPU058", "reason": reason}]}
+    (tmp_path / "accepted.json").write_text(json.dumps(lines))
 
-    before = check(read_input([str(fixture)]))
-    after = check(read_input([str(fixture), str(tmp_path / "accepted.yaml")]))
+    report = check(read_input([str(fixture), str(tmp_path)]))
 
-    assert "GPU055" in of_the_cluster(before)
-    assert "GPU055" not in of_the_cluster(after)
+    [told] = [report.explanation(each) for each in report.cases]
+    [verdict] = [each for each in told.verdicts if "probe-" in each.workload.name]
+    rules = {each.rule for pool in verdict.pools for each in pool.reasons}
+    assert not report.fails
+    assert (verdict.answer is Answer.NO) is stopped
+    assert ("GPU058" in rules) is stopped
 
 
 def ray_cluster(**workers: dict[str, int]) -> dict[str, Any]:
@@ -114,3 +123,19 @@ def test_beside_an_error_that_may_be_it_is_not_known_whether_a_pod_runs() -> Non
     [told] = [report.explanation(each) for each in report.cases]
     answers = [each.answer for each in told.verdicts if "GPU203" in {one.rule for one in each.reasons}]
     assert answers == [Answer.UNKNOWN]
+
+
+def test_a_queue_that_is_shut_to_one_namespace_stops_no_job_of_another(tmp_path: Path) -> None:
+    text = (FIXTURES / "GPU207" / "fails_namespace_without_the_label.yaml").read_text()
+    place = text.index("apiVersion: kueue.x-k8s.io/v1beta2\nkind: LocalQueue")
+    beside = text[place:].replace("team-x", "team-y")
+    labelled = "apiVersion: v1\nkind: Namespace\nmetadata: {name: team-y, labels: {quota: gpu}}\n"
+    (tmp_path / "stack.yaml").write_text(f"{text}---\n{labelled}---\n{beside}")
+
+    report = check(read_input([str(tmp_path)]))
+
+    [told] = [report.explanation(each) for each in report.cases]
+    assert {each.workload.namespace: each.answer for each in told.verdicts} == {
+        "team-x": Answer.NO,
+        "team-y": Answer.YES,
+    }

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from gpu_constructs.preflight.model.answer import Answer
-from gpu_constructs.preflight.model.cluster import Autoscaler, Cluster
+from gpu_constructs.preflight.model.cluster import Cluster
+from gpu_constructs.preflight.model.software import Autoscaler
 from gpu_constructs.preflight.node.karpenter_options import feature_gate, option
 from gpu_constructs.preflight.reading.objects import Chart
 from gpu_constructs.preflight.reading.unknown import Unknown

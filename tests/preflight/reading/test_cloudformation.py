@@ -13,7 +13,6 @@ from gpu_constructs.preflight.reading.cloudformation import Template
 from gpu_constructs.preflight.reading.documents import parse
 from gpu_constructs.preflight.reading.inputs import Input, read_input
 from gpu_constructs.preflight.reading.unknown import Unknown
-from gpu_constructs.preflight.reading.values import partition
 
 PARTS: dict[str, Any] = {
     "Parameters": {
@@ -142,11 +141,8 @@ def test_without_a_region_its_pseudo_parameters_are_unknown() -> None:
     assert resolved({"Ref": "AWS::Region"}, region=None) == Unknown("${AWS::Region}")
 
 
-@pytest.mark.parametrize(
-    ("region", "name"), [("cn-north-1", "aws-cn"), ("us-gov-west-1", "aws-us-gov"), ("eu-west-1", "aws")]
-)
-def test_partitions(region: str, name: str) -> None:
-    assert partition(region) == name
+def test_the_partition_of_a_region_that_nobody_knows_is_unknown() -> None:
+    assert resolved({"Ref": "AWS::Partition"}, region="nz-south-1") == Unknown("${AWS::Partition}")
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 
 from gpu_constructs.preflight.cluster.clusters import clusters
 from gpu_constructs.preflight.judging.check import check
-from gpu_constructs.preflight.model.cluster import Workload
+from gpu_constructs.preflight.model.workload import Workload
 from gpu_constructs.preflight.reading.documents import NOT_RENDERED, UnusableInput
 from gpu_constructs.preflight.reading.inputs import read_input
 from gpu_constructs.preflight.reading.placeholders import with_placeholders

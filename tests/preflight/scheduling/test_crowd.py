@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpu_constructs.facts.resources import GPU
 from gpu_constructs.preflight.model.answer import Answer
-from gpu_constructs.preflight.scheduling.crowd import beside_each_other
 from gpu_constructs.preflight.scheduling.demand import Demand
 from gpu_constructs.preflight.scheduling.pool_limits import room
+from gpu_constructs.preflight.scheduling.together import packing
+from gpu_constructs.preflight.scheduling.together.crowd import beside_each_other
 from gpu_constructs.preflight.scheduling.verdict import PoolVerdict, Verdict
 from tests.preflight.scheduling.samples import node, wanted
 from tests.preflight.scheduling.test_crowds import crowds, taking
@@ -52,6 +55,25 @@ def test_two_services_share_what_there_is() -> None:
 
     assert answers(asking("a", 2, there), asking("b", 2, there)) == [YES, YES]
     assert answers(asking("a", 3, there), asking("b", 3, there)) == [YES, NO]
+
+
+def test_jobs_are_tried_on_what_services_leave(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Services are put onto nodes twice, for themselves and for all jobs, however many jobs there are."""
+    placed: list[str] = []
+    place_all = packing._place_all
+
+    def counted(group: list[Verdict], *rest: Any) -> Any:
+        placed.extend(each.workload.name for each in group)
+        return place_all(group, *rest)
+
+    monkeypatch.setattr(packing, "_place_all", counted)
+    there = four()
+    jobs = [asking(f"job {number}", 1, there, kind="Job", priority=number) for number in range(9)]
+
+    found = answers(asking("a", 1, there), asking("b", 2, there), *jobs)
+
+    assert found == [YES] * 11
+    assert placed.count("a") == 2
 
 
 def test_the_one_of_higher_priority_stays() -> None:

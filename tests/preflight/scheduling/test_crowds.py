@@ -14,8 +14,8 @@ from gpu_constructs.facts.resources import GPU
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.node.nodes import NodeToBe
 from gpu_constructs.preflight.scheduling.demand import Demand
-from gpu_constructs.preflight.scheduling.packing import Packing, PoolUse, pack
 from gpu_constructs.preflight.scheduling.pool_limits import node_limit
+from gpu_constructs.preflight.scheduling.together.packing import Packing, PoolUse, pack
 from gpu_constructs.preflight.scheduling.verdict import PoolVerdict, Verdict
 from tests.preflight.readers import pool
 from tests.preflight.scheduling.samples import node, wanted

@@ -17,7 +17,7 @@ from gpu_constructs.preflight.model.taints import Taint
 from gpu_constructs.preflight.node.nodes import NodeToBe
 from gpu_constructs.preflight.reading.unknown import Unknown
 from gpu_constructs.preflight.scheduling.demand import Demand
-from gpu_constructs.preflight.scheduling.fitting import Fit, Part, PartOf, autoscaler_of, fits
+from gpu_constructs.preflight.scheduling.fitting import TURNED_AWAY, Fit, Part, PartOf, autoscaler_of, fits
 from gpu_constructs.preflight.scheduling.topology import Topology
 from tests.preflight.readers import pool
 from tests.preflight.scheduling.samples import node, wanted
@@ -150,6 +150,13 @@ def chooses(**selector: Any) -> Demand:
             UNKNOWN,
             "asks for team=a, whose value on the node is known only once it runs",
         ),
+        ({"zone": "c"}, {"zone": Unknown("${zone}", ("a", "b"))}, NO, "asks for zone=c, the node has a, b"),
+        (
+            {"zone": "eu-west-1a"},
+            {"zone": Unknown("us-east-1${zone}")},
+            NO,
+            "asks for zone=eu-west-1a, the node has us-east-1...",
+        ),
         (
             {"nvidia.com/gpu.product": "L4"},
             {},
@@ -197,7 +204,7 @@ def test_a_label_of_unknown_value_is_not_told_as_a_choice_of_values() -> None:
     [reason] = against(wanted(spec={"affinity": {"nodeAffinity": required}}), node(labels={"team": LATER}))
 
     assert reason.answer is NO
-    assert "any value" not in reason.text
+    assert reason.text == "asks for team DoesNotExist, the node has a value that only deployment tells"
 
 
 def test_a_label_that_the_node_has_keeps_no_pod_off() -> None:
@@ -390,7 +397,7 @@ def test_the_nearer_a_node_comes_the_less_its_reason_weighs() -> None:
 @pytest.mark.parametrize(("asked", "refused"), [(1, False), (2, True)])
 def test_a_share_is_asked_for_alone(asked: int, refused: bool) -> None:
     there = node(has={"pods": 58, SHARED_GPU: 4}, alone=frozenset((SHARED_GPU,)))
-    text = "asks for 2 nvidia.com/gpu.shared, and the node's plugin turns away more than one; ask for one"
+    text = f"asks for 2 nvidia.com/gpu.shared, {TURNED_AWAY}; ask for one"
 
     reasons = against(wanted(**{SHARED_GPU: asked}), there)
 

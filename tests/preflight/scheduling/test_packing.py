@@ -13,9 +13,11 @@ from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.workloads import workloads
 from gpu_constructs.preflight.judging.explain import Explanation, explain
 from gpu_constructs.preflight.model.answer import Answer
-from gpu_constructs.preflight.model.cluster import Autoscaler, Cluster, DaemonSet, Pool, Workload
+from gpu_constructs.preflight.model.cluster import Cluster, Pool
 from gpu_constructs.preflight.model.pod import Pod
+from gpu_constructs.preflight.model.software import Autoscaler, DaemonSet
 from gpu_constructs.preflight.model.taints import Toleration
+from gpu_constructs.preflight.model.workload import Workload
 from tests.preflight.readers import ORIGIN, manifest, pool
 
 PLUGIN = DaemonSet("plugin", Pod(tolerations=(Toleration(operator="Exists"),)), ORIGIN, (GPU,))
@@ -67,7 +69,7 @@ def test_every_replica_is_placed_or_left(seed: int) -> None:
     for verdict in found.verdicts:
         placed = sum(use.pods.get(verdict.workload.name, 0) for use in found.packing.uses)
         left = sum(count for workload, count in found.packing.left if workload is verdict.workload)
-        if any(each.answer is not Answer.NO for each in verdict.pools):
+        if found.case.verdict(verdict.workload).answer is Answer.YES:
             assert placed + left == verdict.workload.replicas
         else:
             assert placed == 0
@@ -153,11 +155,22 @@ def test_small_pods_fill_the_nodes_of_large_ones() -> None:
 def test_the_second_pool_takes_what_the_first_has_no_room_for() -> None:
     pools = [group("p", "g6.12xlarge", 1), group("q", "g5.12xlarge", 1)]
 
-    for name, left in (("d", 0), ("e", 1)):
-        found = explain(Case(cluster_with(pools, [deployment(name, 4, 2 + left)])))
+    for replicas, left in ((0, 0), (1, 1)):
+        pods = [deployment("d", 4, 2), deployment("e", 4, replicas)]
+        found = explain(Case(cluster_with(pools, pods)))
 
         assert sum(use.nodes for use in found.packing.uses) == 2
         assert sum(count for _, count in found.packing.left) == left
+
+
+def test_pods_that_stay_pending_anyhow_are_no_part_of_all_of_them() -> None:
+    pods = [deployment("large", 4, 3), deployment("small", 4, 2)]
+
+    found = explain(Case(cluster_with([group("p", "g6.12xlarge", 2)], pods)))
+
+    assert [each.answer for each in found.verdicts] == [Answer.NO, Answer.YES]
+    assert [use.pods for use in found.packing.uses] == [{"Deployment default/small": 2}]
+    assert found.packing.left == ()
 
 
 def test_pods_that_no_pool_takes_use_nothing() -> None:

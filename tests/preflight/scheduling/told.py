@@ -9,8 +9,9 @@ from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.judging.check import findings_of
 from gpu_constructs.preflight.judging.stops import Stops
 from gpu_constructs.preflight.model.answer import Answer
-from gpu_constructs.preflight.model.cluster import Pool, Workload
+from gpu_constructs.preflight.model.cluster import Pool
 from gpu_constructs.preflight.model.reason import Reason, worst
+from gpu_constructs.preflight.model.workload import Workload
 from gpu_constructs.preflight.node.nodes import NodeToBe
 from gpu_constructs.preflight.rules.rule import Finding
 from gpu_constructs.preflight.scheduling.demand import Demand, demand

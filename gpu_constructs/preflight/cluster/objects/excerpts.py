@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from gpu_constructs.preflight.reading.objects import Object
 from gpu_constructs.preflight.reading.unknown import Unknown, dig, mappings
 
@@ -15,9 +17,13 @@ def may_be_excerpt(each: Object) -> bool:
     """
     if each.origin.resource is not None or each.kind not in _WITH_PODS:
         return False
-    template = dig(each.spec, "template", "spec")
-    written = dig(template, "containers")
-    if isinstance(template, Unknown) or isinstance(written, Unknown):
+    return lacks_images(dig(each.spec, "template", "spec"))
+
+
+def lacks_images(pod: Any) -> bool:
+    """Whether a pod is written without a container, or without the image of one."""
+    written = dig(pod, "containers")
+    if isinstance(pod, Unknown) or isinstance(written, Unknown):
         return False
     containers = mappings(written)
     return not containers or any("image" not in container for container in containers)

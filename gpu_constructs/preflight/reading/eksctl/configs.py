@@ -33,17 +33,21 @@ def is_of_eksctl(template: Template) -> bool:
 
 
 def installed_by_api(templates: list[Template], objects: list[Object]) -> Iterator[tuple[Origin, str]]:
-    """Yield where eksctl installs more than it writes."""
+    """Yield what eksctl installs more than it writes, each where it would stand, since the config itself is read."""
     for each in templates:
         if is_of_eksctl(each):
-            yield Origin(each.file, f"{each.name}/Description"), _BY_API
+            yield Origin(each.file, f"API calls of eksctl for {each.name}"), _BY_API
     for config in configs(objects):
-        yield config.origin, _BY_FLAG
+        yield Origin(config.origin.file, f"command line of eksctl for {config.origin.path}"), _BY_FLAG
         for kind in ("managedNodeGroups", "nodeGroups"):
             if not isinstance(config.content.get(kind), (list, type(None))):
-                yield config.origin, f"its {kind} are not read, because they are no list"
+                yield _part(config, kind), "the groups are not read, because they are no list"
         if config.content.get("gitops"):
-            yield config.origin, "what Flux, which eksctl installs for its gitops section, applies is not read"
+            yield _part(config, "gitops"), "what Flux, which eksctl installs for it, applies is not read"
+
+
+def _part(config: Object, name: str) -> Origin:
+    return Origin(config.origin.file, f"{config.origin.path}/{name}", config.origin.resource)
 
 
 def configs(objects: list[Object]) -> list[Object]:

@@ -30,7 +30,8 @@ def is_application(each: Object) -> bool:
     return each.group == GROUP and each.kind in ("Application", "ApplicationSet")
 
 
-def _spec(each: Object) -> Mapping[str, Any]:
+def spec_of(each: Object) -> Mapping[str, Any]:
+    """Return ``spec`` of an Application, of a set that of its template."""
     return mapping(dig(each.spec, "template", "spec")) if each.kind == "ApplicationSet" else each.spec
 
 
@@ -42,7 +43,7 @@ def deployments(each: Object, beside: Beside) -> Iterator[Deployment]:
     """Yield the folders that an Application brings."""
     if not is_application(each):
         return
-    spec = _spec(each)
+    spec = spec_of(each)
     for source in _sources(spec):
         if "path" in source and "chart" not in source:
             yield _deployment(each, spec, source, beside)
@@ -99,7 +100,7 @@ def _replicas(said: Mapping[str, Any]) -> dict[str, Any]:
 
 def releases(each: Object, beside: Beside, charts: list[Chart], problems: list[Problem]) -> None:
     """Add the charts of an Application, and what of them cannot be read."""
-    spec = _spec(each)
+    spec = spec_of(each)
     for source in _sources(spec):
         if "chart" in source:
             values, missing = _values(each, spec, source, beside)

@@ -10,9 +10,10 @@ from gpu_constructs.preflight.reading.gitops import argo, flux
 from gpu_constructs.preflight.reading.gitops.application_sets import applications
 from gpu_constructs.preflight.reading.gitops.beside import Beside
 from gpu_constructs.preflight.reading.gitops.deployments import Deployment
+from gpu_constructs.preflight.reading.gitops.destinations import namespaces, other_clusters
 from gpu_constructs.preflight.reading.gitops.rendered import NotRendered, has_kustomization, is_chart, rendered
 from gpu_constructs.preflight.reading.objects import Chart, Object, Origin
-from gpu_constructs.preflight.reading.rendering import Rendering
+from gpu_constructs.preflight.reading.rendering.rendering import Rendering
 
 Problem = tuple[Origin, str]
 # Of folders that are rendered for an object of Argo CD or Flux.
@@ -53,6 +54,8 @@ def delivered(objects: Iterable[Object], roots: Iterable[Path] = ()) -> Delivere
             argo.releases(each, beside, found.charts, found.problems)
         elif flux.is_release(each) and not _is_folder(each, beside):
             flux.release(each, found.objects, found.charts, found.problems)
+    found.problems += other_clusters(found.objects, beside)
+    found.objects += namespaces(found.objects)
     return found
 
 

@@ -17,7 +17,9 @@ from gpu_constructs.preflight.reading.gitops.beside import Beside
 from gpu_constructs.preflight.reading.gitops.deployments import Deployment
 from gpu_constructs.preflight.reading.gitops.substitution import is_left_alone
 from gpu_constructs.preflight.reading.objects import Object, objects_of
-from gpu_constructs.preflight.reading.rendering import KUSTOMIZATIONS, Rendering, helm_template, kustomize_build
+from gpu_constructs.preflight.reading.rendering.charts import helm_template
+from gpu_constructs.preflight.reading.rendering.kustomizations import KUSTOMIZATIONS, kustomize_build
+from gpu_constructs.preflight.reading.rendering.rendering import Rendering
 from gpu_constructs.preflight.reading.unknown import Unknown, dig, mapping
 
 

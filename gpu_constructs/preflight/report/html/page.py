@@ -25,7 +25,7 @@ from gpu_constructs.preflight.report.wording import (
 )
 
 # Colours of pools that say the same of a cluster.
-_BADGES = {"replaced": "replaced", "refused": "replaced", "rolled back": "removed"}
+_BADGES = {"replaced": "replaced", "renamed": "removed", "refused": "replaced", "rolled back": "removed"}
 
 
 def render(view: View) -> str:

@@ -7,6 +7,7 @@ from gpu_constructs.preflight.report.html.element import Html, joined, tag
 from gpu_constructs.preflight.report.wording import (
     ANSWERS,
     count,
+    left_over,
     listed,
     money,
     nearest,
@@ -35,13 +36,15 @@ def picture(cluster: View) -> Html:
     """Return the picture of a cluster."""
     pools = sorted(cluster["pools"], key=lambda each: not each["gpusPerNode"]["most"])
     stuck = [each for each in cluster["workloads"] if each["answer"] != "yes"]
+    waiting, without = left_over(cluster)
     return tag(
         "section",
         tag("h3", "Cluster ", tag("code", cluster["name"])),
         tag("p", _about(cluster), cls="about"),
         tag("div", *(_pool(each) for each in pools), cls="pools") if pools else tag("p", "No pool is known."),
         _stuck(stuck) if stuck else None,
-        _left(cluster["left"]) if cluster["left"] else None,
+        _left(waiting, "until others end without a node", "unknown") if waiting else None,
+        _left(without, "without a node", "no") if without else None,
         cls="cluster",
     )
 
@@ -157,6 +160,6 @@ def _blocked(names: str, workload: View) -> Html:
     )
 
 
-def _left(left: list[View]) -> Html:
+def _left(left: list[View], how: str, answer: str) -> Html:
     named = listed([f"{each['replicas']} of {each['workload']}" for each in left], "workload", most=30)
-    return tag("p", f"When all come at once, without a node: {named}", cls="workload no")
+    return tag("p", f"When all come at once, {how}: {named}", cls=f"workload {answer}")

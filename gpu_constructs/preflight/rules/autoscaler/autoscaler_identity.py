@@ -9,7 +9,8 @@ from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.iam import allows, associations, identity, role_of, trusted_accounts
 from gpu_constructs.preflight.cluster.subnets import is_isolated
 from gpu_constructs.preflight.model.answer import Answer, all_of
-from gpu_constructs.preflight.model.cluster import Autoscaler, Cluster, Pool
+from gpu_constructs.preflight.model.cluster import Cluster, Pool
+from gpu_constructs.preflight.model.software import Autoscaler
 from gpu_constructs.preflight.model.taints import Toleration, untolerated
 from gpu_constructs.preflight.node.nodes import minor
 from gpu_constructs.preflight.reading.cloudformation import Resource

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.objects.rbac import is_bound, may_everywhere
 from gpu_constructs.preflight.model.answer import Answer
-from gpu_constructs.preflight.model.cluster import Autoscaler, Cluster
+from gpu_constructs.preflight.model.cluster import Cluster
+from gpu_constructs.preflight.model.software import Autoscaler
 from gpu_constructs.preflight.reading.unknown import Unknown, is_expression, known_text
 from gpu_constructs.preflight.rules.rule import Problem, rule
 

@@ -11,8 +11,9 @@ from gpu_constructs.facts.labels import ACCELERATOR, AUTOSCALED_BY_TAG, AUTOSCAL
 from gpu_constructs.facts.quantities import GIB, MIB
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.pools import group_tags, has_open_tags
-from gpu_constructs.preflight.model.cluster import Autoscaler, Cluster, Pool
+from gpu_constructs.preflight.model.cluster import Cluster, Pool
 from gpu_constructs.preflight.model.discovery import DISCOVERY, Named, discovery_tags, is_named, named_groups
+from gpu_constructs.preflight.model.software import Autoscaler
 from gpu_constructs.preflight.node.nodes import gpu_types, minor, surely_launches
 from gpu_constructs.preflight.reading.documents import UnusableInput, parse
 from gpu_constructs.preflight.reading.unknown import (

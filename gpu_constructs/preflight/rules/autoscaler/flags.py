@@ -16,8 +16,8 @@ from gpu_constructs.facts.cluster_autoscaler_flags import (
     PRICE_EXPANDER,
 )
 from gpu_constructs.preflight.case import Case
-from gpu_constructs.preflight.model.cluster import Autoscaler
 from gpu_constructs.preflight.model.discovery import DISCOVERY, EXPLICIT
+from gpu_constructs.preflight.model.software import Autoscaler
 from gpu_constructs.preflight.node.nodes import minor
 from gpu_constructs.preflight.reading.unknown import is_expression
 from gpu_constructs.preflight.rules.rule import Problem, rule

@@ -32,7 +32,7 @@ def instance_type_that_is_not_seen_in_the_region(case: Case) -> Iterator[Problem
     """
     for pool in case.gpu_pools:
         region, types = region_of(pool, case.cluster), gpu_types(pool)
-        unseen = [each for each in types if region and is_unseen(each, region)]
+        unseen = [each for each in types if is_unseen(each, region)]
         # Karpenter launches the others.
         if unseen and (pool.is_group or len(unseen) == len(types)):
             message = f"{_listed(unseen)} was not seen in {region} on {regions_as_of()}{_elsewhere(unseen[0])}"

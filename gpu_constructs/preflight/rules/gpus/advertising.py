@@ -16,7 +16,8 @@ from gpu_constructs.facts.resources import EFA, GPU
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.images import has_driver
 from gpu_constructs.preflight.model.answer import Answer
-from gpu_constructs.preflight.model.cluster import Cluster, DaemonSet, Pool
+from gpu_constructs.preflight.model.cluster import Cluster, Pool
+from gpu_constructs.preflight.model.software import DaemonSet
 from gpu_constructs.preflight.node.daemon_miss import miss
 from gpu_constructs.preflight.node.gpu_devices import built_in
 from gpu_constructs.preflight.reading.objects import Chart, Object

@@ -8,7 +8,8 @@ from gpu_constructs.facts.charts import DRA_DRIVERS
 from gpu_constructs.facts.hardware.catalogue import catalogue
 from gpu_constructs.facts.resources import DEVICE_CLASS
 from gpu_constructs.preflight.case import Case
-from gpu_constructs.preflight.model.cluster import Cluster, Workload
+from gpu_constructs.preflight.model.cluster import Cluster
+from gpu_constructs.preflight.model.workload import Workload
 from gpu_constructs.preflight.node.nodes import gpu_types, minor
 from gpu_constructs.preflight.reading.objects import Object
 from gpu_constructs.preflight.reading.unknown import known_text

@@ -9,7 +9,8 @@ from gpu_constructs.facts.hardware.type_names import may_be_newer
 from gpu_constructs.facts.resources import GPU
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.model.answer import Answer
-from gpu_constructs.preflight.model.cluster import DaemonSet, Pool
+from gpu_constructs.preflight.model.cluster import Pool
+from gpu_constructs.preflight.model.software import DaemonSet
 from gpu_constructs.preflight.reading.unknown import known_number
 from gpu_constructs.preflight.rules.rule import Problem, rule
 

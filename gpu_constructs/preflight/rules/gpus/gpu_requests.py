@@ -10,9 +10,9 @@ from typing import Any
 from gpu_constructs.facts.quantities import quantity
 from gpu_constructs.facts.resources import GPU, NVIDIA, OF_HAMI
 from gpu_constructs.preflight.case import Case
-from gpu_constructs.preflight.model.cluster import Workload
 from gpu_constructs.preflight.model.container import Container
 from gpu_constructs.preflight.model.pod import pod_of
+from gpu_constructs.preflight.model.workload import Workload
 from gpu_constructs.preflight.reading.unknown import Unknown, mapping
 from gpu_constructs.preflight.rules.rule import Problem, rule
 

@@ -8,7 +8,8 @@ from gpu_constructs.facts.kubernetes import TRAINING_JOBS
 from gpu_constructs.facts.labels import DO_NOT_DISRUPT, SAFE_TO_EVICT
 from gpu_constructs.facts.resources import GPU
 from gpu_constructs.preflight.case import Case
-from gpu_constructs.preflight.model.cluster import Pool, Workload
+from gpu_constructs.preflight.model.cluster import Pool
+from gpu_constructs.preflight.model.workload import Workload
 from gpu_constructs.preflight.node.nodes import gpu_types
 from gpu_constructs.preflight.reading.unknown import dig, known_text, mappings
 from gpu_constructs.preflight.rules.rule import Problem, rule

@@ -1,4 +1,4 @@
-"""Values of requirements that Karpenter does not know."""
+"""Labels and values of requirements that Karpenter, or Auto Mode, does not know."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping
 from gpu_constructs.facts.labels import ARCH, CAPACITY_TYPE, KARPENTER_AWS_DOMAIN, OS
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.model.cluster import Pool
-from gpu_constructs.preflight.reading.unknown import is_expression
+from gpu_constructs.preflight.node.instance_labels import own_name
+from gpu_constructs.preflight.reading.unknown import dig, is_expression, mapping
 from gpu_constructs.preflight.rules.rule import Problem, rule
 from gpu_constructs.refusals import did_you_mean
 
@@ -47,3 +48,21 @@ def _listed(pool: Pool) -> Iterator[tuple[str, tuple[str, ...]]]:
     for each in pool.requirements:
         if each.key in _KNOWN and each.operator == "In" and each.values:
             yield each.key, tuple(map(str, each.values))
+
+
+@rule("GPU411", "warning", source="https://docs.aws.amazon.com/eks/latest/userguide/create-node-pool.html")
+def label_of_instance_types_that_is_called_otherwise_there(case: Case) -> Iterator[Problem]:
+    """Label of instance types that is called otherwise there.
+
+    Auto Mode knows labels of eks.amazonaws.com, Karpenter those of karpenter.k8s.aws. By the others neither chooses an
+    instance type, and the pool makes other nodes than meant, or none.
+
+    Fix: Write the label as the message names it.
+    """
+    for pool in case.cluster.pools:
+        told = mapping(dig(pool.properties, "template", "metadata", "labels"))
+        for key in dict.fromkeys((*(each.key for each in pool.requirements), *told)):
+            name = own_name(key, pool.kind)
+            if name:
+                who = "EKS Auto Mode" if pool.kind == "auto-mode" else "Karpenter"
+                yield Problem.of(pool, f"{who} chooses no instance type by {key}; it calls the label {name}")

@@ -9,8 +9,10 @@ from typing import Any
 from gpu_constructs.facts.control_plane_zones import REFUSED_ZONE_ID
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.references import referred, setting
+from gpu_constructs.preflight.cluster.subnets import are_apart
+from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Cluster
-from gpu_constructs.preflight.reading.unknown import items
+from gpu_constructs.preflight.reading.unknown import Unknown, items
 from gpu_constructs.preflight.rules.rule import Problem, rule
 
 # A name such as us-east-1a is a region and a letter.
@@ -51,9 +53,10 @@ def control_plane_in_one_zone(case: Case) -> Iterator[Problem]:
     listed = items(setting(cluster, "ResourcesVpcConfig", "SubnetIds")) if cluster.resource else []
     found = [referred(each, cluster.resources) for each in listed]
     zones = [each.properties.get("AvailabilityZone") if each else None for each in found]
-    alike = len(set(map(str, zones))) == 1 and all(isinstance(each, str) for each in zones)
+    known = [each for each in zones if isinstance(each, (str, Unknown))]
+    alike = len(known) == len(listed) > 1 and are_apart(known) is Answer.NO
     # A cluster on an Outpost is in one place.
-    if cluster.resource is None or setting(cluster, "OutpostConfig") is not None or not (alike and len(listed) > 1):
+    if cluster.resource is None or setting(cluster, "OutpostConfig") is not None or not alike:
         return
     unsure = any(each.conditional for each in found if each)
     yield Problem(cluster.resource, f"cluster {cluster.name}: its subnets are all in {zones[0]}", unknown=unsure)

@@ -11,9 +11,10 @@ from gpu_constructs.facts.resources import EFA, HUGE_PAGES
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.references import referred, refers, setting
 from gpu_constructs.preflight.cluster.security_groups import groups_of, known_groups, lets_everything, rules
-from gpu_constructs.preflight.cluster.subnets import ways_out
+from gpu_constructs.preflight.cluster.subnets import spans_zones, ways_out
 from gpu_constructs.preflight.model.answer import Answer
-from gpu_constructs.preflight.model.cluster import Cluster, DaemonSet, Pool
+from gpu_constructs.preflight.model.cluster import Cluster, Pool
+from gpu_constructs.preflight.model.software import DaemonSet
 from gpu_constructs.preflight.node.daemon_miss import miss
 from gpu_constructs.preflight.node.nodes import gpu_types
 from gpu_constructs.preflight.reading.unknown import Unknown, dig, is_true, mapping
@@ -117,12 +118,11 @@ def nodes_with_efa_in_several_availability_zones(case: Case) -> Iterator[Problem
     Fix: Give the pool one subnet, and a placement group with strategy cluster.
     """
     for pool in _pools(case):
-        zones = set(pool.zones)
+        answer = spans_zones(pool)
         # Of placement groups in several zones another rule speaks.
-        if len(zones) > 1 and not dig(pool.launch.placement, "GroupName"):
-            sure = all(isinstance(each, str) or "Fn::GetAZs" in str(each) for each in zones)
-            message = f"its nodes with EFA may be in {len(zones)} Availability Zones"
-            yield Problem.of(pool, message, unknown=not sure)
+        if pool.zones and answer is not Answer.NO and not dig(pool.launch.placement, "GroupName"):
+            message = f"its nodes with EFA may be in {len(set(pool.zones))} Availability Zones"
+            yield Problem.of(pool, message, unknown=answer is Answer.UNKNOWN)
 
 
 @rule("GPU104", "warning", source="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/cr-cpg.html")

@@ -14,8 +14,10 @@ from gpu_constructs.preflight.model.launch import Interface
 from gpu_constructs.preflight.node.nodes import gpu_types, surely_launches
 from gpu_constructs.preflight.reading.unknown import Unknown, dig, is_true, items, known_number
 from gpu_constructs.preflight.rules.rule import Problem, rule
+from gpu_constructs.refusals import did_you_mean
 
 _EFA = "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-acc-inst-types.html"
+_INTERFACE_TYPES = ("interface", "efa", "efa-only")
 _GROUP = "AWS::EC2::SecurityGroup"
 _RULES = ("AWS::EC2::SecurityGroupIngress", "AWS::EC2::SecurityGroupEgress", _GROUP)
 
@@ -37,6 +39,26 @@ def security_groups_of_the_instance_beside_network_interfaces(case: Case) -> Ite
         if names and pool.launch.interfaces:
             message = f"{' and '.join(names)} beside network interfaces in the launch template"
             yield Problem.of(pool, message)
+
+
+@rule(
+    "GPU407",
+    "error",
+    source="https://docs.aws.amazon.com/AWSEC2/latest/APIReference/"
+    "API_LaunchTemplateInstanceNetworkInterfaceSpecificationRequest.html",
+)
+def network_interface_of_a_type_that_ec2_does_not_know(case: Case) -> Iterator[Problem]:
+    """Network interface of a type that EC2 does not know.
+
+    EC2 refuses the launch template or the launch, and the group gets no node.
+
+    Fix: Write interface, efa or efa-only, with a hyphen.
+    """
+    for pool in launched_groups(case.cluster):
+        kinds = [each.kind for each in pool.launch.interfaces]
+        for kind in dict.fromkeys(each for each in kinds if isinstance(each, str) and each not in _INTERFACE_TYPES):
+            hint = did_you_mean(kind, _INTERFACE_TYPES)
+            yield Problem.of(pool, f"InterfaceType {kind} is none of {', '.join(_INTERFACE_TYPES)}{hint}")
 
 
 @rule("GPU045", "warning", source="https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html")

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.model.answer import Answer
-from gpu_constructs.preflight.model.cluster import JOBS, Cluster
+from gpu_constructs.preflight.model.cluster import Cluster
+from gpu_constructs.preflight.model.workload import JOBS
 from gpu_constructs.preflight.rules.rule import Problem, rule
 from gpu_constructs.preflight.scheduling.verdict import Verdict
 
@@ -29,7 +30,7 @@ def gpu_pod_that_no_pool_gives_a_node(case: Case) -> Iterator[Problem]:
             continue
         if not _none_takes(verdict, cluster):
             continue
-        yield Problem.of(verdict.workload, _why(verdict), unknown=not cluster.whole)
+        yield Problem.of(verdict.workload, _why(verdict), unknown=not cluster.whole or bool(cluster.hidden))
 
 
 def _none_takes(verdict: Verdict, cluster: Cluster) -> bool:
@@ -68,7 +69,8 @@ def more_replicas_than_the_limits_of_the_pools_allow(case: Case) -> Iterator[Pro
 def workloads_that_do_not_fit_beside_each_other(case: Case) -> Iterator[Problem]:
     """Workloads that do not fit beside each other.
 
-    Each would run alone; all of them at once ask for more than the pools may ever have.
+    Each would run alone; all of them at once ask for more than the pools may ever have, or keep apart from each other
+    where there are not the nodes or zones for it.
 
     Fix: Raise the maximum or the limit of a pool, lower the replicas, or let a queue start one after another.
     """

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator
 
 from gpu_constructs.facts.resources import GPU
 from gpu_constructs.preflight.case import Case
-from gpu_constructs.preflight.model.cluster import Workload
 from gpu_constructs.preflight.model.container import Container
 from gpu_constructs.preflight.model.label_values import Requirement
 from gpu_constructs.preflight.model.node_selection import Selection
 from gpu_constructs.preflight.model.pod import pod_of
+from gpu_constructs.preflight.model.workload import Workload
 from gpu_constructs.preflight.reading.unknown import known_text
 from gpu_constructs.preflight.rules.rule import Problem, rule
 

@@ -8,7 +8,10 @@ from gpu_constructs.facts.labels import EBS_ZONE, ZONE
 from gpu_constructs.facts.resources import EFA
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.objects.storage import EBS_PROVISIONERS, claimed, storage_class
-from gpu_constructs.preflight.model.cluster import Cluster, Pool, Workload
+from gpu_constructs.preflight.cluster.subnets import spans_zones
+from gpu_constructs.preflight.model.answer import Answer
+from gpu_constructs.preflight.model.cluster import Cluster, Pool
+from gpu_constructs.preflight.model.workload import Workload
 from gpu_constructs.preflight.reading.objects import Object
 from gpu_constructs.preflight.reading.unknown import items
 from gpu_constructs.preflight.rules.rule import Problem, rule
@@ -47,9 +50,8 @@ def _is_early(storage: Object) -> bool:
     return early and not items(storage.content.get("allowedTopologies"))
 
 
-def _surely_apart(pool: Pool) -> bool:
-    """Whether at least two zones of a pool are surely different; subnets of which nothing is known may share one."""
-    return sum(isinstance(each, str) or "Fn::GetAZs" in each.expression for each in pool.zones) > 1
+def _may_span(pool: Pool) -> bool:
+    return bool(pool.zones) and spans_zones(pool) is not Answer.NO
 
 
 @rule(
@@ -75,9 +77,9 @@ def disk_of_one_zone_on_a_group_of_several(case: Case) -> Iterator[Problem]:
         if not workload.asks_for_gpu or not any(_disks(workload, cluster)):
             continue
         for pool in case.pools_open_to(workload):
-            if pool.is_group and pool.min_nodes == 0 and len(pool.zones) > 1:
+            if pool.is_group and pool.min_nodes == 0 and _may_span(pool):
                 text = f"has a disk of one zone, and pool {pool.name} spans {len(pool.zones)}"
-                yield Problem.of(workload, text, unknown=not _surely_apart(pool))
+                yield Problem.of(workload, text, unknown=spans_zones(pool) is Answer.UNKNOWN)
 
 
 @rule("GPU139", "warning", source="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa.html")
@@ -92,6 +94,6 @@ def efa_pods_that_may_land_in_different_zones(case: Case) -> Iterator[Problem]:
         if not workload.pod.requests.get(EFA) or workload.replicas == 1:
             continue
         for pool in case.pools_open_to(workload):
-            if pool.kind == "karpenter" and len(pool.zones) > 1 and not pool.launch.placement_terms:
+            if pool.kind == "karpenter" and _may_span(pool) and not pool.launch.placement_terms:
                 text = f"its pods may land in {len(pool.zones)} zones of pool {pool.name}, which EFA does not cross"
-                yield Problem.of(workload, text, unknown=not _surely_apart(pool))
+                yield Problem.of(workload, text, unknown=spans_zones(pool) is Answer.UNKNOWN)

@@ -91,7 +91,7 @@ def workload_that_is_not_valid(case: Case) -> Iterator[Problem]:
     """Workload that is not valid.
 
     The API server refuses the Deployment, the StatefulSet, the DaemonSet, the Job or the CronJob for what is written in
-    it, so nothing makes pods.
+    it, or the training operator its job, so nothing makes pods.
 
     Fix: Write what the message asks for.
     """

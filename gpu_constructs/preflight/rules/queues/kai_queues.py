@@ -8,7 +8,8 @@ from gpu_constructs.facts.charts import KAI_SCHEDULER
 from gpu_constructs.facts.labels import KAI_QUEUE
 from gpu_constructs.facts.resources import GPU
 from gpu_constructs.preflight.case import Case
-from gpu_constructs.preflight.model.cluster import Cluster, Workload
+from gpu_constructs.preflight.model.cluster import Cluster
+from gpu_constructs.preflight.model.workload import Workload
 from gpu_constructs.preflight.reading.objects import Object
 from gpu_constructs.preflight.reading.unknown import Unknown, dig, is_true, known_text
 from gpu_constructs.preflight.rules.rule import Problem, rule

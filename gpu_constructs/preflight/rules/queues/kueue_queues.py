@@ -15,18 +15,19 @@ from gpu_constructs.preflight.cluster.kueue import (
     flavor_tolerations,
     gpu_flavors,
     is_configuration_seen,
-    is_shut,
     kueue_objects,
     local_queues,
     pods_at_once,
     queued_jobs,
     quotas,
     reads_other_resources,
+    takes_jobs_of,
 )
 from gpu_constructs.preflight.model.answer import Answer
-from gpu_constructs.preflight.model.cluster import Cluster, Pool, Workload
+from gpu_constructs.preflight.model.cluster import Cluster, Pool
 from gpu_constructs.preflight.model.node_selection import selection
 from gpu_constructs.preflight.model.taints import Taint, object_taints, untolerated
+from gpu_constructs.preflight.model.workload import Workload
 from gpu_constructs.preflight.reading.objects import Object
 from gpu_constructs.preflight.reading.unknown import items, known_text, mapping, mappings
 from gpu_constructs.preflight.rules.rule import Problem, rule
@@ -237,11 +238,14 @@ def queue_that_takes_no_jobs_of_a_namespace(case: Case) -> Iterator[Problem]:
     queues = cluster_queues(cluster)
     for each in kueue_objects(cluster, "LocalQueue"):
         queue = queues.get(known_text(each.spec.get("clusterQueue")) or "")
-        if queue is not None and is_shut(queue, each.namespace, cluster):
-            message = (
-                f"LocalQueue {each.namespace}/{each.name}: ClusterQueue {queue.name} takes no jobs of {each.namespace}"
-            )
-            yield Problem(queue, message)
+        if queue is not None and takes_jobs_of(queue, each.namespace, cluster) is Answer.NO:
+            shown = f"LocalQueue {each.namespace}/{each.name}"
+            yield Problem(each, f"{shown}: ClusterQueue {queue.name} takes no jobs of {each.namespace}")
+    for job in queued_jobs(cluster):
+        queue = queues.get(job.cluster_queue or "")
+        if queue is not None and takes_jobs_of(queue, job.namespace, cluster) is Answer.UNKNOWN:
+            text = f"whether ClusterQueue {queue.name} takes jobs of {job.namespace} is not known"
+            yield Problem.of(job, f"{text}: it selects namespaces by labels", unknown=True)
     yield from _stopped(cluster)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.scalers import SCALED_OBJECT, Signal, signals, signals_of_gpus, target_of
-from gpu_constructs.preflight.model.cluster import Workload
+from gpu_constructs.preflight.model.workload import Workload
 from gpu_constructs.preflight.reading.unknown import known_number
 from gpu_constructs.preflight.rules.rule import Problem, rule
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.scalers import SCALED_OBJECT, horizontal_autoscalers, most_pods, target_of
 from gpu_constructs.preflight.model.answer import Answer
-from gpu_constructs.preflight.model.cluster import Workload
+from gpu_constructs.preflight.model.workload import Workload
 from gpu_constructs.preflight.rules.rule import Problem, rule
 
 

@@ -11,7 +11,9 @@ from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.exporters import exporters, operator_exports
 from gpu_constructs.preflight.cluster.scalers import Signal, adapter_rules, signals, signals_of_gpus, target_of
 from gpu_constructs.preflight.model.answer import Answer
-from gpu_constructs.preflight.model.cluster import Cluster, DaemonSet, Workload
+from gpu_constructs.preflight.model.cluster import Cluster
+from gpu_constructs.preflight.model.software import DaemonSet
+from gpu_constructs.preflight.model.workload import Workload
 from gpu_constructs.preflight.node.nodes import NodeToBe
 from gpu_constructs.preflight.reading.objects import Chart, Object
 from gpu_constructs.preflight.reading.unknown import dig, known_text, mapping, mappings

@@ -8,7 +8,7 @@ from functools import cache
 from gpu_constructs.facts.api_versions import GONE, Gone
 from gpu_constructs.facts.charts import KARPENTER, KEDA
 from gpu_constructs.facts.kubernetes_support import is_ended
-from gpu_constructs.facts.schemas import SchemaSource, sources
+from gpu_constructs.facts.schemas import KUBERNETES, SchemaSource, sources
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.model.cluster import Cluster
 from gpu_constructs.preflight.node.nodes import minor
@@ -16,7 +16,6 @@ from gpu_constructs.preflight.reading.objects import Object
 from gpu_constructs.preflight.reading.unknown import known_text
 from gpu_constructs.preflight.rules.rule import Problem, rule
 from gpu_constructs.preflight.schema.fault import is_typo_of
-from gpu_constructs.preflight.schema.fields import KUBERNETES
 
 _GUIDE = "https://kubernetes.io/docs/reference/using-api/deprecation-guide/"
 _CHARTS = {"Karpenter": KARPENTER, "KEDA": KEDA}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpu_constructs.preflight.case import Case
+from gpu_constructs.preflight.cluster.definitions import other_definition, read_version
 from gpu_constructs.preflight.reading.objects import Object
 from gpu_constructs.preflight.rules.rule import Problem, rule
 from gpu_constructs.preflight.schema.expressions import broken_rules, has_rules
@@ -52,8 +53,11 @@ def rule_of_karpenters_definitions_that_is_broken(case: Case) -> Iterator[Proble
     """
     for each in case.cluster.objects:
         for path, message in _broken(each, case):
+            other = other_definition(each, case.cluster)
+            besides = f"; that is so in {read_version(each)}, and here {other} defines it" if other else ""
             for subject in case.cluster.parts_of(each):
-                yield Problem(subject, f"{each.origin.path}: {path}: {message}")
+                text = f"{each.origin.path}: {path}: {message}{besides}"
+                yield Problem(subject, text, unknown=other is not None)
 
 
 def _broken(each: Object, case: Case) -> Iterator[tuple[str, str]]:

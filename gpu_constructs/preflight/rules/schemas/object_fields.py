@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpu_constructs.facts.schemas import source_of
 from gpu_constructs.preflight.case import Case
+from gpu_constructs.preflight.cluster.definitions import other_definition, read_version
 from gpu_constructs.preflight.cluster.objects.excerpts import may_be_excerpt
 from gpu_constructs.preflight.model.cluster import Cluster
-from gpu_constructs.preflight.node.nodes import minor
 from gpu_constructs.preflight.reading.objects import Object
 from gpu_constructs.preflight.reading.unknown import is_true
 from gpu_constructs.preflight.rules.rule import Problem, rule
-from gpu_constructs.preflight.schema.cluster_configs import config_faults
-from gpu_constructs.preflight.schema.fault import Fault
-from gpu_constructs.preflight.schema.fields import KUBERNETES, kind_of
+from gpu_constructs.preflight.schema.fault import Fault, is_typo_of
 
 _VALIDATION = "https://kubernetes.io/docs/reference/using-api/api-concepts/#field-validation"
 
@@ -23,7 +20,8 @@ _VALIDATION = "https://kubernetes.io/docs/reference/using-api/api-concepts/#fiel
 def field_that_the_api_server_refuses(case: Case) -> Iterator[Problem]:
     """Field that the API server refuses.
 
-    The object is not there, or stays as it was before: what it was for does not happen.
+    The object is not there, or stays as it was before: what it was for does not happen. Of a ClusterConfig eksctl makes
+    nothing.
 
     Fix: Correct the field as the message says.
     """
@@ -36,7 +34,8 @@ def field_that_the_api_server_refuses(case: Case) -> Iterator[Problem]:
 def field_that_its_kind_does_not_have(case: Case) -> Iterator[Problem]:
     """Field that its kind does not have.
 
-    kubectl, Argo CD and Flux refuse the object. Who applies it without validation gets it without the field.
+    kubectl, Argo CD and Flux refuse the object, eksctl its config. Who applies an object without
+    validation gets it without the field.
 
     Fix: Write the field as the message says, or leave it out.
     """
@@ -48,7 +47,7 @@ def field_that_its_kind_does_not_have(case: Case) -> Iterator[Problem]:
 
 def _faults(case: Case) -> Iterator[tuple[Object, Fault]]:
     for each in case.cluster.objects:
-        for fault in (*case.fields.of_object(each), *config_faults(each)):
+        for fault in case.fields.of_object(each):
             yield each, fault
 
 
@@ -64,18 +63,15 @@ def _is_applied_without_validation(each: Object, cluster: Cluster) -> bool:
     return resource is not None and is_true(resource.properties.get("SkipValidation"))
 
 
-def _is_newer(each: Object, cluster: Cluster) -> bool:
-    """Whether the program that takes an object is newer than the schema, and may take more."""
-    source = source_of(kind_of(each))
-    if source is None:
-        return False
-    if source.name == KUBERNETES:
-        return bool(cluster.version) and minor(cluster.version or "") > minor(source.version)
-    charts = ((cluster.chart(name), read) for name, read in source.charts.items())
-    return any(chart is not None and chart.version and minor(chart.version) > minor(read) for chart, read in charts)
-
-
 def _problems(each: Object, fault: Fault, cluster: Cluster, *, unknown: bool) -> Iterator[Problem]:
-    unknown = unknown or fault.newer or _is_newer(each, cluster)
+    other = None if _is_typo(fault) else other_definition(each, cluster)
+    besides = f"; that is so in {read_version(each)}, and here {other} defines it" if other else ""
     for subject in cluster.parts_of(each):
-        yield Problem(subject, f"{each.origin.path}: {fault.text}", unknown=unknown)
+        text = f"{each.origin.path}: {fault.text}{besides}"
+        yield Problem(subject, text, unknown=unknown or fault.newer or other is not None)
+
+
+def _is_typo(fault: Fault) -> bool:
+    """Whether a field can only be a known one with other letters, which no other version has either."""
+    name = fault.path.rpartition(".")[2]
+    return fault.kind == "unknown" and fault.nearest is not None and is_typo_of(name, fault.nearest)

@@ -22,7 +22,8 @@ from gpu_constructs.facts.charts import (
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.node_roles import node_role, own_actions, policy_names
 from gpu_constructs.preflight.cluster.references import of_cluster, setting
-from gpu_constructs.preflight.model.cluster import Addon, Cluster, Pool
+from gpu_constructs.preflight.model.cluster import Cluster, Pool
+from gpu_constructs.preflight.model.software import Addon
 from gpu_constructs.preflight.reading.unknown import known_number, known_text
 from gpu_constructs.preflight.rules.rule import Problem, rule
 

@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from gpu_constructs.preflight.reading import rendering
 from gpu_constructs.preflight.reading.unknown import Unknown, dig
 from tests.preflight.reading.gitops.repository import CHART, config_map, deployment, given, kustomization, only, told
-from tests.preflight.reading.programs import with_programs
+from tests.preflight.reading.programs import with_programs, without_programs
 
 pytestmark = with_programs
 
@@ -184,7 +183,7 @@ def test_what_kustomize_refuses_is_told(tmp_path: Path) -> None:
 
 
 def test_without_a_program_it_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rendering, "program", lambda name: None)
+    without_programs(monkeypatch)
     monkeypatch.setattr("shutil.which", lambda name: None)
 
     found = given(tmp_path, clusters__prod=[kustomization(targetNamespace="ml")], apps__infer=[deployment()])

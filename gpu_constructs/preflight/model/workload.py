@@ -1,0 +1,85 @@
+"""Workloads: pods that are alike, and who makes them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from gpu_constructs.facts.kubernetes import TRAINING_JOBS
+from gpu_constructs.preflight.model.container import Container
+from gpu_constructs.preflight.model.exclusive import Exclusive
+from gpu_constructs.preflight.model.pod import Pod
+from gpu_constructs.preflight.reading.objects import Object, Origin
+
+# Kinds whose pods end.
+JOBS = ("Job", "CronJob", "ScaledJob")
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Pods that are alike.
+
+    Attributes:
+        name: ``Kind namespace/name``, with the name of the part where a kind has several.
+        namespace: Its namespace.
+        origin: Where it stands.
+        pod: Its pod.
+        labels: Labels of its pods.
+        annotations: Annotations of its pods.
+        replicas: How many pods; ``None`` where it is not known.
+        together: Whether all must run at once.
+        owner: The object that makes them.
+        suspended: Whether they wait until somebody releases them.
+        overlaps: Whether more come on a schedule while some still wait or run.
+        claim_templates: ``spec`` of each claim that is made for each of them.
+        priority: Priority of its class, where it is known.
+        exclusive: Groups of them that want a domain each; ``None`` where none do.
+    """
+
+    name: str
+    namespace: str
+    origin: Origin
+    pod: Pod
+    labels: Mapping[str, Any]
+    annotations: Mapping[str, Any]
+    replicas: int | None
+    together: bool
+    owner: Object
+    suspended: bool = False
+    overlaps: bool = False
+    claim_templates: tuple[Mapping[str, Any], ...] = ()
+    priority: int | None = 0
+    exclusive: Exclusive | None = None
+
+    @property
+    def title(self) -> str:
+        """Its name as people say it."""
+        return self.name
+
+    @property
+    def on_each_node(self) -> bool:
+        """Whether it is a DaemonSet, for which nobody makes a node."""
+        return self.owner.kind == "DaemonSet"
+
+    @property
+    def takes_turns(self) -> bool:
+        """Whether pods that find no place run once others are done."""
+        return self.owner.kind in JOBS and not self.together
+
+    @property
+    def ends(self) -> bool:
+        """Whether its pods end by themselves and leave their place to others."""
+        if self.owner.kind == "Pod":
+            return self.pod.restart_policy in ("Never", "OnFailure")
+        return self.owner.kind in (*JOBS, *TRAINING_JOBS, "JobSet", "RayJob")
+
+    @property
+    def containers(self) -> tuple[Container, ...]:
+        """Init containers and containers."""
+        return self.pod.every_container
+
+    @property
+    def asks_for_gpu(self) -> bool:
+        """Whether its pods ask for a GPU, a share or a slice of one, or a claimed device."""
+        return self.pod.asks_for_gpu

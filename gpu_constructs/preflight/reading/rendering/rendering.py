@@ -1,0 +1,50 @@
+"""What a folder comes to beside its plain files."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from gpu_constructs.preflight.reading.documents import MAX_FILE_BYTES, UnusableInput, parse
+from gpu_constructs.preflight.reading.objects import Origin
+from gpu_constructs.preflight.reading.rendering.programs import SECONDS, TOO_LONG, run
+
+_MAX_BYTES = MAX_FILE_BYTES
+MAX_FOLDERS = 200
+
+
+@dataclass(slots=True)
+class Rendering:
+    """What a folder comes to beside its plain files.
+
+    Attributes:
+        texts: What was rendered, by the folder that it stands in.
+        covered: Files that are no input of their own.
+        problems: What could not be rendered, and why.
+        until: When rendering has to be done, as `time.monotonic` tells.
+    """
+
+    texts: dict[str, str] = field(default_factory=dict)
+    covered: set[Path] = field(default_factory=set)
+    problems: list[tuple[Origin, str]] = field(default_factory=list)
+    until: float = field(default_factory=lambda: time.monotonic() + SECONDS)
+
+    def run(self, command: list[str]) -> tuple[str | None, str]:
+        """Run a program, and return what it prints, or else why that is not known."""
+        left = self.until - time.monotonic()
+        text, why = run(command, left) if left > 0 else (None, TOO_LONG)
+        if text is not None and sum(map(len, self.texts.values())) + len(text) > _MAX_BYTES:
+            return None, f"everything together renders to more than {_MAX_BYTES >> 20} MiB; name one folder of it"
+        return text, why
+
+
+def documents_of(made: Rendering) -> Iterator[Any]:
+    """Yield the documents of what was rendered."""
+    for folder, text in made.texts.items():
+        try:
+            yield from parse(folder, text)
+        except UnusableInput as error:
+            made.problems.append((Origin(folder, folder), f"what it renders cannot be read: {error}"))

@@ -1,0 +1,41 @@
+"""What could be changed in the quotas of a namespace, or in a workload, so that they let it in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from gpu_constructs.facts.quantities import quantity, show
+from gpu_constructs.preflight.admission.quotas import Shortage
+from gpu_constructs.preflight.model.workload import Workload
+from gpu_constructs.preflight.reading.unknown import Unknown, mapping
+from gpu_constructs.preflight.remedies.change import Change, written
+from gpu_constructs.preflight.remedies.of_workloads import lowered
+
+
+def larger(shortages: Iterable[Shortage]) -> Iterator[Change]:
+    """Yield the smallest quotas that let all pods in."""
+    of_quotas: dict[int, list[Shortage]] = {}
+    for each in shortages:
+        of_quotas.setdefault(id(each.quota), []).append(each)
+    for short in of_quotas.values():
+        quota = short[0].quota
+        needed = {each.name: written(each.resource, each.needed, up=True) for each in short}
+        texts = [f"{each.name} to {_shown(each.resource, needed[each.name])}" for each in short]
+        hard = mapping(quota.spec.get("hard"))
+        known = {} if any(isinstance(each, Unknown) for each in hard.values()) else hard
+        text = f"raise {', '.join(texts)} in ResourceQuota {quota.name}"
+        yield Change(text, quota.origin, ("spec", "hard"), {**known, **needed}, of_pool=True)
+
+
+def within(shortages: Iterable[Shortage], workload: Workload) -> Iterator[Change]:
+    """Yield the most that each pod may ask for with the quotas as they are; nothing where that is no pod at all."""
+    left: dict[str, int] = {}
+    for each in shortages:
+        left[each.resource] = min(each.for_each, left.get(each.resource, each.for_each))
+    if all(left.values()):
+        for name, amount in left.items():
+            yield from lowered(workload, name, amount)
+
+
+def _shown(resource: str, value: int | str) -> str:
+    return show(resource, quantity(resource, value) or 0)

@@ -1,0 +1,1 @@
+"""Several workloads at once: where their pods go, and which of them keep each other away."""

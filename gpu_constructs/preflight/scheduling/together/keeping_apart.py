@@ -1,0 +1,171 @@
+"""Workloads that keep apart from others: required anti-affinity holds both ways, whichever of the two comes first.
+
+Source: kubernetes/kubernetes v1.36.1 pkg/scheduler/framework/plugins/interpodaffinity/filtering.go, where the
+anti-affinity of pods that run refuses a pod that it selects.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gpu_constructs.facts.labels import HOSTNAME, ZONE
+from gpu_constructs.preflight.model.answer import Answer, all_of
+from gpu_constructs.preflight.model.pod import PodTerm
+from gpu_constructs.preflight.model.reason import Reason
+from gpu_constructs.preflight.reading.unknown import known_text
+from gpu_constructs.preflight.scheduling.pool_limits import node_limit, nodes_needed, pods_per_node
+from gpu_constructs.preflight.scheduling.topology import OF_ZONES, selected
+from gpu_constructs.preflight.scheduling.verdict import PoolVerdict, Verdict
+
+_RULE = "GPU374"
+
+
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    """Two workloads of which no domain has pods of both.
+
+    Attributes:
+        first: The one that has its place.
+        second: The one that looks for one beside it.
+        key: The label that tells domains apart.
+        certain: Whether one certainly keeps apart from the other, and both run alone.
+    """
+
+    first: Verdict
+    second: Verdict
+    key: str | None
+    certain: bool
+
+
+def kept_apart(together: Sequence[Verdict], asked: Iterable[Verdict]) -> dict[int, Reason]:
+    """Return why some of the asked ones may find no place apart from others, by the identity of the verdict.
+
+    Args:
+        together: Workloads that run at once.
+        asked: Those of them that look for a place.
+    """
+    wanted, found = {id(each) for each in asked}, dict[int, Reason]()
+    for one, other, term, answer in _terms(together):
+        first, second = _in_order(one, other, wanted)
+        if id(second) not in wanted:
+            continue
+        certain = all_of((answer, first.answer, second.answer)) is Answer.YES
+        pair = _Pair(first, second, known_text(term.key), certain)
+        reason = _reason(pair)
+        if reason and (id(second) not in found or reason.answer is Answer.NO):
+            found[id(second)] = reason
+        if reason and reason.answer is Answer.UNKNOWN and id(first) in wanted:
+            found.setdefault(id(first), _not_known(first, second, pair.key))
+    return found
+
+
+def _terms(together: Sequence[Verdict]) -> Iterator[tuple[Verdict, Verdict, PodTerm, Answer]]:
+    """Yield each workload that keeps apart from another, with the term, and whether it does for sure."""
+    for one in together:
+        for term in one.workload.pod.apart:
+            for other in together:
+                if other is not one and (answer := _means(term, one, other)) is not Answer.NO:
+                    yield one, other, term, answer
+
+
+def _means(term: PodTerm, one: Verdict, other: Verdict) -> Answer:
+    """Say whether a term of one workload is about the pods of another."""
+    written = term.selector.get("matchLabels") if isinstance(term.selector, Mapping) else None
+    if isinstance(written, Mapping) and any(
+        _differs(other.workload.labels.get(key), each) for key, each in written.items()
+    ):
+        return Answer.NO
+    answer = selected(term.selector, other.workload)
+    if term.among(other.workload.namespace, one.workload.namespace):
+        return answer
+    return Answer.NO if answer is Answer.NO or term.namespaces is not None else Answer.UNKNOWN
+
+
+def _differs(have: Any, wanted: Any) -> bool:
+    return have is None or (isinstance(have, str) and isinstance(wanted, str) and have != wanted)
+
+
+def _in_order(one: Verdict, other: Verdict, wanted: set[int]) -> tuple[Verdict, Verdict]:
+    """Return which of two has its place first: a service before a job, then the one of higher priority."""
+    ranks = [(id(each) in wanted, each.workload.ends, -(each.workload.priority or 0)) for each in (one, other)]
+    return (other, one) if ranks[1] < ranks[0] else (one, other)
+
+
+def _reason(pair: _Pair) -> Reason | None:
+    first, second = _usable(pair.first), _usable(pair.second)
+    if 0 in (pair.first.workload.replicas, pair.second.workload.replicas):
+        return None
+    meet = _meet_on_nodes(pair, first, second) if pair.key == HOSTNAME else _meet_in_domains(pair, first, second)
+    if meet is Answer.YES:
+        return None
+    if meet is Answer.NO and pair.certain:
+        where = "node" if pair.key == HOSTNAME else "zone"
+        text = f"keeps apart from {pair.first.workload.name}, and no {where} is left beside it"
+        return Reason(Answer.NO, "topology", f"{text}; raise the maximum of a pool, or let them meet", rule=_RULE)
+    return _not_known(pair.second, pair.first, pair.key)
+
+
+def _not_known(verdict: Verdict, other: Verdict, key: str | None) -> Reason:
+    where = {HOSTNAME: "node", ZONE: "zone"}.get(key or "", "domain")
+    text = f"whether a {where} without {other.workload.name}, from which it keeps apart, is left is not known"
+    return Reason(Answer.UNKNOWN, "topology", text, rule=_RULE)
+
+
+def _usable(verdict: Verdict) -> list[PoolVerdict]:
+    return [each for each in verdict.pools if each.answer is not Answer.NO]
+
+
+def _meet_on_nodes(pair: _Pair, first: Sequence[PoolVerdict], second: Sequence[PoolVerdict]) -> Answer:
+    """Say whether two workloads find nodes apart from each other."""
+    shared = {id(each.pool) for each in first} & {id(each.pool) for each in second}
+    if not shared:
+        return Answer.YES
+    every = {id(each.pool): each for each in (*first, *second)}
+    least = [_nodes(pair.first, first, at_most=True), _nodes(pair.second, second, at_most=True)]
+    if sum(least) > sum(map(_most_nodes, every.values())):
+        return Answer.NO
+    # Whichever comes first may spread over as many nodes as it has pods.
+    for one, other, pools in ((pair.first, pair.second, second), (pair.second, pair.first, first)):
+        spread = math.inf if one.workload.replicas is None else one.workload.replicas
+        if spread + _nodes(other, pools) > sum(_sure_nodes(each) for each in pools if each.answer is Answer.YES):
+            return Answer.UNKNOWN
+    return Answer.YES
+
+
+def _nodes(verdict: Verdict, pools: Iterable[PoolVerdict], *, at_most: bool = False) -> float:
+    """Return how many nodes the pods of a workload need where each takes as many as it surely, or at most, can."""
+    replicas = verdict.workload.replicas
+    counts = [pods_per_node(verdict.demand, node, at_most=at_most) for each in pools for node in each.nodes_taking]
+    if replicas is None or not counts:
+        return 0 if at_most else math.inf
+    return nodes_needed(replicas, max(counts) if at_most else min(counts))
+
+
+def _most_nodes(judged: PoolVerdict) -> float:
+    limits = [node_limit(judged.pool, each, judged.growth.most) for each in judged.nodes_taking]
+    return max((math.inf if each is None else each for each in limits), default=math.inf)
+
+
+def _sure_nodes(judged: PoolVerdict) -> float:
+    limits = [node_limit(judged.pool, each, judged.growth.sure) for each in judged.nodes_taking]
+    return min((math.inf if each is None else each for each in limits), default=0)
+
+
+def _meet_in_domains(pair: _Pair, first: Sequence[PoolVerdict], second: Sequence[PoolVerdict]) -> Answer:
+    """Say whether two workloads find zones apart from each other; of other domains nobody knows how many there are."""
+    zones = _zones(first), _zones(second)
+    if pair.key not in OF_ZONES or not all(zones):
+        return Answer.UNKNOWN
+    if zones[0].isdisjoint(zones[1]):
+        return Answer.YES
+    return Answer.NO if len(zones[0] | zones[1]) == 1 else Answer.UNKNOWN
+
+
+def _zones(pools: Iterable[PoolVerdict]) -> frozenset[str]:
+    """Return the zones of pools, none where one is not known; verdicts of pools that are alike share their nodes."""
+    every = [each.pool.zones or (None,) for each in pools]
+    known = [zone for zones in every for zone in zones if isinstance(zone, str)]
+    return frozenset(known) if len(known) == sum(map(len, every)) else frozenset()

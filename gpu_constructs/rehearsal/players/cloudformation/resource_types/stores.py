@@ -1,0 +1,52 @@
+"""Keys, logs, parameters, and what the CDK notes of itself.
+
+Source of every type: https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/AWS_KMS.html, AWS_Logs.html
+and AWS_SSM.html there (2026-11)
+"""
+
+from __future__ import annotations
+
+from gpu_constructs.rehearsal.players.cloudformation.creation import Creation, Made
+from gpu_constructs.rehearsal.players.cloudformation.resource_types.network import is_true
+from gpu_constructs.rehearsal.players.cloudformation.shaping import Shaping
+
+
+def key(creation: Creation) -> Made:
+    """Make a key; its rotation is switched by a call of its own, and a waiting time is of its deletion."""
+    rotates = creation.take("EnableKeyRotation", False)
+    creation.take("PendingWindowInDays")
+    shaping = Shaping(renamed={"KeyPolicy": "Policy"}, documents=frozenset({"KeyPolicy"}))
+    found = creation.call("kms", "CreateKey", shaping)["KeyMetadata"]
+    if is_true(rotates):
+        creation.ask("kms", "EnableKeyRotation", KeyId=found["KeyId"])
+    return Made(ref=found["KeyId"], attributes={"Arn": found["Arn"], "KeyId": found["KeyId"]})
+
+
+def alias(creation: Creation) -> Made:
+    """Give a key another name."""
+    name = creation.properties["AliasName"]
+    creation.call("kms", "CreateAlias")
+    return Made(ref=name)
+
+
+def log_group(creation: Creation) -> Made:
+    """Make a log group, then say how long it keeps."""
+    name, days = creation.named("LogGroupName", 512), creation.take("RetentionInDays")
+    creation.call("logs", "CreateLogGroup", logGroupName=name)
+    if days is not None:
+        creation.ask("logs", "PutRetentionPolicy", logGroupName=name, retentionInDays=int(days))
+    return Made(ref=name, attributes={"Arn": creation.arn("logs", f"log-group:{name}:*")})
+
+
+def parameter(creation: Creation) -> Made:
+    """Store a parameter."""
+    kind, value = creation.properties["Type"], creation.properties["Value"]
+    name = creation.named("Name", 1011)
+    creation.call("ssm", "PutParameter", Name=name)
+    return Made(ref=name, attributes={"Type": kind, "Value": value})
+
+
+def metadata(creation: Creation) -> Made:
+    """Make nothing: the type is a note for AWS."""
+    creation.properties = {}
+    return Made(ref=creation.name(64))

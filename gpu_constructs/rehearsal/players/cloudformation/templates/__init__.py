@@ -1,0 +1,1 @@
+"""The language of templates: what is declared, what values are, and what comes before what."""

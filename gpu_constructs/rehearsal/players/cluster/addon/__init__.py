@@ -1,0 +1,1 @@
+"""What add-ons of EKS run in a cluster."""

@@ -1,0 +1,1 @@
+"""What an instance is told when it boots, in the words of its image."""

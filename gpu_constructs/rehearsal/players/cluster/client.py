@@ -1,0 +1,176 @@
+"""The Kubernetes API over connections that are kept: as little of it as tests and players need."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+from urllib3 import HTTPHeaderDict, HTTPSConnectionPool
+
+Object = dict[str, Any]
+
+JSON = "application/json"
+MERGE = "application/merge-patch+json"
+# JSON is YAML.
+APPLY = "application/apply-patch+yaml"
+FORBIDDEN = 403
+NOT_FOUND = 404
+CONFLICT = 409
+# The server and the scheduler take what cores there are: more threads only wait.
+THREADS = 8
+REFUSALS = (400, 403, 409, 422)
+
+
+class Refused(Exception):
+    """What the API server says no to.
+
+    Attributes:
+        status: The HTTP status.
+        message: The server's own words.
+    """
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(f"{status}: {message}")
+        self.status, self.message = status, message
+
+
+class Client:
+    """An administrator of one API server on this machine, for any number of threads.
+
+    Args:
+        port: Port of the server on loopback.
+        token: Bearer token.
+        certificate: File with the certificate of the server.
+    """
+
+    def __init__(self, port: int, token: str, certificate: Path) -> None:
+        self.port, self.token, self.certificate = port, token, certificate
+        # The server ends a connection that is idle for 90 seconds; the pool sees that before it uses one again.
+        self._connections = HTTPSConnectionPool(
+            "127.0.0.1", port, ca_certs=str(certificate), maxsize=THREADS, timeout=60, retries=False
+        )
+        self._collections: dict[tuple[str, str], Object] = {}
+        # Pairs, for a header may stand more than once.
+        self._impersonated: list[tuple[str, str]] = []
+
+    def impersonating(self, user: str, groups: Iterable[str] = (), *, node: str = "") -> Client:
+        """Return who acts as another user, over the same connections.
+
+        Source: https://kubernetes.io/docs/reference/access-authn-authz/user-impersonation/
+
+        Args:
+            user: Name of the user.
+            groups: The groups of it, beside those that the server adds.
+            node: The node of its pod, which the token of a service account tells.
+        """
+        other = Client(self.port, self.token, self.certificate)
+        other._connections, other._collections = self._connections, self._collections
+        other._impersonated = [("Impersonate-User", user), *(("Impersonate-Group", each) for each in groups)]
+        if node:
+            other._impersonated.append(("Impersonate-Extra-authentication.kubernetes.io%2Fnode-name", node))
+        return other
+
+    def get(self, path: str, **query: str) -> Object:
+        """Read an object or a list."""
+        return self._request("GET", path, None, JSON, query)
+
+    def list(self, path: str, **query: str) -> list[Object]:
+        """Return the objects of a collection."""
+        return list(self.get(path, **query)["items"])
+
+    def find(self, path: str) -> Object | None:
+        """Return an object, or ``None`` where there is none."""
+        try:
+            return self.get(path)
+        except Refused as refused:
+            if refused.status != NOT_FOUND:
+                raise
+            return None
+
+    def create(self, manifest: Object, **query: str) -> Object:
+        """Create an object; a name that is taken is refused."""
+        return self._request("POST", self.collection_of(manifest), manifest, JSON, query)
+
+    def post(self, path: str, body: Object) -> Object:
+        """Post to a subresource, and return the answer."""
+        return self._request("POST", path, body, JSON, {})
+
+    def replace(self, path: str, manifest: Object) -> Object:
+        """Replace an object, if it is still the one that was read."""
+        return self._request("PUT", path, manifest, JSON, {})
+
+    def patch(self, path: str, changes: Object) -> Object:
+        """Merge changes into an object; a list in them takes the place of the old one."""
+        return self._request("PATCH", path, changes, MERGE, {})
+
+    def apply(self, manifest: Object) -> Object:
+        """Apply an object as ``kubectl apply --server-side --validate=strict`` does."""
+        query = {"fieldManager": "e2e", "fieldValidation": "Strict", "force": "true"}
+        return self._request("PATCH", self.path_of(manifest), manifest, APPLY, query)
+
+    def apply_status(self, path: str, status: Object) -> Object:
+        """Set the status of an object, as its controller does."""
+        return self._request("PATCH", f"{path}/status", {"status": status}, MERGE, {})
+
+    def delete(self, path: str) -> None:
+        """Delete an object, or all of a collection, at once; what is not there is deleted."""
+        now = {"gracePeriodSeconds": 0, "propagationPolicy": "Background"}
+        try:
+            self._request("DELETE", path, now, JSON, {})
+        except Refused as refused:
+            if refused.status != NOT_FOUND:
+                raise
+
+    def evict(self, path: str) -> None:
+        """Ask a pod to end, as who drains a node does.
+
+        Source: https://kubernetes.io/docs/concepts/scheduling-eviction/api-eviction/
+        """
+        [name, namespace] = path.split("/")[:-4:-2]
+        metadata = {"name": name, "namespace": namespace}
+        self.post(f"{path}/eviction", {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": metadata})
+
+    def path_of(self, manifest: Object) -> str:
+        """Return the path of an object."""
+        return f"{self.collection_of(manifest)}/{manifest['metadata']['name']}"
+
+    def collection_of(self, manifest: Object) -> str:
+        """Return the path under which the server keeps objects of that kind."""
+        version = manifest["apiVersion"]
+        root = f"/apis/{version}" if "/" in version else f"/api/{version}"
+        kind = self._kind(root, manifest["kind"])
+        place = f"/namespaces/{manifest['metadata'].get('namespace', 'default')}" if kind["namespaced"] else ""
+        return f"{root}{place}/{kind['name']}"
+
+    def _kind(self, root: str, kind: str) -> Object:
+        if (root, kind) not in self._collections:
+            known = {each["kind"]: each for each in self.get(root)["resources"] if "/" not in each["name"]}
+            if kind not in known:
+                raise Refused(404, f"the server knows no {kind} in {root}")
+            self._collections[root, kind] = known[kind]
+        return self._collections[root, kind]
+
+    def _request(self, method: str, path: str, body: Object | None, content: str, query: dict[str, str]) -> Object:
+        headers = HTTPHeaderDict({"Authorization": f"Bearer {self.token}", "Content-Type": content, "Accept": JSON})
+        for name, value in self._impersonated:
+            headers.add(name, value)
+        sent = None if body is None else json.dumps(body)
+        address = f"{path}?{urlencode(query)}"
+        answer = self._connections.request(method, address, body=sent, headers=headers)
+        if answer.status >= 400:
+            raise Refused(answer.status, _message(answer.data))
+        return dict(json.loads(answer.data)) if answer.data.startswith(b"{") else {}
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._connections.close()
+
+
+def _message(text: bytes) -> str:
+    try:
+        return str(json.loads(text)["message"])
+    except (ValueError, KeyError, TypeError):
+        return text.decode(errors="replace")

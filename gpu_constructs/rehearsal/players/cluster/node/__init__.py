@@ -1,0 +1,1 @@
+"""One node: the instance behind it, its size, and how it registers."""

@@ -1,0 +1,91 @@
+"""CustomResourceDefinitions of charts that are not there: objects that need them are judged all the same."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import yaml
+
+from gpu_constructs.rehearsal.players.cluster.client import Client, Object
+
+# API groups that the definitions in a chart are of, by the chart's name.
+# Source: the folder crds/ or the templates of each chart, at the repositories below (2026-11).
+GROUPS: Mapping[str, tuple[str, ...]] = {
+    "aws-node-termination-handler": (),  # https://github.com/aws/aws-node-termination-handler
+    "aws-efa-k8s-device-plugin": (),  # https://github.com/aws/eks-charts/tree/master/stable
+    "dra-driver-nvidia-gpu": ("resource.nvidia.com",),  # https://github.com/kubernetes-sigs/dra-driver-nvidia-gpu
+    "gpu-operator": ("nvidia.com", "nfd.k8s-sigs.io"),  # https://github.com/NVIDIA/gpu-operator
+    "jobset": ("jobset.x-k8s.io",),  # https://github.com/kubernetes-sigs/jobset
+    "kai-scheduler": ("scheduling.run.ai", "kai.scheduler"),  # https://github.com/kai-scheduler/KAI-Scheduler
+    "karpenter": ("karpenter.sh", "karpenter.k8s.aws"),  # https://github.com/aws/karpenter-provider-aws
+    "karpenter-crd": ("karpenter.sh", "karpenter.k8s.aws"),  # the same
+    "keda": ("keda.sh", "eventing.keda.sh"),  # https://github.com/kedacore/charts
+    "kube-prometheus-stack": ("monitoring.coreos.com",),  # https://github.com/prometheus-community/helm-charts
+    "kuberay-operator": ("ray.io",),  # https://github.com/ray-project/kuberay-helm
+    "kueue": ("kueue.x-k8s.io",),  # https://github.com/kubernetes-sigs/kueue
+    "lws": ("leaderworkerset.x-k8s.io",),  # https://github.com/kubernetes-sigs/lws
+    "prometheus-adapter": (),  # https://github.com/prometheus-community/helm-charts
+    "vertical-pod-autoscaler": ("autoscaling.k8s.io",),  # https://github.com/kubernetes/autoscaler
+}
+# Devices that a chart's pods advertise, by its name; of those that end in a slash whatever begins so.
+# Source: https://docs.aws.amazon.com/eks/latest/userguide/node-efa.html and
+# https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/index.html (2026-11)
+DEVICES: Mapping[str, tuple[str, ...]] = {
+    "aws-efa-k8s-device-plugin": ("vpc.amazonaws.com/efa",),
+    "gpu-operator": ("nvidia.com/",),
+}
+_ESTABLISHED_WITHIN = 30.0
+
+
+class Definitions:
+    """A folder of definitions, for one cluster.
+
+    Args:
+        folder: Files of YAML; ``None`` for none.
+        client: An administrator of the cluster.
+    """
+
+    def __init__(self, folder: Path | None, client: Client) -> None:
+        self._folder, self._client = folder, client
+
+    def of_chart(self, chart: str) -> list[str]:
+        """Apply the definitions that a chart would bring, and return their names.
+
+        Args:
+            chart: Name of the chart.
+
+        Raises:
+            TimeoutError: The server does not serve one.
+        """
+        groups = GROUPS.get(chart, ())
+        found = [each for each in self._all() if each["spec"]["group"] in groups] if groups else []
+        for each in found:
+            each.pop("status", None)
+            self._client.apply(each)
+        for each in found:
+            self._wait_for(self._client.path_of(each))
+        return sorted(str(each["metadata"]["name"]) for each in found)
+
+    def _all(self) -> Iterator[Object]:
+        for file in sorted(self._folder.glob("*.yaml")) if self._folder else ():
+            for each in yaml.safe_load_all(file.read_text()):
+                if each and each.get("kind") == "CustomResourceDefinition":
+                    yield each
+
+    def _wait_for(self, path: str) -> None:
+        """Wait as helm does, which installs nothing of a kind before the server serves it.
+
+        Source: https://helm.sh/docs/chart_best_practices/custom_resource_definitions/
+        """
+        ends = time.monotonic() + _ESTABLISHED_WITHIN
+        while not _is_established(self._client.get(path)):
+            if time.monotonic() > ends:
+                raise TimeoutError(f"{path} is not established")
+            time.sleep(0.1)
+
+
+def _is_established(definition: Object) -> bool:
+    said = definition.get("status", {}).get("conditions") or ()
+    return any(each["type"] == "Established" and each["status"] == "True" for each in said)

@@ -1,0 +1,1 @@
+"""Scenes: what a stack promises, played and judged."""

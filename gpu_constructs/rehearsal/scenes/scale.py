@@ -1,0 +1,203 @@
+"""Scale: a job on each pool is Pending, gets a node and its GPU, runs, ends, and the node goes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from gpu_constructs.rehearsal.players.cluster.client import Client, Object
+from gpu_constructs.rehearsal.players.cluster.pod.status import is_ready
+from gpu_constructs.rehearsal.pools import Asked
+from gpu_constructs.rehearsal.report import Line, Moment, Outcome, Report
+from gpu_constructs.rehearsal.scenes.by_hand import NO_AUTOSCALER, waits_for_hands
+from gpu_constructs.rehearsal.scenes.waiting import wait_until, wait_until_none
+from gpu_constructs.rehearsal.scenes.witnesses import nodes_of, said_of
+from gpu_constructs.rehearsal.stage import Stage
+
+SCENE = "Scale"
+# How long a step may take on stage; an autoscaler decides in seconds, and machines start faster here.
+STEP_SECONDS = 120.0
+# How long an empty node is kept while it is played: a NodePool's own minutes would be waited for in full.
+EMPTY_FOR = "0s"
+RUNS_FOR = "5"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A step of a job's life that must come.
+
+    Attributes:
+        what: What is to be seen.
+        seen: What was seen instead; empty where it came.
+    """
+
+    what: str
+    seen: str = ""
+
+
+def scale(stage: Stage, pools: Iterable[Asked], report: Report, *, seconds: float = STEP_SECONDS) -> None:
+    """Play a job on each pool whose autoscaler is on stage.
+
+    Args:
+        stage: Where.
+        pools: The pools.
+        report: What happened goes there.
+        seconds: How long a step may take.
+    """
+    for pool in pools:
+        if reason := why_not_played(stage, pool):
+            promise = f"a job gets a node of pool {pool.pool}"
+            report.add([Line(scene=SCENE, promise=promise, outcome=Outcome.NOT_PLAYED, text=reason)])
+            continue
+        moments: list[Moment] = []
+        report.add(_played(stage, pool, moments, seconds))
+        report.follow(moments)
+    report.add(_of_prices(stage))
+
+
+def _of_prices(stage: Stage) -> Iterator[Line]:
+    """Say that an autoscaler has asked for prices, of which neither moto nor the SDK knows any."""
+    if any(each.action == "pricing:GetProducts" for each in stage.aws.calls):
+        why = "nobody here knows them: Karpenter chooses by those that it was built with"
+        yield Line(scene=SCENE, promise="nodes are chosen by today's prices", outcome=Outcome.NOT_PLAYED, text=why)
+
+
+def why_not_played(stage: Stage, pool: Asked) -> str:
+    """Return why no pod can ask a pool for nodes on this stage; empty where one can."""
+    if not pool.resource:
+        return "preflight knows no device of it that a pod could count"
+    if pool.kind == "karpenter":
+        missing = [each for each in stage.programs.not_played if "/karpenter/" in each]
+        return f"no program for {missing[0]}" if missing else ""
+    if pool.kind == "auto-mode":
+        return "the autoscaler of Auto Mode runs at AWS only"
+    return NO_AUTOSCALER if waits_for_hands(stage) else "no scene plays a job on a group of its kind yet"
+
+
+def _played(stage: Stage, pool: Asked, moments: list[Moment], seconds: float) -> Iterator[Line]:
+    job, began, last = _Life(stage, pool), time.monotonic(), 0.0
+    for step in job.steps(seconds):
+        now = time.monotonic() - began
+        moments.append(Moment(what=f"{pool.pool}: {step.what}", began=last, ended=now))
+        last, outcome = now, Outcome.FAILED if step.seen else Outcome.HELD
+        yield Line(scene=SCENE, promise=f"pool {pool.pool}: {step.what}", outcome=outcome, text=step.seen)
+        if step.seen:
+            return
+    yield Line(
+        scene=SCENE,
+        promise=f"pool {pool.pool}: one node for one pod",
+        outcome=Outcome.HELD if len(job.nodes) == 1 else Outcome.FAILED,
+        text="" if len(job.nodes) == 1 else f"{len(job.nodes)} nodes",
+    )
+
+
+class _Life:
+    """A job on a pool, and the nodes that were made while it lived.
+
+    Args:
+        stage: Where.
+        pool: The pool.
+
+    Attributes:
+        nodes: Names of the nodes that were made.
+    """
+
+    def __init__(self, stage: Stage, pool: Asked) -> None:
+        self._stage, self._pool, self._client = stage, pool, stage.client
+        _keep_empty_nodes(self._client, pool, EMPTY_FOR)
+        self._before = self._all()
+        self.nodes: set[str] = set()
+        job = _job(pool)
+        self._client.create(job)
+        self._name = str(job["metadata"]["name"])
+        self._path = f"/apis/batch/v1/namespaces/default/jobs/{self._name}"
+
+    def steps(self, seconds: float) -> Iterator[Step]:
+        """Watch each step of its life until it comes.
+
+        Args:
+            seconds: How long a step may take.
+        """
+        for what, look in (
+            ("a node comes for a job", self._has_node),
+            (f"the node shows {self._pool.resource}", self._has_device),
+            ("the job runs", self._runs),
+            ("the job ends", self._ended),
+        ):
+            yield Step(what, "" if wait_until(look, seconds) else self._said())
+        what = "the DaemonSets on the node are those that preflight names"
+        yield Step(what, "" if wait_until_none(self._astray, seconds) else self._astray())
+        self._client.delete(self._path)
+        left = "" if wait_until_none(self._left, 2 * seconds) else f"still there: {', '.join(sorted(self._left()))}"
+        yield Step("the node goes", left)
+
+    def _pod(self) -> Object | None:
+        """Return its pod, and note what nodes there are by now."""
+        label = f"batch.kubernetes.io/job-name={self._name}"
+        found = self._client.list("/api/v1/namespaces/default/pods", labelSelector=label)
+        self.nodes |= self._all() - self._before
+        return found[0] if found else None
+
+    def _said(self) -> str:
+        pod = self._pod()
+        return said_of(self._stage, self._pool, pod) if pod else "no pod"
+
+    def _has_node(self) -> bool:
+        self._pod()
+        return bool(self.nodes)
+
+    def _has_device(self) -> bool:
+        nodes = [each for each in nodes_of(self._client, self._pool) if each["metadata"]["name"] in self.nodes]
+        return any(int(each["status"].get("allocatable", {}).get(self._pool.resource, 0)) for each in nodes)
+
+    def _runs(self) -> bool:
+        pod = self._pod()
+        return pod is not None and (is_ready(pod) or pod["status"].get("phase") == "Succeeded")
+
+    def _ended(self) -> bool:
+        self._pod()
+        return bool(self._client.get(self._path)["status"].get("succeeded"))
+
+    def _astray(self) -> str:
+        return _astray(self._client, self._pool, self.nodes)
+
+    def _left(self) -> set[str]:
+        return self._all() & self.nodes
+
+    def _all(self) -> set[str]:
+        return {str(each["metadata"]["name"]) for each in nodes_of(self._client, self._pool)}
+
+
+def _astray(client: Client, pool: Asked, nodes: set[str]) -> str:
+    """Return where the DaemonSets on nodes differ from what preflight says of the pool; empty where they do not."""
+    pods = [each for each in client.list("/api/v1/pods") if each["spec"].get("nodeName") in nodes]
+    owners = [owner for each in pods for owner in each["metadata"].get("ownerReferences", ())]
+    there = {owner["name"] for owner in owners if owner["kind"] == "DaemonSet"}
+    missing = sorted(name for name, runs in pool.daemons.items() if runs and name not in there)
+    beyond = sorted(name for name, runs in pool.daemons.items() if not runs and name in there)
+    return "; ".join(
+        f"{what}: {', '.join(names)}" for what, names in (("not there", missing), ("there", beyond)) if names
+    )
+
+
+def _job(pool: Asked) -> Object:
+    """Return a job for one device of a pool, which tolerates the taints that the pool keeps others off with."""
+    pod = {
+        "restartPolicy": "Never",
+        "nodeSelector": pool.selector,
+        "tolerations": pool.tolerations,
+        "containers": [{"name": "main", "image": "rehearsal", "resources": {"limits": {pool.resource: "1"}}}],
+    }
+    annotations = {"rehearsal.gpu-constructs.io/runs-for": RUNS_FOR}
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": f"rehearsal-{pool.pool}", "namespace": "default"},
+        "spec": {"template": {"metadata": {"annotations": annotations}, "spec": pod}},
+    }
+
+
+def _keep_empty_nodes(client: Client, pool: Asked, long: str) -> None:
+    path = f"/apis/karpenter.sh/v1/nodepools/{pool.pool}"
+    client.patch(path, {"spec": {"disruption": {"consolidateAfter": long}}})

@@ -1,0 +1,112 @@
+"""explain, and the real Karpenter and scheduler, of the same pods on NodePools of every shape.
+
+``AGREE_PAIRS=5000 pytest tests/e2e/rehearsal/test_agree.py`` asks more, ``AGREE_SEED=2`` others.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import os
+import random
+import tarfile
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gpu_constructs.preflight.scheduling import fitting
+from gpu_constructs.rehearsal.assemblies import Assembly, synthesize
+from gpu_constructs.rehearsal.report import Report
+from gpu_constructs.rehearsal.scenes.agree import MOST_UNKNOWN, Pair, Said, Told, agree, lines, verdicts
+from gpu_constructs.rehearsal.scenes.create import create
+from gpu_constructs.rehearsal.stage import Props, Stage, stage
+from tests.e2e.rehearsal import drawn_pods, many_pools
+from tools import build_e2e_tools
+from tools import charts as packed
+
+PAIRS = int(os.environ.get("AGREE_PAIRS", "1000"))
+SEED = int(os.environ.get("AGREE_SEED", "1"))
+DEFINITIONS = "GPU_CONSTRUCTS_CRDS"
+# Its registry is not reached here. Nothing of it counts in this scene: no instance becomes a node.
+_EMPTY_CHART = ("aws-efa-k8s-device-plugin", "v0.5.30")
+
+
+@pytest.fixture(scope="module")
+def assemblies(tmp_path_factory: pytest.TempPathFactory) -> list[Assembly]:
+    """The stack with NodePools of every shape."""
+    root, folder = Path(__file__).parents[3], tmp_path_factory.mktemp("many-pools")
+    return synthesize(Path(many_pools.__file__), folder, root=root, region="us-east-1", context={})
+
+
+@pytest.fixture(scope="module")
+def created(assemblies: list[Assembly], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    """A stage on which it is complete."""
+    programs, charts = build_e2e_tools.folder_of_tools(), packed.folder_of_charts()
+    if programs is None or charts is None or DEFINITIONS not in os.environ:
+        pytest.skip(f"{build_e2e_tools.MISSING}; {packed.MISSING}; {DEFINITIONS} must name a folder")
+    props = Props(
+        control_plane=programs,
+        karpenter=build_e2e_tools.karpenter(),
+        charts=_with_empty_chart(charts, tmp_path_factory.mktemp("charts")),
+        definitions=Path(os.environ[DEFINITIONS]),
+    )
+    report = Report("ManyPools")
+    with stage(assemblies[0], props) as made:
+        assert create(made, assemblies, report), report.text()
+        yield made
+
+
+@pytest.fixture(scope="module")
+def told(created: Stage, assemblies: list[Assembly]) -> list[Told]:
+    """What both say of all pairs."""
+    return agree(created, assemblies, pairs(), Report("ManyPools"))
+
+
+def pairs() -> list[Pair]:
+    """Return pods that nearly fit, one pool after the other."""
+    drawn, names = random.Random(SEED), list(many_pools.SHAPES)
+    pools = [names[number % len(names)] for number in range(PAIRS)]
+    return [Pair(pod=drawn_pods.pod(drawn, pool), pool=pool) for pool in pools]
+
+
+def test_explain_says_what_happens(told: list[Told]) -> None:
+    counts = Counter(each.agreement for each in told)
+    print(dict(counts), "\n".join(each.text for each in lines(told)))
+
+    assert counts["false yes"] + counts["false no"] + counts["undecided"] == 0
+    assert counts["unknown"] <= MOST_UNKNOWN * len(told)
+    # Not by saying no to everything, nor nothing.
+    assert 0.25 <= sum(each.decision.runs is True for each in told) / len(told) <= 0.75
+
+
+def test_every_pool_takes_pods_and_refuses_some(told: list[Told]) -> None:
+    done = {(each.pool, each.decision.runs) for each in told}
+
+    assert done >= {(name, runs) for name in many_pools.SHAPES for runs in (True, False)}
+
+
+def test_a_preflight_that_sees_no_taints_is_found_out(
+    told: list[Told], assemblies: list[Assembly], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fitting, "untolerated", lambda *_: [])
+    asked = told[:100]
+
+    said: list[Said] = verdicts(assemblies, [each.pod for each in asked], [each.pool for each in asked])
+
+    again = [dataclasses.replace(each, said=one) for each, one in zip(asked, said, strict=True)]
+    assert any(each.agreement == "false yes" for each in again)
+
+
+def _with_empty_chart(charts: Path, folder: Path) -> Path:
+    """Return a folder of those charts and of one that installs nothing."""
+    for each in charts.glob("*.tgz"):
+        (folder / each.name).symlink_to(each)
+    name, version = _EMPTY_CHART
+    said = f"apiVersion: v2\nname: {name}\nversion: {version}\n".encode()
+    member = tarfile.TarInfo(f"{name}/Chart.yaml")
+    member.size = len(said)
+    with tarfile.open(folder / f"{name}-{version}.tgz", "w:gz") as archive:
+        archive.addfile(member, io.BytesIO(said))
+    return folder

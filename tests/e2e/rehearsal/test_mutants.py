@@ -1,0 +1,29 @@
+"""A stack with one fault fails the scene that it belongs to, and the failed line names the fault."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpu_constructs.rehearsal.assemblies import Assembly
+from gpu_constructs.rehearsal.mutants import MUTANTS
+from gpu_constructs.rehearsal.play import play
+from gpu_constructs.rehearsal.stage import Props
+from tests.e2e.rehearsal.conftest import default_stack
+
+# A healthy node takes a fifth of that on an idle machine; a step that never comes is waited for no longer.
+STEP_SECONDS = 60.0
+
+
+@pytest.fixture(scope="module")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Assembly:
+    """The default stack under Karpenter, without a fault."""
+    return default_stack(tmp_path_factory.mktemp("default"))
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_a_fault_is_seen_and_named(name: str, stack: Assembly, props: Props) -> None:
+    mutant = MUTANTS[name]
+
+    report = play([mutant.of(stack)], props, step_seconds=STEP_SECONDS)
+
+    assert mutant.seen(report), report.text()

@@ -1,0 +1,156 @@
+"""A cluster of EKS is active once somebody serves it; who gets in, add-ons, images and types are told as AWS does."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from gpu_constructs.rehearsal.players.aws.server import Aws
+from tests.rehearsal.aws.conftest import Role
+
+ADMIN = "arn:aws:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy"
+PARAMETER = "/aws/service/eks/optimized-ami/1.36/amazon-linux-2023/{}/image_id"
+
+
+def create(aws: Aws, name: str, subnets: list[str], **changes: Any) -> dict[str, Any]:
+    says = {
+        "version": "1.36",
+        "roleArn": "arn:aws:iam::123456789012:role/c",
+        "resourcesVpcConfig": {"subnetIds": subnets},
+    }
+    return dict(aws.client("eks").create_cluster(name=name, **says | changes)["cluster"])
+
+
+def test_a_cluster_is_active_once_it_is_served(aws: Aws, subnets: list[str]) -> None:
+    assert create(aws, "late", subnets)["status"] == "CREATING"
+
+    aws.serve_cluster("late", endpoint="https://127.0.0.1:6443", certificate_authority=b"pem")
+
+    told = aws.client("eks").describe_cluster(name="late")["cluster"]
+    assert (told["status"], told["endpoint"]) == ("ACTIVE", "https://127.0.0.1:6443")
+    assert base64.b64decode(told["certificateAuthority"]["data"]) == b"pem"
+    # The VPC has addresses of 10.0.0.0/16, which are none of the services'.
+    assert told["kubernetesNetworkConfig"]["serviceIpv4Cidr"] == "10.100.0.0/16"
+    group = told["resourcesVpcConfig"]["clusterSecurityGroupId"]
+    tags = aws.client("ec2").describe_security_groups(GroupIds=[group])["SecurityGroups"][0]["Tags"]
+    assert {"Key": "aws:eks:cluster-name", "Value": "late"} in tags
+
+
+def test_nothing_joins_before(aws: Aws, subnets: list[str]) -> None:
+    create(aws, "never", subnets)
+
+    with pytest.raises(ClientError, match="Cluster 'never' is not in ACTIVE status"):
+        aws.client("eks").create_addon(clusterName="never", addonName="coredns")
+
+
+def test_a_cluster_needs_two_zones(aws: Aws, subnets: list[str]) -> None:
+    with pytest.raises(ClientError, match=r"at least two different AZs, got \['us-east-1a'\]"):
+        create(aws, "narrow", subnets[:1])
+
+
+@pytest.mark.parametrize("bootstraps", [True, False])
+def test_its_creator_gets_in_where_that_is_asked_for(aws: Aws, subnets: list[str], bootstraps: bool) -> None:
+    name = f"bootstraps-{bootstraps}"
+    access = {"authenticationMode": "API", "bootstrapClusterCreatorAdminPermissions": bootstraps}
+    create(aws, name, subnets, accessConfig=access)
+
+    entries = aws.client("eks").list_access_entries(clusterName=name)["accessEntries"]
+
+    assert entries == ([aws.administrator] if bootstraps else [])
+
+
+def test_an_entry_names_a_role_and_its_policies(aws: Aws, cluster: str, role: Role) -> None:
+    eks, admin = aws.client("eks"), role("Admin")
+    eks.create_access_entry(clusterName=cluster, principalArn=admin)
+
+    eks.associate_access_policy(
+        clusterName=cluster, principalArn=admin, policyArn=ADMIN, accessScope={"type": "cluster"}
+    )
+
+    told = eks.describe_access_entry(clusterName=cluster, principalArn=admin)["accessEntry"]
+    policies = eks.list_associated_access_policies(clusterName=cluster, principalArn=admin)["associatedAccessPolicies"]
+    assert told["username"].endswith("/{{SessionName}}")
+    assert [(one["policyArn"], one["accessScope"]["type"]) for one in policies] == [(ADMIN, "cluster")]
+
+
+@pytest.mark.parametrize(
+    ("says", "message"),
+    [
+        ({"principalArn": "arn:aws:iam::123456789012:role/nobody"}, "invalid principal"),
+        ({"kubernetesGroups": ["system:masters"]}, "must not begin with 'system:'"),
+        ({"type": "EC2_LINUX", "username": "me"}, "An entry of type EC2_LINUX has no username"),
+    ],
+)
+def test_refuses_entries(aws: Aws, cluster: str, role: Role, says: dict[str, Any], message: str) -> None:
+    entry = {"clusterName": cluster, "principalArn": role("One")} | says
+
+    with pytest.raises(ClientError, match=message):
+        aws.client("eks").create_access_entry(**entry)
+
+
+def test_an_add_on_gives_its_account_a_role(aws: Aws, cluster: str, role: Role) -> None:
+    eks, cni = aws.client("eks"), role("Cni", trusts="pods.eks.amazonaws.com")
+    eks.create_addon(
+        clusterName=cluster,
+        addonName="vpc-cni",
+        podIdentityAssociations=[{"serviceAccount": "aws-node", "roleArn": cni}],
+    )
+
+    credentials = aws.pod_credentials(cluster, namespace="kube-system", service_account="aws-node", pod="one")
+
+    assert credentials is not None
+    assert credentials.role == cni
+
+
+def test_one_image_for_each_release(aws: Aws) -> None:
+    ssm = aws.client("ssm")
+    paths = ("x86_64/nvidia/recommended", "arm64/nvidia/recommended", "x86_64/nvidia/amazon-eks-node-1.36-v20260714")
+    ids = [ssm.get_parameter(Name=PARAMETER.format(path))["Parameter"]["Value"] for path in paths]
+
+    images = aws.client("ec2").describe_images(ImageIds=ids)["Images"]
+
+    assert len(set(ids)) == 3
+    assert {one["ImageId"]: one["Architecture"] for one in images}[ids[1]] == "arm64"
+
+
+def test_an_image_that_is_not_published_is_not_found(aws: Aws) -> None:
+    with pytest.raises(ClientError, match="ParameterNotFound"):
+        aws.client("ssm").get_parameter(Name=PARAMETER.format("x86_64/gpu/recommended"))
+
+
+def test_a_type_is_told_with_its_gpus(aws: Aws) -> None:
+    (told,) = aws.client("ec2").describe_instance_types(InstanceTypes=["p5.48xlarge"])["InstanceTypes"]
+
+    assert told["GpuInfo"]["Gpus"][0]["Count"] == 8
+    assert told["NetworkInfo"]["EfaInfo"]["MaximumEfaInterfaces"] == 32
+
+
+def test_a_type_that_the_region_does_not_sell_does_not_exist_there(aws: Aws) -> None:
+    with pytest.raises(ClientError, match="InvalidInstanceType"):
+        aws.client("ec2").describe_instance_types(InstanceTypes=["cg1.4xlarge"])
+
+
+def test_a_placement_group_is_found_by_its_name(aws: Aws) -> None:
+    aws.client("ec2").create_placement_group(GroupName="close", Strategy="cluster")
+
+    found = aws.client("ec2").describe_placement_groups(Filters=[{"Name": "group-name", "Values": ["cl*"]}])
+
+    assert [one["Strategy"] for one in found["PlacementGroups"]] == ["cluster"]
+    with pytest.raises(ClientError, match="the filter spread-level is not played"):
+        aws.client("ec2").describe_placement_groups(Filters=[{"Name": "spread-level", "Values": ["host"]}])
+
+
+def test_a_managed_policy_of_aws_judges(aws: Aws, role: Role) -> None:
+    node = role("Node")
+    name = node.rpartition("/")[2]
+    policy = "arn:aws:iam::aws:policy/AmazonEKSWorkerNodePolicy"
+    aws.client("iam").attach_role_policy(RoleName=name, PolicyArn=policy)
+
+    aws.client("ec2", role=node).describe_instances()
+
+    assert aws.calls[-1].statement.startswith(f"{policy}#")
+    with pytest.raises(ClientError, match="NoSuchEntity"):
+        aws.client("iam").attach_role_policy(RoleName=name, PolicyArn="arn:aws:iam::aws:policy/NoPolicyOfAws")

@@ -1,0 +1,105 @@
+"""CreateFleet as Karpenter asks for it: one answer with instances, or with the reason for none."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import pytest
+
+from gpu_constructs.rehearsal.players.aws.server import Aws
+
+
+@pytest.fixture
+def create(aws: Aws, subnets: list[str]) -> Any:
+    """Ask for one g6.xlarge in either subnet, with changes of the capacity type."""
+    data = {"ImageId": "ami-12c6146b", "UserData": base64.b64encode(b"hello").decode()}
+    aws.client("ec2").create_launch_template(LaunchTemplateName="karpenter.k8s.aws/1", LaunchTemplateData=data)
+
+    def make(lifecycle: str = "on-demand", types: tuple[str, ...] = ("g6.xlarge",)) -> dict[str, Any]:
+        overrides = [{"InstanceType": kind, "SubnetId": subnet} for kind in types for subnet in subnets]
+        template = {"LaunchTemplateName": "karpenter.k8s.aws/1", "Version": "$Latest"}
+        return dict(
+            aws.client("ec2").create_fleet(
+                Type="instant",
+                LaunchTemplateConfigs=[{"LaunchTemplateSpecification": template, "Overrides": overrides}],
+                TargetCapacitySpecification={"TotalTargetCapacity": 1, "DefaultTargetCapacityType": lifecycle},
+                TagSpecifications=[{"ResourceType": "instance", "Tags": [{"Key": "nodepool", "Value": "gpu"}]}],
+            )
+        )
+
+    return make
+
+
+def described(aws: Aws, fleet: dict[str, Any]) -> dict[str, Any]:
+    ids = fleet["Instances"][0]["InstanceIds"]
+    return dict(aws.client("ec2").describe_instances(InstanceIds=ids)["Reservations"][0]["Instances"][0])
+
+
+def test_an_instance_runs_with_what_template_and_fleet_say(aws: Aws, create: Any) -> None:
+    fleet = create()
+
+    instance = described(aws, fleet)
+    tags = {tag["Key"]: tag["Value"] for tag in instance["Tags"]}
+    told = aws.client("ec2").describe_instance_attribute(InstanceId=instance["InstanceId"], Attribute="userData")
+    assert base64.b64decode(told["UserData"]["Value"]) == b"hello"
+    assert (tags["nodepool"], tags["aws:ec2:fleet-id"]) == ("gpu", fleet["FleetId"])
+    assert fleet["Instances"][0]["LaunchTemplateAndOverrides"]["Overrides"]["AvailabilityZone"] == "us-east-1a"
+
+
+def test_the_smallest_type_is_taken_as_the_cheapest(create: Any) -> None:
+    assert create(types=("g6.12xlarge", "g6.2xlarge", "g6.xlarge"))["Instances"][0]["InstanceType"] == "g6.xlarge"
+
+
+def test_spot_is_told_as_spot(aws: Aws, create: Any) -> None:
+    instance = described(aws, create("spot"))
+
+    assert instance["InstanceLifecycle"] == "spot"
+    assert instance["SpotInstanceRequestId"].startswith("sir-")
+
+
+def test_the_next_way_is_taken_and_the_one_before_it_told(aws: Aws, create: Any) -> None:
+    aws.capacity.exhaust("g6.xlarge", "us-east-1a")
+
+    fleet = create()
+
+    assert [one["ErrorCode"] for one in fleet["Errors"]] == ["InsufficientInstanceCapacity"]
+    assert described(aws, fleet)["Placement"]["AvailabilityZone"] == "us-east-1b"
+
+
+def test_without_capacity_anywhere_the_fleet_is_empty(aws: Aws, create: Any) -> None:
+    for zone in ("us-east-1a", "us-east-1b"):
+        aws.capacity.exhaust("g6.xlarge", zone, lifecycle="spot")
+
+    fleet = create("spot")
+
+    assert fleet["Instances"] == []
+    assert {one["ErrorCode"] for one in fleet["Errors"]} == {"InsufficientInstanceCapacity"}
+
+
+def test_a_zone_where_a_type_is_not_sold_says_so(create: Any) -> None:
+    fleet = create(types=("p4de.24xlarge",))
+
+    assert {one["ErrorCode"] for one in fleet["Errors"]} <= {"Unsupported"}
+
+
+def test_every_instance_of_a_fleet_has_the_profile_of_its_template(aws: Aws, subnets: list[str]) -> None:
+    aws.client("iam").create_instance_profile(InstanceProfileName="nodes")
+    data = {"ImageId": "ami-12c6146b", "IamInstanceProfile": {"Name": "nodes"}}
+    ec2 = aws.client("ec2")
+    ec2.create_launch_template(LaunchTemplateName="two", LaunchTemplateData=data)
+
+    fleet = ec2.create_fleet(
+        Type="instant",
+        LaunchTemplateConfigs=[
+            {
+                "LaunchTemplateSpecification": {"LaunchTemplateName": "two", "Version": "$Latest"},
+                "Overrides": [{"InstanceType": "g6.xlarge", "SubnetId": subnets[0]}],
+            }
+        ],
+        TargetCapacitySpecification={"TotalTargetCapacity": 2, "DefaultTargetCapacityType": "on-demand"},
+    )
+
+    reservations = ec2.describe_instances(InstanceIds=fleet["Instances"][0]["InstanceIds"])["Reservations"]
+    profiles = [one["IamInstanceProfile"]["Arn"] for each in reservations for one in each["Instances"]]
+    assert [each.rpartition("/")[2] for each in profiles] == ["nodes", "nodes"]

@@ -1,0 +1,18 @@
+"""Instance profiles are found by their path, as who cleans up its own alone looks for them."""
+
+from __future__ import annotations
+
+from gpu_constructs.rehearsal.players.aws.server import Aws
+
+
+def test_profiles_of_other_paths_are_not_listed(aws: Aws) -> None:
+    iam = aws.client("iam")
+    iam.create_instance_profile(InstanceProfileName="of-a-group")
+    iam.create_instance_profile(InstanceProfileName="of-karpenter", Path="/karpenter/us-east-1/demo/")
+
+    def names(**asked: str) -> set[str]:
+        return {each["InstanceProfileName"] for each in iam.list_instance_profiles(**asked)["InstanceProfiles"]}
+
+    assert names(PathPrefix="/karpenter/us-east-1/demo/") == {"of-karpenter"}
+    assert names(PathPrefix="/karpenter/us-east-1/other/") == set()
+    assert names() >= {"of-a-group", "of-karpenter"}

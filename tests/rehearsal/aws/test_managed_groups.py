@@ -1,0 +1,180 @@
+"""A managed group of EKS has instances that run, told by its launch template and by EKS how to join."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from gpu_constructs.rehearsal.players.aws.server import Aws
+from tests.rehearsal.aws.conftest import Role
+
+GPU_TAINT = {"key": "nvidia.com/gpu", "value": "true", "effect": "NO_SCHEDULE"}
+
+
+@pytest.fixture
+def create(aws: Aws, cluster: str, role: Role, subnets: list[str]) -> Any:
+    """Make a group of one g6.xlarge, with changes; return its description."""
+    node = role("Node")
+    says = {
+        "clusterName": cluster,
+        "nodegroupName": "gpu",
+        "subnets": subnets,
+        "nodeRole": node,
+        "amiType": "AL2023_x86_64_NVIDIA",
+        "instanceTypes": ["g6.xlarge"],
+        "scalingConfig": {"minSize": 0, "maxSize": 2, "desiredSize": 1},
+        "labels": {"team": "vision"},
+        "taints": [GPU_TAINT],
+    }
+    return lambda **changes: aws.client("eks").create_nodegroup(**says | changes)["nodegroup"]
+
+
+def running(aws: Aws) -> list[dict[str, Any]]:
+    filters = [{"Name": "instance-state-name", "Values": ["running"]}]
+    found = aws.client("ec2").describe_instances(Filters=filters)["Reservations"]
+    return [instance for one in found for instance in one["Instances"]]
+
+
+def user_data(aws: Aws, instance: dict[str, Any]) -> str:
+    told = aws.client("ec2").describe_instance_attribute(InstanceId=instance["InstanceId"], Attribute="userData")
+    return base64.b64decode(told["UserData"]["Value"]).decode()
+
+
+def scaling_group(described: dict[str, Any]) -> str:
+    return str(described["resources"]["autoScalingGroups"][0]["name"])
+
+
+def test_instance_runs_as_the_group_says(aws: Aws, create: Any, subnets: list[str]) -> None:
+    described = create()
+
+    (instance,) = running(aws)
+    tags = {tag["Key"]: tag["Value"] for tag in instance["Tags"]}
+    assert (instance["InstanceType"], instance["SubnetId"]) == ("g6.xlarge", subnets[0])
+    assert instance["PrivateDnsName"].endswith(".ec2.internal")
+    assert tags["eks:nodegroup-name"] == "gpu"
+    assert tags["aws:autoscaling:groupName"] == scaling_group(described)
+    assert tags["k8s.io/cluster-autoscaler/demo"] == "owned"
+    data = user_data(aws, instance)
+    assert "apiServerEndpoint: https://127.0.0.1:6443" in data
+    assert "eks.amazonaws.com/nodegroup=gpu" in data
+    assert "--register-with-taints=nvidia.com/gpu=true:NoSchedule" in data
+
+
+def test_the_role_of_its_nodes_gets_in(aws: Aws, cluster: str, create: Any) -> None:
+    node = create()["nodeRole"]
+
+    entry = aws.client("eks").describe_access_entry(clusterName=cluster, principalArn=node)["accessEntry"]
+
+    assert (entry["type"], entry["kubernetesGroups"]) == ("EC2_LINUX", ["system:nodes"])
+
+
+def test_the_template_of_the_group_counts(aws: Aws, create: Any) -> None:
+    own = 'MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary="x"\n\n--x\n\necho own\n--x--\n'
+    data = {
+        "UserData": base64.b64encode(own.encode()).decode(),
+        "TagSpecifications": [{"ResourceType": "instance", "Tags": [{"Key": "Name", "Value": "ours"}]}],
+        "NetworkInterfaces": [{"DeviceIndex": 0, "InterfaceType": "efa"}],
+    }
+    made = aws.client("ec2").create_launch_template(LaunchTemplateName="ours", LaunchTemplateData=data)
+
+    create(launchTemplate={"id": made["LaunchTemplate"]["LaunchTemplateId"], "version": "1"})
+
+    (instance,) = running(aws)
+    assert "echo own" in user_data(aws, instance)
+    assert {"Key": "Name", "Value": "ours"} in instance["Tags"]
+    assert [one["InterfaceType"] for one in instance["NetworkInterfaces"]] == ["efa"]
+
+
+def test_bottlerocket_is_told_in_toml(aws: Aws, create: Any) -> None:
+    create(amiType="BOTTLEROCKET_x86_64_NVIDIA")
+
+    assert '"settings"."kubernetes"."node-taints"."nvidia.com/gpu" = ["true:NoSchedule"]' in user_data(
+        aws, running(aws)[0]
+    )
+
+
+def test_a_wish_for_more_launches_and_a_wish_for_fewer_ends(aws: Aws, create: Any) -> None:
+    group, scaling = scaling_group(create()), aws.client("autoscaling")
+
+    scaling.set_desired_capacity(AutoScalingGroupName=group, DesiredCapacity=2)
+
+    assert [one["Placement"]["AvailabilityZone"] for one in running(aws)] == ["us-east-1a", "us-east-1b"]
+    scaling.set_desired_capacity(AutoScalingGroupName=group, DesiredCapacity=0)
+    assert running(aws) == []
+
+
+def test_a_wish_beyond_the_maximum_is_refused(aws: Aws, create: Any) -> None:
+    group = scaling_group(create())
+
+    with pytest.raises(ClientError, match="New SetDesiredCapacity value 3 is above max value 2"):
+        aws.client("autoscaling").set_desired_capacity(AutoScalingGroupName=group, DesiredCapacity=3)
+
+
+def test_eks_changes_the_sizes(aws: Aws, cluster: str, create: Any) -> None:
+    create()
+    sizes = {"minSize": 2, "maxSize": 4, "desiredSize": 2}
+
+    aws.client("eks").update_nodegroup_config(clusterName=cluster, nodegroupName="gpu", scalingConfig=sizes)
+
+    told = aws.client("eks").describe_nodegroup(clusterName=cluster, nodegroupName="gpu")["nodegroup"]
+    assert (told["scalingConfig"], len(running(aws))) == (sizes, 2)
+
+
+def test_a_zone_that_has_none_is_passed_over(aws: Aws, create: Any) -> None:
+    aws.capacity.exhaust("g6.xlarge", "us-east-1a")
+
+    create()
+
+    assert [one["Placement"]["AvailabilityZone"] for one in running(aws)] == ["us-east-1b"]
+
+
+def test_where_no_zone_has_any_the_activity_fails_in_the_words_of_ec2(aws: Aws, create: Any) -> None:
+    for zone in ("us-east-1a", "us-east-1b"):
+        aws.capacity.exhaust("g6.xlarge", zone)
+
+    group = scaling_group(create())
+
+    told = aws.client("autoscaling").describe_scaling_activities(AutoScalingGroupName=group)["Activities"][0]
+    assert told["StatusCode"] == "Failed"
+    assert "We currently do not have sufficient g6.xlarge capacity" in told["StatusMessage"]
+    assert running(aws) == []
+
+
+def test_a_block_is_spent_by_its_group_alone(aws: Aws, create: Any) -> None:
+    target = {"CapacityReservationId": "cr-0123456789abcdef0"}
+    data = {
+        "InstanceType": "p5.48xlarge",
+        "InstanceMarketOptions": {"MarketType": "capacity-block"},
+        "CapacityReservationSpecification": {"CapacityReservationTarget": target},
+    }
+    made = aws.client("ec2").create_launch_template(LaunchTemplateName="block", LaunchTemplateData=data)
+    block = {
+        "capacityType": "CAPACITY_BLOCK",
+        "launchTemplate": {"id": made["LaunchTemplate"]["LaunchTemplateId"]},
+        "instanceTypes": [],
+        "scalingConfig": {"minSize": 0, "maxSize": 2, "desiredSize": 2},
+    }
+    aws.reserve("cr-0123456789abcdef0", instance_type="p5.48xlarge", zone="us-east-1a", count=1, kind="capacity-block")
+
+    create(**block)
+
+    assert [one["InstanceLifecycle"] for one in running(aws)] == ["capacity-block"]
+    told = aws.client("ec2").describe_capacity_reservations()["CapacityReservations"]
+    assert told[0]["AvailableInstanceCount"] == 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"clusterName": "other"}, "No cluster found for name: other"),
+        ({"releaseVersion": "1.35.0-20260101"}, "is not valid for kubernetes version 1.36"),
+        ({"amiType": "WINDOWS_CORE_2022_x86_64"}, "the AMI type WINDOWS_CORE_2022_x86_64 is not played"),
+        ({"scalingConfig": {"minSize": 2, "maxSize": 1, "desiredSize": 2}}, "must be between"),
+    ],
+)
+def test_refuses(create: Any, changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ClientError, match=message):
+        create(**changes)

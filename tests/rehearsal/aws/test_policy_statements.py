@@ -1,0 +1,88 @@
+"""Statements speak of actions and resources; who denies wins over who allows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gpu_constructs.rehearsal.players.aws.permissions.conditions import Unjudged
+from gpu_constructs.rehearsal.players.aws.permissions.evaluation import Decision, Question, decide
+from gpu_constructs.rehearsal.players.aws.permissions.statements import Statement, read_statements
+from gpu_constructs.rehearsal.players.aws.permissions.trust import lets_in
+
+RUN = Question(action="ec2:RunInstances", resource="arn:aws:ec2:us-east-1:123456789012:instance/*")
+
+
+def said(*statements: dict[str, Any]) -> list[Statement]:
+    return list(read_statements("policy", {"Statement": list(statements)}))
+
+
+def allow(**says: Any) -> dict[str, Any]:
+    return {"Effect": "Allow", "Action": "*", "Resource": "*"} | says
+
+
+@pytest.mark.parametrize(
+    ("statement", "allowed"),
+    [
+        (allow(Action="ec2:RunInstances"), True),
+        (allow(Action="EC2:runinstances"), True),
+        (allow(Action="ec2:Run*"), True),
+        (allow(Action=["ec2:Describe*", "ec2:Run*"]), True),
+        (allow(Action="ec2:Describe*"), False),
+        (allow(Resource="arn:aws:ec2:*:*:instance/*"), True),
+        (allow(Resource="arn:aws:ec2:*:*:volume/*"), False),
+        (allow(Resource="arn:aws:ec2:eu-west-1:*:instance/*"), False),
+        ({"Effect": "Allow", "NotAction": "iam:*", "Resource": "*"}, True),
+        ({"Effect": "Allow", "NotAction": "ec2:*", "Resource": "*"}, False),
+        ({"Effect": "Allow", "Action": "*", "NotResource": "arn:aws:s3:::*"}, True),
+        ({"Effect": "Allow", "Action": "*", "NotResource": "arn:aws:ec2:*"}, False),
+        (allow(Condition={"StringEquals": {"aws:RequestTag/team": "vision"}}), False),
+    ],
+)
+def test_a_statement_allows(statement: dict[str, Any], allowed: bool) -> None:
+    assert decide(said(statement), RUN).allowed is allowed
+
+
+def test_nothing_said_is_nothing_allowed() -> None:
+    assert decide([], RUN) == Decision(allowed=False)
+
+
+def test_who_denies_wins_and_is_named() -> None:
+    deny = {"Sid": "NoGpus", "Effect": "Deny", "Action": "ec2:Run*", "Resource": "*"}
+
+    assert decide(said(allow(), deny), RUN) == Decision(allowed=False, statement="policy#NoGpus")
+
+
+def test_a_statement_is_named_by_its_number_when_it_has_no_sid() -> None:
+    assert decide(said(allow(Action="iam:*"), allow()), RUN) == Decision(allowed=True, statement="policy#1")
+
+
+def test_an_unknown_element_is_told() -> None:
+    with pytest.raises(Unjudged, match="NotPrincipal of a statement"):
+        said(allow(NotPrincipal={"AWS": "*"}))
+
+
+def test_a_condition_that_is_not_known_counts_only_where_the_statement_speaks_of_the_call() -> None:
+    unknown = {"IpAddress": {"aws:SourceIp": "10.0.0.0/8"}}
+
+    assert decide(said(allow(Action="s3:*", Condition=unknown), allow()), RUN).allowed
+    with pytest.raises(Unjudged):
+        decide(said(allow(Condition=unknown), allow()), RUN)
+
+
+@pytest.mark.parametrize(
+    ("principals", "kind", "principal", "allowed"),
+    [
+        ({"Service": "pods.eks.amazonaws.com"}, "Service", "pods.eks.amazonaws.com", True),
+        ({"Service": "ec2.amazonaws.com"}, "Service", "pods.eks.amazonaws.com", False),
+        ({"AWS": "arn:aws:iam::123456789012:role/a"}, "AWS", "arn:aws:iam::123456789012:role/a", True),
+        ({"AWS": "arn:aws:iam::123456789012:role/b"}, "AWS", "arn:aws:iam::123456789012:role/a", False),
+        ({"AWS": "arn:aws:iam::123456789012:root"}, "AWS", "arn:aws:iam::123456789012:role/a", True),
+        ("*", "Service", "events.amazonaws.com", True),
+    ],
+)
+def test_trust(principals: Any, kind: str, principal: str, allowed: bool) -> None:
+    trust = said({"Effect": "Allow", "Principal": principals, "Action": "sts:AssumeRole"})
+
+    assert lets_in(trust, Question(action="sts:AssumeRole"), kind=kind, principal=principal).allowed is allowed

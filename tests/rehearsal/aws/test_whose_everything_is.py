@@ -1,0 +1,40 @@
+"""One account has everything, and a network may have been there before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from gpu_constructs.rehearsal.players.aws.server import Aws
+
+ACCOUNT = "111122223333"
+
+
+@pytest.fixture
+def aws() -> Iterator[Aws]:
+    """AWS of another account than the usual one."""
+    with Aws(region="us-east-1", account=ACCOUNT) as made:
+        yield made
+
+
+def test_what_is_made_is_of_the_account(aws: Aws) -> None:
+    queue = aws.client("sqs").create_queue(QueueName="notices")["QueueUrl"]
+    key = aws.client("kms").create_key()["KeyMetadata"]["Arn"]
+    vpc = aws.client("ec2").create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]
+
+    assert queue.split("/")[-2] == key.split(":")[4] == vpc["OwnerId"] == ACCOUNT
+    assert aws.client("sts").get_caller_identity()["Account"] == ACCOUNT
+
+
+def test_a_network_of_somebody_else_has_its_ids_and_a_zone_a_subnet(aws: Aws) -> None:
+    subnets = ["subnet-0123456789abcdef0", "subnet-0123456789abcdef1"]
+
+    aws.have_network(vpc="vpc-0123456789abcdef0", in_zones=subnets)
+
+    found = aws.client("ec2").describe_subnets(SubnetIds=subnets)["Subnets"]
+    assert {(each["SubnetId"], each["VpcId"], each["AvailabilityZone"]) for each in found} == {
+        ("subnet-0123456789abcdef0", "vpc-0123456789abcdef0", "us-east-1a"),
+        ("subnet-0123456789abcdef1", "vpc-0123456789abcdef0", "us-east-1b"),
+    }
+    assert aws.calls[-1].action == "ec2:DescribeSubnets"

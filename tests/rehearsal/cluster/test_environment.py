@@ -1,0 +1,167 @@
+"""What a container is given: variables, arguments and rights, as its pod says."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from typing import Any, cast
+
+import pytest
+
+from gpu_constructs.rehearsal.players.cluster.client import Client, Object
+from gpu_constructs.rehearsal.players.cluster.cloud import Cloud
+from gpu_constructs.rehearsal.players.cluster.pod.environment import environment, expanded
+from gpu_constructs.rehearsal.players.cluster.pod.identity import Identity, has_token, identity_of
+from gpu_constructs.rehearsal.players.cluster.pod.mounts import missing
+from tests.rehearsal.cluster.cloud import CLUSTER, Eks
+
+HELD: dict[str, Object] = {
+    "/api/v1/namespaces/apps/configmaps/settings": {"data": {"A": "1", "B": "2"}},
+    "/api/v1/namespaces/apps/secrets/keys": {"data": {"TOKEN": "c2VjcmV0"}},
+}
+POD: Object = {
+    "metadata": {"name": "web", "namespace": "apps", "uid": "u-1", "creationTimestamp": "2026-01-01T00:00:10Z"},
+    "spec": {"nodeName": "node-1", "serviceAccountName": "web", "containers": []},
+    "status": {"podIP": "10.0.0.9"},
+}
+ACCOUNT: Object = {"metadata": {"name": "web"}}
+ROLE = "arn:aws:iam::123456789012:role/web"
+
+
+class Held:
+    """A server that holds some objects."""
+
+    def find(self, path: str) -> Object | None:
+        """Return one."""
+        return HELD.get(path)
+
+
+SERVER = cast("Client", Held())
+
+
+def variables(*env: Object, **container: Any) -> dict[str, str]:
+    return environment(POD, {"name": "main", "env": list(env), **container}, SERVER)
+
+
+@pytest.mark.parametrize(
+    ("source", "value"),
+    [
+        ({"fieldRef": {"fieldPath": "metadata.namespace"}}, "apps"),
+        ({"fieldRef": {"fieldPath": "spec.nodeName"}}, "node-1"),
+        ({"fieldRef": {"fieldPath": "status.podIP"}}, "10.0.0.9"),
+        ({"fieldRef": {"fieldPath": "metadata.labels['app']"}}, ""),
+        ({"configMapKeyRef": {"name": "settings", "key": "A"}}, "1"),
+        ({"secretKeyRef": {"name": "keys", "key": "TOKEN"}}, "secret"),
+        ({"resourceFieldRef": {"resource": "requests.cpu", "divisor": "1m"}}, "500"),
+        ({"resourceFieldRef": {"resource": "limits.memory", "divisor": "0"}}, str(2**30)),
+    ],
+)
+def test_a_variable_is_taken_from(source: Object, value: str) -> None:
+    resources = {"requests": {"cpu": "500m"}, "limits": {"memory": "1Gi"}}
+
+    assert variables({"name": "X", "valueFrom": source}, resources=resources) == {"X": value}
+
+
+def test_a_variable_may_name_those_before_it() -> None:
+    assert variables({"name": "A", "value": "1"}, {"name": "B", "value": "$(A)-$(C)-$$(A)"})["B"] == "1-$(C)-$(A)"
+
+
+def test_all_of_a_config_map_are_variables() -> None:
+    assert variables(envFrom=[{"configMapRef": {"name": "settings"}, "prefix": "P_"}]) == {"P_A": "1", "P_B": "2"}
+
+
+def test_what_is_optional_may_be_absent() -> None:
+    source = {"configMapKeyRef": {"name": "none", "key": "A", "optional": True}}
+
+    assert variables({"name": "X", "valueFrom": source}) == {}
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        {"configMapKeyRef": {"name": "none", "key": "A"}},
+        {"configMapKeyRef": {"name": "settings", "key": "C"}},
+        {"fieldRef": {"fieldPath": "status.hostIP"}},
+        {"resourceFieldRef": {"resource": "limits.cpu"}},
+    ],
+)
+def test_refuses_what_is_not_there(source: Object) -> None:
+    with pytest.raises(LookupError):
+        variables({"name": "X", "valueFrom": source})
+
+
+def test_refuses_a_source_that_is_not_known() -> None:
+    with pytest.raises(ValueError, match="must be a field, a resource, a ConfigMap or a Secret, got fileKeyRef"):
+        variables({"name": "X", "valueFrom": {"fileKeyRef": {}}})
+
+
+def test_arguments_name_variables() -> None:
+    assert expanded("--node=$(NODE)", {"NODE": "node-1"}) == "--node=node-1"
+
+
+@pytest.mark.parametrize(
+    ("volume", "lacks"),
+    [
+        ({"configMap": {"name": "settings"}}, ""),
+        ({"configMap": {"name": "late"}}, 'configmap "late" not found'),
+        ({"configMap": {"name": "late", "optional": True}}, ""),
+        ({"secret": {"secretName": "late"}}, 'secret "late" not found'),
+        ({"projected": {"sources": [{"secret": {"name": "late"}}]}}, 'secret "late" not found'),
+        ({"emptyDir": {}}, ""),
+    ],
+)
+def test_a_pod_waits_for_what_it_mounts(volume: Object, lacks: str) -> None:
+    assert missing(POD | {"spec": {"containers": [], "volumes": [{"name": "v"} | volume]}}, SERVER) == lacks
+
+
+def test_a_container_has_a_token_where_one_is_mounted() -> None:
+    volume = {"name": "api", "projected": {"sources": [{"serviceAccountToken": {"path": "token"}}]}}
+    mounted = POD | {"spec": {"volumes": [volume]}}
+
+    assert has_token(mounted, {"volumeMounts": [{"name": "api"}]})
+    assert not has_token(mounted, {})
+
+
+class OnlyEks:
+    """AWS with nothing but EKS."""
+
+    def __init__(self) -> None:
+        self.eks = Eks()
+
+    def client(self, service: str, *, role: str = "") -> Eks:
+        """EKS as a table."""
+        assert service == "eks"
+        return self.eks
+
+
+def who(account: Object = ACCOUNT, *, second: int | None = None, **spec: Any) -> Identity:
+    """Who a pod of second 10 is, with an association of some second."""
+    cloud = OnlyEks()
+    if second is not None:
+        at = datetime(2026, 1, 1, 0, 0, second, tzinfo=timezone.utc)
+        of = {"namespace": "apps", "serviceAccount": "web", "associationId": "a-1", "roleArn": ROLE}
+        cloud.eks.associations.append(of | {"createdAt": at})
+    pod = POD | {"spec": POD["spec"] | spec}
+    return identity_of(pod, account=account, cloud=cast("Cloud", cloud), cluster=CLUSTER, node_role="node")
+
+
+def test_a_pod_has_the_role_of_its_account() -> None:
+    found = who(second=10)
+
+    assert found.role == ROLE
+    assert found.tags["kubernetes-namespace"] == "apps"
+    assert found.tags["eks-cluster-name"] == CLUSTER
+
+
+def test_an_association_is_for_pods_that_are_made_after_it() -> None:
+    assert who(second=11) == Identity()
+
+
+def test_an_annotation_names_the_role_too() -> None:
+    account = {"metadata": {"name": "web", "annotations": {"eks.amazonaws.com/role-arn": ROLE}}}
+
+    assert who(account) == Identity(role=ROLE)
+
+
+def test_only_the_network_of_the_host_reaches_the_role_of_the_node() -> None:
+    assert who() == Identity()
+    assert who(hostNetwork=True) == Identity(role="node")

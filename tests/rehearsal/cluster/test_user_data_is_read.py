@@ -1,0 +1,104 @@
+"""What an instance is told, read from user data as its image reads it."""
+
+from __future__ import annotations
+
+import pytest
+import yaml
+
+from gpu_constructs.rehearsal.players.cluster.boot.bootstrap import NeverJoins
+from gpu_constructs.rehearsal.players.cluster.user_data import bootstrap
+from tests.rehearsal.cluster.cloud import encoded, multipart, node_config
+
+TAINT = {"key": "nvidia.com/gpu", "value": "true", "effect": "NoSchedule"}
+SETTINGS = """
+[settings.kubernetes]
+cluster-name = "training"
+api-server = "https://api"
+cluster-certificate = "Y2E="
+max-pods = 29
+[settings.kubernetes.node-labels]
+team = "vision"
+[settings.kubernetes.node-taints]
+"nvidia.com/gpu" = ["true:NoSchedule"]
+[settings.kubelet-device-plugins.nvidia]
+device-sharing-strategy = "time-slicing"
+[settings.bootstrap-commands.disks]
+commands = [["apiclient", "ephemeral-storage", "init"]]
+"""
+
+
+def part(**spec: object) -> str:
+    return yaml.safe_dump({"apiVersion": "node.eks.aws/v1alpha1", "kind": "NodeConfig", "spec": spec})
+
+
+def test_a_node_config_tells_cluster_labels_and_taints() -> None:
+    flags = ["--node-labels=team=vision,pool=gpu", "--register-with-taints=nvidia.com/gpu=true:NoSchedule"]
+
+    told = bootstrap(encoded(node_config(flags=flags, config={"maxPods": 29})))
+
+    assert (told.cluster, told.endpoint, told.certificate_authority) == ("training", "https://api", "Y2E=")
+    assert (told.labels, told.taints) == ({"team": "vision", "pool": "gpu"}, (TAINT,))
+    assert told.kubelet["maxPods"] == 29
+
+
+def test_taints_of_the_configuration_count_without_a_flag() -> None:
+    told = bootstrap(encoded(node_config(config={"registerWithTaints": [TAINT]})))
+
+    assert told.taints == (TAINT,)
+
+
+def test_parts_are_merged_and_flags_follow_each_other() -> None:
+    cluster = {"name": "training", "apiServerEndpoint": "https://api", "certificateAuthority": "Y2E=", "cidr": "10/16"}
+    first = part(kubelet={"flags": ["--node-labels=a=1"]}, instance={"localStorage": {"strategy": "RAID0"}})
+
+    told = bootstrap(encoded(multipart(first, part(cluster=cluster, kubelet={"flags": ["--node-labels=a=2,b=3"]}))))
+
+    assert told.labels == {"a": "2", "b": "3"}
+    assert told.local_disks == "RAID0"
+
+
+def test_settings_of_bottlerocket() -> None:
+    told = bootstrap(encoded(SETTINGS), is_bottlerocket=True)
+
+    assert (told.cluster, told.labels, told.taints) == ("training", {"team": "vision"}, (TAINT,))
+    assert told.kubelet["maxPods"] == 29
+    assert told.kubelet["kubelet-device-plugins"] == {"device-sharing-strategy": "time-slicing"}
+    assert (told.local_disks, told.data_volume) == ("RAID0", "/dev/xvdb")
+
+
+@pytest.mark.parametrize(
+    ("user_data", "reason"),
+    [
+        ("", "no user data"),
+        ("#!/bin/bash\n/etc/eks/bootstrap.sh training\n", r"no NodeConfig that says spec\.cluster\.name"),
+        (multipart(part(instance={})), r"spec\.cluster\.name"),
+        (multipart(part(cluster={"name": "training"})), r"spec\.cluster\.apiServerEndpoint"),
+        (multipart("kind: NodeConfig\n"), "must be a NodeConfig of node.eks.aws/v1alpha1"),
+        (multipart("{"), "nodeadm reads no NodeConfig"),
+        ("Content-Type: multipart/mixed\n\n", "no MIME multipart"),
+        (SETTINGS, "nodeadm reads no NodeConfig|must be a NodeConfig"),
+        (node_config(flags=["--register-with-taints=gpu=true"]), "is no taint"),
+        (node_config(flags=["--register-with-taints=gpu:Never"]), "is no taint"),
+    ],
+)
+def test_some_user_data_makes_no_node(user_data: str, reason: str) -> None:
+    with pytest.raises(NeverJoins, match=reason):
+        bootstrap(encoded(user_data))
+
+
+def test_user_data_that_is_no_base64_makes_no_node() -> None:
+    with pytest.raises(NeverJoins, match="no text in base64"):
+        bootstrap("%%")
+
+
+@pytest.mark.parametrize(
+    ("user_data", "reason"),
+    [
+        ("[settings.kubernetes]\ncluster-name = training", "no TOML"),
+        ('[settings.kubernetes]\ncluster-name = "a"', r"settings\.kubernetes\.api-server"),
+        (node_config(), "no TOML"),
+    ],
+)
+def test_some_settings_make_no_node(user_data: str, reason: str) -> None:
+    with pytest.raises(NeverJoins, match=reason):
+        bootstrap(encoded(user_data), is_bottlerocket=True)

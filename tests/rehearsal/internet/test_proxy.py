@@ -1,0 +1,79 @@
+"""The played hosts answer as registries and repositories of charts do."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import tarfile
+from pathlib import Path
+
+import pytest
+import yaml
+from urllib3 import BaseHTTPResponse, ProxyManager
+
+from gpu_constructs.rehearsal.players.authority import Authority
+from gpu_constructs.rehearsal.players.internet.charts import Charts
+from gpu_constructs.rehearsal.players.internet.proxy import Internet, internet
+
+
+@pytest.fixture
+def charts(tmp_path: Path) -> Charts:
+    """One packed chart."""
+    about = yaml.safe_dump({"apiVersion": "v2", "name": "karpenter", "version": "1.14.1"}).encode()
+    with tarfile.open(tmp_path / "karpenter-1.14.1.tgz", "w:gz") as archive:
+        entry = tarfile.TarInfo("karpenter/Chart.yaml")
+        entry.size = len(about)
+        archive.addfile(entry, io.BytesIO(about))
+    return Charts(tmp_path)
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> Authority:
+    """Who vouches for the hosts."""
+    return Authority(tmp_path)
+
+
+def _get(net: Internet, address: str) -> BaseHTTPResponse:
+    return ProxyManager(net.address, ca_certs=str(net.authority.certificate)).request("GET", address, retries=False)
+
+
+def test_a_registry_gives_the_chart_by_what_its_manifest_names(charts: Charts, authority: Authority) -> None:
+    with internet(charts, authority) as net:
+        manifest = json.loads(_get(net, "https://public.ecr.aws/v2/karpenter/karpenter/manifests/1.14.1").data)
+        [layer] = manifest["layers"]
+        blob = _get(net, f"https://public.ecr.aws/v2/karpenter/karpenter/blobs/{layer['digest']}").data
+    assert blob == charts.file("karpenter", "1.14.1").read_bytes()
+    assert layer["digest"] == f"sha256:{hashlib.sha256(blob).hexdigest()}"
+    assert net.asked == ["public.ecr.aws"]
+
+
+def test_a_repository_gives_the_chart_that_its_index_names(charts: Charts, authority: Authority) -> None:
+    with internet(charts, authority) as net:
+        index = yaml.safe_load(_get(net, "https://example.com/charts/index.yaml").data)
+        [entry] = index["entries"]["karpenter"]
+        got = _get(net, f"https://example.com/charts/{entry['urls'][0]}").data
+    assert hashlib.sha256(got).hexdigest() == entry["digest"]
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "https://public.ecr.aws/v2/karpenter/karpenter/manifests/1.15.1",
+        "https://public.ecr.aws/v2/karpenter/other/manifests/1.14.1",
+        "https://example.com/charts/other-1.0.0.tgz",
+    ],
+)
+def test_what_is_not_in_the_folder_is_not_there(charts: Charts, authority: Authority, address: str) -> None:
+    with internet(charts, authority) as net:
+        assert _get(net, address).status == 404
+
+
+def test_a_leading_v_is_the_same_version(charts: Charts) -> None:
+    assert charts.has("karpenter", "v1.14.1")
+    assert not charts.has("karpenter", "1.14.2")
+
+
+def test_who_does_not_trust_the_stage_is_not_served(charts: Charts, authority: Authority) -> None:
+    with internet(charts, authority) as net, pytest.raises(Exception, match="certificate verify failed"):
+        ProxyManager(net.address).request("GET", "https://public.ecr.aws/v2/", retries=False)

@@ -1,0 +1,77 @@
+"""What preflight says and what is done with a pod are compared, and nothing of it is waved through."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpu_constructs.preflight.model.answer import Answer
+from gpu_constructs.preflight.model.reason import Reason
+from gpu_constructs.preflight.scheduling.fitting import TURNED_AWAY
+from gpu_constructs.rehearsal.report import Outcome
+from gpu_constructs.rehearsal.scenes.agree import MOST_UNKNOWN, Agreement, Pair, Said, Told, batches, lines
+from gpu_constructs.rehearsal.scenes.decisions import Decision
+
+ONE_SHARED = f"asks for 2 nvidia.com/gpu.shared, {TURNED_AWAY}; ask for one"
+
+
+def _told(answer: Answer, *, runs: bool | None, reasons: tuple[Reason, ...] = ()) -> Told:
+    return Told(pod={}, pool="l4", said=Said(answer=answer, reasons=reasons), decision=Decision(runs=runs))
+
+
+@pytest.mark.parametrize(
+    ("answer", "runs", "agreement"),
+    [
+        (Answer.YES, True, "agree"),
+        (Answer.NO, False, "agree"),
+        (Answer.YES, False, "false yes"),
+        (Answer.NO, True, "false no"),
+        (Answer.UNKNOWN, True, "unknown"),
+        (Answer.UNKNOWN, False, "unknown"),
+        (Answer.YES, None, "undecided"),
+        (Answer.NO, None, "undecided"),
+    ],
+)
+def test_two_answers_agree_or_do_not(answer: Answer, runs: bool | None, agreement: Agreement) -> None:
+    assert _told(answer, runs=runs).agreement == agreement
+
+
+def test_a_no_for_what_only_the_node_refuses_is_counted_apart() -> None:
+    shared = Reason(Answer.NO, "resource", ONE_SHARED)
+
+    assert _told(Answer.NO, runs=True, reasons=(shared,)).agreement == "stricter"
+    assert _told(Answer.NO, runs=False, reasons=(shared,)).agreement == "agree"
+    assert _told(Answer.YES, runs=False, reasons=(shared,)).agreement == "false yes"
+
+
+def test_another_reason_beside_it_must_be_true() -> None:
+    shared = Reason(Answer.NO, "resource", ONE_SHARED)
+    taint = Reason(Answer.NO, "taint", "does not tolerate taint team=a:NoSchedule; add the toleration")
+
+    assert _told(Answer.NO, runs=True, reasons=(shared, taint)).agreement == "false no"
+    assert _told(Answer.NO, runs=True, reasons=(taint,)).agreement == "false no"
+    assert _told(Answer.NO, runs=True).agreement == "false no"
+
+
+def test_what_must_not_be_fails() -> None:
+    told = [_told(Answer.YES, runs=False), _told(Answer.NO, runs=True), _told(Answer.YES, runs=None)]
+
+    assert [each.outcome for each in lines(told)] == [*3 * [Outcome.FAILED], Outcome.HELD]
+
+
+def test_so_much_may_be_unknown_and_no_more() -> None:
+    many = [_told(Answer.YES, runs=True)] * 98
+
+    fine = [*lines([*many, *2 * [_told(Answer.UNKNOWN, runs=True)]])]
+    worse = [*lines([*many, *3 * [_told(Answer.UNKNOWN, runs=True)]])]
+
+    assert MOST_UNKNOWN == 0.02
+    assert [each.outcome for each in fine] == 4 * [Outcome.HELD]
+    assert [each.outcome for each in worse] == [*3 * [Outcome.HELD], Outcome.FAILED]
+
+
+def test_pods_of_a_pool_whose_nodes_are_there_are_asked_one_at_a_time() -> None:
+    pairs = [Pair(pod={}, pool=name) for name in ("static", "l4", "static", "l4", "l4")]
+
+    found = [[each.pool for each in batch] for batch in batches(pairs, alone={"static"}, size=3)]
+
+    assert found == [["static", "l4", "l4"], ["static", "l4"]]

@@ -1,0 +1,118 @@
+"""What cannot be played is told, with what stands in for it."""
+
+from __future__ import annotations
+
+import json
+import tarfile
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from gpu_constructs.facts import versions
+from gpu_constructs.rehearsal.players.cluster.software.definitions import GROUPS, Definitions
+from gpu_constructs.rehearsal.players.internet.charts import Charts
+from gpu_constructs.rehearsal.unplayed import Unplayed
+
+_OBJECTS, _RELEASE, _DEFINITIONS = (
+    "Custom::AWSCDK-EKS-KubernetesResource",
+    "Custom::AWSCDK-EKS-HelmChart",
+    "Custom::GpuChartDefinitions",
+)
+KEDA = {"Chart": "keda", "Version": "2.21.0"}
+
+
+class Server:
+    """Takes definitions, and serves them."""
+
+    def __init__(self) -> None:
+        self.applied: list[str] = []
+
+    def apply(self, manifest: dict[str, Any]) -> None:
+        """Take it."""
+        self.applied.append(manifest["metadata"]["name"])
+
+    def path_of(self, manifest: dict[str, Any]) -> str:
+        """Return its name."""
+        return str(manifest["metadata"]["name"])
+
+    def get(self, _path: str) -> dict[str, Any]:
+        """Return what it is served as."""
+        return {"status": {"conditions": [{"type": "Established", "status": "True"}]}}
+
+
+@pytest.fixture
+def server() -> Server:
+    """Who takes definitions."""
+    return Server()
+
+
+@pytest.fixture
+def unplayed(tmp_path: Path, server: Server) -> Unplayed:
+    """A folder with one chart, and one with definitions of two groups."""
+    for name, group in (("scaledobjects.keda.sh", "keda.sh"), ("rayjobs.ray.io", "ray.io")):
+        definition = {
+            "kind": "CustomResourceDefinition",
+            "metadata": {"name": name},
+            "spec": {"group": group},
+            "status": {"conditions": None},
+        }
+        (tmp_path / f"{name}.yaml").write_text(yaml.safe_dump(definition))
+    said = yaml.safe_dump({"name": "karpenter", "version": "1.14.1", "apiVersion": "v2"}).encode()
+    with tarfile.open(tmp_path / "karpenter-1.14.1.tgz", "w:gz") as archive:
+        entry = tarfile.TarInfo("karpenter/Chart.yaml")
+        entry.size = len(said)
+        archive.addfile(entry, BytesIO(said))
+    return Unplayed(Charts(tmp_path), Definitions(tmp_path, server))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("kind", [_RELEASE, _DEFINITIONS])
+def test_a_chart_that_is_not_there_leaves_its_definitions(kind: str, unplayed: Unplayed, server: Server) -> None:
+    said = unplayed("Keda", kind, KEDA)
+
+    assert said == "chart keda 2.21.0 is not in the folder; its definitions were given: scaledobjects.keda.sh"
+    assert server.applied == ["scaledobjects.keda.sh"]
+
+
+def test_a_release_that_brings_no_definitions_leaves_none(unplayed: Unplayed, server: Server) -> None:
+    assert unplayed("Keda", _RELEASE, {**KEDA, "SkipCrds": True}) == "chart keda 2.21.0 is not in the folder"
+    assert server.applied == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "properties"),
+    [
+        (_RELEASE, {"Chart": "karpenter", "Version": "1.14.1"}),
+        (_RELEASE, {"ChartAssetURL": "s3://assets/chart.zip"}),
+        (_OBJECTS, {"Manifest": json.dumps([{"apiVersion": "v1", "kind": "ConfigMap"}])}),
+        ("AWS::EC2::VPC", {}),
+    ],
+)
+def test_all_else_is_played(kind: str, properties: dict[str, Any], unplayed: Unplayed) -> None:
+    assert unplayed("Any", kind, properties) == ""
+
+
+def _pool(group: str) -> dict[str, Any]:
+    spec = {"template": {"spec": {"nodeClassRef": {"group": group, "kind": "NodeClass", "name": "gpu"}}}}
+    return {"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "spec": spec}
+
+
+@pytest.mark.parametrize(
+    "manifest", [{"apiVersion": "eks.amazonaws.com/v1", "kind": "NodeClass"}, _pool("eks.amazonaws.com")]
+)
+def test_what_only_auto_mode_knows_is_not_played(manifest: dict[str, Any], unplayed: Unplayed) -> None:
+    said = unplayed("Pool", _OBJECTS, {"Manifest": json.dumps([manifest])})
+
+    assert said == "the definitions of eks.amazonaws.com are at AWS only"
+    assert unplayed("Pool", _OBJECTS, {"Manifest": json.dumps([_pool("karpenter.k8s.aws")])}) == ""
+
+
+def test_the_definitions_of_every_pinned_chart_are_known() -> None:
+    # Those of Dynamo share a group with the GPU operator's, and are in no folder.
+    pinned = {each.name for each in vars(versions).values() if isinstance(each, versions.Chart)} - {
+        versions.DYNAMO.name
+    }
+
+    assert pinned - GROUPS.keys() == set()
