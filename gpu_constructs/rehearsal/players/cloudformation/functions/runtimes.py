@@ -8,7 +8,6 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
 from gpu_constructs.rehearsal.players.cloudformation.functions import node_packages
@@ -23,34 +22,44 @@ class Runtime:
     Attributes:
         command: How it is started.
         variables: Environment variables that it needs.
-        played_on: What it is, for people.
     """
 
     command: tuple[str, ...]
     variables: Mapping[str, str]
-    played_on: str
 
 
-def runtime(name: str) -> Runtime:
-    """Return what plays a runtime of Lambda: any version of Python by this one, of Node by the one on the PATH.
+def played_on(name: str) -> str:
+    """Return what plays a runtime of Lambda, for people: this Python any version of Python, the PATH's Node any of Node.
 
     Raises:
         LookupError: Nothing plays it, or it is not installed.
     """
-    if name.startswith("python3."):
-        command = (sys.executable, "-u", str(_HERE / "python_runtime.py"))
-        return Runtime(command=command, variables={}, played_on=f"Python {platform.python_version()}")
-    if name.startswith("nodejs"):
-        return _node()
-    raise LookupError(f"runtime {name!r} is not played; it must be one of Python's or Node's")
+    if _is_of_python(name):
+        return f"Python {platform.python_version()}"
+    version = subprocess.run([_node(), "--version"], capture_output=True, text=True, check=True).stdout
+    return f"Node {version.strip().removeprefix('v')}"
 
 
-@cache
-def _node() -> Runtime:
+def runtime(name: str) -> Runtime:
+    """Return the program that plays a runtime of Lambda.
+
+    Raises:
+        LookupError: Nothing plays it, or it or what it brings is not installed.
+    """
+    if _is_of_python(name):
+        return Runtime(command=(sys.executable, "-u", str(_HERE / "python_runtime.py")), variables={})
+    modules = {"NODE_PATH": str(node_packages.modules())}
+    return Runtime(command=(_node(), str(_HERE / "node_runtime.cjs")), variables=modules)
+
+
+def _is_of_python(name: str) -> bool:
+    if not name.startswith(("python3.", "nodejs")):
+        raise LookupError(f"runtime {name!r} is not played; it must be one of Python's or Node's")
+    return name.startswith("python3.")
+
+
+def _node() -> str:
     program = shutil.which("node")
     if program is None:
         raise LookupError("no node on the PATH: install Node 20 or newer")
-    version = subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout.strip()
-    modules = {"NODE_PATH": str(node_packages.modules())}
-    command = (program, str(_HERE / "node_runtime.cjs"))
-    return Runtime(command=command, variables=modules, played_on=f"Node {version.removeprefix('v')}")
+    return program

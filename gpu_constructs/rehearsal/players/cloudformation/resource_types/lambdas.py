@@ -14,7 +14,7 @@ from botocore.exceptions import ClientError
 from gpu_constructs.rehearsal.players.cloudformation.creation import Creation, Made
 from gpu_constructs.rehearsal.players.cloudformation.functions.function import Function
 from gpu_constructs.rehearsal.players.cloudformation.functions.opt import merge
-from gpu_constructs.rehearsal.players.cloudformation.functions.runtimes import runtime
+from gpu_constructs.rehearsal.players.cloudformation.functions.runtimes import played_on
 from gpu_constructs.rehearsal.players.cloudformation.shaping import Shaping
 
 # What Lambda takes where a function does not say.
@@ -47,7 +47,7 @@ def function(creation: Creation) -> Made:
             log_group=said.get("LoggingConfig", {}).get("LogGroup", f"/aws/lambda/{name}"),
         )
     )
-    note = f"{said['Runtime']} played on {runtime(said['Runtime']).played_on}"
+    note = f"{said['Runtime']} played on {played_on(said['Runtime'])}"
     return Made(ref=name, attributes={"Arn": arn}, note=note)
 
 
