@@ -29,7 +29,7 @@ class Runtime:
 
 
 def played_on(name: str) -> str:
-    """Return what plays a runtime of Lambda, for people: this Python any version of Python, the PATH's Node any of Node.
+    """Return what plays a runtime of Lambda: any version of Python this one, any of Node the one on the PATH.
 
     Raises:
         LookupError: Nothing plays it, or it is not installed.
