@@ -11,65 +11,18 @@ import os
 import sys
 import tempfile
 import time
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-from gpu_constructs.rehearsal.assemblies import Assembly, synthesize
 from gpu_constructs.rehearsal.play import play
 from gpu_constructs.rehearsal.players.cloudformation.functions import node_packages
 from gpu_constructs.rehearsal.report import Outcome, Report
 from gpu_constructs.rehearsal.stage import Props
 from tools import build_e2e_tools, charts
+from tools.plays import PLAYS, ROOT, Play
 
-ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "rehearsal"
 # A folder of definitions of charts that no Go module carries.
 DEFINITIONS = "GPU_CONSTRUCTS_CRDS"
-REGION = "us-east-1"
-# What CDK would look up with credentials, of the accounts that examples name.
-ZONES = {
-    f"availability-zones:account={account}:region={region}": [f"{region}{letter}" for letter in "abc"]
-    for account in ("111122223333", "444455556666")
-    for region in ("us-east-1", "eu-west-1")
-}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Play:
-    """Stacks that are played together.
-
-    Attributes:
-        app: The Python file that makes them, from the root of the repository.
-        stacks: Names of those that are played; empty for all.
-        context: Context of the CDK.
-        holds: Promises that must be played, and hold.
-    """
-
-    app: str
-    stacks: tuple[str, ...] = ()
-    context: dict[str, Any] = field(default_factory=dict)
-    holds: frozenset[str] = frozenset()
-
-
-# The first is the short form, which the gate plays too.
-PLAYS = {
-    "default-karpenter": Play(
-        app="app.py",
-        context={"autoscaler": "karpenter"},
-        holds=frozenset({"every pod that the stack brings runs", "pool gpu: one node for one pod"}),
-    ),
-    "default": Play(app="app.py"),
-    "quickstart": Play(app="examples/quickstart/app.py"),
-    "shared-notebooks": Play(app="examples/shared_notebooks/app.py"),
-    "llm-service": Play(app="examples/llm_service/app.py"),
-    "dra-pool": Play(app="examples/dra_pool/app.py"),
-    "training": Play(app="examples/reference_stacks/app.py", stacks=("Training",)),
-    "inference": Play(app="examples/reference_stacks/app.py", stacks=("Inference",)),
-    "auto-mode": Play(app="examples/reference_stacks/app.py", stacks=("AutoMode",)),
-    "multi-node-training": Play(app="examples/multi_node_training/app.py"),
-    "mig-on-p5": Play(app="examples/mig_on_p5/app.py"),
-}
 
 
 def main() -> None:
@@ -77,6 +30,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("plays", nargs="*", metavar="play", help=f"of {', '.join(PLAYS)}; default: all")
     parser.add_argument("--build", action="store_true", help="build what is missing, and play nothing")
+    parser.add_argument("--long", action="store_true", help="play hardship too, which takes minutes for each pool")
     given = parser.parse_args()
     build()
     if given.build:
@@ -84,7 +38,7 @@ def main() -> None:
     asked = given.plays or list(PLAYS)
     if unknown := sorted(set(asked) - set(PLAYS)):
         parser.error(f"no play {', '.join(unknown)}; there are {', '.join(PLAYS)}")
-    failed = [name for name in asked if not _holds(PLAYS[name], _played(name))]
+    failed = [name for name in asked if not _holds(PLAYS[name], _played(name, long=given.long))]
     if failed:
         sys.exit(f"rehearsal: promises failed in {', '.join(failed)}, see {FOLDER.name}/")
 
@@ -112,22 +66,16 @@ def props() -> Props:
     )
 
 
-def assemblies(asked: Play, folder: Path) -> list[Assembly]:
-    """Synthesize the stacks of a play into a folder."""
-    made = synthesize(ROOT / asked.app, folder, root=ROOT, region=REGION, context={**ZONES, **asked.context})
-    return [each for each in made if not asked.stacks or each.stack in asked.stacks]
-
-
 def _holds(asked: Play, report: Report) -> bool:
     """Whether nothing failed, and nothing that must be played was left out."""
     held = {each.promise for each in report.lines if each.outcome is Outcome.HELD}
     return not report.failed and asked.holds <= held
 
 
-def _played(name: str) -> Report:
+def _played(name: str, *, long: bool) -> Report:
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
-        report = play(assemblies(PLAYS[name], Path(folder)), props())
+        report = play(PLAYS[name].assemblies(Path(folder)), props(), long=long)
     FOLDER.mkdir(exist_ok=True)
     (FOLDER / f"{name}.md").write_text(report.text())
     (FOLDER / f"{name}.times.md").write_text(report.times())

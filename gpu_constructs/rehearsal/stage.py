@@ -11,6 +11,7 @@ from pathlib import Path
 
 from gpu_constructs.facts.charts import AWS_NODE
 from gpu_constructs.rehearsal.assemblies import Assembly
+from gpu_constructs.rehearsal.ending import ended_in_order
 from gpu_constructs.rehearsal.existing import cluster_of, network_of, people_of, reserved_for
 from gpu_constructs.rehearsal.players.authority import Authority
 from gpu_constructs.rehearsal.players.aws.server import ACCOUNT, Aws
@@ -140,7 +141,7 @@ def stage(assembly: Assembly, props: Props, *, pace: float = PACE) -> Iterator[S
         LookupError: The stack makes no cluster of its own, or takes more for granted than a network.
     """
     cluster, network = cluster_of(assembly.template), network_of(assembly.template)
-    with ExitStack() as running:
+    with ended_in_order(), ExitStack() as running:
         folder = Path(running.enter_context(tempfile.TemporaryDirectory(prefix="gpu-constructs-rehearsal-")))
         authority = Authority(folder)
         aws = running.enter_context(Aws(region=assembly.region, account=assembly.account or ACCOUNT))

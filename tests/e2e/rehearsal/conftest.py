@@ -7,12 +7,11 @@ from typing import Any
 
 import pytest
 
-from gpu_constructs.rehearsal.assemblies import Assembly, synthesize
+from gpu_constructs.rehearsal.assemblies import Assembly
 from gpu_constructs.rehearsal.stage import Props
 from tools import build_e2e_tools, rehearse
 from tools import charts as packed
-
-ROOT = Path(__file__).parents[3]
+from tools.plays import ROOT, assemblies_of
 
 
 @pytest.fixture(scope="session")
@@ -33,5 +32,5 @@ def default_stack(folder: Path, **pool: Any) -> Assembly:
         pool: What its pool says besides its name and type.
     """
     context = {"autoscaler": "karpenter", "pools": [{"name": "gpu", "instance_types": ["g6.xlarge"], **pool}]}
-    (made,) = synthesize(ROOT / "app.py", folder, root=ROOT, region=rehearse.REGION, context=context)
+    (made,) = assemblies_of(ROOT / "app.py", folder, context)
     return made

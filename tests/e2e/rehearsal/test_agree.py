@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from gpu_constructs.preflight.scheduling import fitting
-from gpu_constructs.rehearsal.assemblies import Assembly, synthesize
+from gpu_constructs.rehearsal.assemblies import Assembly
 from gpu_constructs.rehearsal.report import Report
 from gpu_constructs.rehearsal.scenes.agree import MOST_UNKNOWN, Pair, Said, Told, agree, lines, verdicts
 from gpu_constructs.rehearsal.scenes.create import create
@@ -25,6 +25,7 @@ from gpu_constructs.rehearsal.stage import Props, Stage, stage
 from tests.e2e.rehearsal import drawn_pods, many_pools
 from tools import build_e2e_tools
 from tools import charts as packed
+from tools.plays import assemblies_of
 
 PAIRS = int(os.environ.get("AGREE_PAIRS", "1000"))
 SEED = int(os.environ.get("AGREE_SEED", "1"))
@@ -36,8 +37,7 @@ _EMPTY_CHART = ("aws-efa-k8s-device-plugin", "v0.5.30")
 @pytest.fixture(scope="module")
 def assemblies(tmp_path_factory: pytest.TempPathFactory) -> list[Assembly]:
     """The stack with NodePools of every shape."""
-    root, folder = Path(__file__).parents[3], tmp_path_factory.mktemp("many-pools")
-    return synthesize(Path(many_pools.__file__), folder, root=root, region="us-east-1", context={})
+    return assemblies_of(Path(many_pools.__file__), tmp_path_factory.mktemp("many-pools"), {})
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,36 @@
+"""A play that is told to end leaves its blocks, and what they started ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from gpu_constructs.rehearsal.ending import ENDED, ended_in_order
+
+
+def test_what_is_told_to_end_leaves_its_blocks() -> None:
+    before, left = signal.getsignal(signal.SIGTERM), []
+
+    with pytest.raises(SystemExit) as raised, ended_in_order():
+        try:
+            os.kill(os.getpid(), signal.SIGTERM)
+        finally:
+            left.append("the block")
+
+    assert raised.value.code == ENDED == 143
+    assert left == ["the block"]
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_another_thread_changes_nothing() -> None:
+    before = signal.getsignal(signal.SIGTERM)
+
+    def told() -> object:
+        with ended_in_order():
+            return signal.getsignal(signal.SIGTERM)
+
+    with ThreadPoolExecutor(1) as threads:
+        assert threads.submit(told).result() is before
