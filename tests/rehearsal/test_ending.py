@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 
 import pytest
 
@@ -14,11 +15,11 @@ from gpu_constructs.rehearsal.ending import ENDED, ended_in_order
 def test_what_is_told_to_end_leaves_its_blocks() -> None:
     before, left = signal.getsignal(signal.SIGTERM), []
 
-    with pytest.raises(SystemExit) as raised, ended_in_order():
-        try:
-            os.kill(os.getpid(), signal.SIGTERM)
-        finally:
-            left.append("the block")
+    with ExitStack() as around:
+        raised = around.enter_context(pytest.raises(SystemExit))
+        around.enter_context(ended_in_order())
+        around.callback(left.append, "the block")
+        os.kill(os.getpid(), signal.SIGTERM)
 
     assert raised.value.code == ENDED == 143
     assert left == ["the block"]
