@@ -28,8 +28,8 @@ from gpu_constructs.facts import versions
 
 # Of the user, so that every checkout shares it.
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gpu-constructs"
-# Another name than before, because charts in the old one name images of other releases.
-PLACE = CACHE / "packed-charts"
+# Another name than before: charts in the old ones name images of other releases, or lack their definitions.
+PLACE = CACHE / "charts-as-released"
 FOLDER = "GPU_CONSTRUCTS_CHARTS"
 # helm and kubectl as the handler of a deployment has them.
 LAYER = versions.KUBERNETES[versions.DEFAULT_KUBERNETES].kubectl_layer
@@ -47,6 +47,8 @@ class Packed:
         version: Version of the chart.
         image: Where the image of the release stands in its values, which a release script writes too; empty where the
             chart's own will do.
+        definitions: Folder in the module to which the chart's ``crds`` is a link, which no Go module carries; empty for
+            none.
     """
 
     module: str
@@ -55,6 +57,7 @@ class Packed:
     name: str
     version: str
     image: tuple[str, ...] = ()
+    definitions: str = ""
 
     @property
     def file(self) -> str:
@@ -70,10 +73,17 @@ def _packed(
     version: str = "",
     release: str = "",
     image: tuple[str, ...] = (),
+    definitions: str = "",
 ) -> Packed:
     version = version or pin.version
     return Packed(
-        module=module, release=release or f"v{version}", path=path, name=pin.name, version=version, image=image
+        module=module,
+        release=release or f"v{version}",
+        path=path,
+        name=pin.name,
+        version=version,
+        image=image,
+        definitions=definitions,
     )
 
 
@@ -88,7 +98,13 @@ PACKED = (
     ),
     *(
         # In the sources stands the image of the release before.
-        _packed(_KARPENTER, release.controller, f"charts/{release.controller.name}", image=("controller", "image"))
+        _packed(
+            _KARPENTER,
+            release.controller,
+            f"charts/{release.controller.name}",
+            image=("controller", "image"),
+            definitions="pkg/apis/crds",
+        )
         for release in versions.KARPENTER_RELEASES.values()
     ),
     _packed(_JOBSET, versions.JOBSET, "charts/jobset"),
@@ -150,6 +166,8 @@ def _pack(chart: Packed, folder: Path) -> None:
         # The module cache is read-only, and a release script writes its version into the chart.
         source = Path(name, chart.name)
         shutil.copytree(Path(told["Dir"], chart.path), source, copy_function=shutil.copyfile)
+        if chart.definitions:
+            shutil.copytree(Path(told["Dir"], chart.definitions), source / "crds", copy_function=shutil.copyfile)
         for each in (source, *source.rglob("*")):
             each.chmod(0o755 if each.is_dir() else 0o644)
         if chart.image:

@@ -102,7 +102,11 @@ def _the_node_class_waits_for_no_definition(resources: Resources) -> None:
 
 
 def _no_release_brings_the_definitions(resources: Resources) -> None:
+    """Drop the release of the definitions; the controller's chart, which has them too, is told not to install them."""
     _drop(resources, lambda each: each["Type"] == _RELEASES and each["Properties"]["Release"] == KARPENTER_CRDS)
+    for each in _of_type(resources, _RELEASES):
+        # A controller without them never gets ready: what a release waits for it is cut short.
+        each["Properties"] |= {"SkipCrds": True, "Timeout": "60s"}
 
 
 def _the_handler_has_no_access(resources: Resources) -> None:

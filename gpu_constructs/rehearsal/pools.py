@@ -6,15 +6,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from gpu_constructs.facts.labels import NODE_POOL
+from gpu_constructs.facts.labels import POOL as POOL_LABEL
 from gpu_constructs.facts.resources import NVIDIA
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.clusters import clusters
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Pool
+from gpu_constructs.preflight.model.label_values import LabelValues
 from gpu_constructs.preflight.reading.inputs import read_input
 from gpu_constructs.rehearsal.assemblies import Assembly
-
-_SELECTORS = {"karpenter": NODE_POOL}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -46,13 +46,21 @@ def asked_of(assemblies: Iterable[Assembly]) -> list[Asked]:
 
 def _asked(case: Case, pool: Pool) -> Asked:
     devices = sorted(name for node in case.nodes(pool) for name in node.most if name.startswith(NVIDIA))
-    key = _SELECTORS.get(pool.kind)
     reached = {each.name: case.reaches(each, pool) for each in case.cluster.daemon_sets}
     return Asked(
         pool=pool.name,
         kind=pool.kind,
         resource=devices[0] if devices else "",
-        selector={key: pool.name} if key else {},
+        selector=_selector(pool),
         tolerations=[{"key": each.key, "operator": "Exists", "effect": each.effect} for each in pool.taints],
         daemons={name: each is Answer.YES for name, each in reached.items() if each is not Answer.UNKNOWN},
     )
+
+
+def _selector(pool: Pool) -> dict[str, str]:
+    """Return a label that only nodes of a pool have; nothing where none is known."""
+    if pool.kind == "karpenter":
+        return {NODE_POOL: pool.name}
+    own = pool.labels.get(POOL_LABEL)
+    named = own.only if isinstance(own, LabelValues) else None
+    return {POOL_LABEL: named} if named else {}

@@ -13,7 +13,8 @@ from gpu_constructs.rehearsal.ending import ENDED, ended_in_order
 
 
 def test_what_is_told_to_end_leaves_its_blocks() -> None:
-    before, left = signal.getsignal(signal.SIGTERM), []
+    before = signal.getsignal(signal.SIGTERM)
+    left: list[str] = []
 
     with ExitStack() as around:
         raised = around.enter_context(pytest.raises(SystemExit))

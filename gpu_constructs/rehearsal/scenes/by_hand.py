@@ -18,6 +18,12 @@ def waits_for_hands(stage: Stage) -> bool:
     return any(_AUTOSCALER in each for each in stage.programs.not_played)
 
 
+def has_autoscaler(stage: Stage) -> bool:
+    """Whether pods of a cluster autoscaler are there, its program or pods that are played."""
+    pods = stage.client.list("/api/v1/pods")
+    return any(_AUTOSCALER in container["image"] for each in pods for container in each["spec"]["containers"])
+
+
 def one_node_more(stage: Stage) -> list[str]:
     """Ask each managed group that may be empty, and is not full, for one node more; return their names."""
     eks = stage.aws.client("eks")

@@ -35,12 +35,18 @@ _KARPENTER = "app.kubernetes.io/name=karpenter"
 def hardship(stage: Stage, pools: Iterable[Asked], report: Report) -> None:
     """Play every hardship on each pool of Karpenter's."""
     for pool in pools:
-        reason = why_not_played(stage, pool)
+        reason = _why_not_played(stage, pool)
         if reason:
             report.add([_line(pool, "hardship is borne", Outcome.NOT_PLAYED, reason)])
             continue
         for each in HARDSHIPS:
             report.add(each(stage, pool))
+
+
+def _why_not_played(stage: Stage, pool: Asked) -> str:
+    if pool.kind != "karpenter":
+        return "limits, capacity and notices are played on pools of Karpenter's"
+    return why_not_played(stage, pool)
 
 
 def two_pods(stage: Stage, pool: Asked) -> Iterator[Line]:

@@ -10,7 +10,7 @@ from gpu_constructs.rehearsal.players.cluster.client import Client, Object
 from gpu_constructs.rehearsal.players.cluster.pod.status import is_ready
 from gpu_constructs.rehearsal.pools import Asked
 from gpu_constructs.rehearsal.report import Line, Moment, Outcome, Report
-from gpu_constructs.rehearsal.scenes.by_hand import NO_AUTOSCALER, waits_for_hands
+from gpu_constructs.rehearsal.scenes.by_hand import NO_AUTOSCALER, has_autoscaler, waits_for_hands
 from gpu_constructs.rehearsal.scenes.waiting import wait_until, wait_until_none
 from gpu_constructs.rehearsal.scenes.witnesses import nodes_of, said_of
 from gpu_constructs.rehearsal.stage import Stage
@@ -21,6 +21,9 @@ STEP_SECONDS = 120.0
 # How long an empty node is kept while it is played: a NodePool's own minutes would be waited for in full.
 EMPTY_FOR = "0s"
 RUNS_FOR = "5"
+# The cluster autoscaler keeps a node for ten minutes after the last one came, and for as many that it was not needed.
+# Source: https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/FAQ.md (2026-11)
+GROUP_SHRINKS_WITHIN = 1500.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +75,15 @@ def why_not_played(stage: Stage, pool: Asked) -> str:
         return f"no program for {missing[0]}" if missing else ""
     if pool.kind == "auto-mode":
         return "the autoscaler of Auto Mode runs at AWS only"
-    return NO_AUTOSCALER if waits_for_hands(stage) else "no scene plays a job on a group of its kind yet"
+    return _why_no_group_grows(stage, pool)
+
+
+def _why_no_group_grows(stage: Stage, pool: Asked) -> str:
+    if not has_autoscaler(stage):
+        return "the stack has no autoscaler that would make nodes of it"
+    if waits_for_hands(stage):
+        return NO_AUTOSCALER
+    return "" if pool.selector else "no label holds a pod to it"
 
 
 def _played(stage: Stage, pool: Asked, moments: list[Moment], seconds: float) -> Iterator[Line]:
@@ -105,7 +116,8 @@ class _Life:
 
     def __init__(self, stage: Stage, pool: Asked) -> None:
         self._stage, self._pool, self._client = stage, pool, stage.client
-        _keep_empty_nodes(self._client, pool, EMPTY_FOR)
+        if pool.kind == "karpenter":
+            _keep_empty_nodes(self._client, pool, EMPTY_FOR)
         self._before = self._all()
         self.nodes: set[str] = set()
         job = _job(pool)
@@ -129,8 +141,15 @@ class _Life:
         what = "the DaemonSets on the node are those that preflight names"
         yield Step(what, "" if wait_until_none(self._astray, seconds) else self._astray())
         self._client.delete(self._path)
-        left = "" if wait_until_none(self._left, 2 * seconds) else f"still there: {', '.join(sorted(self._left()))}"
+        left = (
+            ""
+            if wait_until_none(self._left, self._goes_within(seconds))
+            else f"still there: {', '.join(sorted(self._left()))}"
+        )
         yield Step("the node goes", left)
+
+    def _goes_within(self, seconds: float) -> float:
+        return 2 * seconds if self._pool.kind == "karpenter" else GROUP_SHRINKS_WITHIN
 
     def _pod(self) -> Object | None:
         """Return its pod, and note what nodes there are by now."""

@@ -16,8 +16,10 @@ _CLAIMS = "/apis/karpenter.sh/v1/nodeclaims"
 
 
 def nodes_of(client: Client, pool: Asked) -> list[Object]:
-    """Return the nodes of a pool of Karpenter's."""
-    return client.list("/api/v1/nodes", labelSelector=f"{NODE_POOL}={pool.pool}")
+    """Return the nodes of a pool that a label names."""
+    return client.list(
+        "/api/v1/nodes", labelSelector=",".join(f"{key}={value}" for key, value in pool.selector.items())
+    )
 
 
 def claims_of(client: Client, pool: Asked) -> list[Object]:
