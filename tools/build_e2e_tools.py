@@ -22,7 +22,7 @@ CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gpu-
 ASSETS = "KUBEBUILDER_ASSETS"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Module:
     """A Go module whose programs are built.
 
@@ -45,6 +45,11 @@ class Module:
         return found[1]
 
     @property
+    def minor(self) -> str:
+        """Minor version of its programs, as in ``1.36``."""
+        return ".".join(self.version.removeprefix("v").split(".")[:2])
+
+    @property
     def flags(self) -> str:
         """Flags of the linker: small programs, which say their version as a release does."""
         major, minor, _ = self.version.removeprefix("v").split(".", 2)
@@ -58,25 +63,37 @@ class Module:
         return (self.folder / "go.sum").read_text() + self.flags
 
 
-CONTROL_PLANE = Module(
-    folder=ROOT / "tests" / "e2e",
-    packages={
-        "etcd": "go.etcd.io/etcd/server/v3",
-        "kube-apiserver": "k8s.io/kubernetes/cmd/kube-apiserver",
-        "kube-controller-manager": "k8s.io/kubernetes/cmd/kube-controller-manager",
-        "kube-scheduler": "k8s.io/kubernetes/cmd/kube-scheduler",
-    },
-    versioned="k8s.io/kubernetes",
-    # Charts ask the server for its version, and refuse what is none.
-    # Source: https://github.com/kubernetes/kubernetes/blob/v1.36.3/hack/lib/version.sh
-    variables=tuple(f"k8s.io/component-base/version.{each}" for each in ("gitVersion", "gitMajor", "gitMinor")),
-)
-KARPENTER = Module(
-    folder=ROOT / "tests" / "e2e" / "karpenter",
-    packages={"karpenter": "github.com/aws/karpenter-provider-aws/cmd/controller"},
-    versioned="github.com/aws/karpenter-provider-aws",
-    variables=("sigs.k8s.io/karpenter/pkg/operator.Version",),
-)
+_TESTS = ROOT / "tests" / "e2e"
+
+
+def _control_plane(folder: Path) -> Module:
+    return Module(
+        folder=folder,
+        packages={
+            "etcd": "go.etcd.io/etcd/server/v3",
+            "kube-apiserver": "k8s.io/kubernetes/cmd/kube-apiserver",
+            "kube-controller-manager": "k8s.io/kubernetes/cmd/kube-controller-manager",
+            "kube-scheduler": "k8s.io/kubernetes/cmd/kube-scheduler",
+        },
+        versioned="k8s.io/kubernetes",
+        # Charts ask the server for its version, and refuse what is none.
+        # Source: https://github.com/kubernetes/kubernetes/blob/v1.36.3/hack/lib/version.sh
+        variables=tuple(f"k8s.io/component-base/version.{each}" for each in ("gitVersion", "gitMajor", "gitMinor")),
+    )
+
+
+def _karpenter(folder: Path) -> Module:
+    return Module(
+        folder=folder,
+        packages={"karpenter": "github.com/aws/karpenter-provider-aws/cmd/controller"},
+        versioned="github.com/aws/karpenter-provider-aws",
+        variables=("sigs.k8s.io/karpenter/pkg/operator.Version",),
+    )
+
+
+# Of the default minor version of Kubernetes, and of the others that a rehearsal plays.
+CONTROL_PLANE, KARPENTER = _control_plane(_TESTS), _karpenter(_TESTS / "karpenter")
+NEWER_CONTROL_PLANE, NEWER_KARPENTER = _control_plane(_TESTS / "kubernetes-1.37"), _karpenter(_TESTS / "karpenter-1.15")
 MISSING = f"no {', '.join(CONTROL_PLANE.packages)}: run 'make e2e-tools', or set {ASSETS} to a folder that holds them"
 MISSING_KARPENTER = "no karpenter: run 'make e2e-tools'"
 
@@ -92,12 +109,17 @@ def main() -> None:
     print(f"e2e: tools are in {folder_of_tools()}")
 
 
-def build_missing() -> None:
-    """Build what is not there, or not current."""
+def build_missing(*, newer: bool = False) -> None:
+    """Build what is not there, or not current.
+
+    Args:
+        newer: Whether to build what other minor versions than the default run, too.
+    """
     if folder_of_tools() is None:
         build(CONTROL_PLANE, CACHE)
-    if not karpenter():
-        build(KARPENTER, _folder_of_karpenter())
+    for each in (KARPENTER, *((NEWER_CONTROL_PLANE, NEWER_KARPENTER) if newer else ())):
+        if not is_current(each, _own_folder(each)):
+            build(each, _own_folder(each))
 
 
 def folder_of_tools() -> Path | None:
@@ -108,15 +130,24 @@ def folder_of_tools() -> Path | None:
     return CACHE if is_current(CONTROL_PLANE, CACHE) else None
 
 
+def control_planes() -> dict[str, Path]:
+    """Return the folders of control planes that are there, by minor version."""
+    newer = _own_folder(NEWER_CONTROL_PLANE)
+    found = {
+        CONTROL_PLANE: folder_of_tools(),
+        NEWER_CONTROL_PLANE: newer if is_current(NEWER_CONTROL_PLANE, newer) else None,
+    }
+    return {module.minor: folder for module, folder in found.items() if folder}
+
+
 def karpenter() -> dict[str, Path]:
     """Return the programs of Karpenter that are built and current, by version without ``v``."""
-    folder = _folder_of_karpenter()
-    current = is_current(KARPENTER, folder)
-    return {KARPENTER.version.removeprefix("v"): folder / "karpenter"} if current else {}
+    built = (each for each in (KARPENTER, NEWER_KARPENTER) if is_current(each, _own_folder(each)))
+    return {each.version.removeprefix("v"): _own_folder(each) / "karpenter" for each in built}
 
 
-def _folder_of_karpenter() -> Path:
-    return CACHE / f"karpenter-{KARPENTER.version}"
+def _own_folder(module: Module) -> Path:
+    return CACHE / f"{module.versioned.rpartition('/')[2].removesuffix('-provider-aws')}-{module.version}"
 
 
 def is_whole(module: Module, folder: Path) -> bool:

@@ -37,6 +37,11 @@ class Play:
     context: Mapping[str, Any] = field(default_factory=dict)
     holds: frozenset[str] = frozenset()
 
+    @property
+    def newer(self) -> bool:
+        """Whether it runs on a newer Kubernetes than the default."""
+        return "kubernetes_version" in self.context
+
     def assemblies(self, folder: Path) -> list[Assembly]:
         """Synthesize the stacks into a folder, and files for Argo CD or Flux into one in it."""
         files = folder / "files"
@@ -65,6 +70,9 @@ PLAYS: Mapping[str, Play] = {
         holds=frozenset({"every pod that the stack brings runs", "pool gpu: one node for one pod"}),
     ),
     "default": Play(app="app.py", stacks=("GpuClusterStack",)),
+    "newest-kubernetes": Play(
+        app="app.py", stacks=("GpuClusterStack",), context=_KARPENTER | {"kubernetes_version": "1.37"}
+    ),
     "argocd": Play(app="app.py", stacks=("GpuClusterStack",), context=_KARPENTER | {_DELIVERY: "argocd"}),
     "flux": Play(app="app.py", stacks=("GpuClusterStack",), context=_KARPENTER | {_DELIVERY: "flux"}),
     "quickstart": Play(app="examples/quickstart/app.py"),

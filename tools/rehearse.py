@@ -32,20 +32,24 @@ def main() -> None:
     parser.add_argument("--build", action="store_true", help="build what is missing, and play nothing")
     parser.add_argument("--long", action="store_true", help="play hardship too, which takes minutes for each pool")
     given = parser.parse_args()
-    build()
-    if given.build:
-        return
     asked = given.plays or list(PLAYS)
     if unknown := sorted(set(asked) - set(PLAYS)):
         parser.error(f"no play {', '.join(unknown)}; there are {', '.join(PLAYS)}")
+    build(newer=any(PLAYS[each].newer for each in asked))
+    if given.build:
+        return
     failed = [name for name in asked if not _holds(PLAYS[name], _played(name, long=given.long))]
     if failed:
         sys.exit(f"rehearsal: promises failed in {', '.join(failed)}, see {FOLDER.name}/")
 
 
-def build() -> None:
-    """Build and install what is missing."""
-    build_e2e_tools.build_missing()
+def build(*, newer: bool) -> None:
+    """Build and install what is missing.
+
+    Args:
+        newer: Whether programs of a newer Kubernetes than the default are needed.
+    """
+    build_e2e_tools.build_missing(newer=newer)
     if not node_packages.are_installed():
         node_packages.install()
     if charts.folder_of_charts() is None:
@@ -54,11 +58,9 @@ def build() -> None:
 
 def props() -> Props:
     """Return the programs and files of a play."""
-    folder = build_e2e_tools.folder_of_tools()
-    assert folder is not None, build_e2e_tools.MISSING
     named = os.environ.get(DEFINITIONS)
     return Props(
-        control_plane=folder,
+        control_planes=build_e2e_tools.control_planes(),
         karpenter=build_e2e_tools.karpenter(),
         charts=charts.folder_of_charts(),
         definitions=Path(named) if named else None,

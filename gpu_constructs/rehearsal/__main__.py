@@ -9,6 +9,7 @@ import click
 
 from gpu_constructs.rehearsal.assemblies import read
 from gpu_constructs.rehearsal.play import play
+from gpu_constructs.rehearsal.players.cluster.control_plane import minor_of
 from gpu_constructs.rehearsal.stage import Props
 
 _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
@@ -16,7 +17,13 @@ _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 
 @click.command()
 @click.argument("assembly", type=_FOLDER)
-@click.option("--programs", type=_FOLDER, required=True, help="Folder with etcd and Kubernetes' own programs.")
+@click.option(
+    "--programs",
+    type=_FOLDER,
+    required=True,
+    multiple=True,
+    help="Folder with etcd and Kubernetes' own programs; one for each minor version.",
+)
 @click.option("--karpenter", multiple=True, metavar="VERSION=FILE", help="Karpenter's controller of a version.")
 @click.option("--charts", type=_FOLDER, help="Folder of packed charts.")
 @click.option("--definitions", type=_FOLDER, help="Folder of definitions of charts that are not there.")
@@ -26,7 +33,7 @@ _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 @click.option("--out", type=click.Path(path_type=Path), help="Folder for the report and its times.")
 def main(
     assembly: Path,
-    programs: Path,
+    programs: tuple[Path, ...],
     karpenter: tuple[str, ...],
     charts: Path | None,
     definitions: Path | None,
@@ -39,7 +46,12 @@ def main(
     stacks = [each for each in read(assembly, region=region) if not stack or each.stack in stack]
     if not stacks:
         raise click.ClickException(f"no stack in {assembly}" + (f" is called {', '.join(stack)}" if stack else ""))
-    props = Props(control_plane=programs, karpenter=_karpenters(karpenter), charts=charts, definitions=definitions)
+    props = Props(
+        control_planes={minor_of(each): each for each in programs},
+        karpenter=_karpenters(karpenter),
+        charts=charts,
+        definitions=definitions,
+    )
     report = play(stacks, props, long=long)
     click.echo(report.text(), nl=False)
     if out is not None:

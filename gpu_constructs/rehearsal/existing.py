@@ -115,6 +115,12 @@ def cluster_of(template: Mapping[str, Any]) -> str:
     return names[0]
 
 
+def kubernetes_of(template: Mapping[str, Any]) -> str:
+    """Return the minor version of the cluster that a template makes; empty where it says none."""
+    clusters = [each for each in template["Resources"].values() if each["Type"] == "AWS::EKS::Cluster"]
+    return next((str(each["Properties"]["Version"]) for each in clusters if "Version" in each["Properties"]), "")
+
+
 def why_not_played(template: Mapping[str, Any]) -> str:
     """Return what a stack takes for granted that nothing here makes; empty where it can be played."""
     try:

@@ -35,7 +35,7 @@ def play(
         long: Whether there is hardship too, which takes minutes for each pool.
     """
     report = Report(", ".join(each.stack for each in assemblies))
-    if reason := why_not_played(assemblies[0].template):
+    if reason := why_not_played(assemblies[0].template) or _why_no_control_plane(assemblies[0], props):
         promise = f"{assemblies[0].stack} is created"
         report.add([Line(scene=CREATE, promise=promise, outcome=Outcome.NOT_PLAYED, text=reason)])
         return report
@@ -48,3 +48,11 @@ def play(
                 capacity_blocks(made, report)
         report.add(permissions(made))
     return report
+
+
+def _why_no_control_plane(assembly: Assembly, props: Props) -> str:
+    try:
+        props.control_plane(assembly.template)
+    except LookupError as error:
+        return str(error)
+    return ""

@@ -8,11 +8,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from gpu_constructs.facts.charts import AWS_NODE
 from gpu_constructs.rehearsal.assemblies import Assembly
 from gpu_constructs.rehearsal.ending import ended_in_order
-from gpu_constructs.rehearsal.existing import cluster_of, network_of, people_of, reserved_for
+from gpu_constructs.rehearsal.existing import cluster_of, kubernetes_of, network_of, people_of, reserved_for
 from gpu_constructs.rehearsal.players.authority import Authority
 from gpu_constructs.rehearsal.players.aws.server import ACCOUNT, Aws
 from gpu_constructs.rehearsal.players.cloudformation.bootstrapping import bootstrap
@@ -44,18 +45,30 @@ class Props:
     """What a play needs from outside.
 
     Attributes:
-        control_plane: Folder with etcd and Kubernetes' own programs.
+        control_planes: Folders with etcd and Kubernetes' own programs, by minor version.
         karpenter: Its controller, by version.
         charts: Folder of packed charts; ``None`` for none.
         definitions: Folder of CustomResourceDefinitions of charts that are not there; ``None`` for none.
         helm: The program, for charts that come as files; functions bring their own. ``None`` for none.
     """
 
-    control_plane: Path
+    control_planes: Mapping[str, Path]
     karpenter: Mapping[str, Path] = field(default_factory=dict)
     charts: Path | None = None
     definitions: Path | None = None
     helm: Path | None = None
+
+    def control_plane(self, template: Mapping[str, Any]) -> Path:
+        """Return the folder with programs of the version of a template's cluster; of the newest where it says none.
+
+        Raises:
+            LookupError: None is there.
+        """
+        minor = kubernetes_of(template) or max(self.control_planes, default="")
+        if minor not in self.control_planes:
+            there = ", ".join(sorted(self.control_planes)) or "none"
+            raise LookupError(f"its cluster has Kubernetes {minor}, and there are programs of {there}")
+        return self.control_planes[minor]
 
 
 class Stage:
@@ -138,7 +151,8 @@ def stage(assembly: Assembly, props: Props, *, pace: float = PACE) -> Iterator[S
         pace: How long delays of machines and images are, against those that AWS usually has.
 
     Raises:
-        LookupError: The stack makes no cluster of its own, or takes more for granted than a network.
+        LookupError: The stack makes no cluster of its own, takes more for granted than a network, or there are no
+            programs of its version of Kubernetes.
     """
     cluster, network = cluster_of(assembly.template), network_of(assembly.template)
     with ended_in_order(), ExitStack() as running:
@@ -153,7 +167,9 @@ def stage(assembly: Assembly, props: Props, *, pace: float = PACE) -> Iterator[S
         charts = Charts(props.charts)
         hosts = running.enter_context(internet(charts, authority))
         webhook = running.enter_context(Authenticator(aws, cluster=cluster))
-        plane = running.enter_context(control_plane(props.control_plane, authenticator=webhook.address, audit=True))
+        plane = running.enter_context(
+            control_plane(props.control_plane(assembly.template), authenticator=webhook.address, audit=True)
+        )
         webhook.client = plane.client
         aws.serve_cluster(cluster, endpoint=plane.address, certificate_authority=plane.certificate_authority)
         programs = Programs.built(karpenter=props.karpenter)

@@ -150,6 +150,13 @@ def _stood_in(stage: Stage) -> Iterator[Line]:
             outcome=Outcome.NOT_PLAYED,
             text="its program is not here; all was let pass as soon as a pod of it was ready",
         )
+    for image, version in sorted(stage.programs.stood_in.items()):
+        yield Line(
+            scene=SCENE,
+            promise=f"the program of {image} runs",
+            outcome=Outcome.NOT_PLAYED,
+            text=f"it is not here; {version} ran in its place",
+        )
 
 
 def _unready(client: Client) -> list[Object]:

@@ -43,11 +43,11 @@ def assemblies(tmp_path_factory: pytest.TempPathFactory) -> list[Assembly]:
 @pytest.fixture(scope="module")
 def created(assemblies: list[Assembly], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     """A stage on which it is complete."""
-    programs, charts = build_e2e_tools.folder_of_tools(), packed.folder_of_charts()
-    if programs is None or charts is None or DEFINITIONS not in os.environ:
+    programs, charts = build_e2e_tools.control_planes(), packed.folder_of_charts()
+    if not programs or charts is None or DEFINITIONS not in os.environ:
         pytest.skip(f"{build_e2e_tools.MISSING}; {packed.MISSING}; {DEFINITIONS} must name a folder")
     props = Props(
-        control_plane=programs,
+        control_planes=programs,
         karpenter=build_e2e_tools.karpenter(),
         charts=_with_empty_chart(charts, tmp_path_factory.mktemp("charts")),
         definitions=Path(os.environ[DEFINITIONS]),

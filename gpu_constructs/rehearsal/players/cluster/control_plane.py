@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -39,6 +40,17 @@ class ControlPlane:
         self.client, self.scheduler, self.audit = server.client, scheduler, server.audit_log
         self.address = server.address
         self.certificate_authority = server.client.certificate.read_bytes()
+
+
+def minor_of(binaries: Path) -> str:
+    """Return the minor version of the programs in a folder, as in ``1.36``: they say it themselves.
+
+    Raises:
+        OSError: No API server is there.
+        CalledProcessError: It does not say its version.
+    """
+    told = subprocess.check_output([str(binaries / "kube-apiserver"), "--version"], text=True)
+    return ".".join(told.split()[-1].removeprefix("v").split(".")[:2])
 
 
 @contextmanager

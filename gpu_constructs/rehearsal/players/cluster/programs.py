@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
@@ -116,6 +117,7 @@ class Programs:
 
     Attributes:
         not_played: Images whose program is known and not there: their pods ran as any other.
+        stood_in: By image whose own program is not there, the version of the same minor that ran in its place.
 
     Args:
         paths: Programs by repository and version, ``"*"`` for all versions.
@@ -124,6 +126,7 @@ class Programs:
     def __init__(self, paths: Mapping[tuple[str, str], Path]) -> None:
         self._paths = paths
         self.not_played: set[str] = set()
+        self.stood_in: dict[str, str] = {}
 
     @classmethod
     def built(cls, *, karpenter: Mapping[str, Path]) -> Programs:
@@ -139,10 +142,21 @@ class Programs:
         if repository not in KNOWN:
             return None
         path = self._paths.get((repository, version)) or self._paths.get((repository, "*"))
+        path = path or self._of_the_same_minor(image)
         if path is None:
             self.not_played.add(image)
             return None
         return KNOWN[repository], path
+
+    def _of_the_same_minor(self, image: str) -> Path | None:
+        repository, version = _parts(image)
+        minor = _minor(version)
+        there = {each: path for (of, each), path in self._paths.items() if of == repository and _minor(each) == minor}
+        if not there:
+            return None
+        chosen = max(there, key=lambda each: [int(number) for number in re.findall(r"\d+", each)])
+        self.stood_in[image] = chosen
+        return there[chosen]
 
 
 class Running:
@@ -198,3 +212,7 @@ def _parts(image: str) -> tuple[str, str]:
     named = image.partition("@")[0]
     repository, colon, tag = named.rpartition(":")
     return (repository, tag) if colon and "/" not in tag else (named, "latest")
+
+
+def _minor(version: str) -> str:
+    return version.rpartition(".")[0]
