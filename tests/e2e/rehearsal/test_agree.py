@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import io
+import itertools
 import os
 import random
 import tarfile
@@ -19,7 +20,7 @@ import pytest
 from gpu_constructs.preflight.scheduling import fitting
 from gpu_constructs.rehearsal.assemblies import Assembly
 from gpu_constructs.rehearsal.report import Report
-from gpu_constructs.rehearsal.scenes.agree import MOST_UNKNOWN, Pair, Said, Told, agree, lines, verdicts
+from gpu_constructs.rehearsal.scenes.agree import MOST_UNKNOWN, SLOTS, Pair, Said, Told, agree, lines, verdicts
 from gpu_constructs.rehearsal.scenes.create import create
 from gpu_constructs.rehearsal.stage import Props, Stage, stage
 from tests.e2e.rehearsal import drawn_pods, many_pools
@@ -65,9 +66,12 @@ def told(created: Stage, assemblies: list[Assembly]) -> list[Told]:
 
 
 def pairs() -> list[Pair]:
-    """Return pods that nearly fit, one pool after the other."""
-    drawn, names = random.Random(SEED), list(many_pools.SHAPES)
-    pools = [names[number % len(names)] for number in range(PAIRS)]
+    """Return pods that nearly fit, one pool after the other; one in a hundred for nodes that are there already.
+
+    Those are asked of one at a time, since they take each other's place.
+    """
+    drawn, made = random.Random(SEED), itertools.cycle(each for each in many_pools.SHAPES if each != many_pools.STATIC)
+    pools = [many_pools.STATIC if number % SLOTS == 0 else next(made) for number in range(PAIRS)]
     return [Pair(pod=drawn_pods.pod(drawn, pool), pool=pool) for pool in pools]
 
 
