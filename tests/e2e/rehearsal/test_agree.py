@@ -17,11 +17,13 @@ from pathlib import Path
 
 import pytest
 
+from gpu_constructs.facts.labels import NODE_POOL
 from gpu_constructs.preflight.scheduling import fitting
 from gpu_constructs.rehearsal.assemblies import Assembly
 from gpu_constructs.rehearsal.report import Report
 from gpu_constructs.rehearsal.scenes.agree import MOST_UNKNOWN, SLOTS, Pair, Said, Told, agree, lines, verdicts
 from gpu_constructs.rehearsal.scenes.create import create
+from gpu_constructs.rehearsal.scenes.waiting import wait_for
 from gpu_constructs.rehearsal.stage import Props, Stage, stage
 from tests.e2e.rehearsal import drawn_pods, many_pools
 from tools import build_e2e_tools
@@ -31,6 +33,7 @@ from tools.plays import assemblies_of
 PAIRS = int(os.environ.get("AGREE_PAIRS", "1000"))
 SEED = int(os.environ.get("AGREE_SEED", "1"))
 DEFINITIONS = "GPU_CONSTRUCTS_CRDS"
+IN_VAIN_SECONDS = 240.0
 # Its registry is not reached here. Nothing of it counts in this scene: no instance becomes a node.
 _EMPTY_CHART = ("aws-efa-k8s-device-plugin", "v0.5.30")
 
@@ -101,6 +104,31 @@ def test_a_preflight_that_sees_no_taints_is_found_out(
 
     again = [dataclasses.replace(each, said=one) for each, one in zip(asked, said, strict=True)]
     assert any(each.agreement == "false yes" for each in again)
+
+
+def test_a_pod_for_two_shares_gets_a_node_in_vain(created: Stage, told: list[Told]) -> None:
+    client = created.client
+    container = {"name": "main", "image": "app:1", "resources": {"limits": {drawn_pods.SHARED: "2"}}}
+    client.create(
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": "two-shares", "namespace": "default"},
+            "spec": {
+                "restartPolicy": "Never",
+                "nodeSelector": {NODE_POOL: "sliced"},
+                "tolerations": [{"key": drawn_pods.GPU, "operator": "Exists"}],
+                "containers": [container],
+            },
+        }
+    )
+
+    def refused() -> str | None:
+        pod = client.get("/api/v1/namespaces/default/pods/two-shares")
+        return str(pod["status"]["reason"]) if pod["status"].get("phase") == "Failed" else None
+
+    assert wait_for(refused, IN_VAIN_SECONDS) == "UnexpectedAdmissionError"
+    assert len(client.list("/api/v1/nodes", labelSelector=f"{NODE_POOL}=sliced")) == 1
 
 
 def _with_empty_chart(charts: Path, folder: Path) -> Path:

@@ -1,0 +1,15 @@
+"""What a play reports does not depend on who was faster."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from gpu_constructs.rehearsal.play import play
+from gpu_constructs.rehearsal.stage import Props
+from tests.e2e.rehearsal.conftest import default_stack
+
+
+def test_two_plays_of_a_stack_read_alike(tmp_path: Path, props: Props) -> None:
+    stack = default_stack(tmp_path)
+
+    assert play([stack], props).text() == play([stack], props).text()
