@@ -171,7 +171,9 @@ def build(module: Module, folder: Path) -> None:
     for name, package in module.packages.items():
         print(f"Building {name} {module.version} ...", file=sys.stderr)
         command = ["go", "build", "-trimpath", f"-ldflags={module.flags}", "-o", str(folder / name), package]
-        done = subprocess.run(command, cwd=module.folder, env=os.environ | {"CGO_ENABLED": "0"}, check=False)
+        done = subprocess.run(
+            command, cwd=module.folder, env=os.environ | {"CGO_ENABLED": "0", "GOTOOLCHAIN": "auto"}, check=False
+        )
         if done.returncode:
             sys.exit(f"e2e: go build of {package} failed, see above")
     (folder / "stamp").write_text(module.stamp)

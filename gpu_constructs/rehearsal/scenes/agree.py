@@ -7,7 +7,7 @@ import json
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -34,6 +34,9 @@ STRICTER = {
     # As `Offer.alone` of preflight/node/device_sharing.py reads it: failRequestsGreaterThanOne, and MPS always.
     TURNED_AWAY: "the device plugin allocates one share to a container, and the kubelet ends the pod with its refusal",
 }
+
+# Among many pods at once, what may come of another pod's node; asked once more alone.
+DISPUTED = ("false yes", "false no", "undecided")
 
 Agreement = Literal["agree", "stricter", "false yes", "false no", "unknown", "undecided"]
 
@@ -124,8 +127,16 @@ def agree(stage: Stage, assemblies: Sequence[Assembly], pairs: Sequence[Pair], r
                 Told(pod=pod, pool=pair.pool, said=one, decision=decision)
                 for pod, pair, one, decision in zip(pods, batch, said, done, strict=True)
             ]
+        told = [_again(each, decisions) if each.agreement in DISPUTED else each for each in told]
     report.add(lines(told))
     return told
+
+
+def _again(told: Told, decisions: Decisions) -> Told:
+    """Ask once more of a pair on which both differ, without the nodes of other pods."""
+    pod = copy.deepcopy(told.pod)
+    pod["metadata"]["name"] += "-again"
+    return replace(told, decision=decisions.alone(pod))
 
 
 def batches(pairs: Iterable[Pair], *, alone: set[str], size: int = SLOTS) -> Iterator[list[Pair]]:
@@ -160,7 +171,7 @@ def verdicts(assemblies: Iterable[Assembly], pods: Sequence[Object], pools: Sequ
 def lines(told: Sequence[Told]) -> Iterator[Line]:
     """Return what to report of all pairs, and of each that must not be."""
     counts = Counter(each.agreement for each in told)
-    for kind in ("false yes", "false no", "undecided"):
+    for kind in DISPUTED:
         found = [each for each in told if each.agreement == kind]
         yield Line(
             scene=SCENE,

@@ -17,7 +17,7 @@ from gpu_constructs.facts.kubernetes import KUBE_SYSTEM
 from gpu_constructs.facts.labels import NODE_POOL
 from gpu_constructs.rehearsal.players.cluster.client import CONFLICT, THREADS, Object, Refused
 from gpu_constructs.rehearsal.players.cluster.ports import LOOPBACK
-from gpu_constructs.rehearsal.scenes.waiting import wait_for
+from gpu_constructs.rehearsal.scenes.waiting import wait_for, wait_until_none
 from gpu_constructs.rehearsal.stage import Stage
 
 # How long a batch may take. Karpenter waits for 10 seconds at most until it looks at pods that keep coming.
@@ -27,6 +27,7 @@ LOOKS_EVERY = 3.0
 # How long NodePools may take until nodes can come of them.
 READY_SECONDS = 300.0
 _NAMESPACE = "agree"
+_CLAIMS = "/apis/karpenter.sh/v1/nodeclaims"
 # Of Karpenter 1.14: pods that are not bound, and that it has found a place for; a pod that it has none for loses it.
 # Source: sigs.k8s.io/karpenter v1.14.1 pkg/controllers/metrics/pod/controller.go
 _PLACED = re.compile(r'^karpenter_pods_provisioning_unbound_time_seconds\{name="([^"]+)",namespace="([^"]+)"\}', re.M)
@@ -154,15 +155,33 @@ class Decisions:
         self._together(lambda each: self._client.delete(f"/api/v1/namespaces/{each}/pods"), listed)
         self._together(lambda each: self._client.delete(f"/api/v1/namespaces/{each}/events"), listed)
 
+    def alone(self, pod: Object) -> Decision:
+        """Return what becomes of a pod while no node is on its way for another.
+
+        Such a node has labels that its pod asked for: Karpenter makes up a value for one that is to exist, or to have
+        another value than some. A pod may go there that no node of its NodePool alone would take.
+        Source: sigs.k8s.io/karpenter v1.14.1 pkg/controllers/provisioning/scheduling/nodeclaimtemplate.go
+        (resolveCustomLabelsFromRequirements)
+
+        Raises:
+            TimeoutError: The nodes on their way do not end.
+        """
+        self._end_nodes()
+        if not wait_until_none(self._on_their_way, READY_SECONDS):
+            raise TimeoutError("nodes on their way do not end")
+        return self.of([pod])[0]
+
     def _end_nodes(self) -> None:
         """Delete the nodes that are on their way.
 
         Not between batches: a node on its way takes any pod that a new one of its kind would, and another is started
-        for those that it does not take.
+        for those that it does not take. What is different then is asked of once more, alone.
         """
-        claims = self._client.list("/apis/karpenter.sh/v1/nodeclaims")
-        gone = [each for each in claims if each["metadata"]["labels"].get(NODE_POOL) not in self.static]
-        self._together(self._client.delete, [f"/apis/karpenter.sh/v1/nodeclaims/{_name(each)}" for each in gone])
+        self._together(self._client.delete, [f"{_CLAIMS}/{each}" for each in self._on_their_way()])
+
+    def _on_their_way(self) -> list[str]:
+        claims = self._client.list(_CLAIMS)
+        return [_name(each) for each in claims if each["metadata"]["labels"].get(NODE_POOL) not in self.static]
 
     @cached_property
     def static(self) -> set[str]:

@@ -12,7 +12,6 @@ DEVICES = {
     "sliced": SHARED,
     "mps": SHARED,
     "bottlerocket-sliced": SHARED,
-    "fraction": SHARED,
 }
 PROFILES = ("nvidia.com/mig-1g.5gb", "nvidia.com/mig-3g.20gb")
 ZONES = ("us-east-1a", "us-east-1b", "us-east-1f", "eu-west-1a")
