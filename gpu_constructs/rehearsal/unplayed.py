@@ -15,7 +15,6 @@ _RELEASE, _DEFINITIONS, _OBJECTS = (
     DEFINITIONS_RESOURCE,
     "Custom::AWSCDK-EKS-KubernetesResource",
 )
-# Group of what only the controllers of Auto Mode know, whose definitions nobody publishes.
 
 
 class Unplayed:
