@@ -16,7 +16,6 @@ from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Any
 
-from gpu_constructs.facts.charts import KARPENTER_CRDS
 from gpu_constructs.rehearsal.assemblies import Assembly
 from gpu_constructs.rehearsal.report import Line, Report
 
@@ -101,14 +100,6 @@ def _the_node_class_waits_for_no_definition(resources: Resources) -> None:
         each["DependsOn"] = [name for name in _needs(each) if name not in releases]
 
 
-def _no_release_brings_the_definitions(resources: Resources) -> None:
-    """Drop the release of the definitions; the controller's chart, which has them too, is told not to install them."""
-    _drop(resources, lambda each: each["Type"] == _RELEASES and each["Properties"]["Release"] == KARPENTER_CRDS)
-    for each in _of_type(resources, _RELEASES):
-        # A controller without them never gets ready: what a release waits for it is cut short.
-        each["Properties"] |= {"SkipCrds": True, "Timeout": "60s"}
-
-
 def _the_handler_has_no_access(resources: Resources) -> None:
     _drop(resources, lambda each: each["Type"] == "AWS::EKS::AccessEntry" and "AccessPolicies" in each["Properties"])
 
@@ -158,9 +149,6 @@ MUTANTS: Mapping[str, Mutant] = {
     ),
     "the node class waits for no definition": Mutant(
         _the_node_class_waits_for_no_definition, "Create", r"NodeClass.*no matches for kind \"EC2NodeClass\""
-    ),
-    "no release brings the definitions": Mutant(
-        _no_release_brings_the_definitions, "Create", r"no matches for kind \"EC2NodeClass\"|CustomResourceDefinition"
     ),
     "the handler has no access to the cluster": Mutant(
         _the_handler_has_no_access, "Create", r"(Unauthorized|must be logged in|provide credentials)"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from gpu_constructs.rehearsal.assemblies import Assembly
@@ -9,6 +11,7 @@ from gpu_constructs.rehearsal.mutants import MUTANTS
 from gpu_constructs.rehearsal.play import play
 from gpu_constructs.rehearsal.stage import Props
 from tests.e2e.rehearsal.conftest import default_stack
+from tools.plays import PLAYS
 
 # A healthy node takes a fifth of that on an idle machine; a step that never comes is waited for no longer.
 STEP_SECONDS = 60.0
@@ -27,3 +30,16 @@ def test_a_fault_is_seen_and_named(name: str, stack: Assembly, props: Props) -> 
     report = play([mutant.of(stack)], props, step_seconds=STEP_SECONDS)
 
     assert mutant.seen(report), report.text()
+
+
+def test_a_dropped_release_of_definitions_is_seen_and_named(tmp_path: Path, props: Props) -> None:
+    # Not of a template: there the controller's own chart brings them on creation, which its file for Argo CD forbids.
+    (stack,) = PLAYS["argocd"].assemblies(tmp_path)
+    assert stack.files is not None
+    (stack.files / "charts" / "Karpenter-Crds.yaml").unlink()
+
+    report = play([stack], props, step_seconds=STEP_SECONDS)
+
+    assert [each for each in report.failed if "NodeClass" in each.promise and "EC2NodeClass" in each.text], (
+        report.text()
+    )
