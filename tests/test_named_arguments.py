@@ -33,6 +33,7 @@ FOLDERS = (
     "pod_scaling",
     "pools",
     "queueing",
+    "storage",
     "workloads",
 )
 
