@@ -11,10 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from gpu_constructs.preflight.judging.check import check
+from gpu_constructs.preflight.reading.inputs import read_input
 from tests.conftest import ROOT
 from tests.emitted import Template
 from tests.linting import cfn_lint
-from tests.templates import of_type
+from tests.templates import manifests_of, of_type
 
 PAGE = (ROOT / "docs" / "storage.md").read_text()
 
@@ -48,3 +50,23 @@ def test_the_pods_may_write_their_results(template: Template) -> None:
     [policy] = [each for id, each in of_type(resources, "AWS::IAM::Policy").items() if id.startswith("TrainRole")]
     assert policy["Properties"]["Roles"] == [{"Ref": role}]
     assert "s3:PutObject" in json.dumps(policy)
+
+
+def test_the_driver_may_read_the_weights_and_nothing_else(template: Template) -> None:
+    resources = template["Resources"]
+
+    [policy] = [each for id, each in of_type(resources, "AWS::IAM::RolePolicy").items() if id.startswith("Llama")]
+    actions = [action for each in policy["Properties"]["PolicyDocument"]["Statement"] for action in each["Action"]]
+    assert actions == ["s3:ListBucket", "s3:GetObject"]
+
+
+def test_its_objects_are_those_that_the_page_names(template: Template) -> None:
+    kinds = {each["kind"] for each in manifests_of(template["Resources"])}
+
+    assert {"PersistentVolume", "PersistentVolumeClaim", "StorageClass", "ServiceAccount"} <= kinds
+
+
+def test_preflight_has_nothing_against_it(output: Path) -> None:
+    found = check(read_input([str(output)])).findings
+
+    assert [f"{each.rule.id} {each.problem.message}" for each in found if each.rule.severity != "note"] == []

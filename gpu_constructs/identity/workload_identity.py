@@ -49,6 +49,7 @@ class WorkloadIdentity(Construct):
     Attributes:
         role: The role that EKS takes for the pods, in the account of the cluster.
         association: What gives it to the service account.
+        target_role: The role that pods act as, where it is another one.
         service_account: Name of the service account.
         namespace: Its namespace.
     """
@@ -83,7 +84,7 @@ class WorkloadIdentity(Construct):
         )
 
         self.service_account, self.namespace = service_account, namespace
-        self._target_role = target_role
+        self.target_role = target_role
         session = session_of(self, cluster_name=ref.name_token, namespace=namespace, service_account=service_account)
         trusted = iam.ServicePrincipal(POD_IDENTITY).with_conditions({"StringEquals": session}).with_session_tags()
         self.role = iam.Role(self, "Role", assumed_by=trusted)
@@ -104,7 +105,7 @@ class WorkloadIdentity(Construct):
     @property
     def grant_principal(self) -> iam.IPrincipal:
         """The role that pods act as, for every ``grant`` of the CDK."""
-        acts_as = self._target_role if self._target_role is not None else self.role
+        acts_as = self.target_role if self.target_role is not None else self.role
         return acts_as.grant_principal
 
     def _make_service_account(self, cluster: ClusterRef) -> None:

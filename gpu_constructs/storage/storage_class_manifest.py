@@ -5,13 +5,9 @@ from __future__ import annotations
 import cdk8s
 from cdk8s_plus_28 import k8s
 
+from gpu_constructs.facts.labels import COMPUTE_TYPE
+from gpu_constructs.facts.storage import DEFAULT_CLASS, EBS, EBS_OF_AUTO_MODE
 from gpu_constructs.storage.gp3 import Gp3
-
-_DEFAULT = "storageclass.kubernetes.io/is-default-class"
-_DRIVER, _OF_AUTO_MODE = "ebs.csi.aws.com", "ebs.csi.eks.amazonaws.com"
-# Beside nodes of Auto Mode a cluster may have others, where its driver does not run.
-# Source: https://docs.aws.amazon.com/eks/latest/userguide/create-storage-class.html (2026-08)
-_COMPUTE_TYPE = "eks.amazonaws.com/compute-type"
 
 
 def storage_class_chart(
@@ -19,13 +15,15 @@ def storage_class_chart(
 ) -> cdk8s.Chart:
     """Return a class that waits for the first pod of a claim, because only then a zone is known."""
     chart = cdk8s.Chart(cdk8s.App(), name)
-    of_auto_mode = k8s.TopologySelectorLabelRequirement(key=_COMPUTE_TYPE, values=["auto"])
+    # Beside nodes of Auto Mode a cluster may have others, where its driver does not run.
+    # Source: https://docs.aws.amazon.com/eks/latest/userguide/create-storage-class.html (2026-08)
+    of_auto_mode = k8s.TopologySelectorLabelRequirement(key=COMPUTE_TYPE, values=["auto"])
     term = k8s.TopologySelectorTerm(match_label_expressions=[of_auto_mode])
     k8s.KubeStorageClass(
         chart,
         "StorageClass",
-        metadata=k8s.ObjectMeta(name=name, annotations={_DEFAULT: "true"} if is_default else None),
-        provisioner=_OF_AUTO_MODE if auto_mode else _DRIVER,
+        metadata=k8s.ObjectMeta(name=name, annotations={DEFAULT_CLASS: "true"} if is_default else None),
+        provisioner=EBS_OF_AUTO_MODE if auto_mode else EBS,
         parameters={
             **volume.parameters,
             "encrypted": "true",

@@ -42,8 +42,9 @@ def define(stack: cdk.Stack, cluster: eks.ICluster) -> Define:
 
 def said(**changes: Any) -> dict[str, Any]:
     """The object of a plain class, with ``changes`` applied."""
-    plain: dict[str, Any] = {"key_arn": None, "is_default": False, "retain": False, "auto_mode": False}
-    [made] = storage_class_chart(**{"name": "fast", "volume": Gp3()} | plain | changes).to_json()
+    plain: dict[str, Any] = {"name": "fast", "volume": Gp3(), "key_arn": None}
+    plain |= {"is_default": False, "retain": False, "auto_mode": False}
+    [made] = storage_class_chart(**plain | changes).to_json()
     return dict(made)
 
 

@@ -10,22 +10,22 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpu_constructs.facts.charts import EBS_CSI_DRIVER, EFS_CSI_DRIVER, FSX_CSI_DRIVER, S3_CSI_DRIVER
+from gpu_constructs.facts.storage import DEFAULT_CLASS, EBS, EBS_OF_AUTO_MODE, EBS_OF_THE_TREE, EFS, FSX, S3
 from gpu_constructs.preflight.model.cluster import Cluster
 from gpu_constructs.preflight.model.workload import Workload
 from gpu_constructs.preflight.reading.objects import Object
 from gpu_constructs.preflight.reading.unknown import Unknown, is_true, known_text, mappings
 
-EBS, EBS_OF_AUTO_MODE, EBS_OF_THE_TREE = "ebs.csi.aws.com", "ebs.csi.eks.amazonaws.com", "kubernetes.io/aws-ebs"
 EBS_PROVISIONERS = (EBS, EBS_OF_AUTO_MODE, EBS_OF_THE_TREE)
 # The add-on and chart that brings a driver, by the driver's name; the API server hands volumes of the tree to EBS'.
 BROUGHT_BY = {
     EBS: EBS_CSI_DRIVER,
     EBS_OF_THE_TREE: EBS_CSI_DRIVER,
-    "efs.csi.aws.com": EFS_CSI_DRIVER,
-    "fsx.csi.aws.com": FSX_CSI_DRIVER,
-    "s3.csi.aws.com": S3_CSI_DRIVER,
+    EFS: EFS_CSI_DRIVER,
+    FSX: FSX_CSI_DRIVER,
+    S3: S3_CSI_DRIVER,
 }
-_DEFAULT = ("storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class")
+_DEFAULT = (DEFAULT_CLASS, "storageclass.beta.kubernetes.io/is-default-class")
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from difflib import get_close_matches
 
+from gpu_constructs.facts.storage import EBS_OF_AUTO_MODE
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.objects.storage import (
     BROUGHT_BY,
-    EBS_OF_AUTO_MODE,
     EBS_PROVISIONERS,
     default_classes,
     storage_class,
