@@ -256,7 +256,9 @@ def test_refuses(
     assert stack.node.find_child("Weights").node.children == []
 
 
-@pytest.mark.parametrize("prefix", ["a/", "models/llama-70b/", f"{cdk.Aws.STACK_ID}/a/"])
+@pytest.mark.parametrize(
+    "prefix", ["a/", "models/llama-70b/", f"{cdk.Aws.STACK_ID}/a/"], ids=["short", "deep", "token"]
+)
 def test_the_nearest_legal_prefixes(stack: cdk.Stack, define: Define, prefix: str) -> None:
     define(prefix=prefix)
 
