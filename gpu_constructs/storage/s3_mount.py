@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.refusals import refuse_unless_bool, refuse_unless_whole_number
 
-_NAMED_TTLS = ("minimal", "indefinite")
-MetadataTtl = Literal["minimal", "indefinite"] | int
+NamedTtl = Literal["minimal", "indefinite"]
+_NAMED_TTLS = get_args(NamedTtl)
 
 
 @named_arguments
@@ -43,7 +43,7 @@ class S3Mount:
     allow_overwrite: bool = False
     allow_delete: bool = False
     cache_gib: int | None = None
-    metadata_ttl: MetadataTtl | None = None
+    metadata_ttl: NamedTtl | int | None = None
     allow_other: bool = True
     uid: int | None = None
     gid: int | None = None
