@@ -19,6 +19,8 @@ from gpu_constructs.storage.csi_addon import csi_addon, refuse_unless_version
 # The service account of its DaemonSet, as which it mounts; the controller has another and asks AWS for nothing.
 # Source: awslabs/mountpoint-s3-csi-driver 2.7.0 charts/aws-mountpoint-s3-csi-driver/values.yaml
 _SERVICE_ACCOUNT = "s3-csi-driver-sa"
+# Source: https://github.com/awslabs/mountpoint-s3-csi-driver/issues/504 (2025-06)
+_WITHOUT_POD_IDENTITY = ("v0.", "v1.")
 
 
 @named_arguments
@@ -33,13 +35,13 @@ class S3CsiDriver(Construct):
 
     Args:
         cluster: Cluster to install into.
-        version: Version of the add-on, e.g. ``v2.7.0-eksbuild.1``. Default: EKS' own.
+        version: Version of the add-on, ``v2.0.0-eksbuild.1`` or newer. Default: EKS' own.
         controller_tolerates: Keys of taints that its controller tolerates, for a cluster whose nodes all have some. The
             first versions with a controller refuse it. Default: none, as the controller has none.
 
     Raises:
         TypeError: An argument has the wrong type.
-        ValueError: The cluster has the driver from this library, or a key is none.
+        ValueError: The cluster has the driver from this library, the version knows no Pod Identity, or a key is none.
 
     Attributes:
         driver: The add-on, and its role.
@@ -58,6 +60,8 @@ class S3CsiDriver(Construct):
         who = PathOf(self)
         ref = cluster_ref(who, cluster)
         refuse_unless_version(who, version)
+        if version is not None and version.startswith(_WITHOUT_POD_IDENTITY):
+            raise ValueError(f"{who}: version must be v2 or newer, which takes a role by Pod Identity, got {version!r}")
         keys = words(who, "controller_tolerates", controller_tolerates)
         for key in keys:
             if not QUALIFIED_NAME.fullmatch(key):

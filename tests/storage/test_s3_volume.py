@@ -287,6 +287,11 @@ def test_refuses_a_second_volume_of_a_name(define: Define) -> None:
     ("changes", "error", "message"),
     [
         ({"version": 2}, TypeError, "version must be one such as"),
+        (
+            {"version": "v1.15.0-eksbuild.1"},
+            ValueError,
+            "version must be v2 or newer, which takes a role by Pod Identity",
+        ),
         ({"controller_tolerates": "all"}, TypeError, "controller_tolerates must be a list of names, got 'all'"),
         ({"controller_tolerates": ["a b"]}, ValueError, "controller_tolerates must hold keys of taints such as"),
     ],
@@ -296,6 +301,12 @@ def test_refuses_what_is_no_driver(
 ) -> None:
     with pytest.raises(error, match=f"Test/Driver: {message}"):
         S3CsiDriver(stack, "Driver", cluster=cluster, **changes)
+
+
+def test_the_oldest_driver(stack: cdk.Stack, cluster: eks.ICluster) -> None:
+    S3CsiDriver(stack, "Driver", cluster=cluster, version="v2.0.0-eksbuild.1")
+
+    assert drivers(resources_of(stack))[0]["AddonVersion"] == "v2.0.0-eksbuild.1"
 
 
 def test_refuses_a_second_driver(stack: cdk.Stack, created_cluster: eks.Cluster, define: Define) -> None:
