@@ -23,7 +23,19 @@ import gpu_constructs
 from gpu_constructs.metrics import PrometheusStack
 from gpu_constructs.named_arguments import named_arguments, named_call
 
-FOLDERS = ("autoscaling", "cluster", "devices", "metrics", "nodes", "pod_scaling", "pools", "queueing", "workloads")
+FOLDERS = (
+    "autoscaling",
+    "cluster",
+    "devices",
+    "identity",
+    "metrics",
+    "nodes",
+    "pod_scaling",
+    "pools",
+    "queueing",
+    "storage",
+    "workloads",
+)
 
 
 @named_arguments

@@ -30,6 +30,8 @@ NOUNS = {
     "gpu_constructs.facts": "InstanceType Chart",
     "gpu_constructs.pools": "NodeShape Spot Mig",
     "gpu_constructs.installing": "ClusterRef",
+    "gpu_constructs.identity": "WorkloadIdentity",
+    "gpu_constructs.storage": "S3Volume Gp3",
     "gpu_constructs.nodes": "ManagedNodeGroup",
     "gpu_constructs.devices": "DevicePlugin",
     "gpu_constructs.workloads": "GpuPod GpuJob",

@@ -14,11 +14,13 @@ from constructs import Construct
 
 from gpu_constructs.facts import charts
 from gpu_constructs.facts.kubernetes import KUBE_SYSTEM
-from gpu_constructs.installing import eks_resources
+from gpu_constructs.installing import claims, eks_resources
 from gpu_constructs.installing.cluster_ref import AnyCluster, ClusterRef, PathOf, cluster_ref
+from gpu_constructs.installing.csi_driver import CsiDriver
 from gpu_constructs.installing.pod_identity import policy_document, trust
 from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.refusals import refuse_unless_one_of
+from gpu_constructs.storage import ebs_csi_driver
 
 
 @named_arguments
@@ -46,18 +48,19 @@ class Addon:
 # Source: https://docs.aws.amazon.com/eks/latest/userguide/workloads-add-ons-available-eks.html (2026-08)
 VPC_CNI = Addon(name=charts.VPC_CNI, id="VpcCni", service_account=charts.AWS_NODE, policy="AmazonEKS_CNI_Policy")
 POD_IDENTITY_AGENT = Addon(name=charts.POD_IDENTITY_AGENT, id="PodIdentityAgent")
+EBS_CSI_DRIVER = Addon(
+    name=charts.EBS_CSI_DRIVER,
+    id="EbsCsiDriver",
+    needs_nodes=True,
+    service_account=ebs_csi_driver.SERVICE_ACCOUNT,
+    policy=ebs_csi_driver.POLICY,
+)
 ADDONS = (
     VPC_CNI,
     POD_IDENTITY_AGENT,
     Addon(name=charts.KUBE_PROXY, id="KubeProxy"),
     Addon(name=charts.COREDNS, id="CoreDns", needs_nodes=True),
-    Addon(
-        name=charts.EBS_CSI_DRIVER,
-        id="EbsCsiDriver",
-        needs_nodes=True,
-        service_account="ebs-csi-controller-sa",
-        policy="service-role/AmazonEBSCSIDriverPolicy",
-    ),
+    EBS_CSI_DRIVER,
     # Its dcgm-server tolerates nothing by default, so no XID error of a tainted GPU node would be seen.
     # Source: aws/eks-node-monitoring-agent chart 1.7.0 values.yaml, templates/dcgm-daemonset.yaml
     Addon(
@@ -80,7 +83,7 @@ class Addons(Construct):
 
     Raises:
         TypeError: ``versions`` is no mapping.
-        ValueError: ``versions`` names no add-on of ours.
+        ValueError: ``versions`` names no add-on of ours, or the cluster has one of them from this library.
     """
 
     def __init__(
@@ -90,6 +93,7 @@ class Addons(Construct):
         who = PathOf(self)
         ref, chosen = cluster_ref(who, cluster), versions or {}
         refuse_unless_addon_versions(who, "versions", versions)
+        ref.claim(who, claims.EBS_CSI_DRIVER, why="both serve the same volumes")
         self._resources = {addon.name: self._add(addon, ref, chosen.get(addon.name)) for addon in ADDONS}
         self.vpc_cni = ref.shared(cdk.Stack.of(self)).vpc_cni.get_or_make(lambda: self._resources[VPC_CNI.name])
         self.pod_identity_agent = self._resources[POD_IDENTITY_AGENT.name]
@@ -104,25 +108,31 @@ class Addons(Construct):
                 self._resources[addon.name].node.add_dependency(nodes)
 
     def _add(self, addon: Addon, cluster: ClusterRef, version: str | None) -> eks.CfnAddon:
-        return eks_resources.CfnAddon(
+        role = self._role(addon, cluster)
+        made = eks_resources.CfnAddon(
             self,
             addon.id,
             addon_name=addon.name,
             cluster_name=cluster.name_token,
             addon_version=version,
             configuration_values=json.dumps(addon.values) if addon.values else None,
-            pod_identity_associations=self._associations(addon, cluster),
+            pod_identity_associations=(
+                [{"roleArn": role.attr_arn, "serviceAccount": addon.service_account}] if role is not None else None
+            ),
             # The template is what counts, not what somebody edited in the cluster.
             resolve_conflicts="OVERWRITE",
         )
+        if addon is EBS_CSI_DRIVER and role is not None:
+            cluster.csi_drivers[addon.name] = CsiDriver(addon=made, role=role)
+        return made
 
-    def _associations(self, addon: Addon, cluster: ClusterRef) -> list[dict[str, str]] | None:
+    def _role(self, addon: Addon, cluster: ClusterRef) -> iam.CfnRole | None:
         if addon.policy is None or addon.service_account is None:
             return None
         shared = cluster.shared(cdk.Stack.of(self))
         ipv6 = addon is VPC_CNI and cluster.ip_family == "ipv6"
         managed = iam.ManagedPolicy.from_aws_managed_policy_name(addon.policy).managed_policy_arn
-        role = iam.CfnRole(
+        return iam.CfnRole(
             shared if addon is VPC_CNI else cast("Construct", self),
             "CniRole" if addon is VPC_CNI else f"{addon.id}Role",
             assume_role_policy_document=trust(
@@ -131,7 +141,6 @@ class Addons(Construct):
             managed_policy_arns=None if ipv6 else [managed],
             policies=[_ipv6_policy(cdk.Stack.of(self).partition)] if ipv6 else None,
         )
-        return [{"roleArn": role.attr_arn, "serviceAccount": addon.service_account}]
 
 
 def _ipv6_policy(partition: str) -> dict[str, Any]:

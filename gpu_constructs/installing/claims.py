@@ -12,6 +12,8 @@ CLUSTER_AUTOSCALER = "cluster autoscaler"
 KARPENTER = "Karpenter"
 GPU_OPERATOR = "GPU Operator"
 DCGM_EXPORTER = "DCGM exporter"
+EBS_CSI_DRIVER = "EBS CSI driver"
+S3_CSI_DRIVER = "Mountpoint S3 CSI driver"
 _Holder = TypeVar("_Holder")
 
 

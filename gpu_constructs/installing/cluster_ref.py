@@ -23,6 +23,7 @@ from gpu_constructs.facts.versions import KUBERNETES, kubernetes_minor
 from gpu_constructs.installing import eks_resources
 from gpu_constructs.installing.claims import Claims
 from gpu_constructs.installing.context import refuse_wrong_context
+from gpu_constructs.installing.csi_driver import CsiDriver
 from gpu_constructs.installing.gitops import delivery_of
 from gpu_constructs.installing.once import Meeting, Once
 from gpu_constructs.installing.subnets import given_subnets, in_zone, node_subnets
@@ -78,6 +79,7 @@ class Shared(Construct):
         foundation: What must run before controllers do: nodes, network, DNS, credentials. It and what follows is
             asked for in the cluster's own stack.
         size_handler: ARN of the function that knows how many nodes a group has.
+        csi_drivers: Drivers for storage, by the name of their add-on.
         claims: What the cluster has one of.
         sharing: Ways in which pools share their GPUs, and the device plugin that serves them.
         claimants: Workloads that claim GPUs, and the DRA driver that they claim them from.
@@ -94,6 +96,7 @@ class Shared(Construct):
         self.vpc_cni: Once[eks.CfnAddon] = Once()
         self.foundation: Once[Construct] = Once()
         self.size_handler: Once[str] = Once()
+        self.csi_drivers: dict[str, CsiDriver] = {}
         self.claims: Claims[PathOf] = Claims()
         self.sharing: Meeting[Sharing] = Meeting()
         self.claimants: Meeting[Construct] = Meeting()
@@ -229,6 +232,11 @@ class ClusterRef(Construct):
     def foundation(self) -> Once[Construct]:
         """What must run before controllers do; nothing is made for a cluster made elsewhere."""
         return self._own.foundation
+
+    @property
+    def csi_drivers(self) -> dict[str, CsiDriver]:
+        """Drivers for storage, by the name of their add-on."""
+        return self._own.csi_drivers
 
     def claim(self, who: PathOf, what: str, *, why: str) -> None:
         """Make a construct the only one of its kind in the cluster.

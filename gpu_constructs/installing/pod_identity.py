@@ -11,25 +11,34 @@ from constructs import Construct
 
 from gpu_constructs.installing import eks_resources
 
+POD_IDENTITY = "pods.eks.amazonaws.com"
 
-def trust(scope: Construct, *, cluster_name: str, namespace: str, service_account: str) -> dict[str, Any]:
-    """Return who may take a role: pods of one service account of one cluster, by the tags of their session.
 
-    Sources: https://docs.aws.amazon.com/eks/latest/userguide/pod-id-role.html,
-    https://docs.aws.amazon.com/eks/latest/userguide/pod-id-abac.html
+def session_of(scope: Construct, *, cluster_name: str, namespace: str, service_account: str) -> dict[str, str]:
+    """Return the tags by which EKS says for whom it takes a role: pods of one service account of one cluster.
+
+    Source: https://docs.aws.amazon.com/eks/latest/userguide/pod-id-abac.html
     """
     stack = cdk.Stack.of(scope)
     where = f"{stack.partition}:eks:{stack.region}:{stack.account}"
-    session = {
+    return {
         "aws:RequestTag/eks-cluster-arn": f"arn:{where}:cluster/{cluster_name}",
         "aws:RequestTag/kubernetes-namespace": namespace,
         "aws:RequestTag/kubernetes-service-account": service_account,
     }
+
+
+def trust(scope: Construct, *, cluster_name: str, namespace: str, service_account: str) -> dict[str, Any]:
+    """Return who may take a role: pods of one service account of one cluster, by the tags of their session.
+
+    Source: https://docs.aws.amazon.com/eks/latest/userguide/pod-id-role.html
+    """
+    session = session_of(scope, cluster_name=cluster_name, namespace=namespace, service_account=service_account)
     return policy_document(
         [
             {
                 "Effect": "Allow",
-                "Principal": {"Service": "pods.eks.amazonaws.com"},
+                "Principal": {"Service": POD_IDENTITY},
                 "Action": ["sts:AssumeRole", "sts:TagSession"],
                 "Condition": {"StringEquals": session},
             }

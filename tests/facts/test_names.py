@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import gpu_constructs
-from gpu_constructs.facts import charts, kubernetes, labels, resources
+from gpu_constructs.facts import charts, kubernetes, labels, resources, storage
 
 PACKAGE = Path(gpu_constructs.__file__).parent
-MODULES = {Path(str(each.__file__)): each for each in (charts, kubernetes, labels, resources)}
+MODULES = {Path(str(each.__file__)): each for each in (charts, kubernetes, labels, resources, storage)}
 NAMES = {
     value: f"{module.__name__}.{name}"
     for module in MODULES.values()

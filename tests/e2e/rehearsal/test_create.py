@@ -24,6 +24,7 @@ NOT_PLAYED: Mapping[str, frozenset[str]] = {
             "Llm: Custom::GpuChartDefinitions PrometheusResourceDefinitionsF1DDCCC9 is created",
         }
     ),
+    "newest-kubernetes": frozenset({"the program of public.ecr.aws/karpenter/controller:1.15.1 runs"}),
     "mig-on-p5": frozenset({"its autoscaler makes the nodes that its pods wait for"}),
     "multi-node-training": frozenset(
         {

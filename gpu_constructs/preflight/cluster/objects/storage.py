@@ -10,21 +10,22 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpu_constructs.facts.charts import EBS_CSI_DRIVER, EFS_CSI_DRIVER, FSX_CSI_DRIVER, S3_CSI_DRIVER
+from gpu_constructs.facts.storage import DEFAULT_CLASS, EBS, EBS_OF_AUTO_MODE, EBS_OF_THE_TREE, EFS, FSX, S3
 from gpu_constructs.preflight.model.cluster import Cluster
 from gpu_constructs.preflight.model.workload import Workload
 from gpu_constructs.preflight.reading.objects import Object
-from gpu_constructs.preflight.reading.unknown import Unknown, known_text, mappings
+from gpu_constructs.preflight.reading.unknown import Unknown, is_true, known_text, mappings
 
-EBS, EBS_OF_AUTO_MODE, EBS_OF_THE_TREE = "ebs.csi.aws.com", "ebs.csi.eks.amazonaws.com", "kubernetes.io/aws-ebs"
 EBS_PROVISIONERS = (EBS, EBS_OF_AUTO_MODE, EBS_OF_THE_TREE)
 # The add-on and chart that brings a driver, by the driver's name; the API server hands volumes of the tree to EBS'.
 BROUGHT_BY = {
     EBS: EBS_CSI_DRIVER,
     EBS_OF_THE_TREE: EBS_CSI_DRIVER,
-    "efs.csi.aws.com": EFS_CSI_DRIVER,
-    "fsx.csi.aws.com": FSX_CSI_DRIVER,
-    "s3.csi.aws.com": S3_CSI_DRIVER,
+    EFS: EFS_CSI_DRIVER,
+    FSX: FSX_CSI_DRIVER,
+    S3: S3_CSI_DRIVER,
 }
+_DEFAULT = (DEFAULT_CLASS, "storageclass.beta.kubernetes.io/is-default-class")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +65,19 @@ def claimed(workload: Workload, cluster: Cluster) -> Iterator[Claimed]:
 
 
 def storage_class(claim: Claimed, cluster: Cluster) -> Object | None:
-    """Return the StorageClass that a claim names, when it is in the input."""
-    name = known_text((claim.spec or {}).get("storageClassName"))
+    """Return the StorageClass that a claim names, or the default one for a claim that names none, when it is there."""
+    spec = claim.spec or {}
+    if spec.get("storageClassName") is None and not spec.get("volumeName"):
+        defaults = default_classes(cluster)
+        return defaults[0] if len(defaults) == 1 else None
+    name = known_text(spec.get("storageClassName"))
     return next((each for each in cluster.of_kind("StorageClass") if each.name == name), None)
+
+
+def default_classes(cluster: Cluster) -> list[Object]:
+    """Return the StorageClasses of the input that are marked as the default."""
+    classes = cluster.of_kind("StorageClass")
+    return [each for each in classes if any(is_true(str(each.annotations.get(key))) for key in _DEFAULT)]
 
 
 def volume_of(claim: Claimed, cluster: Cluster) -> Object | None:

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from difflib import get_close_matches
 
+from gpu_constructs.facts.storage import EBS_OF_AUTO_MODE
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.objects.storage import (
     BROUGHT_BY,
-    EBS_OF_AUTO_MODE,
     EBS_PROVISIONERS,
+    default_classes,
     storage_class,
     volume_of,
 )
 from gpu_constructs.preflight.model.cluster import Cluster
 from gpu_constructs.preflight.node.nodes import minor
-from gpu_constructs.preflight.reading.objects import Object
-from gpu_constructs.preflight.reading.unknown import dig, is_expression, is_true, known_text
+from gpu_constructs.preflight.reading.unknown import dig, is_expression, known_text
 from gpu_constructs.preflight.rules.rule import Problem, rule
 
 _CLASSES = "https://kubernetes.io/docs/concepts/storage/storage-classes/"
@@ -24,7 +24,6 @@ _CLASSES = "https://kubernetes.io/docs/concepts/storage/storage-classes/"
 # Source: https://docs.aws.amazon.com/eks/latest/userguide/kubernetes-versions-standard.html (2026-11)
 _OF_EKS = "gp2"
 _WITHOUT_DEFAULT = (1, 30)
-_DEFAULT = ("storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class")
 _EBS_TYPES = ("gp2", "gp3", "io1", "io2", "sc1", "st1", "standard", "sbg1", "sbp1")
 # Provisioners that no driver stands behind: volumes are made by hand.
 _BY_HAND = ("kubernetes.io/no-provisioner",)
@@ -48,7 +47,7 @@ def storage_class_that_does_not_exist(case: Case) -> Iterator[Problem]:
         if spec is None or spec.get("volumeName") or spec.get("selector") or spec.get("dataSource"):
             continue
         name = spec.get("storageClassName")
-        if name is None and not _has_default(cluster, classes):
+        if name is None and not _has_default(cluster):
             text = f"{claim.title} names no StorageClass, and Kubernetes {cluster.version} on EKS has no default one"
             yield Problem.of(workload, text, unknown=hidden)
         elif isinstance(name, str) and name and storage_class(claim, cluster) is None and not _may_be(name, cluster):
@@ -58,13 +57,12 @@ def storage_class_that_does_not_exist(case: Case) -> Iterator[Problem]:
             yield Problem.of(workload, text, unknown=hidden)
 
 
-def _has_default(cluster: Cluster, classes: list[Object]) -> bool:
+def _has_default(cluster: Cluster) -> bool:
     """Whether a class is the default, or may be: add-ons and charts make one where their values say so."""
     if cluster.version is None or minor(cluster.version) < _WITHOUT_DEFAULT:
         return True
-    marked = any(is_true(str(each.annotations.get(key))) for each in classes for key in _DEFAULT)
     values = [*(each.configuration for each in cluster.addons), *(each.values for each in cluster.charts)]
-    return marked or any("storageclass" in str(each).lower() for each in values)
+    return bool(default_classes(cluster)) or any("storageclass" in str(each).lower() for each in values)
 
 
 def _may_be(name: str, cluster: Cluster) -> bool:
@@ -137,3 +135,16 @@ def storage_class_of_a_volume_type_that_ebs_does_not_have(case: Case) -> Iterato
         if isinstance(written, str) and written.lower() not in _EBS_TYPES and not is_expression(written):
             text = f"{claim.title} is of StorageClass {storage.name}, and EBS has no volume type {written}"
             yield Problem.of(workload, text)
+
+
+@rule("GPU401", "warning", source=_CLASSES)
+def two_default_storage_classes(case: Case) -> Iterator[Problem]:
+    """Two default StorageClasses.
+
+    A claim that names none gets the class that was made last, whichever that is in this cluster.
+
+    Fix: Leave the annotation storageclass.kubernetes.io/is-default-class on one of them.
+    """
+    defaults = default_classes(case.cluster)
+    for each in defaults[1:]:
+        yield Problem(each, f"StorageClass {each.name} is the default, and so is {defaults[0].name}")

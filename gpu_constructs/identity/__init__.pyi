@@ -1,0 +1,1 @@
+from gpu_constructs.identity.workload_identity import WorkloadIdentity as WorkloadIdentity

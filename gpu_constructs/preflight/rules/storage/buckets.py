@@ -1,0 +1,102 @@
+"""Buckets that pods mount by Mountpoint for Amazon S3."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from gpu_constructs.facts.storage import S3
+from gpu_constructs.preflight.case import Case
+from gpu_constructs.preflight.cluster.objects.storage import volume_of
+from gpu_constructs.preflight.model.cluster import Cluster
+from gpu_constructs.preflight.model.pod import Pod
+from gpu_constructs.preflight.reading.objects import Object
+from gpu_constructs.preflight.reading.unknown import Unknown, dig, known_text, mapping, mappings
+from gpu_constructs.preflight.rules.rule import Problem, rule
+
+_DOCS = "https://github.com/awslabs/mountpoint-s3-csi-driver/blob/main/docs"
+# Mountpoint's own names of it, which a volume may write with or without the dashes of a command line.
+_CACHE, _BOUND = "cache", "max-cache-size"
+_OPEN = {"allow-other", "allow_other"}
+
+
+def _buckets(cluster: Cluster) -> Iterator[Object]:
+    for each in cluster.of_kind("PersistentVolume"):
+        if dig(dict(each.spec), "csi", "driver") == S3:
+            yield each
+
+
+@rule("GPU402", "warning", source=f"{_DOCS}/CONFIGURATION.md")
+def one_handle_of_two_buckets(case: Case) -> Iterator[Problem]:
+    """One handle of two buckets.
+
+    Kubelet mounts a handle once on a node: a pod of the other volume hangs in ContainerCreating.
+
+    Fix: Give each PersistentVolume a volumeHandle of its own, for example its name.
+    """
+    seen: dict[str, Object] = {}
+    for each in _buckets(case.cluster):
+        handle = known_text(dig(dict(each.spec), "csi", "volumeHandle"))
+        if handle is None:
+            continue
+        other = seen.setdefault(handle, each)
+        if other.name != each.name:
+            text = f"PersistentVolume {each.name}: its handle {handle} is that of PersistentVolume {other.name}"
+            yield Problem(each, text)
+
+
+@rule("GPU403", "warning", source=f"{_DOCS}/CACHING.md")
+def cache_of_a_bucket_without_a_bound(case: Case) -> Iterator[Problem]:
+    """Cache of a bucket without a bound.
+
+    It grows on the node's storage with every file that is read, until kubelet evicts pods.
+
+    Fix: Set cacheEmptyDirSizeLimit beside cache: emptyDir.
+    """
+    for each in _buckets(case.cluster):
+        attributes, options = dig(dict(each.spec), "csi", "volumeAttributes"), each.spec.get("mountOptions")
+        if isinstance(attributes, Unknown) or isinstance(options, Unknown):
+            continue
+        if _is_cached(mapping(attributes), _names(options)) and _BOUND not in _names(options):
+            yield Problem(each, f"PersistentVolume {each.name}: its cache may fill the node")
+
+
+@rule("GPU404", "warning", source="https://github.com/awslabs/mountpoint-s3-csi-driver/issues/134")
+def bucket_that_the_user_of_a_pod_may_not_read(case: Case) -> Iterator[Problem]:
+    """Bucket that the user of a pod may not read.
+
+    Without allow-other the mount answers root alone; the program ends with permission denied.
+
+    Fix: Add allow-other to the volume's mountOptions, and uid and gid where the pod writes.
+    """
+    for workload, claim in case.gpu_claims:
+        volume = volume_of(claim, case.cluster)
+        if volume is None or dig(dict(volume.spec), "csi", "driver") != S3:
+            continue
+        options = volume.spec.get("mountOptions")
+        user = _user(workload.pod)
+        if user is not None and not isinstance(options, Unknown) and not _OPEN & {*_names(options)}:
+            yield Problem.of(workload, f"runs as user {user}, and PersistentVolume {volume.name} lets root alone read")
+
+
+def _user(pod: Pod) -> int | None:
+    """Return a user that a pod runs as, when none of its containers is root's and no group of files is set."""
+    whole = mapping(pod.written.get("securityContext"))
+    own = [mapping(each.get("securityContext")) for each in mappings(pod.written.get("containers"))]
+    users = [each.get("runAsUser", whole.get("runAsUser")) for each in own]
+    known = [each for each in users if isinstance(each, int) and each > 0]
+    # The driver opens the mount for fsGroup by itself.
+    return known[0] if known and len(known) == len(users) and whole.get("fsGroup") is None else None
+
+
+def _is_cached(attributes: Any, options: list[str]) -> bool:
+    """Whether there is a cache on the node without a bound; older volumes ask for it by a mount option."""
+    kind = attributes.get("cache")
+    asked = kind == "emptyDir" or (kind is None and _CACHE in options)
+    return asked and not attributes.get("cacheEmptyDirSizeLimit")
+
+
+def _names(options: Any) -> list[str]:
+    """Return the names of mount options, each of which may be ``--name value``, ``name value`` or ``name=value``."""
+    texts = [each for each in options if isinstance(each, str)] if isinstance(options, list) else []
+    return [each.lstrip("-").replace("=", " ").split(" ")[0] for each in texts]

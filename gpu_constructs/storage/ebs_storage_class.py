@@ -1,0 +1,147 @@
+"""A class of EBS volumes that pods claim."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import aws_cdk as cdk
+from aws_cdk import aws_eks_v2 as eks
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
+from constructs import Construct
+
+from gpu_constructs.facts.kubernetes import refuse_unless_object_name
+from gpu_constructs.installing.cluster_ref import AnyCluster, ClusterRef, PathOf, cluster_ref
+from gpu_constructs.installing.delivery import apply_chart
+from gpu_constructs.installing.pod_identity import policy_document
+from gpu_constructs.named_arguments import named_arguments
+from gpu_constructs.refusals import refuse_unless_bool, refuse_unless_key
+from gpu_constructs.storage.ebs_csi_driver import ebs_csi_driver
+from gpu_constructs.storage.gp3 import Gp3
+
+
+@named_arguments
+class EbsStorageClass(Construct):
+    """A StorageClass whose volumes EBS makes when a pod needs them, in the zone of its node, encrypted.
+
+    Brings `EbsCsiDriver` into a cluster of this app that has none. Kubernetes changes no parameter of a class: other
+    volumes take another class, under another name. A volume stays in its zone, and so do the pods that claim it.
+
+    Sources: https://docs.aws.amazon.com/eks/latest/userguide/ebs-csi.html,
+    https://docs.aws.amazon.com/eks/latest/userguide/create-storage-class.html (2026-08)
+
+    Args:
+        cluster: Cluster of the pods; needs a kubectl provider.
+        name: Name of the class, which claims state as ``storageClassName``.
+        volume: What each volume is.
+        key: Key of yours that encrypts the volumes; the driver's role gets to use it, and the policy of the key has to
+            allow that, as that of a key made with the CDK does. Default: the account's key for EBS.
+        is_default: Take the class for claims that name none. EKS makes none of its own the default.
+        retain: Keep a volume whose claim is deleted; it costs until somebody deletes it.
+        auto_mode: Whether an imported cluster is in Auto Mode. Default: the cluster's own; not, of an imported one.
+
+    Raises:
+        TypeError: An argument has the wrong type.
+        ValueError: The cluster has a class of the name, or a default one, from this library, or is not as ``auto_mode``
+            says.
+
+    Attributes:
+        name: Name of the class.
+        resource: The object in the cluster.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        cluster: AnyCluster,
+        name: str,
+        volume: Gp3 = Gp3(),  # noqa: B008 - frozen value
+        key: kms.IKey | None = None,
+        is_default: bool = False,
+        retain: bool = False,
+        auto_mode: bool | None = None,
+    ) -> None:
+        super().__init__(scope, id)
+        who = PathOf(self)
+        ref = cluster_ref(who, cluster, kubectl=True)
+        refuse_unless_object_name(who, "name", name)
+        if not isinstance(volume, Gp3):
+            raise TypeError(f"{who}: volume must be Gp3(...), got {volume!r}")
+        refuse_unless_key(who, "key", key)
+        refuse_unless_bool(who, "is_default", is_default)
+        refuse_unless_bool(who, "retain", retain)
+        in_auto_mode = _in_auto_mode(who, ref, auto_mode)
+        ref.claim(who, f"StorageClass {name!r}", why="they are one object of the cluster")
+        if is_default:
+            ref.claim(who, "default StorageClass", why="Kubernetes takes the newest of several")
+
+        self.name = name
+        driver = None if in_auto_mode else ebs_csi_driver(ref)
+        # Not above: it loads cdk8s, which takes a second.
+        from gpu_constructs.storage.storage_class_manifest import storage_class_chart
+
+        chart = storage_class_chart(
+            name=name,
+            volume=volume,
+            key_arn=key.key_arn if key is not None else None,
+            is_default=is_default,
+            retain=retain,
+            auto_mode=in_auto_mode,
+        )
+        self.resource = apply_chart(self, "Resource", cluster=ref, chart=chart)
+        if driver is not None:
+            self.resource.node.add_dependency(driver.addon)
+        if key is not None:
+            role = _role_of_auto_mode(ref) if in_auto_mode else driver.role.ref if driver is not None else None
+            self._let_use(key, role)
+
+    def _let_use(self, key: kms.IKey, role_name: str | None) -> None:
+        """Let the driver use a key, as far as its role is known."""
+        if role_name is None:
+            cdk.Annotations.of(self).add_warning_v2(
+                "gpu-constructs:volumeKey",
+                f"{self.node.path}: the driver of an imported cluster gets no right to use the key here; make its "
+                "EbsCsiDriver in this app, or let its role use the key",
+            )
+            return
+        policy = iam.CfnRolePolicy(
+            self,
+            "UseKey",
+            role_name=role_name,
+            policy_name=cdk.Names.unique_resource_name(self, max_length=128),
+            policy_document=policy_document(use_of_key(key.key_arn)),
+        )
+        self.resource.node.add_dependency(policy)
+
+
+def use_of_key(key_arn: str) -> list[dict[str, Any]]:
+    """Return the least that a driver needs of a key to encrypt volumes with it.
+
+    Source: https://docs.aws.amazon.com/ebs/latest/userguide/ebs-encryption-requirements.html (2026-08)
+    """
+    use = ("Decrypt", "DescribeKey", "GenerateDataKeyWithoutPlaintext", "ReEncryptFrom", "ReEncryptTo")
+    return [
+        {"Sid": "Encrypt", "Effect": "Allow", "Action": [f"kms:{each}" for each in use], "Resource": key_arn},
+        {
+            "Sid": "Attach",
+            "Effect": "Allow",
+            "Action": "kms:CreateGrant",
+            "Resource": key_arn,
+            "Condition": {"Bool": {"kms:GrantIsForAWSResource": "true"}},
+        },
+    ]
+
+
+def _in_auto_mode(who: object, cluster: ClusterRef, given: object) -> bool:
+    if given is not None:
+        refuse_unless_bool(who, "auto_mode", given)
+    if cluster.auto_mode is not None and given not in (None, cluster.auto_mode):
+        raise ValueError(f"{who}: auto_mode must be the cluster's own {cluster.auto_mode}, got {given}; leave it out")
+    return bool(given if cluster.auto_mode is None else cluster.auto_mode)
+
+
+def _role_of_auto_mode(cluster: ClusterRef) -> str | None:
+    """Return the role of a cluster made here, as which Auto Mode makes volumes."""
+    return cast("eks.Cluster", cluster.cluster).role.role_name if cluster.auto_mode is not None else None

@@ -1,0 +1,192 @@
+"""A bucket that pods mount."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import aws_cdk as cdk
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_s3 as s3
+from constructs import Construct
+
+from gpu_constructs.facts.kubernetes import refuse_unless_object_name
+from gpu_constructs.identity.workload_identity import WorkloadIdentity
+from gpu_constructs.installing.cluster_ref import AnyCluster, PathOf, cluster_ref
+from gpu_constructs.installing.csi_driver import CsiDriver
+from gpu_constructs.installing.delivery import apply_chart
+from gpu_constructs.installing.pod_identity import policy_document
+from gpu_constructs.named_arguments import named_arguments
+from gpu_constructs.refusals import refuse_unless_region
+from gpu_constructs.storage.s3_csi_driver import s3_csi_driver
+from gpu_constructs.storage.s3_mount import S3Mount
+from gpu_constructs.storage.s3_permissions import key_actions, mount_statements
+
+# '*' and '?' would mean more than themselves in a policy, and a space ends a mount option.
+_PREFIX = re.compile(r"((?![/*?])[!-~])((?![*?])[!-~])*/")
+
+# Of a label value.
+_LONGEST = 63
+
+
+@named_arguments
+class S3Volume(Construct):
+    """A bucket, or what it has under a prefix, as a volume that any number of pods of a namespace mount.
+
+    Brings `S3CsiDriver` into a cluster of this app that has none. Kubernetes changes neither bucket nor cache of a
+    volume: another one takes another name. Nothing in the bucket is made or deleted with it.
+
+    Source: https://github.com/awslabs/mountpoint-s3-csi-driver/blob/main/docs/CONFIGURATION.md (2026-08)
+
+    Args:
+        cluster: Cluster of the pods; needs a kubectl provider.
+        name: Name of the claim, which pods mount.
+        bucket: The bucket; a key of yours that encrypts it may be used, too, where the CDK knows it.
+        namespace: Existing namespace, the pods' own.
+        prefix: What the names of its objects begin with, up to a ``/``. Default: all of the bucket.
+        mount: How pods see it.
+        identity: Who reads it, of the same namespace: then every pod mounts it as its own service account, and may what
+            that may. Default: the driver, for every pod that mounts the claim.
+        region: Region of the bucket. Default: the stack's.
+
+    Raises:
+        TypeError: An argument has the wrong type.
+        ValueError: A name, the prefix or the region is none, the cluster has a volume of the name from this library, or
+            the identity is of another namespace.
+
+    Attributes:
+        name: Name of the claim.
+        namespace: Its namespace.
+        resource: The objects in the cluster.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        cluster: AnyCluster,
+        name: str,
+        bucket: s3.IBucket,
+        namespace: str = "default",
+        prefix: str = "",
+        mount: S3Mount = S3Mount(),  # noqa: B008 - frozen value
+        identity: WorkloadIdentity | None = None,
+        region: str | None = None,
+    ) -> None:
+        super().__init__(scope, id)
+        who = PathOf(self)
+        ref = cluster_ref(who, cluster, kubectl=True)
+        refuse_unless_object_name(who, "name", name)
+        refuse_unless_object_name(who, "namespace", namespace)
+        _refuse_unless_bucket(who, bucket)
+        _refuse_unless_prefix(who, prefix)
+        if not isinstance(mount, S3Mount):
+            raise TypeError(f"{who}: mount must be S3Mount(...), got {mount!r}")
+        _refuse_unless_identity(who, identity, namespace)
+        if region is not None:
+            refuse_unless_region(who, "region", region)
+        _refuse_unless_short(who, name, namespace)
+        ref.claim(who, f"volume {namespace}/{name}", why="they are one object of the cluster")
+
+        self.name, self.namespace = name, namespace
+        driver = s3_csi_driver(ref)
+        # Not above: it loads cdk8s, which takes a second.
+        from gpu_constructs.storage.s3_volume_manifest import s3_volume_chart
+
+        chart = s3_volume_chart(
+            name=name,
+            namespace=namespace,
+            volume=volume_name(name, namespace),
+            bucket_name=bucket.bucket_name,
+            region=region if region is not None else cdk.Stack.of(self).region,
+            prefix=prefix,
+            mount=mount,
+            by_pod=identity is not None,
+        )
+        self.resource = apply_chart(self, "Resource", cluster=ref, chart=chart)
+        if driver is not None:
+            self.resource.node.add_dependency(driver.addon)
+        statements = mount_statements(bucket_arn=bucket.bucket_arn, prefix=prefix, mount=mount)
+        if identity is not None:
+            self._let_pods(identity, bucket, statements, mount)
+        else:
+            self._let_driver(driver, bucket, statements, mount)
+
+    def _let_pods(
+        self, identity: WorkloadIdentity, bucket: s3.IBucket, statements: list[dict[str, Any]], mount: S3Mount
+    ) -> None:
+        for each in statements:
+            statement = iam.PolicyStatement.from_json(each)
+            identity.grant_principal.add_to_principal_policy(statement)
+            # A role of another account needs it in both places; what grants do for that drops conditions.
+            if identity.target_role is not None:
+                bucket.add_to_resource_policy(statement.copy(principals=[identity.grant_principal]))
+        if bucket.encryption_key is not None:
+            bucket.encryption_key.grant(identity, *key_actions(mount))
+        self.resource.node.add_dependency(identity)
+
+    def _let_driver(
+        self, driver: CsiDriver | None, bucket: s3.IBucket, statements: list[dict[str, Any]], mount: S3Mount
+    ) -> None:
+        if driver is None:
+            cdk.Annotations.of(self).add_warning_v2(
+                "gpu-constructs:bucketUnread",
+                f"{self.node.path}: the driver of an imported cluster gets no right to mount the bucket here; make its "
+                "S3CsiDriver in this app, pass an identity, or let the driver's role read the bucket",
+            )
+            return
+        key = bucket.encryption_key
+        if key is not None:
+            statements = [*statements, {"Effect": "Allow", "Action": key_actions(mount), "Resource": key.key_arn}]
+        # In the stack of the volume, which may be another one: that of the cluster must not depend on the bucket.
+        policy = iam.CfnRolePolicy(
+            self,
+            "Permissions",
+            role_name=driver.role.ref,
+            policy_name=cdk.Names.unique_resource_name(self, max_length=128),
+            policy_document=policy_document(statements),
+        )
+        self.resource.node.add_dependency(policy)
+
+
+def _refuse_unless_short(who: object, name: str, namespace: str) -> None:
+    """Refuse what makes no label value of both: drivers label their pods with the name of the volume."""
+    if len(volume_name(name, namespace)) > _LONGEST:
+        raise ValueError(
+            f"{who}: name must be at most {_LONGEST - len(volume_name('', namespace))} characters in namespace "
+            f"{namespace!r}, got {name!r}"
+        )
+
+
+def volume_name(name: str, namespace: str) -> str:
+    """Return the name of a claim's volume, unique in the cluster: no name of a namespace or claim has a dot."""
+    return f"{namespace}.{name}"
+
+
+def _refuse_unless_bucket(who: object, bucket: object) -> None:
+    if not hasattr(bucket, "bucket_arn"):
+        raise TypeError(
+            f"{who}: bucket must be an s3.IBucket, got {bucket!r}; import one with s3.Bucket.from_bucket_name"
+        )
+
+
+def _refuse_unless_prefix(who: object, prefix: object) -> None:
+    if not isinstance(prefix, str):
+        raise TypeError(f"{who}: prefix must be a string, got {prefix!r}")
+    if prefix and not _PREFIX.fullmatch(prefix):
+        raise ValueError(
+            f"{who}: prefix must end with '/', not begin with it, and have no spaces, '*' or '?', got {prefix!r}"
+        )
+
+
+def _refuse_unless_identity(who: object, identity: object, namespace: str) -> None:
+    if identity is None:
+        return
+    if not isinstance(identity, WorkloadIdentity):
+        raise TypeError(f"{who}: identity must be a WorkloadIdentity, got {identity!r}")
+    if identity.namespace != namespace:
+        raise ValueError(
+            f"{who}: identity must be of namespace {namespace!r}, as the volume is, got {identity.node.path!r} of "
+            f"{identity.namespace!r}; pods mount claims of their own namespace"
+        )

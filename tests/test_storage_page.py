@@ -1,0 +1,72 @@
+"""The example of the page on data and permissions is an app."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gpu_constructs.preflight.judging.check import check
+from gpu_constructs.preflight.reading.inputs import read_input
+from tests.conftest import ROOT
+from tests.emitted import Template
+from tests.linting import cfn_lint
+from tests.templates import manifests_of, of_type
+
+PAGE = (ROOT / "docs" / "storage.md").read_text()
+
+
+@pytest.fixture(scope="module")
+def output(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the example's app writes."""
+    [example] = re.findall(r"^```python\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
+    folder = tmp_path_factory.mktemp("page")
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "CDK_OUTDIR": str(folder)}
+    done = subprocess.run(
+        [sys.executable, "-c", example], cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+@pytest.fixture(scope="module")
+def template(output: Path) -> Template:
+    return dict(json.loads((output / "Training.template.json").read_text()))
+
+
+def test_cloudformation_takes_it(output: Path) -> None:
+    assert cfn_lint([output / "Training.template.json"]) == []
+
+
+def test_the_pods_may_write_their_results(template: Template) -> None:
+    resources = template["Resources"]
+
+    [role] = [id for id in of_type(resources, "AWS::IAM::Role") if id.startswith("TrainRole")]
+    [policy] = [each for id, each in of_type(resources, "AWS::IAM::Policy").items() if id.startswith("TrainRole")]
+    assert policy["Properties"]["Roles"] == [{"Ref": role}]
+    assert "s3:PutObject" in json.dumps(policy)
+
+
+def test_the_driver_may_read_the_weights_and_nothing_else(template: Template) -> None:
+    resources = template["Resources"]
+
+    [policy] = [each for id, each in of_type(resources, "AWS::IAM::RolePolicy").items() if id.startswith("Llama")]
+    actions = [action for each in policy["Properties"]["PolicyDocument"]["Statement"] for action in each["Action"]]
+    assert actions == ["s3:ListBucket", "s3:GetObject"]
+
+
+def test_its_objects_are_those_that_the_page_names(template: Template) -> None:
+    kinds = {each["kind"] for each in manifests_of(template["Resources"])}
+
+    assert {"PersistentVolume", "PersistentVolumeClaim", "StorageClass", "ServiceAccount"} <= kinds
+
+
+def test_preflight_has_nothing_against_it(output: Path) -> None:
+    found = check(read_input([str(output)])).findings
+
+    assert [f"{each.rule.id} {each.problem.message}" for each in found if each.rule.severity != "note"] == []
