@@ -1,0 +1,48 @@
+"""Scratch of pods on the disks of nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpu_constructs.facts.quantities import quantity, show
+from gpu_constructs.preflight.case import Case
+from gpu_constructs.preflight.model.cluster import Pool
+from gpu_constructs.preflight.model.pod import Pod
+from gpu_constructs.preflight.rules.rule import Problem, rule
+
+_DISK = "ephemeral-storage"
+
+
+@rule("GPU409", "warning", source="https://kubernetes.io/docs/concepts/storage/ephemeral-storage/")
+def scratch_larger_than_the_disk_of_its_node(case: Case) -> Iterator[Problem]:
+    """Scratch larger than the disk of its node.
+
+    The limit of an emptyDir reserves nothing: the disk is full before it is reached, and kubelet evicts the pod, often
+    hours into its work.
+
+    Fix: Request the size as ephemeral-storage, and give the nodes a larger volume or local NVMe disks.
+    """
+    for workload in case.gpu_workloads:
+        wanted = _scratch(workload.pod)
+        # What it asks for decides already which nodes it gets.
+        if wanted <= workload.pod.requests.get(_DISK, 0):
+            continue
+        pools = case.pools_open_to(workload)
+        small = {pool.name: most for pool in pools if (most := _most(case, pool)) is not None and most < wanted}
+        for name, most in small.items():
+            text = (
+                f"its emptyDirs may hold {show(_DISK, wanted)}, pods have {show(_DISK, most)} of a disk of pool {name}"
+            )
+            yield Problem.of(workload, text, unknown=len(small) < len(pools))
+
+
+def _scratch(pod: Pod) -> int:
+    """Return what the volumes of a pod may take of the disk, in bytes, as far as it is known."""
+    return sum(quantity(_DISK, each.size_limit) or 0 for each in pod.volumes)
+
+
+def _most(case: Case, pool: Pool) -> int | None:
+    """Return what the largest disk of a pool has for pods, in bytes; ``None`` where one is not known."""
+    sizes = [each.most.get(_DISK) for each in case.nodes(pool)]
+    known = [each for each in sizes if each is not None]
+    return max(known) if known and len(known) == len(sizes) else None
