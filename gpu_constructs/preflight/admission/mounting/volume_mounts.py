@@ -20,6 +20,9 @@ from gpu_constructs.refusals import did_you_mean
 
 # Whatever else makes pods may give them volumes of its own.
 _AS_WRITTEN = ("CronJob", "DaemonSet", "Deployment", "Job", "Pod", "ReplicaSet", "StatefulSet")
+# Volumes that a controller gives its pods, by the kind of their owner.
+# Source: kubeflow/mpi-operator v0.8.0 pkg/controller/mpi_job_controller.go; the last is of its v1
+_GIVEN = {"MPIJob": ("ssh-auth", "mpi-job-config", "mpi-job-kubectl")}
 _TEMPLATES = (("volumeClaimTemplates",), ("leaderWorkerTemplate", "volumeClaimTemplates"))
 
 
@@ -51,7 +54,7 @@ def _volumes(pod: Mapping[str, Any], owner: Object) -> set[str] | None:
     templates = [dig(each, "metadata", "name") for part in made for each in items(part)]
     names = [_text(each) for each in (*(dig(each, "name") for each in items(pod.get("volumes"))), *templates)]
     known = all_known(names)
-    return set(known) if len(known) == len(names) else None
+    return {*known, *_GIVEN.get(owner.kind, ())} if len(known) == len(names) else None
 
 
 def _text(value: Any) -> str | None:
