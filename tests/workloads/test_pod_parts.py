@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import aws_cdk as cdk
@@ -10,6 +12,9 @@ from aws_cdk import aws_eks_v2 as eks
 from syrupy.assertion import SnapshotAssertion
 
 from gpu_constructs import Disk, GpuDeployment, GpuJob, GpuPod, ManagedNodeGroup, NodeShape
+from gpu_constructs.preflight.judging.check import Report, check
+from gpu_constructs.preflight.model.answer import Answer
+from gpu_constructs.preflight.reading.inputs import read_input
 from gpu_constructs.workloads import (
     ConfigMapEnv,
     ConfigMapMount,
@@ -149,3 +154,32 @@ def test_the_overlay_is_laid_over_the_variables_of_a_gang(stack: cdk.Stack, clus
     ports = [each["value"] for each in containers[0]["env"] if each["name"] == "PET_MASTER_PORT"]
     assert ports == ["1234"]
     assert [each["name"] for each in containers] == ["train", "watch"]
+
+
+def judged(stack: cdk.Stack, folder: Path) -> Report:
+    """What preflight says of a stack's template."""
+    file = folder / "stack.template.json"
+    file.write_text(json.dumps({"Resources": resources_of(stack)}))
+    return check(read_input([str(file)]))
+
+
+def test_preflight_finds_nothing_wrong_with_what_a_pod_has(
+    stack: cdk.Stack, cluster: eks.ICluster, tmp_path: Path
+) -> None:
+    job(stack, cluster, everything())
+
+    found = {each.rule.id for each in judged(stack, tmp_path).findings}
+    assert found & {"GPU301", "GPU302", "GPU405", "GPU408", "GPU409", "GPU410", "GPU413"} == set()
+
+
+def test_preflight_judges_what_an_overlay_changed(stack: cdk.Stack, cluster: eks.ICluster, tmp_path: Path) -> None:
+    mounts = [{"name": "nowhere", "mountPath": "/data"}]
+    overlay = {"nodeSelector": {"disk": "fast"}, "containers": [{"name": "train", "volumeMounts": mounts}]}
+    job(stack, cluster, {"overlay": overlay})
+
+    report = judged(stack, tmp_path)
+
+    assert "GPU408" in {each.rule.id for each in report.findings}
+    [verdict] = report.explanation(report.cases[0]).verdicts
+    assert verdict.answer is Answer.NO
+    assert any("disk" in reason.text for each in verdict.pools for reason in each.reasons)
