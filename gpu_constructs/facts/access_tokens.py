@@ -26,8 +26,23 @@ _LOOKS: Final = {
     "a secret that CloudFormation writes out": r"\{\{resolve:(?:secretsmanager|ssm-secure):",
 }
 _PATTERNS: Final = {kind: re.compile(look, re.ASCII) for kind, look in _LOOKS.items()}
+# What only its variable tells from a hash.
+# Sources: https://docs.aws.amazon.com/IAM/latest/UserGuide/id_credentials_access-keys.html,
+# https://github.com/wandb/wandb/blob/main/wandb/sdk/lib/apikey.py (2026-11)
+_NAMED: Final = {
+    "AWS_SECRET_ACCESS_KEY": ("a secret access key of AWS", re.compile(r"[A-Za-z0-9/+]{40}")),
+    "WANDB_API_KEY": ("a key of Weights & Biases", re.compile(r"[0-9a-f]{40}")),
+}
 
 
-def token_in(text: str) -> str | None:
-    """Return what kind of access token is in a text, in words that do not repeat it; ``None`` where none is."""
+def token_in(text: str, *, variable: str = "") -> str | None:
+    """Return what kind of access token is in a text, in words that do not repeat it; ``None`` where none is.
+
+    Args:
+        text: The text.
+        variable: Name of the variable whose value it is.
+    """
+    kind, look = _NAMED.get(variable, ("", None))
+    if look is not None and look.fullmatch(text):
+        return kind
     return next((kind for kind, pattern in _PATTERNS.items() if pattern.search(text)), None)

@@ -57,3 +57,17 @@ def test_a_token_is_known(text: str, kind: str) -> None:
 )
 def test_other_text_is_none(text: str) -> None:
     assert token_in(text) is None
+
+
+@pytest.mark.parametrize(
+    ("variable", "text", "kind"),
+    [
+        ("AWS_SECRET_ACCESS_KEY", LETTERS[:38] + "/+", "a secret access key of AWS"),
+        ("WANDB_API_KEY", "0123456789abcdef" * 2 + "01234567", "a key of Weights & Biases"),
+    ],
+)
+def test_some_tokens_are_known_by_their_variable_alone(variable: str, text: str, kind: str) -> None:
+    assert token_in(text, variable=variable) == kind
+    assert token_in(text, variable="COMMIT") is None
+    assert token_in(text[:-1], variable=variable) is None
+    assert token_in(f"{text}a", variable=variable) is None

@@ -140,11 +140,11 @@ def refuse_unless_env(who: object, env: object) -> None:
             )
         if not _NAME.fullmatch(name):
             raise ValueError(f"{who}: env must have names of ASCII letters and signs other than '=', got {name!r}")
-        kind = token_in(value) if isinstance(value, str) else None
+        kind = token_in(value, variable=name) if isinstance(value, str) else None
         if kind is not None:
             raise ValueError(
                 f"{who}: env must name no secret in the template, got {kind} in {name!r}; put it into a Secret of the "
-                f"cluster and write {name}=SecretKey(secret=..., key=...)"
+                f"cluster and write {{{name!r}: SecretKey(secret=..., key=...)}} [GPU413]"
             )
 
 
@@ -158,7 +158,7 @@ def refuse_tokens(who: object, argument: str, words: Sequence[str]) -> None:
     if kind is not None:
         raise ValueError(
             f"{who}: {argument} must name no secret in the template, got {kind}; put it into a Secret of the cluster, "
-            "take a variable from it by SecretKey, and write $(NAME) here"
+            "take a variable from it by SecretKey, and write $(NAME) here [GPU413]"
         )
 
 

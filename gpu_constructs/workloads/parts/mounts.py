@@ -33,7 +33,7 @@ def mounts_of(who: object, mounts: object) -> tuple[Mount, ...]:
             )
         place = same_place(each.path)
         if place in seen:
-            raise ValueError(f"{who}: mounts must each have a path of their own, got {each.path!r} twice")
+            raise ValueError(f"{who}: mounts must each have a path of their own, got {each.path!r} twice [GPU408]")
         seen.add(place)
     return tuple(mounts)
 

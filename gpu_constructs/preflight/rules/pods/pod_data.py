@@ -67,11 +67,11 @@ def access_token_in_a_manifest(case: Case) -> Iterator[Problem]:
 
 
 def _tokens(container: Container) -> Iterator[tuple[str, str]]:
-    said = [(f"variable {name}", value) for name, value in container.env.items()]
-    said += [("its command", each) for each in container.words]
-    for place, value in said:
+    said = [(f"variable {name}", name, value) for name, value in container.env.items()]
+    said += [("its command", "", each) for each in container.words]
+    for place, variable, value in said:
         # References that CloudFormation fills in are not known, and stand in the template as they are.
         text = value.expression if isinstance(value, Unknown) else known_text(value)
-        kind = token_in(text) if text is not None else None
+        kind = token_in(text, variable=variable) if text is not None else None
         if kind is not None:
             yield place, kind
