@@ -2,8 +2,9 @@
 
 Only what cannot be anything else is here: a beginning that its issuer keeps for tokens, and a length.
 
-Sources: gitleaks/gitleaks b58d3f1 config/gitleaks.toml (2026-07-22); for NVIDIA's the rule ``kingfisher.nvapi.1`` of
-https://github.com/mongodb/kingfisher (2026-11); https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_identifiers.html
+Sources: gitleaks/gitleaks b58d3f1 config/gitleaks.toml (2026-07-22); for NVIDIA's mongodb/kingfisher f2a45c9
+crates/kingfisher-rules/data/rules/nvidia.yml (2026-11);
+https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_identifiers.html (2026-11)
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ _LOOKS: Final = {
     "a key of OpenAI": r"\bsk-(?:(?:proj|svcacct|admin)-[\w-]{40,}|[A-Za-z0-9]{40,})",
     "a key of NVIDIA": r"\bnvapi-[\w-]{40,}",
     "a token of Slack": r"\bxox[abeprs]-\d{10,}-[\w-]{10,}",
+    "a key of Weights & Biases": r"\bwandb_v1_\w{40,}",
     "a private key": r"-----BEGIN[ A-Z0-9_-]{0,100}PRIVATE KEY(?: BLOCK)?-----",
     # CloudFormation writes the secret itself into what it sends.
     # Source: https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/dynamic-references-secretsmanager.html

@@ -24,6 +24,7 @@ LETTERS = "aB3dE5gH" * 12
         ("sk-proj-" + LETTERS[:80], "a key of OpenAI"),
         ("nvapi-" + LETTERS[:64], "a key of NVIDIA"),
         ("xoxb-" + "1234567890-1234567890abc", "a token of Slack"),
+        ("wandb_v1_" + LETTERS[:77], "a key of Weights & Biases"),
         ("-----BEGIN RSA " + "PRIVATE KEY-----\nMIIE", "a private key"),
         ("-----BEGIN " + "PRIVATE KEY-----", "a private key"),
         ("{{resolve:secretsmanager:hf:SecretString:token}}", "a secret that CloudFormation writes out"),
