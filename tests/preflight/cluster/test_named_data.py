@@ -28,7 +28,7 @@ def env(**source: Any) -> dict[str, Any]:
         (env(configMapKeyRef={"name": "c", "key": "k"}), NamedData("ConfigMap", "c", ("k",))),
         (env(secretKeyRef={"name": "s", "key": Unknown("k")}), NamedData("Secret", "s")),
         (container(envFrom=[{"prefix": "P_", "secretRef": {"name": "s"}}]), NamedData("Secret", "s")),
-        (container(envFrom=[{"configMapRef": {"name": "c"}}]), NamedData("ConfigMap", "c")),
+        (container(envFrom=[{"configMapRef": {"name": "c", "optional": False}}]), NamedData("ConfigMap", "c")),
         ({"initContainers": container(envFrom=[{"secretRef": {"name": "s"}}])["containers"]}, NamedData("Secret", "s")),
         ({"volumes": [{"secret": {"secretName": "s"}}]}, NamedData("Secret", "s")),
         ({"volumes": [{"configMap": {"name": "c", "items": [{"key": "k"}]}}]}, NamedData("ConfigMap", "c", ("k",))),

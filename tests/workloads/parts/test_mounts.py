@@ -48,6 +48,12 @@ def test_a_claim_is_written_to_unless_said_otherwise() -> None:
     assert "readOnly" not in WEIGHTS.to_manifest()
 
 
+def test_one_key_of_a_config_map_is_a_file() -> None:
+    mount = ConfigMapMount(path="/etc/chat/mode", config_map="chat", sub_path="mode").to_manifest()
+
+    assert (mount["subPath"], mount["readOnly"]) == ("mode", True)
+
+
 def test_secrets_are_read_by_every_user_unless_said_otherwise() -> None:
     assert SecretMount(path="/etc/hf", secret="hf").volume()["secret"]["defaultMode"] == 0o444
 

@@ -45,11 +45,14 @@ def test_refuses_a_token_with_the_way_out_and_does_not_repeat_it(holder: Callabl
 
 
 @pytest.mark.parametrize("argument", ["command", "args"])
-def test_refuses_a_token_in_a_command_and_does_not_repeat_it(argument: str) -> None:
-    says: dict[str, Any] = {argument: ["serve", f"--token={TOKEN}"]}
+@pytest.mark.parametrize("holder", [GpuPod, partial(InitContainer, name="load")])
+def test_refuses_a_token_in_a_command_and_does_not_repeat_it(holder: Callable[..., object], argument: str) -> None:
+    says = {argument: ["serve", f"--token={TOKEN}"]}
 
-    with pytest.raises(ValueError, match=rf"gpu pod: {argument} must name no secret .* got a token of") as refused:
-        GpuPod(image=IMAGE, **says)
+    with pytest.raises(
+        ValueError, match=rf": {argument} must name no secret .* got a token of .*\[GPU413\]$"
+    ) as refused:
+        holder(image=IMAGE, **says)
     assert TOKEN not in str(refused.value)
 
 
@@ -76,6 +79,7 @@ def test_a_wrong_value_is_not_repeated_either() -> None:
         (SecretKey, {"secret": "hf", "key": "a" * 254}, ValueError, "key must be 1 to 253 letters"),
         (SecretKey, {"secret": "hf", "key": 1}, TypeError, "key must be a string, got 1"),
         (ConfigMapKey, {"config_map": "a_b", "key": "a"}, ValueError, "config map key: config_map must be"),
+        (ConfigMapKey, {"config_map": "a", "key": "a b"}, ValueError, "config map key: key must be 1 to 253 letters"),
         (SecretEnv, {"secret": 1}, TypeError, "secret env: secret must be a string, got 1"),
         (SecretEnv, {"secret": "hf", "prefix": "A="}, ValueError, "prefix must be of ASCII letters and signs"),
         (ConfigMapEnv, {"config_map": "a", "prefix": None}, TypeError, "prefix must be a string, got None"),

@@ -27,9 +27,7 @@ def scratch_larger_than_the_disk_of_its_node(case: Case) -> Iterator[Problem]:
     """
     for workload in case.gpu_workloads:
         wanted = _scratch(workload.pod)
-        # What it asks for decides already which nodes it gets.
-        if wanted <= workload.pod.requests.get(_DISK, 0):
-            continue
+        # Where it asks for as much, no node is open to it, or to so many pods, that has less.
         pools = [each for each in case.verdict(workload).pools if each.answer is not Answer.NO]
         disks = [(each, _most(case, each.pool)) for each in pools]
         small = [(each, most) for each, most in disks if most is not None and wanted * _beside(workload, each) > most]
