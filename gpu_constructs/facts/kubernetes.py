@@ -14,6 +14,9 @@ QUALIFIED_NAME = re.compile(r"([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9
 LABEL_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
 # Source: https://kubernetes.io/docs/concepts/overview/working-with-objects/names/
 _DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_DNS_SUBDOMAIN = re.compile(r"(?=.{1,253}\Z)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+# Source: kubernetes/kubernetes v1.36.3 staging/src/k8s.io/apimachinery/pkg/util/validation/validation.go
+_DATA_KEY = re.compile(r"(?!\.\.)(?!\.\Z)[-._a-zA-Z0-9]{1,253}")
 
 # A node gives itself no label of these domains, but those of kubelet's own and a few by name.
 # Source: kubernetes/kubernetes v1.36.1 staging/src/k8s.io/kubelet/pkg/apis/well_known_labels.go
@@ -86,6 +89,38 @@ def refuse_unless_object_name(who: object, argument: str, name: object) -> None:
         raise ValueError(
             f"{who}: {argument} must be 1 to 63 lower-case letters, digits and '-', beginning and ending with a "
             f"letter or digit, got {name!r}"
+        )
+
+
+def refuse_unless_dotted_name(who: object, argument: str, name: object) -> None:
+    """Refuse what cannot be the name of a claim, a Secret or a ConfigMap, which may have dots and be long.
+
+    Raises:
+        TypeError: ``name`` is no string.
+        ValueError: ``name`` is no DNS subdomain.
+    """
+    if not isinstance(name, str):
+        raise TypeError(f"{who}: {argument} must be a string, got {name!r}")
+    if not _DNS_SUBDOMAIN.fullmatch(name):
+        raise ValueError(
+            f"{who}: {argument} must be 1 to 253 lower-case letters, digits, '-' and '.', each part beginning and "
+            f"ending with a letter or digit, got {name!r}"
+        )
+
+
+def refuse_unless_data_key(who: object, argument: str, key: object) -> None:
+    """Refuse what cannot be a key of a Secret or a ConfigMap.
+
+    Raises:
+        TypeError: ``key`` is no string.
+        ValueError: ``key`` is none.
+    """
+    if not isinstance(key, str):
+        raise TypeError(f"{who}: {argument} must be a string, got {key!r}")
+    if not _DATA_KEY.fullmatch(key):
+        raise ValueError(
+            f"{who}: {argument} must be 1 to 253 letters, digits, '-', '_' and '.', not beginning with '..', got "
+            f"{key!r}"
         )
 
 

@@ -18,6 +18,7 @@ from gpu_constructs.installing.chart_definitions import apply_definitions
 from gpu_constructs.installing.cluster_ref import ClusterRef, PathOf
 from gpu_constructs.installing.context import CHART_DEFINITIONS, CHART_MIRROR, refuse_wrong_context
 from gpu_constructs.installing.gitops import ChartFile, ManifestFile, delivery_of
+from gpu_constructs.merging import merged
 
 if TYPE_CHECKING:
     import cdk8s
@@ -85,15 +86,6 @@ def value_at(values: object, *path: str) -> object:
     return values
 
 
-def _merged(values: Mapping[str, Any], more: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return values of a chart with others laid over them, mapping by mapping."""
-    found = dict(values)
-    for key, value in more.items():
-        ours = found.get(key)
-        found[key] = _merged(ours, value) if isinstance(ours, Mapping) and isinstance(value, Mapping) else value
-    return found
-
-
 def _repository(scope: Construct, chart: Chart) -> str:
     mirror = scope.node.try_get_context(CHART_MIRROR)
     if mirror is None:
@@ -137,7 +129,7 @@ def install_helm_chart(
     """
     refuse_unless_chart_values(PathOf(scope), user_values)
     if user_values is not None:
-        values = _merged(values or {}, user_values)
+        values = merged(values or {}, user_values)
     repository = _repository(scope, chart)
     release: Construct
     if delivery_of(scope) != "kubectl":

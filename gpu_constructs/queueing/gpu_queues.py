@@ -27,8 +27,8 @@ from gpu_constructs.refusals import words
 class GpuQueues(Construct):
     """A flavor for each pool, and for each team a queue with its part of the pools' nodes.
 
-    Quotas follow from the pools: CPU, memory, GPUs by the names that the nodes advertise, and EFA interfaces. All teams
-    are of one cohort, so that nodes nobody uses are lent.
+    Quotas follow from the pools: CPU, memory, disk, GPUs by the names that the nodes advertise, and EFA interfaces. All
+    teams are of one cohort, so that nodes nobody uses are lent.
 
     Args:
         cluster: Cluster of the pools; needs a kubectl provider.

@@ -81,6 +81,9 @@ def quota(pool: Pool, nodes: int) -> dict[str, str]:
     """Return what so many nodes of a pool have, by resource."""
     shape = pool.shape
     found = {"cpu": str(shape.vcpus * nodes), "memory": f"{shape.memory_gib * nodes}Gi"}
+    # What scratch is asked for as: Kueue never admits a job that asks for something without a quota.
+    # Source: kubernetes-sigs/kueue v0.19.2 pkg/scheduler/flavorassigner/flavorassigner.go
+    found["ephemeral-storage"] = f"{shape.ephemeral_storage_gib * nodes}Gi"
     for resource, amount in shape.gpu_resources(shape.gpus).items():
         found[resource] = str(amount * nodes)
     if shape.efa:

@@ -4,4 +4,14 @@ from gpu_constructs.workloads.gpu_pod import GpuPod as GpuPod
 from gpu_constructs.workloads.kai_queue import KaiQueue as KaiQueue
 from gpu_constructs.workloads.mpi_operator import MpiOperator as MpiOperator
 from gpu_constructs.workloads.nccl_test import NcclTest as NcclTest
+from gpu_constructs.workloads.parts.claim_mount import VolumeClaimMount as VolumeClaimMount
+from gpu_constructs.workloads.parts.config_map_mount import ConfigMapMount as ConfigMapMount
+from gpu_constructs.workloads.parts.environment import ConfigMapEnv as ConfigMapEnv
+from gpu_constructs.workloads.parts.environment import ConfigMapKey as ConfigMapKey
+from gpu_constructs.workloads.parts.environment import SecretEnv as SecretEnv
+from gpu_constructs.workloads.parts.environment import SecretKey as SecretKey
+from gpu_constructs.workloads.parts.init_container import InitContainer as InitContainer
+from gpu_constructs.workloads.parts.mounts import Mount as Mount
+from gpu_constructs.workloads.parts.scratch_mount import ScratchMount as ScratchMount
+from gpu_constructs.workloads.parts.secret_mount import SecretMount as SecretMount
 from gpu_constructs.workloads.smoke_test import GpuSmokeTest as GpuSmokeTest

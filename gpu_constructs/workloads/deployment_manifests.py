@@ -10,8 +10,9 @@ from cdk8s_plus_28 import k8s
 from gpu_constructs.facts.labels import APP_NAME, ZONE
 from gpu_constructs.pools.pool import Pool
 from gpu_constructs.workloads.gpu_pod import GpuPod
+from gpu_constructs.workloads.parts.overlay import with_overlay
 from gpu_constructs.workloads.pod_claim import PodClaim
-from gpu_constructs.workloads.pod_spec import Probes, pod_spec
+from gpu_constructs.workloads.pod_spec import Probes, pod_spec, with_parts
 
 _PROBE_SECONDS = 10
 # A server that is busy with a long batch answers late; a restart loads the model anew.
@@ -83,10 +84,13 @@ def deployment_manifests(
     )
     # What is newer than the typed classes, which drop even what a patch adds.
     made: dict[str, dict[str, Any]] = {each["kind"]: each for each in chart.to_json()}
+    template = made["Deployment"]["spec"]["template"]
+    template["spec"] = with_parts(who, template["spec"], pod)
     if traffic is not None:
         made["Service"]["spec"]["trafficDistribution"] = traffic
     if claim is not None:
         claim.put_on(made["Deployment"])
+    template["spec"] = with_overlay(who, template["spec"], pod.overlay)
     return list(made.values())
 
 

@@ -13,6 +13,7 @@ from gpu_constructs.refusals import INT32, refuse_unless_bool, refuse_unless_who
 from gpu_constructs.workloads.gang import make_gang, refuse_unless_gang
 from gpu_constructs.workloads.gpu_pod import GpuPod
 from gpu_constructs.workloads.kai_queue import KaiQueue
+from gpu_constructs.workloads.parts.overlay import with_overlay
 from gpu_constructs.workloads.pod_claim import pod_claim
 
 # Kueue suspends a job with it until the queue has room.
@@ -118,6 +119,8 @@ class GpuJob(Construct):
                 per_node=pod.per_node(who, pool.shape),
             )
             manifests.append(make_gang(manifest))
+        template = manifest["spec"]["template"]
+        template["spec"] = with_overlay(who, template["spec"], pod.overlay)
         self.resource = apply_manifests(self, "Resource", cluster=ref, manifests=manifests)
         self.resource.node.add_dependency(pool)
         ref.jobs.ask(self.resource)

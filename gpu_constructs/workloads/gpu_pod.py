@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
-import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import Any
 
-from gpu_constructs.facts.kubernetes import refuse_unless_object_name
+from gpu_constructs.facts.kubernetes import refuse_unless_dotted_name, refuse_unless_object_name
 from gpu_constructs.facts.resources import EFA, EFA_HUGE_PAGES, HUGE_PAGE_MIB, HUGE_PAGES
 from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.pools.gpu_claim import GpuClaim
 from gpu_constructs.pools.node_shape import NodeShape
 from gpu_constructs.pools.sharing import Exclusive, Mig, mig_resource
 from gpu_constructs.refusals import refuse_unless_image, refuse_unless_one_of, refuse_unless_whole_number, words
+from gpu_constructs.workloads.parts.environment import (
+    EnvSource,
+    EnvValue,
+    env_sources,
+    refuse_tokens,
+    refuse_unless_env,
+)
+from gpu_constructs.workloads.parts.init_container import InitContainer, init_containers_of, refuse_unless_cpus
+from gpu_constructs.workloads.parts.mounts import Mount, mounts_of, refuse_shared_memory, scratch_gib, volumes_of
+from gpu_constructs.workloads.parts.overlay import overlay_of
 
 # What pods of a node leave to the system, its daemons and DaemonSets.
 _FOR_PODS = 0.8
-# The least that Kubernetes counts.
-_LEAST_CPUS = 0.001
-# Source: https://github.com/kubernetes/enhancements/tree/master/keps/sig-node/4369-allow-special-characters-environment-variable
-_ENV_NAME = re.compile(r"[ -<>-~]+")
 
 
 @named_arguments
@@ -34,7 +39,8 @@ class GpuPod:
         gpus: GPUs of the pod; shares or MIG instances where the pool has those, and of a share only one.
         command: Command instead of the image's.
         args: Arguments instead of the image's.
-        env: Environment variables.
+        env: Environment variables: each a string, a `SecretKey` or a `ConfigMapKey`. Access tokens are refused, here,
+            in the command and in arguments: everybody who may read the template or the pod would have them.
         cpus: Virtual CPUs it asks for. Default: the GPUs' part of four fifths of the smallest node.
         memory_gib: Memory it asks for and may take, in GiB. Default: likewise.
         shm_gib: Size of ``/dev/shm`` in GiB, which counts as the pod's memory; loaders and NCCL pass data through it.
@@ -45,6 +51,17 @@ class GpuPod:
         service_account: Service account. Default: none, and no token of one.
         priority_class: Existing priority class. Default: the cluster's.
         run_as_user: User id. Default: the image's own.
+        env_from: Secrets and ConfigMaps all of whose keys are variables: `SecretEnv`, `ConfigMapEnv`.
+        mounts: Volumes, and where they appear: `VolumeClaimMount`, `ScratchMount`, `ConfigMapMount`, `SecretMount`.
+            Folders of the node cannot be mounted: any pod on it could read them, and write over them.
+        init_containers: Containers that end before this one starts, or stay beside it, in their order.
+        image_pull_secrets: Names of existing Secrets in the pod's namespace that registries take.
+        overlay: Fields of the pod's ``spec``, laid over it last, in Kubernetes' spelling. Mappings merge; ``None``
+            takes a field away. Lists of named things merge as ``kubectl patch`` does: containers, volumes, variables
+            and pull secrets by ``name``, mounts by ``mountPath``, ports by ``containerPort``, spreads by
+            ``topologyKey``, host aliases by ``ip``; an item that is not there yet is added. A volume or variable
+            becomes what is said here. Every other list, such as ``tolerations``, is replaced. The container is called
+            as the job or deployment is.
 
     Raises:
         TypeError: An argument has the wrong type.
@@ -55,7 +72,7 @@ class GpuPod:
     gpus: int = 1
     command: Sequence[str] = ()
     args: Sequence[str] = ()
-    env: Mapping[str, str] = field(default_factory=dict, hash=False)
+    env: Mapping[str, EnvValue] = field(default_factory=dict, hash=False)
     cpus: float | None = None
     memory_gib: int | None = None
     shm_gib: int = 1
@@ -65,6 +82,11 @@ class GpuPod:
     service_account: str | None = None
     priority_class: str | None = None
     run_as_user: int | None = None
+    env_from: Sequence[EnvSource] = ()
+    mounts: Sequence[Mount] = ()
+    init_containers: Sequence[InitContainer] = ()
+    image_pull_secrets: Sequence[str] = ()
+    overlay: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
         who = "gpu pod"
@@ -74,12 +96,13 @@ class GpuPod:
         refuse_unless_whole_number(who, "efa", self.efa, least=0)
         for argument in ("command", "args"):
             object.__setattr__(self, argument, words(who, argument, getattr(self, argument)))
+            refuse_tokens(who, argument, getattr(self, argument))
         for argument, least in (("memory_gib", 1), ("run_as_user", 0)):
             if getattr(self, argument) is not None:
                 refuse_unless_whole_number(who, argument, getattr(self, argument), least=least)
         if self.cpus is not None:
-            _refuse_unless_cpus(who, self.cpus)
-        _refuse_unless_env(who, self.env)
+            refuse_unless_cpus(who, self.cpus)
+        refuse_unless_env(who, self.env)
         object.__setattr__(self, "env", MappingProxyType(dict(self.env)))
         # Which profiles there are the pool knows.
         if self.mig_profile is not None and not isinstance(self.mig_profile, str):
@@ -87,7 +110,18 @@ class GpuPod:
         for argument in ("service_account", "priority_class", "claim"):
             if getattr(self, argument) is not None:
                 refuse_unless_object_name(who, argument, getattr(self, argument))
+        self._take_parts(who)
         self._refuse_contradictions(who)
+
+    def _take_parts(self, who: str) -> None:
+        object.__setattr__(self, "env_from", env_sources(who, self.env_from))
+        object.__setattr__(self, "mounts", mounts_of(who, self.mounts))
+        object.__setattr__(self, "init_containers", init_containers_of(who, self.init_containers))
+        secrets = words(who, "image_pull_secrets", self.image_pull_secrets)
+        for each in secrets:
+            refuse_unless_dotted_name(who, "image_pull_secrets", each)
+        object.__setattr__(self, "image_pull_secrets", secrets)
+        object.__setattr__(self, "overlay", overlay_of(who, self.overlay))
 
     def _refuse_contradictions(self, who: str) -> None:
         if self.claim is not None and self.gpus != 1:
@@ -97,6 +131,14 @@ class GpuPod:
                 f"{who}: memory_gib must be above shm_gib, which is part of it, got {self.memory_gib} and "
                 f"{self.shm_gib}"
             )
+        if self.shm_gib:
+            refuse_shared_memory(who, self.mounts)
+        volumes_of(who, self.every_mount)
+
+    @property
+    def every_mount(self) -> tuple[Mount, ...]:
+        """Its mounts, and those of its init containers."""
+        return (*self.mounts, *(mount for each in self.init_containers for mount in each.mounts))
 
     def limits(self, who: object, shape: NodeShape, *, huge_pages: bool) -> dict[str, str]:
         """Return what it may take of a node, by resource name.
@@ -155,6 +197,20 @@ class GpuPod:
             raise ValueError(f"{who}: pod must have at most the {least} vCPUs of the pool's nodes, got {self.cpus}")
         return f"{int(self.cpus * 1000)}m"
 
+    def scratch_request(self, who: object, shape: NodeShape) -> str | None:
+        """Return how much of the node's disk it asks for, as a quantity; ``None`` where it has no scratch.
+
+        Raises:
+            ValueError: No node of the pool has so much.
+        """
+        wanted, most = scratch_gib(self.every_mount), shape.ephemeral_storage_gib
+        if wanted > most:
+            raise ValueError(
+                f"{who}: pod must have at most {most} GiB of scratch, which pods can use of the disk of the pool's "
+                f"nodes, got {wanted}; write NodeShape(disk=Disk(size_gib=...)) or take types with local NVMe"
+            )
+        return f"{wanted}Gi" if wanted else None
+
     def per_node(self, who: object, shape: NodeShape) -> int:
         """Return how many such pods the GPUs of the smallest node are enough for.
 
@@ -207,19 +263,3 @@ class GpuPod:
         refuse_unless_one_of(who, "mig_profile", self.mig_profile, shape.sharing.geometry)
         named = mig_resource(self.mig_profile)
         return named if named in offered else offered[0]
-
-
-def _refuse_unless_cpus(who: str, cpus: object) -> None:
-    if isinstance(cpus, bool) or not isinstance(cpus, (int, float)):
-        raise TypeError(f"{who}: cpus must be a number, got {cpus!r}")
-    # Also what is no number: it is neither below nor above.
-    if not (_LEAST_CPUS <= cpus < math.inf):
-        raise ValueError(f"{who}: cpus must be at least {_LEAST_CPUS}, got {cpus}")
-
-
-def _refuse_unless_env(who: str, env: object) -> None:
-    if not isinstance(env, Mapping) or not all(isinstance(word, str) for pair in env.items() for word in pair):
-        raise TypeError(f"{who}: env must map names to strings, got {env!r}")
-    for name in env:
-        if not _ENV_NAME.fullmatch(name):
-            raise ValueError(f"{who}: env must have names of ASCII letters and signs other than '=', got {name!r}")

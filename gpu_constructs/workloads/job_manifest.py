@@ -15,7 +15,7 @@ from gpu_constructs.pools.pool import Pool
 from gpu_constructs.workloads.gpu_pod import GpuPod
 from gpu_constructs.workloads.kai_queue import KaiQueue
 from gpu_constructs.workloads.pod_claim import PodClaim
-from gpu_constructs.workloads.pod_spec import DO_NOT_DISRUPT, pod_spec
+from gpu_constructs.workloads.pod_spec import DO_NOT_DISRUPT, pod_spec, with_parts
 
 
 def job_manifest(
@@ -30,7 +30,7 @@ def job_manifest(
     claim: PodClaim | None,
     gang: bool,
 ) -> dict[str, Any]:
-    """Return the Job, with the hash of what Kubernetes never changes in its name."""
+    """Return the Job without its pod's overlay, with the hash of what Kubernetes never changes in its name."""
     chart = cdk8s.Chart(cdk8s.App(), name)
     named = {APP_NAME: name}
     spec = pod_spec(who, pod, pool, name=name, restart_policy="Never")
@@ -41,12 +41,14 @@ def job_manifest(
     k8s.KubeJob(chart, "Job", metadata=metadata, spec=job)
     made: dict[str, Any]
     [made] = chart.to_json()
+    made["spec"]["template"]["spec"] = with_parts(who, made["spec"]["template"]["spec"], pod)
     if claim is not None:
         claim.put_on(made)
     if isinstance(queue, KaiQueue):
         queue.put_on(made)
     if gang:
         made["spec"]["completionMode"] = "Indexed"
-    says = json.dumps(made["spec"], sort_keys=True)
+    overlay = {"overlay": dict(pod.overlay)} if pod.overlay else {}
+    says = json.dumps(made["spec"] | overlay, sort_keys=True)
     made["metadata"]["name"] = f"{name}-{hashlib.sha256(says.encode()).hexdigest()[:8]}"
     return made

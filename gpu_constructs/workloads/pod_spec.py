@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from cdk8s_plus_28 import k8s
 
@@ -12,6 +13,8 @@ from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.pools.gpu_claim import REQUEST
 from gpu_constructs.pools.pool import Pool, counts_huge_pages, node_selector, tolerations
 from gpu_constructs.workloads.gpu_pod import GpuPod
+from gpu_constructs.workloads.parts.environment import env_manifest
+from gpu_constructs.workloads.parts.mounts import volumes_of
 
 # A node with such a pod is neither replaced by Karpenter nor removed by cluster autoscaler.
 DO_NOT_DISRUPT = {labels.DO_NOT_DISRUPT: "true", labels.SAFE_TO_EVICT: "false"}
@@ -69,7 +72,6 @@ def pod_spec(
                 image=pod.image,
                 command=list(pod.command) or None,
                 args=list(pod.args) or None,
-                env=[k8s.EnvVar(name=key, value=value) for key, value in pod.env.items()] or None,
                 ports=list(ports) or None,
                 resources=_resources(who, pod, pool),
                 security_context=k8s.SecurityContext(
@@ -87,6 +89,36 @@ def pod_spec(
     )
 
 
+def with_parts(who: object, spec: Mapping[str, Any], pod: GpuPod) -> dict[str, Any]:
+    """Return a spec with what a pod has beside its GPUs; its one container is called as its workload is.
+
+    Raises:
+        ValueError: An init container has the name of that one.
+    """
+    [container] = spec["containers"]
+    if container["name"] in {each.name for each in pod.init_containers}:
+        raise ValueError(
+            f"{who}: pod must have init_containers of other names than the container, got {container['name']!r} twice"
+        )
+    of_container = {
+        "env": env_manifest(pod.env),
+        "envFrom": [each.to_manifest() for each in pod.env_from],
+        "volumeMounts": [each.to_manifest() for each in pod.mounts],
+    }
+    of_pod = {
+        "imagePullSecrets": [{"name": each} for each in pod.image_pull_secrets],
+        "initContainers": [each.to_manifest() for each in pod.init_containers],
+        "volumes": volumes_of(who, pod.every_mount),
+    }
+    return _extended(spec, of_pod) | {"containers": [_extended(container, of_container)]}
+
+
+def _extended(part: Mapping[str, Any], more: Mapping[str, list[Any]]) -> dict[str, Any]:
+    """Return a part with more items in some of its lists, in the order of the rest, which cdk8s sorts."""
+    longer = {key: [*part.get(key, ()), *items] for key, items in more.items() if items}
+    return dict(sorted({**part, **longer}.items()))
+
+
 def typed_tolerations(pool: Pool) -> list[k8s.Toleration]:
     """Return what lets a pod onto the nodes of a pool, typed."""
     return [
@@ -99,6 +131,10 @@ def _resources(who: object, pod: GpuPod, pool: Pool) -> k8s.ResourceRequirements
     limits = pod.limits(who, pool.shape, huge_pages=counts_huge_pages(pool))
     # Of memory and devices the scheduler counts what the pod may take; CPU may go beyond what it asks for.
     requests = limits | {"cpu": pod.cpu_request(who, pool.shape)}
+    # No limit: kubelet would count logs and the container's own files against it, and evict the pod.
+    # Source: kubernetes/kubernetes v1.36.3 pkg/kubelet/eviction/eviction_manager.go
+    if (scratch := pod.scratch_request(who, pool.shape)) is not None:
+        requests["ephemeral-storage"] = scratch
     quantity = k8s.Quantity.from_string
     return k8s.ResourceRequirements(
         claims=[k8s.ResourceClaim(name=REQUEST)] if pool.shape.managed_by.by_claim else None,

@@ -30,6 +30,7 @@ from gpu_constructs.metrics import PrometheusStack
 from gpu_constructs.pod_scaling import Keda, PrometheusAdapter, VerticalPodAutoscaler
 from gpu_constructs.queueing import Dynamo, GpuQueues, JobSets, KubeRay, Kueue, LeaderWorkerSets, TeamQueue
 from gpu_constructs.queueing.kueue import kueue_values
+from gpu_constructs.workloads import ScratchMount
 from tests.chart_values import unknown_values
 from tests.schemas import validate_custom
 from tests.templates import CHART, MANIFEST, depends_on, manifests_of, of_type, resources_of
@@ -119,6 +120,8 @@ def test_quotas_follow_from_the_nodes(app: App) -> None:
     assert quotas(app, "research", "p5") == {
         "cpu": str(3 * 192),
         "memory": f"{3 * 2048}Gi",
+        # A tenth of eight disks, less 1 GiB, is kept by kubelet.
+        "ephemeral-storage": f"{3 * 25_480}Gi",
         "nvidia.com/gpu": "24",
         "vpc.amazonaws.com/efa": "96",
         "hugepages-2Mi": f"{3 * 10256}Mi",
@@ -130,7 +133,8 @@ def test_quotas_follow_from_the_nodes(app: App) -> None:
 
 def test_a_queued_job_asks_for_nothing_that_its_queue_does_not_count(app: App) -> None:
     app.queues()
-    pod = GpuPod(image="registry.example.com/train:1.0", gpus=8, efa=32)
+    scratch = ScratchMount(path="/scratch", size_gib=500)
+    pod = GpuPod(image="registry.example.com/train:1.0", gpus=8, efa=32, mounts=[scratch])
     GpuJob(app.stack, "Job", cluster=app.cluster, pool=app.training, name="train", pod=pod, queue="research")
 
     [job] = [each for each in manifests_of(resources_of(app.stack)) if each["kind"] == "Job"]

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from gpu_constructs.preflight.admission.limit_ranges import out_of_range, with_defaults
+from gpu_constructs.preflight.admission.mounting.volume_mounts import not_mounted
 from gpu_constructs.preflight.admission.owners import not_valid_owner
 from gpu_constructs.preflight.admission.pod_security import below_level
 from gpu_constructs.preflight.admission.priority import without_priority_class
@@ -56,7 +57,7 @@ class Admission:
         like = self._alike(workload)
         admitted = _with_pod(workload, like.workload.pod)
         over = (*self._over_quota(admitted), *beyond_objects(workload, self._cluster))
-        refusals = (*not_valid_owner(workload.owner), *like.refusals, *over)
+        refusals = (*not_valid_owner(workload.owner), *not_mounted(workload), *like.refusals, *over)
         return Admitted(admitted, refusals)
 
     def _alike(self, workload: Workload) -> Admitted:

@@ -49,12 +49,14 @@ class Volume:
         claim: Name of the PersistentVolumeClaim behind it.
         claim_spec: ``spec`` of the claim that is made for the pod.
         config_map: Name of the ConfigMap behind it.
+        size_limit: What it may hold of the node's disk, as it is written; ``None`` where nothing says so.
     """
 
     name: str
     claim: Any = None
     claim_spec: Mapping[str, Any] | None = None
     config_map: Any = None
+    size_limit: Any = None
 
     @property
     def is_claimed(self) -> bool:
@@ -307,6 +309,7 @@ def _volume(raw: Mapping[str, Any]) -> Volume:
         claim=dig(raw, "persistentVolumeClaim", "claimName"),
         claim_spec=mapping(made) if "ephemeral" in raw else None,
         config_map=dig(raw, "configMap", "name"),
+        size_limit=None if dig(raw, "emptyDir", "medium") else dig(raw, "emptyDir", "sizeLimit"),
     )
 
 

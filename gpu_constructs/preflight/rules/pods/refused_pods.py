@@ -98,6 +98,17 @@ def workload_that_is_not_valid(case: Case) -> Iterator[Problem]:
     yield from _refused(case, "GPU406")
 
 
+@rule("GPU408", "error", source="https://kubernetes.io/docs/concepts/storage/volumes/")
+def mount_that_the_api_server_refuses(case: Case) -> Iterator[Problem]:
+    """Mount that the API server refuses.
+
+    A container mounts a volume that its pod does not have, or two at one path: no pod is made.
+
+    Fix: Add the volume to the pod, correct its name, or mount one of the two elsewhere.
+    """
+    yield from _refused(case, "GPU408")
+
+
 @rule("GPU373", "note", source=f"{_PLUGINS}/#extendedresourcetoleration")
 def toleration_that_only_some_clusters_add(case: Case) -> Iterator[Problem]:
     """Toleration that only some clusters add.

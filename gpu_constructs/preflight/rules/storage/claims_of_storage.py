@@ -19,6 +19,7 @@ from gpu_constructs.preflight.model.workload import Workload
 from gpu_constructs.preflight.reading.objects import Object
 from gpu_constructs.preflight.reading.unknown import Unknown, dig, known_text, mapping
 from gpu_constructs.preflight.rules.rule import Problem, rule
+from gpu_constructs.refusals import did_you_mean
 
 _VOLUMES = "https://kubernetes.io/docs/concepts/storage/persistent-volumes/"
 _ONE_POD = "ReadWriteOncePod"
@@ -34,14 +35,27 @@ def claim_of_storage_that_does_not_exist(case: Case) -> Iterator[Problem]:
     Fix: Create the claim in the pod's namespace, or correct the name.
     """
     cluster = case.cluster
-    if not cluster.whole:
-        return
-    elsewhere = {each.name: each.namespace for each in cluster.of_kind("PersistentVolumeClaim")}
     for workload, claim in case.gpu_claims:
-        if claim.name and claim.spec is None and not made_by_a_stateful_set(claim.name, workload, cluster):
-            hint = f"; namespace {elsewhere[claim.name]} has one" if claim.name in elsewhere else ""
-            text = f"PersistentVolumeClaim {workload.namespace}/{claim.name} does not exist{hint}"
+        if claim.name is None or claim.spec is not None or made_by_a_stateful_set(claim.name, workload, cluster):
+            continue
+        name, beside = f"{workload.namespace}/{claim.name}", _claims_beside(workload, cluster)
+        if cluster.whole:
+            hint = did_you_mean(claim.name, beside) or _elsewhere(claim.name, cluster)
+            text = f"PersistentVolumeClaim {name} does not exist{hint}"
             yield Problem.of(workload, text, unknown=not cluster.sees_objects)
+        elif beside:
+            # Of a cluster that is not in the input more may be there.
+            text = f"PersistentVolumeClaim {name} is not among those of its namespace, {', '.join(beside)}"
+            yield Problem.of(workload, f"{text}{did_you_mean(claim.name, beside)}", unknown=True)
+
+
+def _claims_beside(workload: Workload, cluster: Cluster) -> list[str]:
+    return sorted(name for namespace, name in cluster.volume_claims if namespace == workload.namespace)
+
+
+def _elsewhere(name: str, cluster: Cluster) -> str:
+    spaces = [each.namespace for each in cluster.of_kind("PersistentVolumeClaim") if each.name == name]
+    return f"; namespace {spaces[-1]} has one" if spaces else ""
 
 
 @rule("GPU322", "error", source=_VOLUMES)

@@ -1,0 +1,77 @@
+"""ConfigMaps and Secrets of pods: what is not there, and what stands where everybody reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from gpu_constructs.facts.access_tokens import token_in
+from gpu_constructs.preflight.case import Case
+from gpu_constructs.preflight.cluster.objects.named_data import NamedData, keys_by_name, named_data
+from gpu_constructs.preflight.model.cluster import Cluster
+from gpu_constructs.preflight.model.container import Container
+from gpu_constructs.preflight.model.workload import Workload
+from gpu_constructs.preflight.reading.unknown import Unknown, known_text
+from gpu_constructs.preflight.rules.rule import Problem, rule
+from gpu_constructs.preflight.schema.fault import is_typo_of
+from gpu_constructs.refusals import did_you_mean, near
+
+
+@rule("GPU410", "error", source="https://kubernetes.io/docs/concepts/configuration/configmap/")
+def config_map_or_secret_that_does_not_exist(case: Case) -> Iterator[Problem]:
+    """ConfigMap or Secret that does not exist.
+
+    The pod gets a node and stays in CreateContainerConfigError or ContainerCreating there, with its GPUs.
+
+    Fix: Create it in the pod's namespace, correct the name or the key, or mark it optional.
+    """
+    for workload in case.gpu_workloads:
+        for wanted in dict.fromkeys(named_data(workload.pod)):
+            yield from _missing(workload, wanted, case.cluster)
+
+
+def _missing(workload: Workload, wanted: NamedData, cluster: Cluster) -> Iterator[Problem]:
+    there = keys_by_name(wanted.kind, workload.namespace, cluster)
+    title = f"{wanted.kind} {workload.namespace}/{wanted.name}"
+    if wanted.name not in there:
+        if _should_be_there(wanted, there, workload, cluster):
+            text = f"{title} does not exist{did_you_mean(wanted.name, there)}"
+            yield Problem.of(workload, text, unknown=True)
+        return
+    keys = there[wanted.name]
+    for key in dict.fromkeys(wanted.keys):
+        if keys is not None and key not in keys:
+            yield Problem.of(workload, f"{title} has no key {key}{did_you_mean(key, keys)}")
+
+
+def _should_be_there(wanted: NamedData, there: Collection[str], workload: Workload, cluster: Cluster) -> bool:
+    """Whether the input would have it: people keep Secrets elsewhere, and charts bring some of their own."""
+    nearest = near(wanted.name, there)
+    if nearest is not None and is_typo_of(wanted.name, nearest):
+        return True
+    charts = any(each.namespace == workload.namespace for each in cluster.charts)
+    return wanted.kind == "ConfigMap" and bool(there) and cluster.sees_objects and not charts
+
+
+@rule("GPU413", "warning", source="https://kubernetes.io/docs/concepts/security/secrets-good-practices/")
+def access_token_in_a_manifest(case: Case) -> Iterator[Problem]:
+    """Access token in a manifest.
+
+    Everybody who may read the file, the template or the pod has it, and so has their history.
+
+    Fix: Revoke it, put a new one into a Secret, and name that by secretKeyRef.
+    """
+    for workload in case.cluster.workloads:
+        for container in workload.containers:
+            for place, kind in dict.fromkeys(_tokens(container)):
+                yield Problem.of(workload, f"container {container.name} has {kind} in {place}")
+
+
+def _tokens(container: Container) -> Iterator[tuple[str, str]]:
+    said = [(f"variable {name}", name, value) for name, value in container.env.items()]
+    said += [("its command", "", each) for each in container.words]
+    for place, variable, value in said:
+        # References that CloudFormation fills in are not known, and stand in the template as they are.
+        text = value.expression if isinstance(value, Unknown) else known_text(value)
+        kind = token_in(text, variable=variable) if text is not None else None
+        if kind is not None:
+            yield place, kind

@@ -1,0 +1,55 @@
+"""Scratch of pods on the disks of nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpu_constructs.facts.quantities import quantity, show
+from gpu_constructs.preflight.case import Case
+from gpu_constructs.preflight.model.answer import Answer
+from gpu_constructs.preflight.model.cluster import Pool
+from gpu_constructs.preflight.model.pod import Pod
+from gpu_constructs.preflight.model.workload import Workload
+from gpu_constructs.preflight.rules.rule import Problem, rule
+from gpu_constructs.preflight.scheduling.verdict import PoolVerdict
+
+_DISK = "ephemeral-storage"
+
+
+@rule("GPU409", "warning", source="https://kubernetes.io/docs/concepts/storage/ephemeral-storage/")
+def scratch_larger_than_the_disk_of_its_node(case: Case) -> Iterator[Problem]:
+    """Scratch larger than the disk of its node.
+
+    The limit of an emptyDir reserves nothing: the disk is full before it is reached, by one pod or by several, and
+    kubelet evicts them, often hours into their work.
+
+    Fix: Request the size as ephemeral-storage, and give the nodes a larger volume or local NVMe disks.
+    """
+    for workload in case.gpu_workloads:
+        wanted = _scratch(workload.pod)
+        # Where it asks for as much, no node is open to it, or to so many pods, that has less.
+        pools = [each for each in case.verdict(workload).pools if each.answer is not Answer.NO]
+        disks = [(each, _most(case, each.pool)) for each in pools]
+        small = [(each, most) for each, most in disks if most is not None and wanted * _beside(workload, each) > most]
+        for each, most in small:
+            pods = 1 if wanted > most else _beside(workload, each)
+            who = "its emptyDirs" if pods == 1 else f"{pods} of its pods on one node"
+            text = f"{who} may hold {show(_DISK, wanted * pods)}, pods have {show(_DISK, most)} of a disk of pool"
+            yield Problem.of(workload, f"{text} {each.pool.name}", unknown=pods > 1 or len(small) < len(pools))
+
+
+def _beside(workload: Workload, judged: PoolVerdict) -> int:
+    """Return how many pods of a workload may be on one node of a pool, as far as it is known."""
+    return max(1, min(judged.per_node or 1, workload.replicas or 1))
+
+
+def _scratch(pod: Pod) -> int:
+    """Return what the volumes of a pod may take of the disk, in bytes, as far as it is known."""
+    return sum(quantity(_DISK, each.size_limit) or 0 for each in pod.volumes)
+
+
+def _most(case: Case, pool: Pool) -> int | None:
+    """Return what the largest disk of a pool has for pods, in bytes; ``None`` where one is not known."""
+    sizes = [each.most.get(_DISK) for each in case.nodes(pool)]
+    known = [each for each in sizes if each is not None]
+    return max(known) if known and len(known) == len(sizes) else None
