@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import io
+import tarfile
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from gpu_constructs.rehearsal.assemblies import Assembly
-from gpu_constructs.rehearsal.stage import Props
+from gpu_constructs.rehearsal.report import Report
+from gpu_constructs.rehearsal.scenes.create import create
+from gpu_constructs.rehearsal.stage import Props, Stage, stage
+from tests.e2e.rehearsal import many_pools
 from tools import build_e2e_tools, rehearse
 from tools import charts as packed
 from tools.plays import ROOT, assemblies_of
+
+# Its registry is not reached here; nothing installs in its place.
+_EMPTY_CHART = ("aws-efa-k8s-device-plugin", "v0.5.30")
 
 
 @pytest.fixture(scope="session")
@@ -24,6 +34,25 @@ def props() -> Props:
     return rehearse.props()
 
 
+@pytest.fixture(scope="module")
+def stacks_of_many_pools(tmp_path_factory: pytest.TempPathFactory) -> list[Assembly]:
+    """The stack with NodePools of every shape."""
+    return assemblies_of(Path(many_pools.__file__), tmp_path_factory.mktemp("many-pools"), {})
+
+
+@pytest.fixture(scope="module")
+def many_pools_stage(
+    stacks_of_many_pools: list[Assembly], props: Props, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Stage]:
+    """A stage on which it is complete, but for EFA's plugin."""
+    if props.definitions is None or props.charts is None:
+        pytest.skip(f"{rehearse.DEFINITIONS} names no folder of definitions of charts that are not there")
+    charts, report = _with_empty_chart(props.charts, tmp_path_factory.mktemp("charts")), Report("ManyPools")
+    with stage(stacks_of_many_pools[0], replace(props, charts=charts)) as made:
+        assert create(made, stacks_of_many_pools, report), report.text()
+        yield made
+
+
 def default_stack(folder: Path, **pool: Any) -> Assembly:
     """Synthesize the default stack under Karpenter.
 
@@ -34,3 +63,16 @@ def default_stack(folder: Path, **pool: Any) -> Assembly:
     context = {"autoscaler": "karpenter", "pools": [{"name": "gpu", "instance_types": ["g6.xlarge"], **pool}]}
     (made,) = assemblies_of(ROOT / "app.py", folder, context)
     return made
+
+
+def _with_empty_chart(charts: Path, folder: Path) -> Path:
+    """Return a folder of those charts and of one that installs nothing."""
+    for each in charts.glob("*.tgz"):
+        (folder / each.name).symlink_to(each)
+    name, version = _EMPTY_CHART
+    said = f"apiVersion: v2\nname: {name}\nversion: {version}\n".encode()
+    member = tarfile.TarInfo(f"{name}/Chart.yaml")
+    member.size = len(said)
+    with tarfile.open(folder / f"{name}-{version}.tgz", "w:gz") as archive:
+        archive.addfile(member, io.BytesIO(said))
+    return folder

@@ -6,14 +6,10 @@
 from __future__ import annotations
 
 import dataclasses
-import io
 import itertools
 import os
 import random
-import tarfile
 from collections import Counter
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -22,50 +18,19 @@ from gpu_constructs.preflight.scheduling import fitting
 from gpu_constructs.rehearsal.assemblies import Assembly
 from gpu_constructs.rehearsal.report import Report
 from gpu_constructs.rehearsal.scenes.agree import MOST_UNKNOWN, SLOTS, Pair, Said, Told, agree, lines, verdicts
-from gpu_constructs.rehearsal.scenes.create import create
 from gpu_constructs.rehearsal.scenes.waiting import wait_for
-from gpu_constructs.rehearsal.stage import Props, Stage, stage
+from gpu_constructs.rehearsal.stage import Stage
 from tests.e2e.rehearsal import drawn_pods, many_pools
-from tools import build_e2e_tools
-from tools import charts as packed
-from tools.plays import assemblies_of
 
 PAIRS = int(os.environ.get("AGREE_PAIRS", "1000"))
 SEED = int(os.environ.get("AGREE_SEED", "1"))
-DEFINITIONS = "GPU_CONSTRUCTS_CRDS"
 IN_VAIN_SECONDS = 240.0
-# Its registry is not reached here. Nothing of it counts in this scene: no instance becomes a node.
-_EMPTY_CHART = ("aws-efa-k8s-device-plugin", "v0.5.30")
 
 
 @pytest.fixture(scope="module")
-def assemblies(tmp_path_factory: pytest.TempPathFactory) -> list[Assembly]:
-    """The stack with NodePools of every shape."""
-    return assemblies_of(Path(many_pools.__file__), tmp_path_factory.mktemp("many-pools"), {})
-
-
-@pytest.fixture(scope="module")
-def created(assemblies: list[Assembly], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    """A stage on which it is complete."""
-    programs, charts = build_e2e_tools.control_planes(), packed.folder_of_charts()
-    if not programs or charts is None or DEFINITIONS not in os.environ:
-        pytest.skip(f"{build_e2e_tools.MISSING}; {packed.MISSING}; {DEFINITIONS} must name a folder")
-    props = Props(
-        control_planes=programs,
-        karpenter=build_e2e_tools.karpenter(),
-        charts=_with_empty_chart(charts, tmp_path_factory.mktemp("charts")),
-        definitions=Path(os.environ[DEFINITIONS]),
-    )
-    report = Report("ManyPools")
-    with stage(assemblies[0], props) as made:
-        assert create(made, assemblies, report), report.text()
-        yield made
-
-
-@pytest.fixture(scope="module")
-def told(created: Stage, assemblies: list[Assembly]) -> list[Told]:
+def told(many_pools_stage: Stage, stacks_of_many_pools: list[Assembly]) -> list[Told]:
     """What both say of all pairs."""
-    return agree(created, assemblies, pairs(), Report("ManyPools"))
+    return agree(many_pools_stage, stacks_of_many_pools, pairs(), Report("ManyPools"))
 
 
 def pairs() -> list[Pair]:
@@ -95,19 +60,19 @@ def test_every_pool_takes_pods_and_refuses_some(told: list[Told]) -> None:
 
 
 def test_a_preflight_that_sees_no_taints_is_found_out(
-    told: list[Told], assemblies: list[Assembly], monkeypatch: pytest.MonkeyPatch
+    told: list[Told], stacks_of_many_pools: list[Assembly], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fitting, "untolerated", lambda *_: [])
     asked = told[:100]
 
-    said: list[Said] = verdicts(assemblies, [each.pod for each in asked], [each.pool for each in asked])
+    said: list[Said] = verdicts(stacks_of_many_pools, [each.pod for each in asked], [each.pool for each in asked])
 
     again = [dataclasses.replace(each, said=one) for each, one in zip(asked, said, strict=True)]
     assert any(each.agreement == "false yes" for each in again)
 
 
-def test_a_pod_for_two_shares_gets_a_node_in_vain(created: Stage, told: list[Told]) -> None:
-    client = created.client
+def test_a_pod_for_two_shares_gets_a_node_in_vain(many_pools_stage: Stage, told: list[Told]) -> None:
+    client = many_pools_stage.client
     container = {"name": "main", "image": "app:1", "resources": {"limits": {drawn_pods.SHARED: "2"}}}
     client.create(
         {
@@ -129,16 +94,3 @@ def test_a_pod_for_two_shares_gets_a_node_in_vain(created: Stage, told: list[Tol
 
     assert wait_for(refused, IN_VAIN_SECONDS) == "UnexpectedAdmissionError"
     assert len(client.list("/api/v1/nodes", labelSelector=f"{NODE_POOL}=sliced")) == 1
-
-
-def _with_empty_chart(charts: Path, folder: Path) -> Path:
-    """Return a folder of those charts and of one that installs nothing."""
-    for each in charts.glob("*.tgz"):
-        (folder / each.name).symlink_to(each)
-    name, version = _EMPTY_CHART
-    said = f"apiVersion: v2\nname: {name}\nversion: {version}\n".encode()
-    member = tarfile.TarInfo(f"{name}/Chart.yaml")
-    member.size = len(said)
-    with tarfile.open(folder / f"{name}-{version}.tgz", "w:gz") as archive:
-        archive.addfile(member, io.BytesIO(said))
-    return folder
