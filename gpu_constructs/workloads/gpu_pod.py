@@ -40,7 +40,7 @@ class GpuPod:
         command: Command instead of the image's.
         args: Arguments instead of the image's.
         env: Environment variables: each a string, a `SecretKey` or a `ConfigMapKey`. Access tokens are refused, here,
-            in the command and in arguments: everybody who may read the template or the pod would have them.
+            in commands and in the overlay: everybody who may read the template or the pod would have them.
         cpus: Virtual CPUs it asks for. Default: the GPUs' part of four fifths of the smallest node.
         memory_gib: Memory it asks for and may take, in GiB. Default: likewise.
         shm_gib: Size of ``/dev/shm`` in GiB, which counts as the pod's memory; loaders and NCCL pass data through it.
@@ -192,10 +192,32 @@ class GpuPod:
         """
         least = shape.vcpus
         if self.cpus is None:
-            return str(max(1, int(least * self._part(shape) * _FOR_PODS)))
+            return str(self._usual_cpus(shape))
         if least and self.cpus > least:
             raise ValueError(f"{who}: pod must have at most the {least} vCPUs of the pool's nodes, got {self.cpus}")
         return f"{int(self.cpus * 1000)}m"
+
+    def _usual_cpus(self, shape: NodeShape) -> int:
+        return max(1, int(shape.vcpus * self._part(shape) * _FOR_PODS))
+
+    def refuse_large_init_containers(self, who: object, shape: NodeShape) -> None:
+        """Refuse init containers with which no node of the pool has room for the pod.
+
+        Raises:
+            ValueError: One alone, or the pod and its sidecars, ask for more than a node has.
+        """
+        for argument, own, most in (
+            ("cpus", self._usual_cpus(shape) if self.cpus is None else self.cpus, shape.vcpus),
+            ("memory_gib", self._memory_gib(who, shape), shape.memory_gib),
+        ):
+            asked = [(getattr(each, argument), each.sidecar) for each in self.init_containers]
+            together = own + sum(amount for amount, stays in asked if stays)
+            wanted = max([together, *(amount for amount, _ in asked)])
+            if most and asked and wanted > most:
+                raise ValueError(
+                    f"{who}: pod must have at most the {most} {argument} of the pool's nodes for an init container, or "
+                    f"for itself with its sidecars, got {wanted}"
+                )
 
     def scratch_request(self, who: object, shape: NodeShape) -> str | None:
         """Return how much of the node's disk it asks for, as a quantity; ``None`` where it has no scratch.

@@ -129,6 +129,7 @@ def typed_tolerations(pool: Pool) -> list[k8s.Toleration]:
 
 def _resources(who: object, pod: GpuPod, pool: Pool) -> k8s.ResourceRequirements:
     limits = pod.limits(who, pool.shape, huge_pages=counts_huge_pages(pool))
+    pod.refuse_large_init_containers(who, pool.shape)
     # Of memory and devices the scheduler counts what the pod may take; CPU may go beyond what it asks for.
     requests = limits | {"cpu": pod.cpu_request(who, pool.shape)}
     # No limit: kubelet would count logs and the container's own files against it, and evict the pod.

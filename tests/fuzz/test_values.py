@@ -41,7 +41,18 @@ from gpu_constructs.pools import (
     ScalingOptions,
 )
 from gpu_constructs.queueing import TeamQueue
-from gpu_constructs.workloads import KaiQueue
+from gpu_constructs.workloads import (
+    ConfigMapEnv,
+    ConfigMapKey,
+    ConfigMapMount,
+    InitContainer,
+    KaiQueue,
+    ScratchMount,
+    SecretEnv,
+    SecretKey,
+    SecretMount,
+    VolumeClaimMount,
+)
 from tests.fuzz.hostile import HOSTILE, made_or_refused
 from tests.test_named_arguments import FOLDERS
 
@@ -57,6 +68,9 @@ GOOD: dict[type[Any], dict[str, Any]] = {
         "ends": datetime(2027, 1, 18, 11, 30, tzinfo=timezone.utc),
         "instances": 4,
     },
+    ConfigMapEnv: {"config_map": "chat"},
+    ConfigMapKey: {"config_map": "chat", "key": "mode"},
+    ConfigMapMount: {"path": "/etc/chat", "config_map": "chat"},
     CpuUtilization: {},
     CustomImage: {"id": "ami-0123456789abcdef0", "driver_branch": 580},
     Demand: {"query": "sum(vllm:num_requests_waiting)", "per_pod": 4},
@@ -66,6 +80,7 @@ GOOD: dict[type[Any], dict[str, Any]] = {
     GpuMemory: {},
     GpuPod: {"image": "example.com/app:1"},
     GpuUtilization: {},
+    InitContainer: {"name": "load", "image": "example.com/load:1"},
     KaiQueue: {"name": "team"},
     Kubelet: {},
     ManagedPrometheus: {
@@ -85,6 +100,10 @@ GOOD: dict[type[Any], dict[str, Any]] = {
     Reservation: {"availability_zone": "us-east-1a", "id": "cr-0123456789abcdef0"},
     SmActivity: {},
     ScalingOptions: {"unneeded_minutes": 5},
+    ScratchMount: {"path": "/scratch", "size_gib": 100},
+    SecretEnv: {"secret": "hf"},
+    SecretKey: {"secret": "hf", "key": "token"},
+    SecretMount: {"path": "/etc/hf", "secret": "hf"},
     Spot: {},
     SqsQueue: {"url": "https://sqs.us-east-1.amazonaws.com/111122223333/queue", "region": "us-east-1", "per_pod": 4},
     Static: {"nodes": 2},
@@ -93,6 +112,7 @@ GOOD: dict[type[Any], dict[str, Any]] = {
     TeamQueue: {"name": "team", "namespace": "team", "nodes": {"l4": 2}},
     TimeSlicing: {"replicas": 4},
     UpTo: {"gpus": 8},
+    VolumeClaimMount: {"path": "/data", "claim": "data"},
 }
 
 

@@ -123,6 +123,31 @@ def test_refuses_scratch_that_no_node_of_the_pool_has(stack: cdk.Stack, cluster:
         job(stack, cluster, {"mounts": mounts})
 
 
+@pytest.mark.parametrize(
+    ("pod", "init", "message"),
+    [
+        ({}, {"cpus": 5}, "at most the 4 cpus of the pool's nodes for an init container, .* got 5"),
+        ({}, {"memory_gib": 17}, "at most the 16 memory_gib of the pool's nodes for an init container, .* got 17"),
+        ({"cpus": 3}, {"cpus": 1.5, "sidecar": True}, "at most the 4 cpus .* got 4.5"),
+        ({"memory_gib": 12}, {"memory_gib": 5, "sidecar": True}, "at most the 16 memory_gib .* got 17"),
+    ],
+)
+def test_refuses_init_containers_that_no_node_has_room_for(
+    stack: cdk.Stack, cluster: eks.ICluster, pod: dict[str, Any], init: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ValueError, match=f"Test/Job: pod must have {message}"):
+        job(stack, cluster, pod | {"init_containers": [InitContainer(name="load", image=IMAGE, **init)]})
+
+
+def test_takes_init_containers_that_fill_a_node(stack: cdk.Stack, cluster: eks.ICluster) -> None:
+    fills = [
+        InitContainer(name="load", image=IMAGE, cpus=4, memory_gib=16),
+        InitContainer(name="logs", image=IMAGE, cpus=1, memory_gib=4, sidecar=True),
+    ]
+
+    assert job(stack, cluster, {"cpus": 3, "memory_gib": 12, "init_containers": fills})["initContainers"]
+
+
 def test_refuses_an_init_container_of_the_jobs_name(stack: cdk.Stack, cluster: eks.ICluster) -> None:
     with pytest.raises(
         ValueError, match=r"Test/Job: pod must have init_containers of other names .* got 'train' twice"

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final
 
+from gpu_constructs.facts.access_tokens import token_in
 from gpu_constructs.merging import merged
 from gpu_constructs.refusals import did_you_mean
 
@@ -38,7 +39,8 @@ def overlay_of(who: object, overlay: object) -> Mapping[str, Any]:
 
     Raises:
         TypeError: It is no mapping of what JSON can say.
-        ValueError: It takes the containers away, or an item of a list cannot be told from others.
+        ValueError: It takes the containers away, an item of a list cannot be told from others, or an access token is
+            in it.
     """
     if not isinstance(overlay, Mapping):
         raise TypeError(f"{who}: overlay must be a mapping of fields of a pod's spec, got {overlay!r}")
@@ -47,6 +49,11 @@ def overlay_of(who: object, overlay: object) -> Mapping[str, Any]:
             raise TypeError(
                 f"{who}: {place} must be of mappings with names, lists, strings, finite numbers, true, false and None, "
                 f"got {value!r}"
+            )
+        if isinstance(value, str) and (kind := token_in(value)) is not None:
+            raise ValueError(
+                f"{who}: {place} must name no secret in the template, got {kind}; put it into a Secret of the cluster, "
+                "and write a secretKeyRef [GPU413]"
             )
     if "containers" in overlay and overlay["containers"] is None:
         raise ValueError(f"{who}: overlay must leave the pod its containers, got None; leave them out")

@@ -142,3 +142,14 @@ def test_the_pod_that_was_is_left_as_it_was() -> None:
 def test_refuses_an_overlay_that_breaks_the_template(overlay: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=f"^{re.escape(message)}"):
         over(overlay)
+
+
+def test_refuses_a_token_and_does_not_repeat_it() -> None:
+    token = "hf_" + "aB" * 17
+    env = [{"name": "HF_TOKEN", "value": token}]
+
+    with pytest.raises(
+        ValueError, match=r"^pod: overlay\.containers\[0\]\.env\[0\]\.value must name no .*GPU413\]$"
+    ) as refused:
+        over({"containers": [{"name": "train", "env": env}]})
+    assert token not in str(refused.value)
