@@ -13,6 +13,7 @@ from gpu_constructs.facts.hardware.plain_types import refuse_unless_plain_type
 from gpu_constructs.installing.cluster_ref import AnyCluster, PathOf, cluster_ref
 from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.nodes.ami_type import pinned_release
+from gpu_constructs.nodes.host.node_tags import NodeTags
 from gpu_constructs.nodes.launch_template import launch_template_data
 from gpu_constructs.nodes.managed.desired_size import DesiredSize, NodeGroup
 from gpu_constructs.nodes.node_role import shared_node_role
@@ -98,7 +99,7 @@ class SystemNodeGroup(Construct):
             self,
             "LaunchTemplate",
             launch_template_data=launch_template_data(
-                name=f"{ref.name}-system", volumes=volumes_of("al2023", nodes.disk)
+                tags=NodeTags(self, "NodeTags", name=f"{ref.name}-system"), volumes=volumes_of("al2023", nodes.disk)
             ),
         )
         size = DesiredSize(self, "Size", cluster=ref, min_nodes=nodes.min_nodes, max_nodes=nodes.max_nodes)

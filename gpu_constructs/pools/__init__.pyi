@@ -8,6 +8,7 @@ from gpu_constructs.pools.disk import Disk as Disk
 from gpu_constructs.pools.disruption import Budget as Budget
 from gpu_constructs.pools.disruption import Disruption as Disruption
 from gpu_constructs.pools.gpu_claim import GpuClaim as GpuClaim
+from gpu_constructs.pools.host.host import Host as Host
 from gpu_constructs.pools.kubelet import Kubelet as Kubelet
 from gpu_constructs.pools.node_repair import NodeRepair as NodeRepair
 from gpu_constructs.pools.node_repair import RepairOverride as RepairOverride
