@@ -6,6 +6,8 @@ import base64
 from collections.abc import Sequence
 from typing import Any
 
+import aws_cdk as cdk
+
 from gpu_constructs.installing.cluster_ref import ClusterRef
 from gpu_constructs.nodes.host.node_tags import NodeTags
 from gpu_constructs.pools.capacity import Capacity, CapacityBlock, Reservation
@@ -34,7 +36,9 @@ def launch_template_data(
         "tagSpecifications": tags.late_specifications,
     }
     if user_data is not None:
-        data["userData"] = base64.b64encode(user_data.encode()).decode()
+        # What only deployment tells is no text yet.
+        late = "${Token[" in user_data
+        data["userData"] = cdk.Fn.base64(user_data) if late else base64.b64encode(user_data.encode()).decode()
     return data
 
 

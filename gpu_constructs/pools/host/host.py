@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, get_args
 
+from gpu_constructs.facts.operating_systems import OperatingSystem
 from gpu_constructs.named_arguments import named_arguments
+from gpu_constructs.pools.host.user_data_parts import BottlerocketSettings, NodeConfig, ShellScript, UserDataPart
 from gpu_constructs.refusals import is_token, refuse_unless_bool, refuse_unless_whole_number, words
 
 _GROUP_ID = re.compile(r"sg-[0-9a-f]{8,17}")
@@ -16,6 +19,10 @@ _MOST_GROUPS = 16
 # One hop ends at the node, the second one at a pod in a network of its own.
 # Source: https://docs.aws.amazon.com/eks/latest/best-practices/identity-and-access-management.html (2026-11)
 _HOPS = (1, 2)
+_INSTEAD: dict[OperatingSystem, str] = {
+    "al2023": "it takes ShellScript and NodeConfig",
+    "bottlerocket": "it runs no script, write BottlerocketSettings(settings={'bootstrap-commands': ...})",
+}
 
 
 @named_arguments
@@ -32,6 +39,10 @@ class Host:
             ``AmazonSSMManagedInstanceCore``, and so all nodes that share it. Without a way to the internet it takes
             interface endpoints for ssm, ssmmessages and ec2messages.
 
+        user_data: Parts beside what this library tells a node: `ShellScript` and `NodeConfig` for AL2023,
+            `BottlerocketSettings` for Bottlerocket. NodeConfigs and settings are merged in their order, of two values
+            the later one wins, lists are joined. Scripts run in their order, after this library's own.
+
     Raises:
         TypeError: An argument has the wrong type.
         ValueError: EC2 would refuse it, or it would give away more than it says.
@@ -40,6 +51,7 @@ class Host:
     security_group_ids: Sequence[str] = ()
     metadata_hop_limit: int = 1
     session_manager: bool = False
+    user_data: Sequence[UserDataPart] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "security_group_ids", _group_ids(self.security_group_ids))
@@ -50,13 +62,52 @@ class Host:
                 f"{self.metadata_hop_limit}; no pod of the node is further away"
             )
         refuse_unless_bool("host", "session_manager", self.session_manager)
+        object.__setattr__(self, "user_data", _parts(self.user_data))
+
+    @property
+    def scripts(self) -> tuple[str, ...]:
+        """Scripts that an AL2023 node runs at boot."""
+        return tuple(each.text for each in self.user_data if isinstance(each, ShellScript))
+
+    @property
+    def node_configs(self) -> tuple[Mapping[str, Any], ...]:
+        """What nodeadm is told on AL2023, in its order."""
+        return tuple(each.spec for each in self.user_data if isinstance(each, NodeConfig))
+
+    @property
+    def bottlerocket_settings(self) -> tuple[Mapping[str, Any], ...]:
+        """Settings of Bottlerocket, in their order."""
+        return tuple(each.settings for each in self.user_data if isinstance(each, BottlerocketSettings))
+
+    def refuse_on(self, operating_system: OperatingSystem) -> None:
+        """Refuse parts of user data for another operating system.
+
+        Raises:
+            ValueError: There is one.
+        """
+        for each in self.user_data:
+            if each.operating_system != operating_system:
+                raise ValueError(
+                    f"node shape: host must have user_data for {operating_system}, got a {type(each).__name__}; "
+                    f"{_INSTEAD[operating_system]}"
+                )
 
     def beyond_auto_mode(self) -> dict[str, object]:
         """Return what is said that no NodeClass of EKS Auto Mode has, by argument."""
         return {
             "host.metadata_hop_limit": self.metadata_hop_limit if self.metadata_hop_limit != 1 else None,
             "host.session_manager": self.session_manager,
+            "host.user_data": self.user_data,
         }
+
+
+def _parts(given: object) -> tuple[UserDataPart, ...]:
+    if not isinstance(given, (list, tuple)) or not all(isinstance(each, get_args(UserDataPart)) for each in given):
+        raise TypeError(
+            "host: user_data must be a list of ShellScript(text='#!/bin/bash ...'), NodeConfig(spec={...}) or "
+            f"BottlerocketSettings(settings={{...}}), got {given!r}"
+        )
+    return tuple(given)
 
 
 def _group_ids(given: object) -> tuple[str, ...]:
