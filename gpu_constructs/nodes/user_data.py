@@ -18,6 +18,7 @@ from gpu_constructs.facts.resources import EFA_HUGE_PAGES
 from gpu_constructs.installing.yaml_text import to_yaml
 from gpu_constructs.nodes.bootstrap import Membership
 from gpu_constructs.nodes.host.merging import merged, within_bounds
+from gpu_constructs.nodes.host.surroundings import al2023_scripts, bottlerocket_surroundings, nodeadm_environment
 from gpu_constructs.nodes.mig_script import mig_script
 from gpu_constructs.pools.node_shape import NodeShape
 from gpu_constructs.pools.sharing import Mig, Mps, TimeSlicing
@@ -185,15 +186,16 @@ def _bottlerocket_raid0(shape: NodeShape) -> dict[str, Any]:
 
 
 def _toml(settings: dict[str, Any], kubernetes: dict[str, Any], shape: NodeShape) -> str | None:
-    found = merged(settings | ({"kubernetes": kubernetes} if kubernetes else {}), *shape.host.bottlerocket_settings)
+    ours = settings | ({"kubernetes": kubernetes} if kubernetes else {}) | bottlerocket_surroundings(shape.host)
+    found = merged(ours, *shape.host.bottlerocket_settings)
     return within_bounds(tomli_w.dumps({"settings": found})) if found else None
 
 
 def _al2023(spec: dict[str, Any], shape: NodeShape) -> str | None:
-    spec = merged(spec, *shape.host.node_configs)
+    spec = merged(spec, nodeadm_environment(shape.host), *shape.host.node_configs)
     config = {"apiVersion": "node.eks.aws/v1alpha1", "kind": "NodeConfig", "spec": spec}
-    ours = (mig_script(shape.sharing),) if isinstance(shape.sharing, Mig) else ()
-    scripts = (*ours, *shape.host.scripts)
+    mig = (mig_script(shape.sharing),) if isinstance(shape.sharing, Mig) else ()
+    scripts = (*al2023_scripts(shape.host), *mig, *shape.host.scripts)
     return within_bounds(_mime(json.dumps(config) if spec else None, scripts)) if spec or scripts else None
 
 

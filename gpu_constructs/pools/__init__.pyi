@@ -9,6 +9,7 @@ from gpu_constructs.pools.disruption import Budget as Budget
 from gpu_constructs.pools.disruption import Disruption as Disruption
 from gpu_constructs.pools.gpu_claim import GpuClaim as GpuClaim
 from gpu_constructs.pools.host.host import Host as Host
+from gpu_constructs.pools.host.surroundings import Proxy as Proxy
 from gpu_constructs.pools.host.user_data_parts import BottlerocketSettings as BottlerocketSettings
 from gpu_constructs.pools.host.user_data_parts import NodeConfig as NodeConfig
 from gpu_constructs.pools.host.user_data_parts import ShellScript as ShellScript

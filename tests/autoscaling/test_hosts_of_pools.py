@@ -11,7 +11,7 @@ from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
 
 from gpu_constructs import AutoModeNodePool, Karpenter, KarpenterNodePool, NodeShape, UpTo
-from gpu_constructs.pools import Host
+from gpu_constructs.pools import Host, ShellScript
 from tests.schemas import validate_custom
 from tests.templates import manifest, of_type, resources_of
 
@@ -88,6 +88,8 @@ def test_a_given_role_is_opened_by_its_owner(stack: cdk.Stack, cluster: eks.IClu
     [
         ({"metadata_hop_limit": 2}, "host.metadata_hop_limit, got 2"),
         ({"session_manager": True}, "host.session_manager"),
+        ({"user_data": (ShellScript(text="#!/bin/sh"),)}, "host.user_data"),
+        ({"registry_mirrors": {"docker.io": "https://a"}}, "host.registry_mirrors"),
     ],
 )
 def test_auto_mode_refuses_what_its_nodes_have_not(

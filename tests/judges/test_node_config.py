@@ -16,6 +16,7 @@ from gpu_constructs.installing.yaml_text import to_yaml
 from gpu_constructs.nodes import user_data as rendering
 from gpu_constructs.pools import Host, Kubelet, NodeConfig
 from tests.emitted import Template
+from tests.hosts import SURROUNDED
 from tests.judges.booting import NODE_CONFIG, node_configs
 from tests.schemas import strict_schema
 from tests.user_data import membership, parts_of
@@ -85,6 +86,7 @@ SHAPES: dict[str, dict[str, Any]] = {
             user_data=(NodeConfig(spec={"kubelet": {"config": {"shutdownGracePeriod": "60s"}, "flags": ["--v=2"]}}),)
         )
     },
+    "surroundings": {"host": SURROUNDED},
     "labels": {
         "labels": {"team": "y", "cell": "08", "rack": "1e3"},
         "taints": (Taint(key="team", value="y", effect="NoSchedule"),),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import re
@@ -13,6 +14,7 @@ import pytest
 
 from tests.conftest import ROOT
 from tests.templates import of_type, only
+from tests.user_data import parts_of
 
 PAGE = (ROOT / "docs" / "pools.md").read_text()
 
@@ -53,6 +55,15 @@ def test_nodes_are_reached_and_tagged(resources: dict[str, Any]) -> None:
     assert [each["ResourceType"] for each in data["TagSpecifications"]] == ["instance", "volume", "network-interface"]
     for each in data["TagSpecifications"]:
         assert {"Key": "cost-centre", "Value": "4711"} in each["Tags"]
+
+
+def test_nodes_are_told_what_the_host_says(resources: dict[str, Any]) -> None:
+    [template] = [each for id, each in of_type(resources, "AWS::EC2::LaunchTemplate").items() if id.startswith("L4")]
+
+    told = base64.b64decode(template["Properties"]["LaunchTemplateData"]["UserData"]).decode()
+    assert [kind for kind, _ in parts_of(told)] == ["application/node.eks.aws", *["text/x-shellscript"] * 2]
+    for words in ("shutdownGracePeriod: 60s", "mirror.example.com", "proxy.example.com:3128", "vm.max_map_count"):
+        assert words in told
 
 
 def test_a_third_of_the_group_is_updated_at_once(resources: dict[str, Any]) -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, get_args
 
 from gpu_constructs.facts.operating_systems import OperatingSystem
 from gpu_constructs.named_arguments import named_arguments
+from gpu_constructs.pools.host.surroundings import Proxy, checked_certificates, checked_mirrors
 from gpu_constructs.pools.host.user_data_parts import BottlerocketSettings, NodeConfig, ShellScript, UserDataPart
 from gpu_constructs.refusals import is_token, refuse_unless_bool, refuse_unless_whole_number, words
 
@@ -42,6 +44,12 @@ class Host:
         user_data: Parts beside what this library tells a node: `ShellScript` and `NodeConfig` for AL2023,
             `BottlerocketSettings` for Bottlerocket. NodeConfigs and settings are merged in their order, of two values
             the later one wins, lists are joined. Scripts run in their order, after this library's own.
+        registry_mirrors: Where images of a registry are pulled first, e.g.
+            ``{"docker.io": "https://mirror.example.com"}``; several addresses are tried in their order, then the
+            registry itself.
+        certificate_authorities: Certificates in PEM that the node trusts beside the public ones: of mirrors, of a proxy
+            that opens connections. Pods trust what is in their images.
+        proxy: What stands between the node and the internet.
 
     Raises:
         TypeError: An argument has the wrong type.
@@ -52,6 +60,9 @@ class Host:
     metadata_hop_limit: int = 1
     session_manager: bool = False
     user_data: Sequence[UserDataPart] = ()
+    registry_mirrors: Mapping[str, str | Sequence[str]] = field(default_factory=dict, hash=False)
+    certificate_authorities: Sequence[str] = ()
+    proxy: Proxy | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "security_group_ids", _group_ids(self.security_group_ids))
@@ -63,6 +74,10 @@ class Host:
             )
         refuse_unless_bool("host", "session_manager", self.session_manager)
         object.__setattr__(self, "user_data", _parts(self.user_data))
+        object.__setattr__(self, "registry_mirrors", MappingProxyType(checked_mirrors(self.registry_mirrors)))
+        object.__setattr__(self, "certificate_authorities", checked_certificates(self.certificate_authorities))
+        if self.proxy is not None and not isinstance(self.proxy, Proxy):
+            raise TypeError(f"host: proxy must be a Proxy, got {self.proxy!r}; write Proxy(url='http://...:3128')")
 
     @property
     def scripts(self) -> tuple[str, ...]:
@@ -98,6 +113,7 @@ class Host:
             "host.metadata_hop_limit": self.metadata_hop_limit if self.metadata_hop_limit != 1 else None,
             "host.session_manager": self.session_manager,
             "host.user_data": self.user_data,
+            "host.registry_mirrors": dict(self.registry_mirrors),
         }
 
 
