@@ -30,7 +30,7 @@ def judged(folder: Path, kind: str, system: Any, host: Host) -> Report:
     make(stack, "P0P", kind, shape, OnDemand(), joinable_cluster(stack), role)
     cdk.Tags.of(stack).add("cost-centre", "4711")
     app.synth()
-    return check(read_input([folder / "Test.template.json"]))
+    return check(read_input([str(folder / "Test.template.json")]))
 
 
 def rules_of(report: Report) -> set[tuple[str, str]]:

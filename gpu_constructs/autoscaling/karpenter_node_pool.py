@@ -99,7 +99,7 @@ class KarpenterNodePool(GpuNodes):
         self.shape = shape
         self.max_nodes = pool.max_nodes
         self.node_role = role
-        open_to_session_manager(shape, role)
+        open_to_session_manager(shape.host, role)
         self._take_name(ref)
         ref.serve_gpus(shape)
         overlays = node_overlays(pool)

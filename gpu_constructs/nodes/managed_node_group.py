@@ -123,7 +123,7 @@ class ManagedNodeGroup(GpuNodes):
         self._take_name(ref)
         ref.serve_gpus(shape)
         self.node_role = node_role if node_role is not None else shared_node_role(self, ref)
-        open_to_session_manager(shape, self.node_role)
+        open_to_session_manager(shape.host, self.node_role)
         template = ec2.CfnLaunchTemplate(
             self,
             "LaunchTemplate",

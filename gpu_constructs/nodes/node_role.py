@@ -10,6 +10,7 @@ from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from gpu_constructs.installing.cluster_ref import ClusterRef
+from gpu_constructs.pools.host.host import Host
 from gpu_constructs.pools.node_shape import NodeShape
 
 # Source: https://docs.aws.amazon.com/eks/latest/userguide/create-node-role.html
@@ -56,12 +57,12 @@ def refuse_session_manager(who: object, shape: NodeShape, given: iam.IRole | Non
         )
 
 
-def open_to_session_manager(shape: NodeShape, role: iam.IRole) -> None:
-    """Let Session Manager reach the nodes of a role, where their shape asks for it.
+def open_to_session_manager(host: Host, role: iam.IRole) -> None:
+    """Let Session Manager reach the nodes of a role, where their host asks for it.
 
     Source: https://docs.aws.amazon.com/systems-manager/latest/userguide/setup-instance-permissions.html (2026-11)
     """
-    if shape.host.session_manager:
+    if host.session_manager:
         policy = iam.ManagedPolicy.from_aws_managed_policy_name(_SESSION_MANAGER)
         role.add_managed_policy(policy)
 

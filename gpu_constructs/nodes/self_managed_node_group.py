@@ -132,7 +132,7 @@ class SelfManagedNodeGroup(GpuNodes):
             profile = iam.CfnInstanceProfile(self, "Profile", roles=[node_role.role_name])
             joining = SelfManagedNodes(role=node_role, profile=profile)
         self.node_role = joining.role
-        open_to_session_manager(shape, self.node_role)
+        open_to_session_manager(shape.host, self.node_role)
         data = (
             launch_template_data(
                 tags=NodeTags(self, "NodeTags", name=f"{ref.name}-{name}", own=shape.tags),

@@ -20,6 +20,7 @@ from gpu_constructs.nodes.bootstrap import Membership
 from gpu_constructs.nodes.host.merging import merged, within_bounds
 from gpu_constructs.nodes.host.surroundings import al2023_scripts, bottlerocket_surroundings, nodeadm_environment
 from gpu_constructs.nodes.mig_script import mig_script
+from gpu_constructs.pools.host.host import Host
 from gpu_constructs.pools.node_shape import NodeShape
 from gpu_constructs.pools.sharing import Mig, Mps, TimeSlicing
 
@@ -34,7 +35,13 @@ def user_data(shape: NodeShape) -> str | None:
     """Return the user data of a managed node, which EKS merges into its own, or ``None`` when EKS' own suffices."""
     if shape.os == "bottlerocket":
         return _toml(_bottlerocket_settings(shape), _bottlerocket_kubelet(shape), shape)
-    return _al2023(_nodeadm_disks(shape) | _nodeadm_pulls(shape) | _nodeadm_kubelet(shape), shape)
+    spec = _nodeadm_disks(shape) | _nodeadm_pulls(shape) | _nodeadm_kubelet(shape)
+    return _al2023(spec, shape.host, *_mig(shape))
+
+
+def plain_user_data(host: Host) -> str | None:
+    """Return the user data of a managed AL2023 node without GPUs, or ``None`` when EKS' own suffices."""
+    return _al2023({}, host)
 
 
 def node_class_user_data(shape: NodeShape) -> str | None:
@@ -43,7 +50,8 @@ def node_class_user_data(shape: NodeShape) -> str | None:
         settings = _bottlerocket_pulls(shape) | _bottlerocket_huge_pages(shape) | _bottlerocket_sharing(shape)
         return _toml(settings, {}, shape)
     pulls = shape.kubelet.pulls()
-    return _al2023(_nodeadm_pulls(shape) | ({"kubelet": {"config": pulls}} if pulls else {}), shape)
+    spec = _nodeadm_pulls(shape) | ({"kubelet": {"config": pulls}} if pulls else {})
+    return _al2023(spec, shape.host, *_mig(shape))
 
 
 def joining_user_data(shape: NodeShape, pool: str, cluster: Membership) -> str:
@@ -71,7 +79,7 @@ def joining_user_data(shape: NodeShape, pool: str, cluster: Membership) -> str:
         "kubelet": {"flags": flags + ([f"--register-with-taints={taints}"] if taints else [])},
     }
     spec["kubelet"] |= _nodeadm_kubelet(shape).get("kubelet", {})
-    return _al2023(spec | _nodeadm_disks(shape) | _nodeadm_pulls(shape), shape) or ""
+    return _al2023(spec | _nodeadm_disks(shape) | _nodeadm_pulls(shape), shape.host, *_mig(shape)) or ""
 
 
 def _taints_by_key(shape: NodeShape) -> dict[str, list[str]]:
@@ -80,6 +88,10 @@ def _taints_by_key(shape: NodeShape) -> dict[str, list[str]]:
     for taint in shape.node_taints:
         found.setdefault(taint.key, []).append(f"{taint.value}:{taint.effect}")
     return found
+
+
+def _mig(shape: NodeShape) -> tuple[str, ...]:
+    return (mig_script(shape.sharing),) if isinstance(shape.sharing, Mig) else ()
 
 
 def _nodeadm_disks(shape: NodeShape) -> dict[str, Any]:
@@ -191,11 +203,10 @@ def _toml(settings: dict[str, Any], kubernetes: dict[str, Any], shape: NodeShape
     return within_bounds(tomli_w.dumps({"settings": found})) if found else None
 
 
-def _al2023(spec: dict[str, Any], shape: NodeShape) -> str | None:
-    spec = merged(spec, nodeadm_environment(shape.host), *shape.host.node_configs)
+def _al2023(spec: dict[str, Any], host: Host, *mig: str) -> str | None:
+    spec = merged(spec, nodeadm_environment(host), *host.node_configs)
     config = {"apiVersion": "node.eks.aws/v1alpha1", "kind": "NodeConfig", "spec": spec}
-    mig = (mig_script(shape.sharing),) if isinstance(shape.sharing, Mig) else ()
-    scripts = (*al2023_scripts(shape.host), *mig, *shape.host.scripts)
+    scripts = (*al2023_scripts(host), *mig, *host.scripts)
     return within_bounds(_mime(json.dumps(config) if spec else None, scripts)) if spec or scripts else None
 
 

@@ -137,7 +137,7 @@ class NodeShape:
             _refuse_shares_of_claims(self.sharing, self.os)
         self._refuse_slow_soci()
         self._refuse_lost_snapshot()
-        self.host.refuse_on(self.os)
+        self.host.refuse_on("node shape", self.os)
 
     def _refuse_unbootable(self) -> None:
         _refuse_mixed_architectures(self.rows)

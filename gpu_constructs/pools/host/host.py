@@ -94,7 +94,7 @@ class Host:
         """Settings of Bottlerocket, in their order."""
         return tuple(each.settings for each in self.user_data if isinstance(each, BottlerocketSettings))
 
-    def refuse_on(self, operating_system: OperatingSystem) -> None:
+    def refuse_on(self, who: object, operating_system: OperatingSystem) -> None:
         """Refuse parts of user data for another operating system.
 
         Raises:
@@ -103,7 +103,7 @@ class Host:
         for each in self.user_data:
             if each.operating_system != operating_system:
                 raise ValueError(
-                    f"node shape: host must have user_data for {operating_system}, got a {type(each).__name__}; "
+                    f"{who}: host must have user_data for {operating_system}, got a {type(each).__name__}; "
                     f"{_INSTEAD[operating_system]}"
                 )
 
