@@ -18,6 +18,7 @@ from gpu_constructs.facts.operating_systems import OperatingSystem
 from gpu_constructs.facts.versions import AMI_RELEASES
 from gpu_constructs.installing.cluster_ref import AnyCluster, PathOf, cluster_ref, refuse_unless_role
 from gpu_constructs.installing.delivery import apply_manifests
+from gpu_constructs.installing.gitops import delivery_of
 from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.nodes.gpu_nodes import GpuNodes
 from gpu_constructs.nodes.host.node_tags import NodeTags
@@ -105,8 +106,11 @@ class KarpenterNodePool(GpuNodes):
         overlays = node_overlays(pool)
         self._need(karpenter, pool, overlays=bool(overlays))
         runs_as = self._runs_as(karpenter, role)
-        tags = NodeTags(self, "NodeTags", name=f"{ref.name}-{name}", own=shape.tags).late_of_node_class
-        made = ec2_node_class(pool=pool, ami_release=release, runs_as=runs_as, network=network, tags=tags)
+        in_file = delivery_of(self) != "kubectl"
+        tags = NodeTags(self, "NodeTags", name=f"{ref.name}-{name}", own=shape.tags, in_file=in_file)
+        made = ec2_node_class(
+            pool=pool, ami_release=release, runs_as=runs_as, network=network, tags=tags.late_of_node_class
+        )
         self.node_class = apply_manifests(self, "NodeClass", cluster=ref, manifests=[made])
         self.resource = apply_manifests(self, "Resource", cluster=ref, manifests=[node_pool(pool)])
         # On the way down: pool, class (which waits until the nodes are gone), controller, its permissions.

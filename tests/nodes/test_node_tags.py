@@ -134,14 +134,47 @@ def test_karpenter_is_told_them(stack: cdk.Stack, joinable: eks.ICluster, crds: 
     validate_custom(made, crds)
 
 
-def test_a_manifest_for_gitops_has_them(tmp_path: Path) -> None:
-    told = {"gpu-constructs:delivery": "argocd", "gpu-constructs:manifests": str(tmp_path)}
+def in_a_file(folder: Path, value: str) -> cdk.App:
+    """An app whose pool is a file, with a tag of the scope."""
+    told = {"gpu-constructs:delivery": "argocd", "gpu-constructs:manifests": str(folder)}
     app = cdk.App(context=told, analytics_reporting=False)
     stack = cdk.Stack(app, "Test")
     karpenter_pool(stack, imported_cluster(stack, imported_vpc(stack, ("us-east-1a",))), SHAPE)
-    cdk.Tags.of(stack).add("cost-centre", "4711")
+    cdk.Tags.of(stack).add("cost-centre", value)
+    return app
 
-    app.synth()
+
+def test_no_file_has_what_only_deployment_tells(tmp_path: Path) -> None:
+    app = in_a_file(tmp_path, cdk.Aws.STACK_NAME)
+
+    with pytest.raises(RuntimeError, match=r"Test/Nodes/NodeTags: tag 'cost-centre' must be known at synth to be writ"):
+        app.synth()
+
+
+def test_a_name_that_only_deployment_tells_is_an_output(tmp_path: Path) -> None:
+    told = {"gpu-constructs:delivery": "argocd", "gpu-constructs:manifests": str(tmp_path)}
+    app = cdk.App(context=told, analytics_reporting=False)
+    stack = cdk.Stack(app, "Test")
+    name = cdk.CfnParameter(stack, "Name").value_as_string
+    cluster = eks.Cluster.from_cluster_attributes(
+        stack,
+        "Cluster",
+        cluster_name=name,
+        vpc=imported_vpc(stack, ("us-east-1a",)),
+        cluster_security_group_id="sg-0123456789abcdef0",
+    )
+    karpenter_pool(stack, cluster, SHAPE)
+
+    template = app.synth().get_stack_by_name("Test").template
+
+    [made] = yaml.safe_load_all((tmp_path / "Test" / "objects" / "Nodes-NodeClass.yaml").read_text())
+    key = made["spec"]["tags"]["Name"].strip("${}")
+    assert key == "NodesNodeclassSpecTagsName"
+    assert template["Outputs"][key]["Value"] == {"Fn::Join": ["", [{"Ref": "Name"}, "-l4"]]}
+
+
+def test_a_manifest_for_gitops_has_them(tmp_path: Path) -> None:
+    in_a_file(tmp_path, "4711").synth()
 
     [made] = yaml.safe_load_all((tmp_path / "Test" / "objects" / "Nodes-NodeClass.yaml").read_text())
     assert made["spec"]["tags"] == {"Name": "demo-l4", "cost-centre": "4711"}

@@ -7,10 +7,12 @@ from types import MappingProxyType
 from typing import Any
 
 import aws_cdk as cdk
+import constructs
 import jsii
 from constructs import Construct
 
 from gpu_constructs.facts.labels import CLUSTER_TAG, KARPENTER_AWS_DOMAIN, KARPENTER_DOMAIN, NODE_POOL
+from gpu_constructs.installing.gitops import with_outputs
 from gpu_constructs.named_arguments import named_arguments
 
 # What EC2 launches with a node; a tag policy may ask for tags on each.
@@ -20,7 +22,7 @@ _RESERVED = ("eks:eks-cluster-name", NODE_POOL, f"{KARPENTER_DOMAIN}/nodeclaim",
 _NO_TAGS: Mapping[str, str] = MappingProxyType({})
 
 
-@jsii.implements(cdk.ITaggable)
+@jsii.implements(cdk.ITaggable, constructs.IValidation)
 @named_arguments
 class NodeTags(Construct):
     """Where tags of a scope end that are meant for its nodes; no resource of its own.
@@ -32,19 +34,36 @@ class NodeTags(Construct):
     Args:
         name: Value of the tag ``Name``, unless the scope has one.
         own: Tags that the nodes have whatever the scope's are.
+        in_file: Whether they are written to a file, which knows nothing of a deployment.
     """
 
-    def __init__(self, scope: Construct, id: str, *, name: str, own: Mapping[str, str] = _NO_TAGS) -> None:
+    def __init__(
+        self, scope: Construct, id: str, *, name: str, own: Mapping[str, str] = _NO_TAGS, in_file: bool = False
+    ) -> None:
         # The CDK asks a construct for its tags as soon as it is there.
         self._manager = cdk.TagManager(cdk.TagType.KEY_VALUE, "AWS::EC2::Instance")
         super().__init__(scope, id)
         self._name = {"Name": name}
         self._own = dict(own)
+        if in_file:
+            path = f"{scope.node.path.removeprefix(cdk.Stack.of(scope).node.path).strip('/')}/NodeClass/spec/tags"
+            self._name = with_outputs(scope, self._name, path)
+            self._own = with_outputs(scope, self._own, path)
+            self.node.add_validation(self)
 
     @property
     def tags(self) -> cdk.TagManager:
         """What `Tags.of(...)` talks to, by the resource type ``AWS::EC2::Instance``."""
         return self._manager
+
+    def validate(self) -> list[str]:
+        """Return what only deployment tells, which no file can have."""
+        late = [key for key, value in self.of_node_class().items() if cdk.Token.is_unresolved(value)]
+        return [
+            f"{self.node.path}: tag {key!r} must be known at synth to be written to a file, got one that only "
+            "deployment tells; leave AWS::EC2::Instance out with exclude_resource_types"
+            for key in late
+        ]
 
     def found(self) -> dict[str, str]:
         """Return the tags as they stand now."""
