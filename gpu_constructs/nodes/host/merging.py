@@ -31,7 +31,7 @@ def _both(left: Any, right: Any) -> Any:
 
 
 def within_bounds(user_data: str) -> str:
-    """Return user data that EC2 takes.
+    """Return user data that EC2 takes, as far as synth knows: what only deployment tells may be longer than its token.
 
     Raises:
         ValueError: It is too long.
