@@ -6,6 +6,7 @@ from typing import Any
 
 from gpu_constructs.autoscaling.node_pool import Network, NodePool, node_taints
 from gpu_constructs.facts.labels import DEVICE_MANAGER, EKS_DOMAIN, KARPENTER_DOMAIN, POOL
+from gpu_constructs.nodes.host.surroundings import node_class_surroundings
 
 # Auto Mode replaces every node after 21 days, whatever the pool asks for.
 # Source: https://docs.aws.amazon.com/eks/latest/userguide/create-node-pool.html
@@ -30,6 +31,7 @@ def node_class(*, pool: NodePool, role_name: str, network: Network) -> dict[str,
         "subnetSelectorTerms": [{"id": id} for id in network.subnet_ids],
         "securityGroupSelectorTerms": [{"id": id} for id in network.security_group_ids],
         "ephemeralStorage": storage,
+        **node_class_surroundings(pool.shape.host),
     }
     if pool.reservations:
         found["capacityReservationSelectorTerms"] = pool.reservations

@@ -135,6 +135,7 @@ def _refuse_unless_its_nodes(who: object, shape: NodeShape) -> None:
         "kubelet": shape.kubelet.config() | shape.kubelet.pulls(),
         "tags": dict(shape.tags),
     }
+    own |= shape.host.beyond_auto_mode()
     own |= {"soci": shape.soci, "disk.snapshot_id": shape.disk.snapshot_id}
     own["device_manager"] = shape.device_manager != "bottlerocket" and shape.device_manager
     for argument, value in own.items():

@@ -169,6 +169,10 @@ class Karpenter(Construct):
         )
         return cast("iam.IRole", role)
 
+    def made_role(self, role: iam.IRole) -> bool:
+        """Return whether a role is the one that was made here, because none was given."""
+        return role is self.node_role and bool(self._own_access())
+
     def _own_access(self) -> list[Construct]:
         entry = self.node.try_find_child("NodeAccess")
         return [cast("Construct", entry)] if entry is not None else []

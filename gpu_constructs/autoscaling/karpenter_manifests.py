@@ -17,7 +17,7 @@ _AMI_FAMILY = {"al2023": "AL2023", "bottlerocket": "Bottlerocket"}
 
 
 def ec2_node_class(
-    *, pool: NodePool, ami_release: str, runs_as: Mapping[str, str], network: Network, cluster_name: str
+    *, pool: NodePool, ami_release: str, runs_as: Mapping[str, str], network: Network, tags: Any
 ) -> dict[str, Any]:
     """Return the EC2NodeClass. Its alias makes Karpenter boot GPU types from the NVIDIA image.
 
@@ -26,7 +26,7 @@ def ec2_node_class(
         ami_release: Release of the image.
         runs_as: ``role`` or ``instanceProfile`` of the nodes.
         network: Where they start.
-        cluster_name: Name of the cluster.
+        tags: Tags of what Karpenter launches, or what tells them when the template is written.
 
     Source: https://karpenter.sh/docs/concepts/nodeclasses/
     """
@@ -40,10 +40,10 @@ def ec2_node_class(
         "metadataOptions": {
             "httpEndpoint": "enabled",
             "httpProtocolIPv6": "disabled",
-            "httpPutResponseHopLimit": 1,
+            "httpPutResponseHopLimit": shape.host.metadata_hop_limit,
             "httpTokens": "required",
         },
-        "tags": {"Name": f"{cluster_name}-{pool.name}"} | dict(shape.tags),
+        "tags": tags,
     }
     if shape.uses_raid0:
         found["instanceStorePolicy"] = "RAID0"

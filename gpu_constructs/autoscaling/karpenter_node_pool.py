@@ -18,8 +18,11 @@ from gpu_constructs.facts.operating_systems import OperatingSystem
 from gpu_constructs.facts.versions import AMI_RELEASES
 from gpu_constructs.installing.cluster_ref import AnyCluster, PathOf, cluster_ref, refuse_unless_role
 from gpu_constructs.installing.delivery import apply_manifests
+from gpu_constructs.installing.gitops import delivery_of
 from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.nodes.gpu_nodes import GpuNodes
+from gpu_constructs.nodes.host.node_tags import NodeTags
+from gpu_constructs.nodes.node_role import open_to_session_manager, refuse_session_manager
 from gpu_constructs.pools.capacity import Capacity, OnDemand
 from gpu_constructs.pools.disruption import Disruption
 from gpu_constructs.pools.node_shape import NodeShape
@@ -88,6 +91,7 @@ class KarpenterNodePool(GpuNodes):
         _refuse_lost_settings(who, shape)
         _refuse_unseen_claims(who, pool, karpenter)
         role = _role(who, karpenter, node_role)
+        refuse_session_manager(who, shape, None if karpenter is not None and karpenter.made_role(role) else role)
         release = _ami_release(who, shape, ami_release)
         shape.refuse_undriven(who, release, ref.stated_version, take=TAKE_WITH_BOTH[shape.os])
         network = place(self, pool, who=who, cluster=ref, subnets=subnets, security_group_ids=security_group_ids)
@@ -96,12 +100,17 @@ class KarpenterNodePool(GpuNodes):
         self.shape = shape
         self.max_nodes = pool.max_nodes
         self.node_role = role
+        open_to_session_manager(shape.host, role)
         self._take_name(ref)
         ref.serve_gpus(shape)
         overlays = node_overlays(pool)
         self._need(karpenter, pool, overlays=bool(overlays))
         runs_as = self._runs_as(karpenter, role)
-        made = ec2_node_class(pool=pool, ami_release=release, runs_as=runs_as, network=network, cluster_name=ref.name)
+        in_file = delivery_of(self) != "kubectl"
+        tags = NodeTags(self, "NodeTags", name=f"{ref.name}-{name}", own=shape.tags, in_file=in_file)
+        made = ec2_node_class(
+            pool=pool, ami_release=release, runs_as=runs_as, network=network, tags=tags.late_of_node_class
+        )
         self.node_class = apply_manifests(self, "NodeClass", cluster=ref, manifests=[made])
         self.resource = apply_manifests(self, "Resource", cluster=ref, manifests=[node_pool(pool)])
         # On the way down: pool, class (which waits until the nodes are gone), controller, its permissions.

@@ -157,7 +157,11 @@ def place(
     check_subnets(construct, who=who, cluster=cluster, shape=pool.shape, subnets=chosen, max_nodes=pool.max_nodes)
     return Network(
         subnet_ids=[each.subnet_id for each in chosen],
-        security_group_ids=_security_groups(who, cluster, security_group_ids),
+        security_group_ids=list(
+            dict.fromkeys(
+                [*_security_groups(who, cluster, security_group_ids), *pool.shape.host.security_group_ids],
+            )
+        ),
     )
 
 

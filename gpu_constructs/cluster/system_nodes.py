@@ -10,13 +10,16 @@ from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
 from gpu_constructs.facts.hardware.plain_types import refuse_unless_plain_type
-from gpu_constructs.installing.cluster_ref import AnyCluster, PathOf, cluster_ref
+from gpu_constructs.installing.cluster_ref import AnyCluster, ClusterRef, PathOf, cluster_ref
 from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.nodes.ami_type import pinned_release
+from gpu_constructs.nodes.host.node_tags import NodeTags
 from gpu_constructs.nodes.launch_template import launch_template_data
 from gpu_constructs.nodes.managed.desired_size import DesiredSize, NodeGroup
-from gpu_constructs.nodes.node_role import shared_node_role
+from gpu_constructs.nodes.node_role import open_to_session_manager, shared_node_role
+from gpu_constructs.nodes.user_data import plain_user_data
 from gpu_constructs.pools.disk import Disk, volumes_of
+from gpu_constructs.pools.host.host import Host
 from gpu_constructs.refusals import refuse_unless_whole_number, words
 
 # Graviton families have a "g" right behind the generation: m7g, c8gn, t4g. The first of them has none.
@@ -39,6 +42,7 @@ class SystemNodes:
         min_nodes: Least nodes. Two, in two zones, is what Karpenter's controller needs.
         max_nodes: Most nodes. Where it equals ``min_nodes`` no autoscaler moves the number.
         disk: Volume of a node.
+        host: What the machines get beside that; they run AL2023.
 
     Raises:
         TypeError: An argument has the wrong type.
@@ -49,6 +53,7 @@ class SystemNodes:
     min_nodes: int = 2
     max_nodes: int = 4
     disk: Disk = field(default_factory=lambda: Disk(size_gib=50))
+    host: Host = field(default_factory=Host)
 
     def __post_init__(self) -> None:
         who = "system nodes"
@@ -66,6 +71,9 @@ class SystemNodes:
         refuse_unless_whole_number(who, "max_nodes", self.max_nodes, least=self.min_nodes)
         if not isinstance(self.disk, Disk):
             raise TypeError(f"{who}: disk must be a Disk, got {self.disk!r}; write Disk(size_gib=50)")
+        if not isinstance(self.host, Host):
+            raise TypeError(f"{who}: host must be a Host, got {self.host!r}; write Host(session_manager=True)")
+        self.host.refuse_on(who, "al2023")
 
     @property
     def ami_type(self) -> str:
@@ -94,19 +102,25 @@ class SystemNodeGroup(Construct):
         super().__init__(scope, id)
         ref = cluster_ref(PathOf(self), cluster)
         release = pinned_release(PathOf(self), ref, "al2023", None)
+        role = shared_node_role(self, ref)
+        open_to_session_manager(nodes.host, role)
         template = ec2.CfnLaunchTemplate(
             self,
             "LaunchTemplate",
             launch_template_data=launch_template_data(
-                name=f"{ref.name}-system", volumes=volumes_of("al2023", nodes.disk)
-            ),
+                tags=NodeTags(self, "NodeTags", name=f"{ref.name}-system"),
+                volumes=volumes_of("al2023", nodes.disk),
+                user_data=plain_user_data(nodes.host),
+                hop_limit=nodes.host.metadata_hop_limit,
+            )
+            | _security_groups(ref, nodes.host),
         )
         size = DesiredSize(self, "Size", cluster=ref, min_nodes=nodes.min_nodes, max_nodes=nodes.max_nodes)
         self.resource = NodeGroup(
             self,
             "Resource",
             cluster_name=ref.name_token,
-            node_role=shared_node_role(self, ref),
+            node_role=role,
             subnets=list(subnets),
             ami_type=nodes.ami_type,
             version=release.kubernetes_version,
@@ -119,3 +133,10 @@ class SystemNodeGroup(Construct):
             node_repair_config={"enabled": True},
         )
         size.asks_for(self.resource)
+
+
+def _security_groups(cluster: ClusterRef, host: Host) -> dict[str, list[str | None]]:
+    # EKS leaves the cluster's own out where others are named.
+    return (
+        {"securityGroupIds": [cluster.security_group_id, *host.security_group_ids]} if host.security_group_ids else {}
+    )

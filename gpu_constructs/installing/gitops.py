@@ -63,7 +63,7 @@ class ManifestFile(Construct):
         file = _root(self) / stack.artifact_id / folder / f"{re.sub(r'[^A-Za-z0-9.]+', '-', path)}.yaml"
         files = _files_of(stack)
         files.take(file, path)
-        files.manifests[file] = [_with_outputs(self, _kept(each), path) for each in manifests]
+        files.manifests[file] = [with_outputs(self, _kept(each), path) for each in manifests]
 
 
 class ChartFile(ManifestFile):
@@ -199,7 +199,7 @@ def _root(scope: Construct) -> Path:
     return Path(given)
 
 
-def _with_outputs(scope: Construct, value: Any, path: str) -> Any:
+def with_outputs(scope: Construct, value: Any, path: str) -> Any:
     """Return a value in which what only deployment tells is the key of an output."""
     if isinstance(value, Mapping):
         for key in value:
@@ -208,9 +208,9 @@ def _with_outputs(scope: Construct, value: Any, path: str) -> Any:
                     f"{path}: keys must be known at synth to be written to a file, got one that only deployment tells; "
                     "give the cluster a literal name"
                 )
-        return {key: _with_outputs(scope, each, f"{path}/{key}") for key, each in value.items()}
+        return {key: with_outputs(scope, each, f"{path}/{key}") for key, each in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_with_outputs(scope, each, f"{path}/{number}") for number, each in enumerate(value)]
+        return [with_outputs(scope, each, f"{path}/{number}") for number, each in enumerate(value)]
     if isinstance(value, str) and cdk.Token.is_unresolved(value):
         key = re.sub(r"[^A-Za-z0-9]", "", path.title())
         output = cdk.CfnOutput(cdk.Stack.of(scope), key, value=value)

@@ -17,8 +17,9 @@ class GpuNodes(Construct):
     """GPU nodes of a cluster.
 
     What is granted to them, the nodes may do: kubelet, and pods in the network of the node. Other pods cannot take the
-    role, since the metadata service answers one hop far; they get permissions by Pod Identity. Managed groups of a
-    cluster and its system nodes share one role, unless a ``node_role`` of one's own is given.
+    role, since the metadata service answers one hop far unless the shape's ``host`` says two; they get permissions by
+    Pod Identity. Managed groups of a cluster and its system nodes share one role, unless a ``node_role`` of one's own
+    is given.
 
     Attributes:
         name: Name of the pool, and value of its nodes' label ``gpu-constructs.io/pool``.

@@ -12,6 +12,7 @@ from constructs import Construct
 from gpu_constructs.facts.kubernetes import refuse_unless_object_name
 from gpu_constructs.installing.cluster_ref import ClusterRef
 from gpu_constructs.nodes.bootstrap import Bootstrap
+from gpu_constructs.nodes.node_update import NodeUpdate
 from gpu_constructs.nodes.suitable_subnets import check_subnets
 from gpu_constructs.pools.capacity import (
     Capacity,
@@ -132,7 +133,12 @@ def _refuse_unless_block_sizes(who: object, capacity: Capacity, min_nodes: objec
 
 
 def refuse_unless_values(
-    who: object, *, bootstrap: object, node_repair: object = None, scaling_options: object = None
+    who: object,
+    *,
+    bootstrap: object,
+    update: object = NodeUpdate(),
+    node_repair: object = NodeRepair(),
+    scaling_options: object = None,
 ) -> None:
     """Refuse what is not the value that an argument of a group takes.
 
@@ -141,7 +147,8 @@ def refuse_unless_values(
     """
     for argument, value, expected, optional in (
         ("bootstrap", bootstrap, Bootstrap, False),
-        ("node_repair", node_repair, NodeRepair, True),
+        ("update", update, NodeUpdate, False),
+        ("node_repair", node_repair, NodeRepair, False),
         ("scaling_options", scaling_options, ScalingOptions, True),
     ):
         if not isinstance(value, expected) and not (optional and value is None):

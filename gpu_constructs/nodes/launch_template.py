@@ -3,36 +3,42 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Sequence
 from typing import Any
 
+import aws_cdk as cdk
+
+from gpu_constructs.installing.cluster_ref import ClusterRef
+from gpu_constructs.nodes.host.node_tags import NodeTags
 from gpu_constructs.pools.capacity import Capacity, CapacityBlock, Reservation
 from gpu_constructs.pools.disk import Volume
 from gpu_constructs.pools.node_shape import NodeShape
 
-# IMDSv2 only, and unreachable from pods, which get credentials by Pod Identity instead.
-METADATA_OPTIONS = {"httpEndpoint": "enabled", "httpTokens": "required", "httpPutResponseHopLimit": 1}
-
-_NO_TAGS: Mapping[str, str] = MappingProxyType({})
+# IMDSv2 only, and one hop is unreachable from pods, which get credentials by Pod Identity instead.
+_METADATA = {"httpEndpoint": "enabled", "httpTokens": "required"}
 
 
 def launch_template_data(
-    *, name: str, volumes: Sequence[Volume], user_data: str | None = None, tags: Mapping[str, str] = _NO_TAGS
+    *,
+    tags: NodeTags,
+    volumes: Sequence[Volume],
+    user_data: str | None = None,
+    hop_limit: int = 1,
 ) -> dict[str, Any]:
     """Return ``LaunchTemplateData`` for a managed node group.
 
     It names no subnet, security group, instance profile or image: EKS adds those, and refuses some of them.
     Source: https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html
     """
-    all_tags = [{"key": key, "value": value} for key, value in ({"Name": name} | dict(tags)).items()]
     data: dict[str, Any] = {
         "blockDeviceMappings": [block_device(volume) for volume in volumes],
-        "metadataOptions": METADATA_OPTIONS,
-        "tagSpecifications": [{"resourceType": kind, "tags": all_tags} for kind in ("instance", "volume")],
+        "metadataOptions": _METADATA | {"httpPutResponseHopLimit": hop_limit},
+        "tagSpecifications": tags.late_specifications,
     }
     if user_data is not None:
-        data["userData"] = base64.b64encode(user_data.encode()).decode()
+        # What only deployment tells is no text yet.
+        late = "${Token[" in user_data
+        data["userData"] = cdk.Fn.base64(user_data) if late else base64.b64encode(user_data.encode()).decode()
     return data
 
 
@@ -58,11 +64,12 @@ def reserved_capacity(capacity: Capacity, instance_type: str) -> dict[str, Any]:
     return {}
 
 
-def network(who: object, shape: NodeShape, security_group_id: str | None) -> dict[str, Any]:
-    """Return interfaces and placement; nothing where EKS' own will do.
+def network(who: object, shape: NodeShape, cluster: ClusterRef, *, joins_by_itself: bool = False) -> dict[str, Any]:
+    """Return interfaces, security groups and placement; nothing where EKS' own will do.
 
-    With interfaces of its own a launch template has to name the security group too. The cluster's allows all traffic
-    among its members both ways, as EFA needs, on every supported Kubernetes version.
+    With interfaces or security groups of its own a launch template has to name the cluster's group too, which EKS then
+    leaves out. The cluster's allows all traffic among its members both ways, as EFA needs, on every supported
+    Kubernetes version.
 
     Raises:
         ValueError: The cluster was imported without its security group.
@@ -70,23 +77,42 @@ def network(who: object, shape: NodeShape, security_group_id: str | None) -> dic
     data: dict[str, Any] = {}
     if shape.placement_group is not None:
         data["placement"] = {"groupName": shape.placement_group}
+    if not (shape.efa or shape.host.security_group_ids or joins_by_itself):
+        return data
+    groups = list(dict.fromkeys([_cluster_group(who, shape, cluster), *shape.host.security_group_ids]))
     if shape.efa:
-        if security_group_id is None:
-            raise ValueError(
-                f"{who}: shape must be without efa when the cluster was imported without cluster_security_group_id, "
-                "got efa=True; pass the id to from_cluster_attributes"
-            )
         data["networkInterfaces"] = [
             {
                 "networkCardIndex": each.card,
                 "deviceIndex": each.device,
                 "interfaceType": each.kind,
-                "groups": [security_group_id],
+                "groups": groups,
                 "deleteOnTermination": True,
             }
             for each in shape.rows[0].efa_interfaces
         ]
+    else:
+        # EC2 takes groups of the instance or of its interfaces, not both.
+        data["securityGroupIds"] = groups
     return data
+
+
+def _cluster_group(who: object, shape: NodeShape, cluster: ClusterRef) -> str:
+    if cluster.security_group_id is not None:
+        return cluster.security_group_id
+    without = "cluster was imported without cluster_security_group_id"
+    fix = "pass the id to from_cluster_attributes"
+    if shape.efa:
+        raise ValueError(f"{who}: shape must be without efa when the {without}, got efa=True; {fix}")
+    if shape.host.security_group_ids:
+        raise ValueError(
+            f"{who}: shape must be without host.security_group_ids when the {without}, got "
+            f"{shape.host.security_group_ids!r}; {fix}"
+        )
+    raise ValueError(
+        f"{who}: cluster must be imported with cluster_security_group_id, got none; the nodes talk to the control "
+        "plane through it"
+    )
 
 
 def block_device(volume: Volume) -> dict[str, Any]:

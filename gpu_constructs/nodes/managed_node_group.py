@@ -17,9 +17,11 @@ from gpu_constructs.nodes.ami_type import LATEST, Release, nvidia_ami_type, pinn
 from gpu_constructs.nodes.bootstrap import Bootstrap, membership
 from gpu_constructs.nodes.gpu_nodes import GpuNodes
 from gpu_constructs.nodes.group_arguments import check_group, refuse_unless_values
+from gpu_constructs.nodes.host.node_tags import NodeTags
 from gpu_constructs.nodes.launch_template import launch_template_data, network, reserved_capacity
 from gpu_constructs.nodes.managed.desired_size import DesiredSize, NodeGroup
-from gpu_constructs.nodes.node_role import shared_node_role
+from gpu_constructs.nodes.node_role import open_to_session_manager, refuse_session_manager, shared_node_role
+from gpu_constructs.nodes.node_update import NodeUpdate
 from gpu_constructs.nodes.user_data import joining_user_data, user_data
 from gpu_constructs.pools.capacity import Capacity, CapacityBlock, OnDemand
 from gpu_constructs.pools.node_repair import NodeRepair
@@ -57,6 +59,7 @@ class ManagedNodeGroup(GpuNodes):
         bootstrap: What a node with an image of its own must be told of an imported cluster. Default: all from the
             cluster.
         node_repair: When EKS reboots or replaces a broken node.
+        update: How many nodes an update replaces at once, and whether the new ones come first.
         force_update: Let an update delete pods that a PodDisruptionBudget keeps, a training run among them. Without it
             an update that cannot drain a node fails, and so does the deployment.
             Source: https://docs.aws.amazon.com/eks/latest/APIReference/API_UpdateNodegroupVersion.html
@@ -86,6 +89,7 @@ class ManagedNodeGroup(GpuNodes):
         ami_release: str | None = None,
         bootstrap: Bootstrap = Bootstrap(),  # noqa: B008 - frozen value
         node_repair: NodeRepair = NodeRepair(),  # noqa: B008 - frozen value
+        update: NodeUpdate = NodeUpdate(),  # noqa: B008 - frozen value
         force_update: bool = False,
         scaling_options: ScalingOptions | None = None,
     ) -> None:
@@ -93,7 +97,9 @@ class ManagedNodeGroup(GpuNodes):
         who = PathOf(self)
         ref = cluster_ref(who, cluster)
         refuse_unless_role(who, "node_role", node_role)
-        refuse_unless_values(who, bootstrap=bootstrap, node_repair=node_repair, scaling_options=scaling_options)
+        refuse_unless_values(
+            who, bootstrap=bootstrap, update=update, node_repair=node_repair, scaling_options=scaling_options
+        )
         refuse_unless_bool(who, "force_update", force_update)
         chosen = check_group(
             self,
@@ -106,6 +112,9 @@ class ManagedNodeGroup(GpuNodes):
             max_nodes=max_nodes,
             subnets=subnets,
         )
+        refuse_session_manager(who, shape, node_role)
+        update.refuse_beside(who, capacity)
+        placed = network(who, shape, ref)
         boots = _image(who, ref, shape, name, ami_release, bootstrap)
 
         self.name = name
@@ -114,15 +123,19 @@ class ManagedNodeGroup(GpuNodes):
         self._take_name(ref)
         ref.serve_gpus(shape)
         self.node_role = node_role if node_role is not None else shared_node_role(self, ref)
+        open_to_session_manager(shape.host, self.node_role)
         template = ec2.CfnLaunchTemplate(
             self,
             "LaunchTemplate",
             launch_template_data=launch_template_data(
-                name=f"{ref.name}-{name}", volumes=shape.volumes, user_data=boots.user_data, tags=shape.tags
+                tags=NodeTags(self, "NodeTags", name=f"{ref.name}-{name}", own=shape.tags),
+                volumes=shape.volumes,
+                user_data=boots.user_data,
+                hop_limit=shape.host.metadata_hop_limit,
             )
             | dict(boots.template)
             | reserved_capacity(capacity, shape.names[0])
-            | network(who, shape, ref.security_group_id if shape.efa else None),
+            | placed,
         )
         # L1 on purpose: aws_eks_v2.Nodegroup (aws-cdk-lib 2.275) takes p5 and g6f for CPU types and cannot read
         # "p6-b200". No name: replacing a named group fails, because the old one still holds the name.
@@ -144,8 +157,7 @@ class ManagedNodeGroup(GpuNodes):
             taints=[managed_taint(taint) for taint in shape.node_taints],
             tags=scale_from_zero_tags(shape) | size.tag,
             scaling_config=size.scaling_config,
-            # MINIMAL terminates before it launches: an update needs no spare GPU, which is what there never is.
-            update_config={"maxUnavailable": 1, "updateStrategy": "MINIMAL"},
+            update_config=update.to_properties(),
             force_update_enabled=force_update or None,
             node_repair_config=node_repair.to_properties(),
         )

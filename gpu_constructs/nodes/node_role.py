@@ -10,10 +10,13 @@ from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from gpu_constructs.installing.cluster_ref import ClusterRef
+from gpu_constructs.pools.host.host import Host
+from gpu_constructs.pools.node_shape import NodeShape
 
 # Source: https://docs.aws.amazon.com/eks/latest/userguide/create-node-role.html
 _POLICIES = ("AmazonEKSWorkerNodePolicy", "AmazonEC2ContainerRegistryPullOnly")
 _CNI_POLICY = "AmazonEKS_CNI_Policy"
+_SESSION_MANAGER = "AmazonSSMManagedInstanceCore"
 # Source: https://docs.aws.amazon.com/eks/latest/userguide/auto-create-node-role.html
 _AUTO_MODE_POLICIES = ("AmazonEKSWorkerNodeMinimalPolicy", "AmazonEC2ContainerRegistryPullOnly")
 
@@ -39,6 +42,29 @@ def make_node_role(scope: Construct, id: str, cluster: ClusterRef) -> iam.Role:
 def make_auto_mode_role(scope: Construct, id: str) -> iam.Role:
     """Make a role that nodes of EKS Auto Mode take. EKS gives access by itself only to the cluster's own."""
     return _role(scope, id, _AUTO_MODE_POLICIES)
+
+
+def refuse_session_manager(who: object, shape: NodeShape, given: iam.IRole | None) -> None:
+    """Refuse to open a role to Session Manager that is not made here.
+
+    Raises:
+        ValueError: The role is somebody else's.
+    """
+    if shape.host.session_manager and given is not None:
+        raise ValueError(
+            f"{who}: shape must be without host.session_manager where the role of the nodes is given, got True; attach "
+            f"{_SESSION_MANAGER} to that role"
+        )
+
+
+def open_to_session_manager(host: Host, role: iam.IRole) -> None:
+    """Let Session Manager reach the nodes of a role, where their host asks for it.
+
+    Source: https://docs.aws.amazon.com/systems-manager/latest/userguide/setup-instance-permissions.html (2026-11)
+    """
+    if host.session_manager:
+        policy = iam.ManagedPolicy.from_aws_managed_policy_name(_SESSION_MANAGER)
+        role.add_managed_policy(policy)
 
 
 def _role(scope: Construct, id: str, policies: Sequence[str]) -> iam.Role:

@@ -34,9 +34,10 @@ from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.nodes.bootstrap import Bootstrap, membership
 from gpu_constructs.nodes.gpu_nodes import GpuNodes
 from gpu_constructs.nodes.group_arguments import check_group, refuse_unless_values
+from gpu_constructs.nodes.host.node_tags import NodeTags
 from gpu_constructs.nodes.launch_template import launch_template_data, network, reserved_capacity
 from gpu_constructs.nodes.managed.desired_size import DesiredSize, ScalingGroup
-from gpu_constructs.nodes.node_role import make_node_role
+from gpu_constructs.nodes.node_role import make_node_role, open_to_session_manager, refuse_session_manager
 from gpu_constructs.nodes.node_termination_handler import DRAIN_SECONDS, MANAGED_TAG, NodeTerminationHandler
 from gpu_constructs.nodes.user_data import joining_user_data
 from gpu_constructs.pools.capacity import Capacity, CapacityBlock, OnDemand, Reservation, Spot
@@ -117,7 +118,8 @@ class SelfManagedNodeGroup(GpuNodes):
         refuse_unless_handled(who, capacity, termination_handler)
         joins = membership(ref, bootstrap, shape=shape, who=who)
         shape.refuse_undriven(who, joins.ami_release, joins.kubernetes_version, take=TAKE_WITH_BOTH[shape.os])
-        groups = _security_groups(who, ref)
+        refuse_session_manager(who, shape, node_role)
+        placed = network(who, shape, ref, joins_by_itself=True)
 
         self.name = name
         self.shape = shape
@@ -130,11 +132,15 @@ class SelfManagedNodeGroup(GpuNodes):
             profile = iam.CfnInstanceProfile(self, "Profile", roles=[node_role.role_name])
             joining = SelfManagedNodes(role=node_role, profile=profile)
         self.node_role = joining.role
+        open_to_session_manager(shape.host, self.node_role)
         data = (
-            launch_template_data(name=f"{ref.name}-{name}", volumes=shape.volumes, tags=shape.tags)
+            launch_template_data(
+                tags=NodeTags(self, "NodeTags", name=f"{ref.name}-{name}", own=shape.tags),
+                volumes=shape.volumes,
+                hop_limit=shape.host.metadata_hop_limit,
+            )
             | reserved_capacity(capacity, shape.names[0])
-            | network(who, shape, ref.security_group_id if shape.efa else None)
-            | ({} if shape.efa else {"securityGroupIds": groups})
+            | placed
             | {
                 "imageId": shape.image.id if shape.image else f"{{{{resolve:ssm:{joins.image_parameter}}}}}",
                 "instanceType": shape.names[0],
@@ -280,15 +286,6 @@ def group_tags(
     on_nodes = {f"{CLUSTER_TAG}{cluster_name}": "owned"} | ({MANAGED_TAG: "true"} if drained else {})
     launched = [{"key": key, "value": value, "propagateAtLaunch": True} for key, value in on_nodes.items()]
     return [*launched, *({"key": key, "value": value, "propagateAtLaunch": False} for key, value in told.items())]
-
-
-def _security_groups(who: object, cluster: ClusterRef) -> list[str]:
-    if cluster.security_group_id is None:
-        raise ValueError(
-            f"{who}: cluster must be imported with cluster_security_group_id, got none; the nodes talk to the control "
-            "plane through it"
-        )
-    return [cluster.security_group_id]
 
 
 def _shared(scope: Construct, cluster: ClusterRef) -> SelfManagedNodes:

@@ -17,7 +17,10 @@ from gpu_constructs.facts.hardware.mig import BOTTLEROCKET_NAMES
 from gpu_constructs.facts.resources import EFA_HUGE_PAGES
 from gpu_constructs.installing.yaml_text import to_yaml
 from gpu_constructs.nodes.bootstrap import Membership
+from gpu_constructs.nodes.host.merging import merged, within_bounds
+from gpu_constructs.nodes.host.surroundings import al2023_scripts, bottlerocket_surroundings, nodeadm_environment
 from gpu_constructs.nodes.mig_script import mig_script
+from gpu_constructs.pools.host.host import Host
 from gpu_constructs.pools.node_shape import NodeShape
 from gpu_constructs.pools.sharing import Mig, Mps, TimeSlicing
 
@@ -31,17 +34,24 @@ _SOCI_DIRECTORY = "/var/lib/soci-snapshotter"
 def user_data(shape: NodeShape) -> str | None:
     """Return the user data of a managed node, which EKS merges into its own, or ``None`` when EKS' own suffices."""
     if shape.os == "bottlerocket":
-        return _toml(_bottlerocket_settings(shape), _bottlerocket_kubelet(shape))
-    return _al2023(_nodeadm_disks(shape) | _nodeadm_pulls(shape) | _nodeadm_kubelet(shape), shape)
+        return _toml(_bottlerocket_settings(shape), _bottlerocket_kubelet(shape), shape)
+    spec = _nodeadm_disks(shape) | _nodeadm_pulls(shape) | _nodeadm_kubelet(shape)
+    return _al2023(spec, shape.host, *_mig(shape))
+
+
+def plain_user_data(host: Host) -> str | None:
+    """Return the user data of a managed AL2023 node without GPUs, or ``None`` when EKS' own suffices."""
+    return _al2023({}, host)
 
 
 def node_class_user_data(shape: NodeShape) -> str | None:
     """Return what an EC2NodeClass has no field for, which Karpenter merges into its own, or ``None``."""
     if shape.os == "bottlerocket":
         settings = _bottlerocket_pulls(shape) | _bottlerocket_huge_pages(shape) | _bottlerocket_sharing(shape)
-        return _toml(settings, {})
+        return _toml(settings, {}, shape)
     pulls = shape.kubelet.pulls()
-    return _al2023(_nodeadm_pulls(shape) | ({"kubelet": {"config": pulls}} if pulls else {}), shape)
+    spec = _nodeadm_pulls(shape) | ({"kubelet": {"config": pulls}} if pulls else {})
+    return _al2023(spec, shape.host, *_mig(shape))
 
 
 def joining_user_data(shape: NodeShape, pool: str, cluster: Membership) -> str:
@@ -56,7 +66,7 @@ def joining_user_data(shape: NodeShape, pool: str, cluster: Membership) -> str:
             "node-labels": labels,
             "node-taints": _taints_by_key(shape),
         }
-        return _toml(_bottlerocket_settings(shape), joins | _bottlerocket_kubelet(shape)) or ""
+        return _toml(_bottlerocket_settings(shape), joins | _bottlerocket_kubelet(shape), shape) or ""
     taints = ",".join(f"{taint.key}={taint.value}:{taint.effect}" for taint in shape.node_taints)
     flags = [f"--node-labels={','.join(f'{key}={value}' for key, value in labels.items())}"]
     spec: dict[str, Any] = {
@@ -69,7 +79,7 @@ def joining_user_data(shape: NodeShape, pool: str, cluster: Membership) -> str:
         "kubelet": {"flags": flags + ([f"--register-with-taints={taints}"] if taints else [])},
     }
     spec["kubelet"] |= _nodeadm_kubelet(shape).get("kubelet", {})
-    return _al2023(spec | _nodeadm_disks(shape) | _nodeadm_pulls(shape), shape) or ""
+    return _al2023(spec | _nodeadm_disks(shape) | _nodeadm_pulls(shape), shape.host, *_mig(shape)) or ""
 
 
 def _taints_by_key(shape: NodeShape) -> dict[str, list[str]]:
@@ -78,6 +88,10 @@ def _taints_by_key(shape: NodeShape) -> dict[str, list[str]]:
     for taint in shape.node_taints:
         found.setdefault(taint.key, []).append(f"{taint.value}:{taint.effect}")
     return found
+
+
+def _mig(shape: NodeShape) -> tuple[str, ...]:
+    return (mig_script(shape.sharing),) if isinstance(shape.sharing, Mig) else ()
 
 
 def _nodeadm_disks(shape: NodeShape) -> dict[str, Any]:
@@ -183,25 +197,26 @@ def _bottlerocket_raid0(shape: NodeShape) -> dict[str, Any]:
     return {"bootstrap-commands": {"000-mount-instance-storage": mount}}
 
 
-def _toml(settings: dict[str, Any], kubernetes: dict[str, Any]) -> str | None:
-    found = settings | ({"kubernetes": kubernetes} if kubernetes else {})
-    return tomli_w.dumps({"settings": found}) if found else None
+def _toml(settings: dict[str, Any], kubernetes: dict[str, Any], shape: NodeShape) -> str | None:
+    ours = settings | ({"kubernetes": kubernetes} if kubernetes else {}) | bottlerocket_surroundings(shape.host)
+    found = merged(ours, *shape.host.bottlerocket_settings)
+    return within_bounds(tomli_w.dumps({"settings": found})) if found else None
 
 
-def _al2023(spec: dict[str, Any], shape: NodeShape) -> str | None:
+def _al2023(spec: dict[str, Any], host: Host, *mig: str) -> str | None:
+    spec = merged(spec, nodeadm_environment(host), *host.node_configs)
     config = {"apiVersion": "node.eks.aws/v1alpha1", "kind": "NodeConfig", "spec": spec}
-    script = mig_script(shape.sharing) if isinstance(shape.sharing, Mig) else None
-    return _mime(json.dumps(config) if spec else None, script) if spec or script else None
+    scripts = (*al2023_scripts(host), *mig, *host.scripts)
+    return within_bounds(_mime(json.dumps(config) if spec else None, scripts)) if spec or scripts else None
 
 
 @cache
-def _mime(node_config: str | None, script: str | None) -> str:
+def _mime(node_config: str | None, scripts: tuple[str, ...]) -> str:
     parts = []
     if node_config is not None:
         parts.append(_part("application", "node.eks.aws", to_yaml(json.loads(node_config), width=80)))
-    if script is not None:
-        # nodeadm starts kubelet after cloud-init has run it.
-        parts.append(_part("text", "x-shellscript", script))
+    # nodeadm starts kubelet after cloud-init has run them.
+    parts.extend(_part("text", "x-shellscript", script) for script in scripts)
     return MIMEMultipart("mixed", boundary=_BOUNDARY, _subparts=parts).as_string()
 
 

@@ -14,6 +14,7 @@ from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.nodes.bootstrap import Bootstrap
 from gpu_constructs.nodes.gpu_nodes import GpuNodes
 from gpu_constructs.nodes.managed_node_group import ManagedNodeGroup
+from gpu_constructs.nodes.node_update import NodeUpdate
 from gpu_constructs.pools.capacity import Capacity, OnDemand
 from gpu_constructs.pools.node_repair import NodeRepair
 from gpu_constructs.pools.node_shape import NodeShape
@@ -41,6 +42,7 @@ class ZonalNodeGroups(GpuNodes):
         ami_release: Release of the image, likewise.
         bootstrap: What a node with an image of its own must be told of an imported cluster, likewise.
         node_repair: When EKS reboots or replaces a broken node, likewise.
+        update: How many nodes an update replaces at once, likewise, in each zone.
         force_update: Let an update delete pods that a PodDisruptionBudget keeps, likewise.
         scaling_options: What cluster autoscaler does otherwise for these groups, likewise.
 
@@ -70,6 +72,7 @@ class ZonalNodeGroups(GpuNodes):
         ami_release: str | None = None,
         bootstrap: Bootstrap = Bootstrap(),  # noqa: B008 - frozen value
         node_repair: NodeRepair = NodeRepair(),  # noqa: B008 - frozen value
+        update: NodeUpdate = NodeUpdate(),  # noqa: B008 - frozen value
         force_update: bool = False,
         scaling_options: ScalingOptions | None = None,
     ) -> None:
@@ -103,6 +106,7 @@ class ZonalNodeGroups(GpuNodes):
                 ami_release=ami_release,
                 bootstrap=bootstrap,
                 node_repair=node_repair,
+                update=update,
                 force_update=force_update,
                 scaling_options=scaling_options,
             )

@@ -8,6 +8,11 @@ from gpu_constructs.pools.disk import Disk as Disk
 from gpu_constructs.pools.disruption import Budget as Budget
 from gpu_constructs.pools.disruption import Disruption as Disruption
 from gpu_constructs.pools.gpu_claim import GpuClaim as GpuClaim
+from gpu_constructs.pools.host.host import Host as Host
+from gpu_constructs.pools.host.surroundings import Proxy as Proxy
+from gpu_constructs.pools.host.user_data_parts import BottlerocketSettings as BottlerocketSettings
+from gpu_constructs.pools.host.user_data_parts import NodeConfig as NodeConfig
+from gpu_constructs.pools.host.user_data_parts import ShellScript as ShellScript
 from gpu_constructs.pools.kubelet import Kubelet as Kubelet
 from gpu_constructs.pools.node_repair import NodeRepair as NodeRepair
 from gpu_constructs.pools.node_repair import RepairOverride as RepairOverride

@@ -26,6 +26,7 @@ from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.pools.custom_image import CustomImage
 from gpu_constructs.pools.device_manager import DeviceManager, DeviceManagerName, device_manager_on
 from gpu_constructs.pools.disk import Disk, Volume, volumes_of
+from gpu_constructs.pools.host.host import Host
 from gpu_constructs.pools.kubelet import Kubelet
 from gpu_constructs.pools.sharing import Exclusive, Mig, Sharing, refuse_unless_shareable
 from gpu_constructs.pools.taint import GPU_TAINT, Taint
@@ -54,6 +55,7 @@ _TAKEN: tuple[tuple[str, type, bool, str], ...] = (
     ("placement_group", str, True, "the group's name"),
     ("kubelet", Kubelet, False, "Kubelet(max_pods=50)"),
     ("soci", bool, False, "True"),
+    ("host", Host, False, "Host(session_manager=True)"),
     ("image", CustomImage, True, "CustomImage(id='ami-...', driver_branch=595)"),
 )
 
@@ -88,7 +90,8 @@ class NodeShape:
         labels: Node labels beside the ones every GPU node gets.
         taints: Taints beside the one every GPU node gets, ``nvidia.com/gpu=true:NoSchedule``.
         gpu_taint: Give the nodes that taint. Without it pods that ask for no GPU may fill the nodes that cost the most.
-        tags: Tags of instances and volumes.
+        tags: Tags of instances, volumes and network interfaces.
+        host: What the machine gets beside what GPUs need.
 
     Raises:
         TypeError: An argument has the wrong type.
@@ -111,6 +114,7 @@ class NodeShape:
     taints: Sequence[Taint] = ()
     gpu_taint: bool = True
     tags: Mapping[str, str] = field(default_factory=dict, hash=False)
+    host: Host = field(default_factory=Host)
 
     def __post_init__(self) -> None:
         refuse_unless_operating_system("node shape", self.os)
@@ -133,6 +137,7 @@ class NodeShape:
             _refuse_shares_of_claims(self.sharing, self.os)
         self._refuse_slow_soci()
         self._refuse_lost_snapshot()
+        self.host.refuse_on("node shape", self.os)
 
     def _refuse_unbootable(self) -> None:
         _refuse_mixed_architectures(self.rows)

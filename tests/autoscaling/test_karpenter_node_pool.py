@@ -39,7 +39,11 @@ def spec(shape: NodeShape = L4, *capacities: Any) -> NodePool:
 def node_class(shape: NodeShape = L4, release: str = "v20260714", *capacities: Any) -> dict[str, Any]:
     made = spec(shape, *capacities)
     return ec2_node_class(
-        pool=made, ami_release=release, runs_as={"role": "nodes"}, network=NETWORK, cluster_name="demo"
+        pool=made,
+        ami_release=release,
+        runs_as={"role": "nodes"},
+        network=NETWORK,
+        tags={"Name": "demo-l4"} | dict(shape.tags),
     )
 
 

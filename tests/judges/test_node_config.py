@@ -14,8 +14,9 @@ import yaml
 from gpu_constructs import Mig, NodeShape, Taint, TimeSlicing
 from gpu_constructs.installing.yaml_text import to_yaml
 from gpu_constructs.nodes import user_data as rendering
-from gpu_constructs.pools import Kubelet
+from gpu_constructs.pools import Host, Kubelet, NodeConfig
 from tests.emitted import Template
+from tests.hosts import SURROUNDED
 from tests.judges.booting import NODE_CONFIG, node_configs
 from tests.schemas import strict_schema
 from tests.user_data import membership, parts_of
@@ -80,6 +81,12 @@ SHAPES: dict[str, dict[str, Any]] = {
     "sharing": {"sharing": TimeSlicing(replicas=4)},
     "mig": {"instance_types": ("p5.48xlarge",), "sharing": Mig(geometry={"1g.10gb": 7})},
     "soci": {"soci": True, "kubelet": Kubelet(kube_reserved={"cpu": "1", "memory": "1Gi"})},
+    "host": {
+        "host": Host(
+            user_data=(NodeConfig(spec={"kubelet": {"config": {"shutdownGracePeriod": "60s"}, "flags": ["--v=2"]}}),)
+        )
+    },
+    "surroundings": {"host": SURROUNDED},
     "labels": {
         "labels": {"team": "y", "cell": "08", "rack": "1e3"},
         "taints": (Taint(key="team", value="y", effect="NoSchedule"),),
@@ -88,7 +95,9 @@ SHAPES: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("name", SHAPES)
-def test_it_is_parsed_back_as_it_was_written(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_is_parsed_back_as_it_was_written(
+    name: str, validator: jsonschema.Draft7Validator, monkeypatch: pytest.MonkeyPatch
+) -> None:
     written: list[Any] = []
 
     def write(document: Any, width: float) -> str:
@@ -106,3 +115,7 @@ def test_it_is_parsed_back_as_it_was_written(name: str, monkeypatch: pytest.Monk
     read = [yaml.safe_load(part) for text in texts for kind, part in parts_of(text) if kind == NODE_CONFIG]
     assert len(read) == len(texts)
     assert read == written
+    for config in read:
+        # Its values are kubelet's own; the definition takes each for an object.
+        config["spec"].get("kubelet", {}).pop("config", None)
+        assert faults(validator, config) == []

@@ -7,8 +7,10 @@ import subprocess
 
 import pytest
 
+from gpu_constructs.nodes.host.surroundings import al2023_scripts
 from tests.conftest import ROOT
 from tests.emitted import Template
+from tests.hosts import SURROUNDED
 from tests.judges.booting import SCRIPT, parts
 
 
@@ -28,6 +30,12 @@ def test_every_script_of_a_node_is_clean(emitted: dict[str, Template]) -> None:
 
     assert scripts
     assert {name: said for script, name in scripts.items() if (said := complaints(script))} == {}
+
+
+def test_the_script_of_a_host_is_clean() -> None:
+    [script] = al2023_scripts(SURROUNDED)
+
+    assert complaints(script) == ""
 
 
 def test_the_gate_is_clean() -> None:

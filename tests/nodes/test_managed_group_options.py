@@ -82,11 +82,11 @@ def test_a_type_that_newer_images_drive(stack: cdk.Stack, created_cluster: eks.C
     assert properties(stack)["InstanceTypes"] == ["g7.2xlarge"]
 
 
-def test_instances_and_volumes_carry_the_tags(stack: cdk.Stack, cluster: eks.ICluster) -> None:
+def test_all_that_is_launched_carries_the_tags(stack: cdk.Stack, cluster: eks.ICluster) -> None:
     group(stack, cluster, shape=NodeShape(instance_types=("g6.xlarge",), tags={"team": "search"}))
 
     data = only(resources_of(stack), TEMPLATE)["LaunchTemplateData"]
-    assert [each["ResourceType"] for each in data["TagSpecifications"]] == ["instance", "volume"]
+    assert [each["ResourceType"] for each in data["TagSpecifications"]] == ["instance", "volume", "network-interface"]
     for each in data["TagSpecifications"]:
         assert {"Key": "team", "Value": "search"} in each["Tags"]
         assert {"Key": "Name", "Value": "demo-l4"} in each["Tags"]

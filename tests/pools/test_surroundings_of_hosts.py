@@ -1,0 +1,78 @@
+"""Mirrors, authorities and proxies that no node could use are refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gpu_constructs.pools import Host, Proxy
+from tests.hosts import CERTIFICATE
+
+NAMES = tuple(f"a{number}.example.com" for number in range(43))
+KEY = "-----BEGIN PRIVATE KEY-----\nMC4=\n-----END PRIVATE KEY-----\n"
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "message"),
+    [
+        ({"registry_mirrors": "docker.io"}, TypeError, r"must map registries to addresses, got 'docker.io'"),
+        ({"registry_mirrors": {"https://docker.io": "https://a"}}, ValueError, r"hosts such as 'docker.io' as keys"),
+        ({"registry_mirrors": {"docker.io": "mirror"}}, ValueError, r"got 'mirror' for 'docker.io'; a path is for"),
+        ({"registry_mirrors": {"docker.io": "https://a/v2"}}, ValueError, r"got 'https://a/v2' for 'docker.io'"),
+        ({"registry_mirrors": {"docker.io": ()}}, ValueError, r"got '' for 'docker.io'"),
+        ({"registry_mirrors": {"docker.io": 1}}, TypeError, r"registry_mirrors must be a list of names, got 1"),
+        ({"certificate_authorities": CERTIFICATE}, TypeError, r"certificate_authorities must be a list of names"),
+        (
+            {"certificate_authorities": (KEY,)},
+            ValueError,
+            r"certificates in PEM and nothing else, got '-----BEGIN PRIV",
+        ),
+        ({"certificate_authorities": (CERTIFICATE + KEY,)}, ValueError, r"certificates in PEM and nothing else"),
+        ({"certificate_authorities": ("ca.pem",)}, ValueError, r"got 'ca.pem'...; read the file that begins with"),
+        ({"proxy": "http://proxy:3128"}, TypeError, r"proxy must be a Proxy, got .*; write Proxy\(url="),
+    ],
+)
+def test_refuses(changes: dict[str, Any], error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=f"host: .*{message}"):
+        Host(**changes)
+
+
+@pytest.mark.parametrize(
+    ("says", "error", "message"),
+    [
+        (
+            {"url": "proxy:3128"},
+            ValueError,
+            r"url must be one such as 'http://proxy.example.com:3128', got 'proxy:3128'",
+        ),
+        ({"url": "http://user:secret@proxy:3128"}, ValueError, r"url must be one such as"),
+        ({"url": 1}, ValueError, r"url must be one such as .*, got 1"),
+        ({"url": "http://p:1", "no_proxy": ".example.com"}, TypeError, r"no_proxy must be a list of names"),
+        ({"url": "http://p:1", "no_proxy": ("a,b",)}, ValueError, r"no_proxy must hold names such as .*, got 'a,b'"),
+        ({"url": "http://p:1", "no_proxy": NAMES}, ValueError, r"no_proxy must be at most 42 names, got 43"),
+    ],
+)
+def test_refuses_a_proxy(says: dict[str, Any], error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=f"proxy: {message}"):
+        Proxy(**says)
+
+
+def test_accepts_the_nearest() -> None:
+    proxy = Proxy(url="https://10.0.0.1:3128", no_proxy=NAMES[:42])
+    host = Host(
+        registry_mirrors={"registry.example.com:5000": ["http://a", "https://b:8443"]},
+        certificate_authorities=(CERTIFICATE * 2,),
+        proxy=proxy,
+    )
+
+    assert len(proxy.exceptions) == 50
+    assert host.registry_mirrors == {"registry.example.com:5000": ("http://a", "https://b:8443")}
+    assert hash(host) == hash(host)
+
+
+def test_what_only_deployment_tells_is_accepted() -> None:
+    token = "${Token[TOKEN.42]}"
+
+    assert Proxy(url=f"http://{token}:3128", no_proxy=(token,)).exceptions[-1] == token
+    assert Host(registry_mirrors={"docker.io": f"https://{token}"}).registry_mirrors
