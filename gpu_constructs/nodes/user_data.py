@@ -17,7 +17,7 @@ from gpu_constructs.facts.hardware.mig import BOTTLEROCKET_NAMES
 from gpu_constructs.facts.resources import EFA_HUGE_PAGES
 from gpu_constructs.installing.yaml_text import to_yaml
 from gpu_constructs.nodes.bootstrap import Membership
-from gpu_constructs.nodes.host.merging import merged, within_bounds
+from gpu_constructs.nodes.host.merging import joined, within_bounds
 from gpu_constructs.nodes.host.surroundings import al2023_scripts, bottlerocket_surroundings, nodeadm_environment
 from gpu_constructs.nodes.mig_script import mig_script
 from gpu_constructs.pools.host.host import Host
@@ -199,12 +199,12 @@ def _bottlerocket_raid0(shape: NodeShape) -> dict[str, Any]:
 
 def _toml(settings: dict[str, Any], kubernetes: dict[str, Any], shape: NodeShape) -> str | None:
     ours = settings | ({"kubernetes": kubernetes} if kubernetes else {}) | bottlerocket_surroundings(shape.host)
-    found = merged(ours, *shape.host.bottlerocket_settings)
+    found = joined(ours, *shape.host.bottlerocket_settings)
     return within_bounds(tomli_w.dumps({"settings": found})) if found else None
 
 
 def _al2023(spec: dict[str, Any], host: Host, *mig: str) -> str | None:
-    spec = merged(spec, nodeadm_environment(host), *host.node_configs)
+    spec = joined(spec, nodeadm_environment(host), *host.node_configs)
     config = {"apiVersion": "node.eks.aws/v1alpha1", "kind": "NodeConfig", "spec": spec}
     scripts = (*al2023_scripts(host), *mig, *host.scripts)
     return within_bounds(_mime(json.dumps(config) if spec else None, scripts)) if spec or scripts else None

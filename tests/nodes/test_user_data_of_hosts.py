@@ -14,7 +14,7 @@ from aws_cdk import aws_eks_v2 as eks
 from syrupy.assertion import SnapshotAssertion
 
 from gpu_constructs import ManagedNodeGroup, Mig, NodeShape
-from gpu_constructs.nodes.host.merging import MAX_BYTES, merged
+from gpu_constructs.nodes.host.merging import MAX_BYTES, joined
 from gpu_constructs.nodes.user_data import joining_user_data, node_class_user_data, user_data
 from gpu_constructs.pools import BottlerocketSettings, Host, Kubelet, NodeConfig, ShellScript
 from tests.templates import only, resources_of, text_of
@@ -100,7 +100,7 @@ def test_a_managed_node_with_all_of_it(snapshot_text: SnapshotAssertion) -> None
 def test_documents_are_merged(ours: dict[str, Any], theirs: dict[str, Any], both: dict[str, Any]) -> None:
     before = repr(ours)
 
-    assert merged(ours, theirs) == both
+    assert joined(ours, theirs) == both
     assert repr(ours) == before
 
 

@@ -3,31 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial, reduce
 from typing import Any
+
+from gpu_constructs.merging import merged
 
 # Before base64.
 # Source: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/user-data.html (2026-08)
 MAX_BYTES = 16 * 1024
 
 
-def merged(ours: Mapping[str, Any], *theirs: Mapping[str, Any]) -> dict[str, Any]:
+def joined(ours: Mapping[str, Any], *theirs: Mapping[str, Any]) -> dict[str, Any]:
     """Return a document with others laid over it: mappings are merged, lists joined, of two values the later one wins.
 
     Nodeadm itself merges so, and joins the flags of kubelet alone; other lists are not of ours.
     """
-    found = dict(ours)
-    for each in theirs:
-        for key, value in each.items():
-            found[key] = _both(found[key], value) if key in found else value
-    return found
+    return reduce(partial(merged, other=_both), theirs, dict(ours))
 
 
-def _both(left: Any, right: Any) -> Any:
-    if isinstance(left, Mapping) and isinstance(right, Mapping):
-        return merged(left, right)
-    if isinstance(left, list) and isinstance(right, list):
-        return [*left, *right]
-    return right
+def _both(_key: str, ours: Any, theirs: Any) -> Any:
+    return [*ours, *theirs] if isinstance(ours, list) and isinstance(theirs, list) else theirs
 
 
 def within_bounds(user_data: str) -> str:
