@@ -63,7 +63,7 @@ def test_a_preflight_that_sees_no_taints_is_found_out(
     told: list[Told], stacks_of_many_pools: list[Assembly], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fitting, "untolerated", lambda *_: [])
-    asked = told[:100]
+    asked = told[:1000]
 
     said: list[Said] = verdicts(stacks_of_many_pools, [each.pod for each in asked], [each.pool for each in asked])
 
