@@ -28,19 +28,25 @@ from gpu_constructs import (
 )
 from gpu_constructs.cluster import AutoMode
 from gpu_constructs.metrics import ManagedPrometheus
-from gpu_constructs.nodes import Bootstrap
+from gpu_constructs.nodes import Bootstrap, NodeUpdate
 from gpu_constructs.pod_scaling import CpuUtilization, Demand, GpuMemory, GpuUtilization, SmActivity, SqsQueue
 from gpu_constructs.pools import (
+    BottlerocketSettings,
     Budget,
     CustomImage,
     Disruption,
     GpuClaim,
+    Host,
     Kubelet,
+    NodeConfig,
     NodeRepair,
+    Proxy,
     RepairOverride,
     ScalingOptions,
+    ShellScript,
 )
 from gpu_constructs.queueing import TeamQueue
+from gpu_constructs.storage import Gp3, S3Mount
 from gpu_constructs.workloads import (
     ConfigMapEnv,
     ConfigMapKey,
@@ -60,6 +66,7 @@ from tests.test_named_arguments import FOLDERS
 GOOD: dict[type[Any], dict[str, Any]] = {
     AutoMode: {},
     Bootstrap: {},
+    BottlerocketSettings: {"settings": {"motd": "hello"}},
     Budget: {"nodes": "10%"},
     CapacityBlock: {
         "id": "cr-0123456789abcdef0",
@@ -76,10 +83,12 @@ GOOD: dict[type[Any], dict[str, Any]] = {
     Demand: {"query": "sum(vllm:num_requests_waiting)", "per_pod": 4},
     Disk: {},
     Disruption: {"consolidation": "WhenEmpty"},
+    Gp3: {},
     GpuClaim: {},
     GpuMemory: {},
     GpuPod: {"image": "example.com/app:1"},
     GpuUtilization: {},
+    Host: {},
     InitContainer: {"name": "load", "image": "example.com/load:1"},
     KaiQueue: {"name": "team"},
     Kubelet: {},
@@ -89,8 +98,11 @@ GOOD: dict[type[Any], dict[str, Any]] = {
     },
     Mig: {"geometry": {"1g.10gb": 7}},
     Mps: {"replicas": 4},
+    NodeConfig: {"spec": {"kubelet": {"flags": ["--v=2"]}}},
     NodeRepair: {},
     NodeShape: {"instance_types": ("g6.xlarge",)},
+    NodeUpdate: {},
+    Proxy: {"url": "http://proxy.example.com:3128"},
     RepairOverride: {
         "condition": "AcceleratedHardwareReady",
         "reason": "NvidiaXID13Error",
@@ -98,7 +110,9 @@ GOOD: dict[type[Any], dict[str, Any]] = {
         "action": "Reboot",
     },
     Reservation: {"availability_zone": "us-east-1a", "id": "cr-0123456789abcdef0"},
+    ShellScript: {"text": "#!/bin/bash\ntrue\n"},
     SmActivity: {},
+    S3Mount: {},
     ScalingOptions: {"unneeded_minutes": 5},
     ScratchMount: {"path": "/scratch", "size_gib": 100},
     SecretEnv: {"secret": "hf"},
