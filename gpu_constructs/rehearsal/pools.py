@@ -39,8 +39,9 @@ class Asked:
 
 
 def asked_of(assemblies: Iterable[Assembly]) -> list[Asked]:
-    """Return what to ask of each GPU pool of some stacks; other stacks of their app are not read."""
-    cases = (Case(cluster) for cluster in clusters(read_input([str(each.file) for each in assemblies])))
+    """Return what to ask of each GPU pool of some stacks and their files; other stacks of their app are not read."""
+    files = [str(file) for each in assemblies for file in (each.file, each.files) if file]
+    cases = (Case(cluster) for cluster in clusters(read_input(files)))
     return [_asked(case, pool) for case in cases for pool in case.gpu_pools]
 
 

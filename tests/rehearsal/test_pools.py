@@ -52,3 +52,25 @@ def test_a_pod_tolerates_what_keeps_others_off_a_group(tmp_path: Path) -> None:
 
     assert found.kind == "managed"
     assert found.tolerations == [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}]
+
+
+def test_pools_that_come_as_files_are_asked_too(tmp_path: Path) -> None:
+    requirements = [{"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["g6.xlarge"]}]
+    node_class = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "l4"}
+    template = {"spec": {"requirements": requirements, "nodeClassRef": node_class}}
+    pool = {
+        "apiVersion": "karpenter.sh/v1",
+        "kind": "NodePool",
+        "metadata": {"name": "l4"},
+        "spec": {"template": template},
+    }
+    cluster = {"Type": "AWS::EKS::Cluster", "Properties": {"Name": "jobs"}}
+    file, files = tmp_path / "Jobs.template.json", tmp_path / "files"
+    files.mkdir()
+    file.write_text(json.dumps({"Resources": {"Cluster": cluster}}))
+    (files / "l4.yaml").write_text(json.dumps(pool))
+    assembly = Assembly(stack="Jobs", folder=tmp_path, file=file, template={}, region="us-east-1", files=files)
+
+    (found,) = asked_of([assembly])
+
+    assert found.selector == {"karpenter.sh/nodepool": "l4"}
