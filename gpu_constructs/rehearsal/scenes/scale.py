@@ -21,6 +21,8 @@ STEP_SECONDS = 120.0
 # How long an empty node is kept while it is played: a NodePool's own minutes would be waited for in full.
 EMPTY_FOR = "0s"
 RUNS_FOR = "5"
+# As long as that where pods of the job take the room that is there: none may end before the last has a node.
+RUNS_BESIDE_OTHERS_FOR = "60"
 # The cluster autoscaler keeps a node for ten minutes after the last one came, and for as many that it was not needed.
 # Source: https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/FAQ.md (2026-11)
 GROUP_SHRINKS_WITHIN = 1500.0
@@ -120,7 +122,8 @@ class _Life:
             _keep_empty_nodes(self._client, pool, EMPTY_FOR)
         self._before = self._all()
         self.nodes: set[str] = set()
-        job = _job(pool)
+        self._count = 1 + _free(stage.client, pool)
+        job = _job(pool, self._count)
         self._client.create(job)
         self._name = str(job["metadata"]["name"])
         self._path = f"/apis/batch/v1/namespaces/default/jobs/{self._name}"
@@ -151,19 +154,19 @@ class _Life:
     def _goes_within(self, seconds: float) -> float:
         return 2 * seconds if self._pool.kind == "karpenter" else GROUP_SHRINKS_WITHIN
 
-    def _pod(self) -> Object | None:
-        """Return its pod, and note what nodes there are by now."""
+    def _pods(self) -> list[Object]:
+        """Return its pods, and note what nodes there are by now."""
         label = f"batch.kubernetes.io/job-name={self._name}"
-        found = self._client.list("/api/v1/namespaces/default/pods", labelSelector=label)
         self.nodes |= self._all() - self._before
-        return found[0] if found else None
+        return self._client.list("/api/v1/namespaces/default/pods", labelSelector=label)
 
     def _said(self) -> str:
-        pod = self._pod()
-        return said_of(self._stage, self._pool, pod) if pod else "no pod"
+        pods = self._pods()
+        waiting = [each for each in pods if not _has_run(each)]
+        return said_of(self._stage, self._pool, (waiting or pods)[0]) if pods else "no pod"
 
     def _has_node(self) -> bool:
-        self._pod()
+        self._pods()
         return bool(self.nodes)
 
     def _has_device(self) -> bool:
@@ -171,12 +174,11 @@ class _Life:
         return any(int(each["status"].get("allocatable", {}).get(self._pool.resource, 0)) for each in nodes)
 
     def _runs(self) -> bool:
-        pod = self._pod()
-        return pod is not None and (is_ready(pod) or pod["status"].get("phase") == "Succeeded")
+        return sum(_has_run(each) for each in self._pods()) == self._count
 
     def _ended(self) -> bool:
-        self._pod()
-        return bool(self._client.get(self._path)["status"].get("succeeded"))
+        self._pods()
+        return bool(self._client.get(self._path)["status"].get("succeeded") == self._count)
 
     def _astray(self) -> str:
         return _astray(self._client, self._pool, self.nodes)
@@ -200,20 +202,42 @@ def _astray(client: Client, pool: Asked, nodes: set[str]) -> str:
     )
 
 
-def _job(pool: Asked) -> Object:
-    """Return a job for one device of a pool, which tolerates the taints that the pool keeps others off with."""
+def _has_run(pod: Object) -> bool:
+    return is_ready(pod) or pod["status"].get("phase") == "Succeeded"
+
+
+def _free(client: Client, pool: Asked) -> int:
+    """Return how many devices of a pool's nodes no pod has: so many pods need no node of their own."""
+    nodes = {each["metadata"]["name"]: each for each in nodes_of(client, pool)}
+    there = sum(int(each["status"].get("allocatable", {}).get(pool.resource, 0)) for each in nodes.values())
+    pods = (each for each in client.list("/api/v1/pods") if each["spec"].get("nodeName") in nodes)
+    containers = (container for each in pods for container in each["spec"]["containers"])
+    return there - sum(int(each.get("resources", {}).get("limits", {}).get(pool.resource, 0)) for each in containers)
+
+
+def _job(pool: Asked, count: int) -> Object:
+    """Return a job whose pods ask for one device of a pool each, and tolerate what the pool keeps others off with.
+
+    Args:
+        pool: The pool.
+        count: How many pods.
+    """
     pod = {
         "restartPolicy": "Never",
         "nodeSelector": pool.selector,
         "tolerations": pool.tolerations,
         "containers": [{"name": "main", "image": "rehearsal", "resources": {"limits": {pool.resource: "1"}}}],
     }
-    annotations = {"rehearsal.gpu-constructs.io/runs-for": RUNS_FOR}
+    annotations = {"rehearsal.gpu-constructs.io/runs-for": RUNS_FOR if count == 1 else RUNS_BESIDE_OTHERS_FOR}
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
         "metadata": {"name": f"rehearsal-{pool.pool}", "namespace": "default"},
-        "spec": {"template": {"metadata": {"annotations": annotations}, "spec": pod}},
+        "spec": {
+            "parallelism": count,
+            "completions": count,
+            "template": {"metadata": {"annotations": annotations}, "spec": pod},
+        },
     }
 
 
