@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from gpu_constructs.rehearsal.players.cluster.client import Client, Object
@@ -181,7 +181,7 @@ class _Life:
         return bool(self._client.get(self._path)["status"].get("succeeded") == self._count)
 
     def _astray(self) -> str:
-        return _astray(self._client, self._pool, self.nodes)
+        return _astray(self._client, self._pool, self.nodes, self._stage.unplayed.missing)
 
     def _left(self) -> set[str]:
         return self._all() & self.nodes
@@ -190,12 +190,20 @@ class _Life:
         return {str(each["metadata"]["name"]) for each in nodes_of(self._client, self._pool)}
 
 
-def _astray(client: Client, pool: Asked, nodes: set[str]) -> str:
-    """Return where the DaemonSets on nodes differ from what preflight says of the pool; empty where they do not."""
+def _astray(client: Client, pool: Asked, nodes: set[str], absent: Collection[str]) -> str:
+    """Return where the DaemonSets on nodes differ from what preflight says of the pool; empty where they do not.
+
+    Args:
+        client: An administrator of the cluster.
+        pool: The pool.
+        nodes: Names of its nodes.
+        absent: Charts that are not played, and thus nothing that has their names.
+    """
     pods = [each for each in client.list("/api/v1/pods") if each["spec"].get("nodeName") in nodes]
     owners = [owner for each in pods for owner in each["metadata"].get("ownerReferences", ())]
     there = {owner["name"] for owner in owners if owner["kind"] == "DaemonSet"}
-    missing = sorted(name for name, runs in pool.daemons.items() if runs and name not in there)
+    expected = (name for name, runs in pool.daemons.items() if runs and not any(chart in name for chart in absent))
+    missing = sorted(name for name in expected if name not in there)
     beyond = sorted(name for name, runs in pool.daemons.items() if not runs and name in there)
     return "; ".join(
         f"{what}: {', '.join(names)}" for what, names in (("not there", missing), ("there", beyond)) if names
