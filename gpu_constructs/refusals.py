@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -168,9 +168,31 @@ def words(who: object, argument: str, value: object) -> tuple[str, ...]:
     """
     if isinstance(value, str):
         raise TypeError(f"{who}: {argument} must be a list of names, got {value!r}; write [{value!r}]")
-    if not isinstance(value, (list, tuple)) or not all(isinstance(word, str) for word in value):
+    if not isinstance(value, (list, tuple)):
         raise TypeError(f"{who}: {argument} must be a list of names, got {value!r}")
+    refuse_unless_strings(who, argument, value)
     return tuple(value)
+
+
+def refuse_unless_strings(who: object, argument: str, items: Sequence[object], *, as_text: bool = False) -> None:
+    """Refuse a list that holds something else than strings, and say which item.
+
+    Args:
+        who: Who asks.
+        argument: What the list is called.
+        items: The list.
+        as_text: Whether a number may be meant as its digits.
+
+    Raises:
+        TypeError: An item is no string.
+    """
+    for at, each in enumerate(items):
+        if isinstance(each, str):
+            continue
+        number = as_text and isinstance(each, (int, float)) and not isinstance(each, bool)
+        fix = "" if not number else "; write cdk.Token.as_string(...)" if is_number_token(each) else f"; write '{each}'"
+        got = "a token" if is_number_token(each) else repr(each)
+        raise TypeError(f"{who}: {argument}[{at}] must be a string, got {got}{fix}")
 
 
 def refuse_unless_key(who: object, argument: str, key: object) -> None:

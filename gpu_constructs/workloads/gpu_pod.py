@@ -14,11 +14,11 @@ from gpu_constructs.pools.gpu_claim import GpuClaim
 from gpu_constructs.pools.node_shape import NodeShape
 from gpu_constructs.pools.sharing import Exclusive, Mig, mig_resource
 from gpu_constructs.refusals import refuse_unless_image, refuse_unless_one_of, refuse_unless_whole_number, words
+from gpu_constructs.workloads.parts.command import command_words
 from gpu_constructs.workloads.parts.environment import (
     EnvSource,
     EnvValue,
     env_sources,
-    refuse_tokens,
     refuse_unless_env,
 )
 from gpu_constructs.workloads.parts.init_container import InitContainer, init_containers_of, refuse_unless_cpus
@@ -95,8 +95,7 @@ class GpuPod:
         refuse_unless_whole_number(who, "shm_gib", self.shm_gib, least=0)
         refuse_unless_whole_number(who, "efa", self.efa, least=0)
         for argument in ("command", "args"):
-            object.__setattr__(self, argument, words(who, argument, getattr(self, argument)))
-            refuse_tokens(who, argument, getattr(self, argument))
+            object.__setattr__(self, argument, command_words(who, argument, getattr(self, argument)))
         for argument, least in (("memory_gib", 1), ("run_as_user", 0)):
             if getattr(self, argument) is not None:
                 refuse_unless_whole_number(who, argument, getattr(self, argument), least=least)

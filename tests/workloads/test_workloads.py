@@ -219,7 +219,7 @@ def test_refuses_a_pod_that_no_node_of_the_pool_can_run(
         ({"image": "train:latest"}, ValueError, r"gpu pod: image must end in a tag other than 'latest'"),
         ({"gpus": 0}, ValueError, r"gpus must be at least 1, got 0; a pod without GPUs needs no GPU pool"),
         ({"gpus": 0.5}, TypeError, r"gpus must be a whole number, got 0.5"),
-        ({"command": "python train.py"}, TypeError, r"command must be a list of names, got 'python train.py'"),
+        ({"command": "python train.py"}, TypeError, r"command must be a list of strings, got 'python train.py'"),
         ({"env": {"A": 1}}, TypeError, r"env must map names to strings"),
         ({"cpus": 0}, ValueError, r"cpus must be at least 0.001, got 0"),
         ({"cpus": "2"}, TypeError, r"cpus must be a number, got '2'"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, get_args
 
@@ -146,20 +146,6 @@ def refuse_unless_env(who: object, env: object) -> None:
                 f"{who}: env must name no secret in the template, got {kind} in {name!r}; put it into a Secret of the "
                 f"cluster and write {{{name!r}: SecretKey(secret=..., key=...)}} [GPU413]"
             )
-
-
-def refuse_tokens(who: object, argument: str, words: Sequence[str]) -> None:
-    """Refuse access tokens among the words of a command.
-
-    Raises:
-        ValueError: One is there.
-    """
-    kind = next((found for each in words if (found := token_in(each)) is not None), None)
-    if kind is not None:
-        raise ValueError(
-            f"{who}: {argument} must name no secret in the template, got {kind}; put it into a Secret of the cluster, "
-            "take a variable from it by SecretKey, and write $(NAME) here [GPU413]"
-        )
 
 
 def env_sources(who: object, sources: object) -> tuple[EnvSource, ...]:
