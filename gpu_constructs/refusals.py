@@ -115,11 +115,26 @@ def refuse_unless_image(who: object, argument: str, image: object) -> None:
         ValueError: It has neither tag nor digest, or the tag ``latest``.
     """
     if not isinstance(image, str):
-        raise TypeError(f"{who}: {argument} must be a string, got {image!r}")
+        uri = "its image_uri" if hasattr(image, "image_uri") else "one such as 'registry.example.com/app:1'"
+        raise TypeError(f"{who}: {argument} must be a string, got {image!r}; write {uri}")
     if is_token(image):
         return
     if not _PINNED_IMAGE.fullmatch(image) or image.endswith(":latest"):
-        raise ValueError(f"{who}: {argument} must end in a tag other than 'latest' or a digest, got {image!r}")
+        raise ValueError(f"{who}: {argument} must {_rule_of_images(image)}, got {image!r}")
+
+
+def _rule_of_images(image: str) -> str:
+    """Return the rule that a wrong image breaks, the most telling first."""
+    name = re.split(r"@|:(?!.*/)", image, maxsplit=1)[0]
+    if re.search(r"\s", image):
+        return "have no space"
+    if "://" in image:
+        return "begin with its registry or name, not with 'https://'"
+    if name == image or image.endswith(":latest"):
+        return "end in a tag other than 'latest' or a digest"
+    if _PINNED_IMAGE.fullmatch(image.replace(name, name.lower(), 1)):
+        return "have a name in lower case"
+    return "be written as 'registry/name:tag' or 'registry/name@sha256:' with 64 hex digits"
 
 
 def refuse_unless_region(who: object, argument: str, region: object) -> None:

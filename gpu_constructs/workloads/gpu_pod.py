@@ -242,6 +242,11 @@ class GpuPod:
 
     def _memory_gib(self, who: object, shape: NodeShape) -> int:
         least = shape.memory_gib
+        if least and self.shm_gib >= least:
+            raise ValueError(
+                f"{who}: shm_gib must be below the {least} GiB of memory of the pool's nodes, which it is part of, got "
+                f"{self.shm_gib}"
+            )
         if self.memory_gib is None:
             return max(self.shm_gib + 1, int(least * self._part(shape) * _FOR_PODS))
         if least and self.memory_gib > least:
