@@ -21,7 +21,6 @@ _PINNED_IMAGE = re.compile(rf"({_HOST}/)?{_WORD}(/{_WORD})*(:\w[\w.-]{{0,127}}({
 _TOKEN = re.compile(r"\$\{Token\[[a-zA-Z0-9:._-]*\.\d+\]\}")
 _PLAIN = re.compile(r"[!#-\[\]-z|~]*")
 # us-east-1a, or of a Local Zone us-west-2-lax-1a.
-_REGION = re.compile(r"[a-z]{2,}(-[a-z]+)+-\d", re.ASCII)
 _ZONE = re.compile(r"[a-z]{2}(-[a-z]+)+-\d(-[a-z]+-\d)?[a-z]", re.ASCII)
 
 
@@ -137,16 +136,6 @@ def _rule_of_images(image: str) -> str:
     return "be written as 'registry/name:tag' or 'registry/name@sha256:' with 64 hex digits"
 
 
-def refuse_unless_region(who: object, argument: str, region: object) -> None:
-    """Refuse what is no name of a region.
-
-    Raises:
-        ValueError: ``region`` is none.
-    """
-    if not isinstance(region, str) or not (is_token(region) or _REGION.fullmatch(region)):
-        raise ValueError(f"{who}: {argument} must be one such as 'us-east-1', got {region!r}")
-
-
 def refuse_unless_zone(who: object, argument: str, zone: object) -> None:
     """Refuse what is no name of an Availability Zone or Local Zone.
 
@@ -208,6 +197,13 @@ def refuse_unless_strings(who: object, argument: str, items: Sequence[object], *
         fix = "" if not number else "; write cdk.Token.as_string(...)" if is_number_token(each) else f"; write '{each}'"
         got = "a token" if is_number_token(each) else repr(each)
         raise TypeError(f"{who}: {argument}[{at}] must be a string, got {got}{fix}")
+
+
+def instead_of(value: object, kind: str, attribute: str) -> str:
+    """Return ``write volume.name`` where a construct of some kind was given for its attribute, or an empty string."""
+    if all(each.__name__ != kind for each in type(value).__mro__):
+        return ""
+    return f"write {re.findall('[A-Z][a-z]+', kind)[-1].lower()}.{attribute}"
 
 
 def refuse_unless_key(who: object, argument: str, key: object) -> None:

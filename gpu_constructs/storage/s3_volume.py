@@ -10,6 +10,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
+from gpu_constructs.facts.hardware.regions import refuse_unless_region
 from gpu_constructs.facts.kubernetes import refuse_unless_object_name
 from gpu_constructs.identity.workload_identity import WorkloadIdentity
 from gpu_constructs.installing.cluster_ref import AnyCluster, PathOf, cluster_ref
@@ -17,7 +18,6 @@ from gpu_constructs.installing.csi_driver import CsiDriver
 from gpu_constructs.installing.delivery import apply_chart
 from gpu_constructs.installing.pod_identity import policy_document
 from gpu_constructs.named_arguments import named_arguments
-from gpu_constructs.refusals import refuse_unless_region
 from gpu_constructs.storage.s3_csi_driver import s3_csi_driver
 from gpu_constructs.storage.s3_mount import S3Mount
 from gpu_constructs.storage.s3_permissions import key_actions, mount_statements
@@ -177,7 +177,15 @@ def _refuse_unless_prefix(who: object, prefix: object) -> None:
     if prefix and not _PREFIX.fullmatch(prefix):
         raise ValueError(
             f"{who}: prefix must end with '/', not begin with it, and have no spaces, '*' or '?', got {prefix!r}"
+            f"{_nearest_prefix(prefix)}"
         )
+
+
+def _nearest_prefix(prefix: str) -> str:
+    inner = prefix.strip("/")
+    if not inner:
+        return "; leave it out for all of the bucket"
+    return f"; write '{inner}/'" if _PREFIX.fullmatch(f"{inner}/") else ""
 
 
 def _refuse_unless_identity(who: object, identity: object, namespace: str) -> None:

@@ -13,7 +13,13 @@ from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.pools.gpu_claim import GpuClaim
 from gpu_constructs.pools.node_shape import NodeShape
 from gpu_constructs.pools.sharing import Exclusive, Mig, mig_resource
-from gpu_constructs.refusals import refuse_unless_image, refuse_unless_one_of, refuse_unless_whole_number, words
+from gpu_constructs.refusals import (
+    instead_of,
+    refuse_unless_image,
+    refuse_unless_one_of,
+    refuse_unless_whole_number,
+    words,
+)
 from gpu_constructs.workloads.parts.command import command_words
 from gpu_constructs.workloads.parts.environment import (
     EnvSource,
@@ -106,9 +112,13 @@ class GpuPod:
         # Which profiles there are the pool knows.
         if self.mig_profile is not None and not isinstance(self.mig_profile, str):
             raise TypeError(f"{who}: mig_profile must be a string, got {self.mig_profile!r}")
-        for argument in ("service_account", "priority_class", "claim"):
+        for argument, fix in (
+            ("service_account", instead_of(self.service_account, "WorkloadIdentity", "service_account")),
+            ("priority_class", ""),
+            ("claim", instead_of(self.claim, "SharedGpuClaim", "name")),
+        ):
             if getattr(self, argument) is not None:
-                refuse_unless_object_name(who, argument, getattr(self, argument))
+                refuse_unless_object_name(who, argument, getattr(self, argument), fix=fix)
         self._take_parts(who)
         self._refuse_contradictions(who)
 

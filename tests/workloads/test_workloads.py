@@ -242,7 +242,11 @@ def test_refuses_a_pod(says: dict[str, Any], error: type[Exception], message: st
 @pytest.mark.parametrize(
     ("changes", "error", "message"),
     [
-        ({"pool": "l4"}, TypeError, r"pool must be a pool such as a ManagedNodeGroup or KarpenterNodePool, got 'l4'"),
+        (
+            {"pool": "l4"},
+            TypeError,
+            r"pool must be a pool such as a ManagedNodeGroup or KarpenterNodePool, got 'l4'; pass what made it",
+        ),
         ({"pod": {"image": IMAGE}}, TypeError, r"pod must be a GpuPod, got \{"),
         ({"pods": 0}, ValueError, r"pods must be at least 1, got 0"),
         ({"name": "a" * 55}, ValueError, r"name must be at most 54 characters"),
