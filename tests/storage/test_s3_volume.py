@@ -270,6 +270,29 @@ def test_the_nearest_legal_prefixes(stack: cdk.Stack, define: Define, prefix: st
     assert options(stack)[-1] == text_of(stack.resolve(f"prefix {prefix}"))
 
 
+@pytest.mark.parametrize("name", ["Weights", "my_weights"])
+def test_a_name_that_no_bucket_there_has_is_refused(stack: cdk.Stack, define: Define, name: str) -> None:
+    bucket = s3.Bucket.from_bucket_name(stack, "Old", name)
+
+    with pytest.raises(
+        ValueError, match=f"bucket must have a name of lower-case letters, .*, got '{name}'; others are"
+    ):
+        define(bucket=bucket, region="eu-west-1")
+
+
+@pytest.mark.parametrize(
+    ("name", "region"),
+    [("my_Weights", "us-east-1"), ("my_Weights", None), ("my_Weights", cdk.Aws.REGION), ("my.weights-2", "eu-west-1")],
+)
+def test_names_that_a_bucket_may_have_are_taken(
+    stack: cdk.Stack, define: Define, name: str, region: str | None
+) -> None:
+    define(bucket=s3.Bucket.from_bucket_name(stack, "Old", name), region=region)
+
+    attributes = manifest(resources_of(stack), "PersistentVolume")["spec"]["csi"]["volumeAttributes"]
+    assert attributes["bucketName"] == name
+
+
 @pytest.mark.parametrize(
     ("prefix", "fix"),
     [
