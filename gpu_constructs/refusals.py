@@ -128,7 +128,7 @@ def _rule_of_images(image: str) -> str:
     if re.search(r"\s", image):
         return "have no space"
     if "://" in image:
-        return "begin with its registry or name, not with 'https://'"
+        return "begin with its registry or name, and have no '://'"
     if name == image or image.endswith(":latest"):
         return "end in a tag other than 'latest' or a digest"
     if _PINNED_IMAGE.fullmatch(image.replace(name, name.lower(), 1)):

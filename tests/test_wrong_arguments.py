@@ -264,7 +264,7 @@ def test_an_image_is_named_as_a_registry_does(image: str) -> None:
         ("a b:1", "have no space"),
         ("vllm/vllm openai:v1", "have no space"),
         ("a:1\n", "have no space"),
-        ("https://example.com/a:1", "begin with its registry or name, not with 'https://'"),
+        ("https://example.com/a:1", "begin with its registry or name, and have no '://'"),
         ("App:1", "have a name in lower case"),
         ("example.com/App@sha256:" + "a" * 64, "have a name in lower case"),
         ("a@sha256:" + "A" * 64, "be written as 'registry/name:tag' or"),

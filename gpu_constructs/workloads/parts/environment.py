@@ -163,6 +163,8 @@ def _fix(name: str, value: object) -> str:
         return "leave it out, or write ''"
     if isinstance(value, (bool, int, float)):
         return "write it as a string"
+    if isinstance(value, Mapping):
+        return f"write {{{name!r}: SecretKey(secret=..., key=...)}}, or a ConfigMapKey(config_map=..., key=...)"
     return f"put it into a Secret of the cluster and write {{{name!r}: SecretKey(secret=..., key=...)}}"
 
 

@@ -77,7 +77,7 @@ def test_a_wrong_value_is_not_repeated_either() -> None:
         ({"EAGER": True}, "got a bool for 'EAGER'; write it as a string"),
         ({"MODE": None}, "got a NoneType for 'MODE'; leave it out, or write ''"),
         ({"T": cdk.SecretValue.secrets_manager("hf")}, "got a SecretValue for 'T'; put it into a Secret of the clus"),
-        ({"T": {"secretKeyRef": {}}}, "got a dict for 'T'; .* and write {'T': SecretKey\\(secret=..., key=...\\)}"),
+        ({"T": {"secretKeyRef": {}}}, "got a dict for 'T'; write {'T': SecretKey\\(secret=..., key=...\\)}, or a Conf"),
         ([{"name": "A", "value": "1"}], "got a list; write {'NAME': 'value'}"),
         ({1: "a"}, "env must have names that are strings, got 1"),
     ],
