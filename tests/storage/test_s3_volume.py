@@ -283,6 +283,7 @@ def test_a_name_that_no_bucket_there_has_is_refused(stack: cdk.Stack, define: De
 @pytest.mark.parametrize(
     ("name", "region"),
     [("my_Weights", "us-east-1"), ("my_Weights", None), ("my_Weights", cdk.Aws.REGION), ("my.weights-2", "eu-west-1")],
+    ids=["old", "stack", "token", "new"],
 )
 def test_names_that_a_bucket_may_have_are_taken(
     stack: cdk.Stack, define: Define, name: str, region: str | None
