@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ _PINNED_IMAGE = re.compile(rf"({_HOST}/)?{_WORD}(/{_WORD})*(:\w[\w.-]{{0,127}}({
 _TOKEN = re.compile(r"\$\{Token\[[a-zA-Z0-9:._-]*\.\d+\]\}")
 _PLAIN = re.compile(r"[!#-\[\]-z|~]*")
 # us-east-1a, or of a Local Zone us-west-2-lax-1a.
-_REGION = re.compile(r"[a-z]{2,}(-[a-z]+)+-\d", re.ASCII)
 _ZONE = re.compile(r"[a-z]{2}(-[a-z]+)+-\d(-[a-z]+-\d)?[a-z]", re.ASCII)
 
 
@@ -115,21 +114,26 @@ def refuse_unless_image(who: object, argument: str, image: object) -> None:
         ValueError: It has neither tag nor digest, or the tag ``latest``.
     """
     if not isinstance(image, str):
-        raise TypeError(f"{who}: {argument} must be a string, got {image!r}")
+        uri = "its image_uri" if hasattr(image, "image_uri") else "one such as 'registry.example.com/app:1'"
+        raise TypeError(f"{who}: {argument} must be a string, got {image!r}; write {uri}")
     if is_token(image):
         return
     if not _PINNED_IMAGE.fullmatch(image) or image.endswith(":latest"):
-        raise ValueError(f"{who}: {argument} must end in a tag other than 'latest' or a digest, got {image!r}")
+        raise ValueError(f"{who}: {argument} must {_rule_of_images(image)}, got {image!r}")
 
 
-def refuse_unless_region(who: object, argument: str, region: object) -> None:
-    """Refuse what is no name of a region.
-
-    Raises:
-        ValueError: ``region`` is none.
-    """
-    if not isinstance(region, str) or not (is_token(region) or _REGION.fullmatch(region)):
-        raise ValueError(f"{who}: {argument} must be one such as 'us-east-1', got {region!r}")
+def _rule_of_images(image: str) -> str:
+    """Return the rule that a wrong image breaks, the most telling first."""
+    name = re.split(r"@|:(?!.*/)", image, maxsplit=1)[0]
+    if re.search(r"\s", image):
+        return "have no space"
+    if "://" in image:
+        return "begin with its registry or name, and have no '://'"
+    if name == image or image.endswith(":latest"):
+        return "end in a tag other than 'latest' or a digest"
+    if _PINNED_IMAGE.fullmatch(image.replace(name, name.lower(), 1)):
+        return "have a name in lower case"
+    return "be written as 'registry/name:tag' or 'registry/name@sha256:' with 64 hex digits"
 
 
 def refuse_unless_zone(who: object, argument: str, zone: object) -> None:
@@ -168,9 +172,38 @@ def words(who: object, argument: str, value: object) -> tuple[str, ...]:
     """
     if isinstance(value, str):
         raise TypeError(f"{who}: {argument} must be a list of names, got {value!r}; write [{value!r}]")
-    if not isinstance(value, (list, tuple)) or not all(isinstance(word, str) for word in value):
+    if not isinstance(value, (list, tuple)):
         raise TypeError(f"{who}: {argument} must be a list of names, got {value!r}")
+    refuse_unless_strings(who, argument, value)
     return tuple(value)
+
+
+def refuse_unless_strings(who: object, argument: str, items: Sequence[object], *, as_text: bool = False) -> None:
+    """Refuse a list that holds something else than strings, and say which item.
+
+    Args:
+        who: Who asks.
+        argument: What the list is called.
+        items: The list.
+        as_text: Whether a number may be meant as its digits.
+
+    Raises:
+        TypeError: An item is no string.
+    """
+    for at, each in enumerate(items):
+        if isinstance(each, str):
+            continue
+        number = as_text and isinstance(each, (int, float)) and not isinstance(each, bool)
+        fix = "" if not number else "; write cdk.Token.as_string(...)" if is_number_token(each) else f"; write '{each}'"
+        got = "a token" if is_number_token(each) else repr(each)
+        raise TypeError(f"{who}: {argument}[{at}] must be a string, got {got}{fix}")
+
+
+def instead_of(value: object, kind: str, attribute: str) -> str:
+    """Return ``write volume.name`` where a construct of some kind was given for its attribute, or an empty string."""
+    if all(each.__name__ != kind for each in type(value).__mro__):
+        return ""
+    return f"write {re.findall('[A-Z][a-z]+', kind)[-1].lower()}.{attribute}"
 
 
 def refuse_unless_key(who: object, argument: str, key: object) -> None:

@@ -222,7 +222,7 @@ def test_a_health_path_is_one(stack: cdk.Stack, cluster: eks.ICluster, pool: Man
         ({"env": {"A=B\nC": "x"}}, ValueError, "env must have names of ASCII letters and signs other than '='"),
         ({"env": {"": "y"}}, ValueError, "env must have names of ASCII letters and signs other than '=', got ''"),
         ({"env": {"A": 1}}, TypeError, "env must map names to strings"),
-        ({"image": "-x;$(id):1"}, ValueError, "image must end in a tag other than 'latest' or a digest"),
+        ({"image": "-x;$(id):1"}, ValueError, "image must be written as 'registry/name:tag' or"),
         ({"mig_profile": 1}, TypeError, "mig_profile must be a string, got 1"),
         ({"run_as_user": 2**70}, ValueError, f"run_as_user must be at most {2**31 - 1}"),
         ({"gpus": 2**40}, ValueError, f"gpus must be at most {2**31 - 1}"),
@@ -256,8 +256,38 @@ def test_an_image_is_named_as_a_registry_does(image: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "image", ["App:1", "a/-b:1", "a//b:1", "a b:1", "a:1\n", "a:\u0661", "a:", ":1", "a@sha256:1", "a:latest", "a"]
+    ("image", "rule"),
+    [
+        ("a", "end in a tag other than 'latest' or a digest"),
+        ("a:latest", "end in a tag other than 'latest' or a digest"),
+        ("localhost:5000/a", "end in a tag other than 'latest' or a digest"),
+        ("a b:1", "have no space"),
+        ("vllm/vllm openai:v1", "have no space"),
+        ("a:1\n", "have no space"),
+        ("https://example.com/a:1", "begin with its registry or name, and have no '://'"),
+        ("App:1", "have a name in lower case"),
+        ("example.com/App@sha256:" + "a" * 64, "have a name in lower case"),
+        ("a@sha256:" + "A" * 64, "be written as 'registry/name:tag' or"),
+        *((image, "be written as 'registry/name:tag' or") for image in ("a/-b:1", "a//b:1", "a:\u0661", "a:", ":1")),
+        ("a@sha256:1", "be written as 'registry/name:tag' or 'registry/name@sha256:' with 64 hex digits"),
+    ],
 )
-def test_what_no_registry_would_have_is_refused(image: str) -> None:
-    with pytest.raises(ValueError, match="pod: image must end in a tag other than 'latest' or a digest"):
+def test_what_no_registry_would_have_is_refused_for_its_fault(image: str, rule: str) -> None:
+    with pytest.raises(ValueError) as refused:  # noqa: PT011 - the beginning of the message is compared
+        refuse_unless_image("pod", "image", image)
+
+    assert str(refused.value).startswith(f"pod: image must {rule}")
+
+
+class Asset:
+    """What the CDK builds and pushes."""
+
+    image_uri = "111122223333.dkr.ecr.us-east-1.amazonaws.com/app:1"
+
+
+@pytest.mark.parametrize(
+    ("image", "fix"), [(7, "write one such as 'registry.example.com/app:1'"), (Asset(), "write its image_uri")]
+)
+def test_what_is_no_image_is_refused_with_one(image: object, fix: str) -> None:
+    with pytest.raises(TypeError, match=f"^pod: image must be a string, got .*; {fix}$"):
         refuse_unless_image("pod", "image", image)

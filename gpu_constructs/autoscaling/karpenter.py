@@ -214,7 +214,8 @@ def _refuse_beside_brought_autoscaler(who: object, cluster: ClusterRef) -> None:
     if brought is not None and cluster.was_brought(claims.CLUSTER_AUTOSCALER):
         raise ValueError(
             f"{who}: cluster must have no {brought.node.path!r}, which add_pool brought for managed groups, got it; "
-            "groups and pools would grow for the same pod, make Karpenter before the first add_pool"
+            "groups and pools would grow for the same pod; make Karpenter before the first add_pool, which then makes "
+            "every pool a KarpenterNodePool, and a ManagedNodeGroup for groups beside them"
         )
 
 

@@ -76,15 +76,22 @@ def is_under(key: str, domains: Iterable[str]) -> bool:
     return any(domain == each or domain.endswith(f".{each}") for each in domains)
 
 
-def refuse_unless_object_name(who: object, argument: str, name: object) -> None:
+def refuse_unless_object_name(who: object, argument: str, name: object, *, fix: str = "") -> None:
     """Refuse what cannot be both the name of an object and a label value.
+
+    Args:
+        who: Who asks.
+        argument: What the name is called.
+        name: The name.
+        fix: What to write instead of what is no string.
 
     Raises:
         TypeError: ``name`` is no string.
         ValueError: ``name`` is no DNS label.
     """
     if not isinstance(name, str):
-        raise TypeError(f"{who}: {argument} must be a string, got {name!r}")
+        advice = f"; {fix}" if fix else ""
+        raise TypeError(f"{who}: {argument} must be a string, got {name!r}{advice}")
     if not _DNS_LABEL.fullmatch(name):
         raise ValueError(
             f"{who}: {argument} must be 1 to 63 lower-case letters, digits and '-', beginning and ending with a "
@@ -92,15 +99,22 @@ def refuse_unless_object_name(who: object, argument: str, name: object) -> None:
         )
 
 
-def refuse_unless_dotted_name(who: object, argument: str, name: object) -> None:
+def refuse_unless_dotted_name(who: object, argument: str, name: object, *, fix: str = "") -> None:
     """Refuse what cannot be the name of a claim, a Secret or a ConfigMap, which may have dots and be long.
+
+    Args:
+        who: Who asks.
+        argument: What the name is called.
+        name: The name.
+        fix: What to write instead of what is no string.
 
     Raises:
         TypeError: ``name`` is no string.
         ValueError: ``name`` is no DNS subdomain.
     """
     if not isinstance(name, str):
-        raise TypeError(f"{who}: {argument} must be a string, got {name!r}")
+        advice = f"; {fix}" if fix else ""
+        raise TypeError(f"{who}: {argument} must be a string, got {name!r}{advice}")
     if not _DNS_SUBDOMAIN.fullmatch(name):
         raise ValueError(
             f"{who}: {argument} must be 1 to 253 lower-case letters, digits, '-' and '.', each part beginning and "

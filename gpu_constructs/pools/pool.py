@@ -56,4 +56,7 @@ def refuse_unless_pool(who: object, pool: object) -> None:
     """
     shape, autoscaler = getattr(pool, "shape", None), getattr(pool, "autoscaler", None)
     if not isinstance(shape, NodeShape) or autoscaler not in get_args(Autoscaler):
-        raise TypeError(f"{who}: pool must be a pool such as a ManagedNodeGroup or KarpenterNodePool, got {pool!r}")
+        fix = f"; pass what made it, or what add_pool({pool!r}, ...) returned" if isinstance(pool, str) else ""
+        raise TypeError(
+            f"{who}: pool must be a pool such as a ManagedNodeGroup or KarpenterNodePool, got {pool!r}{fix}"
+        )

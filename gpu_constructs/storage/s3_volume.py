@@ -10,6 +10,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
+from gpu_constructs.facts.hardware.regions import refuse_unless_region
 from gpu_constructs.facts.kubernetes import refuse_unless_object_name
 from gpu_constructs.identity.workload_identity import WorkloadIdentity
 from gpu_constructs.installing.cluster_ref import AnyCluster, PathOf, cluster_ref
@@ -17,7 +18,7 @@ from gpu_constructs.installing.csi_driver import CsiDriver
 from gpu_constructs.installing.delivery import apply_chart
 from gpu_constructs.installing.pod_identity import policy_document
 from gpu_constructs.named_arguments import named_arguments
-from gpu_constructs.refusals import refuse_unless_region
+from gpu_constructs.refusals import is_token
 from gpu_constructs.storage.s3_csi_driver import s3_csi_driver
 from gpu_constructs.storage.s3_mount import S3Mount
 from gpu_constructs.storage.s3_permissions import key_actions, mount_statements
@@ -25,6 +26,8 @@ from gpu_constructs.storage.s3_permissions import key_actions, mount_statements
 # '*' and '?' would mean more than themselves in a policy, and a space ends a mount option.
 _PREFIX = re.compile(r"((?![/*?])[!-~])((?![*?])[!-~])*/")
 
+# Where buckets from before 1 March 2018 may have upper case and '_' in their names.
+_OLD_NAMES_IN = "us-east-1"
 # Of a label value.
 _LONGEST = 63
 
@@ -51,8 +54,8 @@ class S3Volume(Construct):
 
     Raises:
         TypeError: An argument has the wrong type.
-        ValueError: A name, the prefix or the region is none, the cluster has a volume of the name from this library, or
-            the identity is of another namespace.
+        ValueError: A name, the prefix or the region is none, no bucket of the region can be called so, the cluster has
+            a volume of the name from this library, or the identity is of another namespace.
 
     Attributes:
         name: Name of the claim.
@@ -86,6 +89,9 @@ class S3Volume(Construct):
         _refuse_unless_identity(who, identity, namespace)
         if region is not None:
             refuse_unless_region(who, "region", region)
+        lies_in = region if region is not None else cdk.Stack.of(self).region
+        bucket_name = bucket.bucket_name
+        _refuse_newer_name(who, bucket_name, lies_in)
         _refuse_unless_short(who, name, namespace)
         ref.claim(who, f"volume {namespace}/{name}", why="they are one object of the cluster")
 
@@ -98,8 +104,8 @@ class S3Volume(Construct):
             name=name,
             namespace=namespace,
             volume=volume_name(name, namespace),
-            bucket_name=bucket.bucket_name,
-            region=region if region is not None else cdk.Stack.of(self).region,
+            bucket_name=bucket_name,
+            region=lies_in,
             prefix=prefix,
             mount=mount,
             by_pod=identity is not None,
@@ -171,13 +177,35 @@ def _refuse_unless_bucket(who: object, bucket: object) -> None:
         )
 
 
+def _refuse_newer_name(who: object, name: str, region: str) -> None:
+    """Refuse a bucket of a name that none there can have.
+
+    Source: https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html (2026-11)
+    """
+    if is_token(name) or is_token(region) or region == _OLD_NAMES_IN:
+        return
+    if re.search(r"[A-Z_]", name):
+        raise ValueError(
+            f"{who}: bucket must have a name of lower-case letters, digits, '-' and '.', got {name!r}; others are "
+            f"only in {_OLD_NAMES_IN}, from before March 2018"
+        )
+
+
 def _refuse_unless_prefix(who: object, prefix: object) -> None:
     if not isinstance(prefix, str):
         raise TypeError(f"{who}: prefix must be a string, got {prefix!r}")
     if prefix and not _PREFIX.fullmatch(prefix):
         raise ValueError(
             f"{who}: prefix must end with '/', not begin with it, and have no spaces, '*' or '?', got {prefix!r}"
+            f"{_nearest_prefix(prefix)}"
         )
+
+
+def _nearest_prefix(prefix: str) -> str:
+    inner = prefix.strip("/")
+    if not inner:
+        return "; leave it out for all of the bucket"
+    return f"; write '{inner}/'" if _PREFIX.fullmatch(f"{inner}/") else ""
 
 
 def _refuse_unless_identity(who: object, identity: object, namespace: str) -> None:

@@ -13,12 +13,18 @@ from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.pools.gpu_claim import GpuClaim
 from gpu_constructs.pools.node_shape import NodeShape
 from gpu_constructs.pools.sharing import Exclusive, Mig, mig_resource
-from gpu_constructs.refusals import refuse_unless_image, refuse_unless_one_of, refuse_unless_whole_number, words
+from gpu_constructs.refusals import (
+    instead_of,
+    refuse_unless_image,
+    refuse_unless_one_of,
+    refuse_unless_whole_number,
+    words,
+)
+from gpu_constructs.workloads.parts.command import command_words
 from gpu_constructs.workloads.parts.environment import (
     EnvSource,
     EnvValue,
     env_sources,
-    refuse_tokens,
     refuse_unless_env,
 )
 from gpu_constructs.workloads.parts.init_container import InitContainer, init_containers_of, refuse_unless_cpus
@@ -95,8 +101,7 @@ class GpuPod:
         refuse_unless_whole_number(who, "shm_gib", self.shm_gib, least=0)
         refuse_unless_whole_number(who, "efa", self.efa, least=0)
         for argument in ("command", "args"):
-            object.__setattr__(self, argument, words(who, argument, getattr(self, argument)))
-            refuse_tokens(who, argument, getattr(self, argument))
+            object.__setattr__(self, argument, command_words(who, argument, getattr(self, argument)))
         for argument, least in (("memory_gib", 1), ("run_as_user", 0)):
             if getattr(self, argument) is not None:
                 refuse_unless_whole_number(who, argument, getattr(self, argument), least=least)
@@ -107,9 +112,13 @@ class GpuPod:
         # Which profiles there are the pool knows.
         if self.mig_profile is not None and not isinstance(self.mig_profile, str):
             raise TypeError(f"{who}: mig_profile must be a string, got {self.mig_profile!r}")
-        for argument in ("service_account", "priority_class", "claim"):
+        for argument, fix in (
+            ("service_account", instead_of(self.service_account, "WorkloadIdentity", "service_account")),
+            ("priority_class", ""),
+            ("claim", instead_of(self.claim, "SharedGpuClaim", "name")),
+        ):
             if getattr(self, argument) is not None:
-                refuse_unless_object_name(who, argument, getattr(self, argument))
+                refuse_unless_object_name(who, argument, getattr(self, argument), fix=fix)
         self._take_parts(who)
         self._refuse_contradictions(who)
 
@@ -243,6 +252,11 @@ class GpuPod:
 
     def _memory_gib(self, who: object, shape: NodeShape) -> int:
         least = shape.memory_gib
+        if least and self.shm_gib >= least:
+            raise ValueError(
+                f"{who}: shm_gib must be below the {least} GiB of memory of the pool's nodes, which it is part of, got "
+                f"{self.shm_gib}"
+            )
         if self.memory_gib is None:
             return max(self.shm_gib + 1, int(least * self._part(shape) * _FOR_PODS))
         if least and self.memory_gib > least:

@@ -284,6 +284,13 @@ def test_a_second_autoscaler_made_afterwards_is_refused_with_the_fix(
         kind(stack, "Mine", cluster=gpu)
 
 
+def test_karpenter_made_afterwards_is_told_what_becomes_of_the_pools(stack: cdk.Stack, gpu: GpuCluster) -> None:
+    gpu.add_pool("l4", "g6.xlarge", max_nodes=8)
+
+    with pytest.raises(ValueError, match="makes every pool a KarpenterNodePool, and a ManagedNodeGroup for groups"):
+        Karpenter(stack, "Mine", cluster=gpu)
+
+
 def test_two_autoscalers_that_somebody_made_are_theirs(stack: cdk.Stack, gpu: GpuCluster) -> None:
     ClusterAutoscaler(stack, "ClusterAutoscaler", cluster=gpu)
     karpenter = Karpenter(stack, "Karpenter", cluster=gpu)

@@ -92,7 +92,7 @@ WRONG: list[tuple[str, object, type[Exception], str]] = [
     ("pools", [{"name": "L4", "instance_types": ["g6.xlarge"]}], ValueError, "name must be 1 to 63 lower-case letters"),
     ("pools", [{"name": 4, "instance_types": ["g6.xlarge"]}], TypeError, "name must be a string, got 4"),
     ("pools", [{"name": "l4", "instance_types": "g6.xlarge"}], TypeError, "pool 'l4': instance_types must be a list"),
-    ("pools", [{"name": "l4", "instance_types": [6]}], TypeError, "instance_types must be a list of names"),
+    ("pools", [{"name": "l4", "instance_types": [6]}], TypeError, r"instance_types\[0\] must be a string, got 6"),
     ("pools", [{"name": "l4", "instance_types": []}], ValueError, "instance_types must name at least one type"),
     ("pools", [{"name": "l4", "instance_types": ["g6.xlage"]}], ValueError, r"unknown; did you mean 'g6.xlarge'\?"),
     ("pools", [{"name": "l4", "instance_types": ["p2.xlarge"]}], ValueError, "'p2.xlarge' is retired: "),

@@ -244,6 +244,11 @@ def test_a_role_of_another_account_stands_in_the_policy_of_the_bucket(
         ({"prefix": None}, TypeError, "prefix must be a string, got None"),
         ({"mount": "read-only"}, TypeError, "mount must be S3Mount(...), got 'read-only'"),
         ({"identity": "train"}, TypeError, "identity must be a WorkloadIdentity, got 'train'"),
+        (
+            {"region": "us-esat-1"},
+            ValueError,
+            "region must be one such as 'us-east-1', got 'us-esat-1'; did you mean 'us-east-1'?",
+        ),
         ({"region": "europe"}, ValueError, "region must be one such as 'us-east-1', got 'europe'"),
     ],
 )
@@ -263,6 +268,44 @@ def test_the_nearest_legal_prefixes(stack: cdk.Stack, define: Define, prefix: st
     define(prefix=prefix)
 
     assert options(stack)[-1] == text_of(stack.resolve(f"prefix {prefix}"))
+
+
+@pytest.mark.parametrize("name", ["Weights", "my_weights"])
+def test_a_name_that_no_bucket_there_has_is_refused(stack: cdk.Stack, define: Define, name: str) -> None:
+    bucket = s3.Bucket.from_bucket_name(stack, "Old", name)
+
+    with pytest.raises(
+        ValueError, match=f"bucket must have a name of lower-case letters, .*, got '{name}'; others are"
+    ):
+        define(bucket=bucket, region="eu-west-1")
+
+
+@pytest.mark.parametrize(
+    ("name", "region"),
+    [("my_Weights", "us-east-1"), ("my_Weights", None), ("my_Weights", cdk.Aws.REGION), ("my.weights-2", "eu-west-1")],
+    ids=["old", "stack", "token", "new"],
+)
+def test_names_that_a_bucket_may_have_are_taken(
+    stack: cdk.Stack, define: Define, name: str, region: str | None
+) -> None:
+    define(bucket=s3.Bucket.from_bucket_name(stack, "Old", name), region=region)
+
+    attributes = manifest(resources_of(stack), "PersistentVolume")["spec"]["csi"]["volumeAttributes"]
+    assert attributes["bucketName"] == name
+
+
+@pytest.mark.parametrize(
+    ("prefix", "fix"),
+    [
+        ("llama-8b", "; write 'llama-8b/'"),
+        ("/llama-8b/", "; write 'llama-8b/'"),
+        ("/", "; leave it out for all of the bucket"),
+        ("my llama", ""),
+    ],
+)
+def test_a_prefix_is_refused_with_the_nearest(define: Define, prefix: str, fix: str) -> None:
+    with pytest.raises(ValueError, match=f"got '{prefix}'{fix}$"):
+        define(prefix=prefix)
 
 
 def test_the_longest_legal_name(define: Define) -> None:

@@ -186,6 +186,7 @@ def test_a_job_is_gone_before_its_pool(stack: cdk.Stack, cluster: eks.ICluster) 
         (L4, {"gpus": 2}, r"Test/Job: pod must have at most the 1 nvidia.com/gpu of a node of the pool, got 2"),
         (L4, {"cpus": 5}, r"pod must have at most the 4 vCPUs of the pool's nodes, got 5"),
         (L4, {"memory_gib": 17}, r"pod must have at most the 16 GiB of memory of the pool's nodes, got 17"),
+        (L4, {"shm_gib": 16}, r"shm_gib must be below the 16 GiB of memory of the pool's nodes, .*, got 16"),
         (L4, {"efa": 1}, r"pod must have at most the 0 EFA interfaces of the pool's nodes, got 1"),
         (P5, {"efa": 33}, r"pod must have at most the 32 EFA interfaces"),
         (L4, {"mig_profile": "1g.10gb"}, r"pod must have no mig_profile, because the pool has no MIG"),
@@ -213,13 +214,19 @@ def test_refuses_a_pod_that_no_node_of_the_pool_can_run(
         job(stack, cluster, shape, pod=pod)
 
 
+def test_the_largest_shared_memory_of_a_node_is_taken(stack: cdk.Stack, cluster: eks.ICluster) -> None:
+    [container] = job(stack, cluster, L4, pod={"shm_gib": 15})["spec"]["template"]["spec"]["containers"]
+
+    assert container["resources"]["limits"]["memory"] == "16Gi"
+
+
 @pytest.mark.parametrize(
     ("says", "error", "message"),
     [
         ({"image": "train:latest"}, ValueError, r"gpu pod: image must end in a tag other than 'latest'"),
         ({"gpus": 0}, ValueError, r"gpus must be at least 1, got 0; a pod without GPUs needs no GPU pool"),
         ({"gpus": 0.5}, TypeError, r"gpus must be a whole number, got 0.5"),
-        ({"command": "python train.py"}, TypeError, r"command must be a list of names, got 'python train.py'"),
+        ({"command": "python train.py"}, TypeError, r"command must be a list of strings, got 'python train.py'"),
         ({"env": {"A": 1}}, TypeError, r"env must map names to strings"),
         ({"cpus": 0}, ValueError, r"cpus must be at least 0.001, got 0"),
         ({"cpus": "2"}, TypeError, r"cpus must be a number, got '2'"),
@@ -235,7 +242,11 @@ def test_refuses_a_pod(says: dict[str, Any], error: type[Exception], message: st
 @pytest.mark.parametrize(
     ("changes", "error", "message"),
     [
-        ({"pool": "l4"}, TypeError, r"pool must be a pool such as a ManagedNodeGroup or KarpenterNodePool, got 'l4'"),
+        (
+            {"pool": "l4"},
+            TypeError,
+            r"pool must be a pool such as a ManagedNodeGroup or KarpenterNodePool, got 'l4'; pass what made it",
+        ),
         ({"pod": {"image": IMAGE}}, TypeError, r"pod must be a GpuPod, got \{"),
         ({"pods": 0}, ValueError, r"pods must be at least 1, got 0"),
         ({"name": "a" * 55}, ValueError, r"name must be at most 54 characters"),

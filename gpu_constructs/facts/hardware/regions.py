@@ -13,7 +13,7 @@ from importlib.resources import files
 from types import MappingProxyType
 from typing import Any
 
-from gpu_constructs.refusals import did_you_mean
+from gpu_constructs.refusals import did_you_mean, is_token
 
 # What a partition's regions are called.
 # Source: botocore 1.44.5 data/partitions.json (2026-11)
@@ -29,6 +29,7 @@ _PARTITIONS: Mapping[str, re.Pattern[str]] = MappingProxyType(
         "aws-us-gov": re.compile(r"us-gov-\w+-\d+"),
     }
 )
+_REGION = re.compile(r"[a-z]{2,}(-[a-z]+)+-\d", re.ASCII)
 # Where on a continent regions lie.
 _WELL_FORMED = re.compile(r"[a-z]{2,4}(-(gov|de|iso[a-z]?))?-(central|(north|south)?(east|west)|north|south)-\d")
 
@@ -94,3 +95,16 @@ def refuse_misspelt_region(who: object, region: str) -> None:
     """
     if hint := region_hint(region):
         raise ValueError(f"{who}: region must be one of AWS, got {region!r}{hint}")
+
+
+def refuse_unless_region(who: object, argument: str, region: object) -> None:
+    """Refuse what is no name of a region, or nearly one of a region that is known.
+
+    Raises:
+        ValueError: ``region`` is none.
+    """
+    if isinstance(region, str) and is_token(region):
+        return
+    hint = region_hint(region) if isinstance(region, str) else ""
+    if hint or not isinstance(region, str) or not _REGION.fullmatch(region):
+        raise ValueError(f"{who}: {argument} must be one such as 'us-east-1', got {region!r}{hint}")

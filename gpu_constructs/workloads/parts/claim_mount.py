@@ -7,7 +7,7 @@ from typing import Any
 
 from gpu_constructs.facts.kubernetes import refuse_unless_dotted_name
 from gpu_constructs.named_arguments import named_arguments
-from gpu_constructs.refusals import refuse_unless_bool
+from gpu_constructs.refusals import instead_of, refuse_unless_bool
 from gpu_constructs.workloads.parts.mount_path import (
     refuse_unless_mount_path,
     refuse_unless_sub_path,
@@ -42,7 +42,7 @@ class VolumeClaimMount:
     def __post_init__(self) -> None:
         who = "volume claim mount"
         refuse_unless_mount_path(who, self.path)
-        refuse_unless_dotted_name(who, "claim", self.claim)
+        refuse_unless_dotted_name(who, "claim", self.claim, fix=instead_of(self.claim, "S3Volume", "name"))
         refuse_unless_bool(who, "read_only", self.read_only)
         refuse_unless_sub_path(who, self.sub_path)
 

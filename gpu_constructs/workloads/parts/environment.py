@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, get_args
 
@@ -131,12 +131,17 @@ def refuse_unless_env(who: object, env: object) -> None:
         ValueError: A name cannot be, or a value is an access token.
     """
     if not isinstance(env, Mapping):
-        raise TypeError(f"{who}: env must map names to strings, SecretKey or ConfigMapKey, got a {type(env).__name__}")
+        raise TypeError(
+            f"{who}: env must map names to strings, SecretKey or ConfigMapKey, got {_kind(env)}; write "
+            "{'NAME': 'value'}"
+        )
     for name, value in env.items():
-        if not isinstance(name, str) or not isinstance(value, EnvValue):
+        if not isinstance(name, str):
+            raise TypeError(f"{who}: env must have names that are strings, got {name!r}")
+        if not isinstance(value, EnvValue):
             raise TypeError(
-                f"{who}: env must map names to strings, SecretKey or ConfigMapKey, got a {type(value).__name__} for "
-                f"{name!r}"
+                f"{who}: env must map names to strings, SecretKey or ConfigMapKey, got {_kind(value)} for {name!r}; "
+                f"{_fix(name, value)}"
             )
         if not _NAME.fullmatch(name):
             raise ValueError(f"{who}: env must have names of ASCII letters and signs other than '=', got {name!r}")
@@ -148,18 +153,19 @@ def refuse_unless_env(who: object, env: object) -> None:
             )
 
 
-def refuse_tokens(who: object, argument: str, words: Sequence[str]) -> None:
-    """Refuse access tokens among the words of a command.
+def _kind(value: object) -> str:
+    name = type(value).__name__
+    return f"{'an' if name[0].lower() in 'aeio' else 'a'} {name}"
 
-    Raises:
-        ValueError: One is there.
-    """
-    kind = next((found for each in words if (found := token_in(each)) is not None), None)
-    if kind is not None:
-        raise ValueError(
-            f"{who}: {argument} must name no secret in the template, got {kind}; put it into a Secret of the cluster, "
-            "take a variable from it by SecretKey, and write $(NAME) here [GPU413]"
-        )
+
+def _fix(name: str, value: object) -> str:
+    if value is None:
+        return "leave it out, or write ''"
+    if isinstance(value, (bool, int, float)):
+        return "write it as a string"
+    if isinstance(value, Mapping):
+        return f"write {{{name!r}: SecretKey(secret=..., key=...)}}, or a ConfigMapKey(config_map=..., key=...)"
+    return f"put it into a Secret of the cluster and write {{{name!r}: SecretKey(secret=..., key=...)}}"
 
 
 def env_sources(who: object, sources: object) -> tuple[EnvSource, ...]:

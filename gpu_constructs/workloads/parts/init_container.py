@@ -10,13 +10,13 @@ from typing import Any
 
 from gpu_constructs.facts.kubernetes import refuse_unless_object_name
 from gpu_constructs.named_arguments import named_arguments
-from gpu_constructs.refusals import refuse_unless_bool, refuse_unless_image, refuse_unless_whole_number, words
+from gpu_constructs.refusals import refuse_unless_bool, refuse_unless_image, refuse_unless_whole_number
+from gpu_constructs.workloads.parts.command import command_words
 from gpu_constructs.workloads.parts.environment import (
     EnvSource,
     EnvValue,
     env_manifest,
     env_sources,
-    refuse_tokens,
     refuse_unless_env,
 )
 from gpu_constructs.workloads.parts.mounts import Mount, mounts_of
@@ -67,8 +67,7 @@ class InitContainer:
         who = f"init container {self.name!r}"
         refuse_unless_image(who, "image", self.image)
         for argument in ("command", "args"):
-            object.__setattr__(self, argument, words(who, argument, getattr(self, argument)))
-            refuse_tokens(who, argument, getattr(self, argument))
+            object.__setattr__(self, argument, command_words(who, argument, getattr(self, argument)))
         refuse_unless_env(who, self.env)
         object.__setattr__(self, "env", MappingProxyType(dict(self.env)))
         object.__setattr__(self, "env_from", env_sources(who, self.env_from))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, get_args
 
+from gpu_constructs.refusals import instead_of
 from gpu_constructs.workloads.parts.claim_mount import VolumeClaimMount
 from gpu_constructs.workloads.parts.config_map_mount import ConfigMapMount
 from gpu_constructs.workloads.parts.mount_path import same_place
@@ -24,18 +25,21 @@ def mounts_of(who: object, mounts: object) -> tuple[Mount, ...]:
     """
     if not isinstance(mounts, (list, tuple)):
         raise TypeError(f"{who}: mounts must be a list of mounts, got {mounts!r}")
-    seen: set[str] = set()
-    for each in mounts:
+    seen: dict[str, int] = {}
+    for at, each in enumerate(mounts):
         if not isinstance(each, Mount):
-            raise TypeError(
-                f"{who}: mounts must each be one of {', '.join(_KINDS)}, got {each!r}; folders of the node cannot be "
-                "mounted"
-            )
-        place = same_place(each.path)
-        if place in seen:
-            raise ValueError(f"{who}: mounts must each have a path of their own, got {each.path!r} twice [GPU408]")
-        seen.add(place)
+            raise TypeError(f"{who}: mounts must each be one of {', '.join(_KINDS)}, got {each!r}; {_fix(each)}")
+        first = seen.setdefault(same_place(each.path), at)
+        if first != at:
+            both = " and ".join(f"{mounts[n].path!r} of mounts[{n}], a {type(mounts[n]).__name__}" for n in (first, at))
+            raise ValueError(f"{who}: mounts must each have a path of their own, got {both} [GPU408]")
     return tuple(mounts)
+
+
+def _fix(wrong: object) -> str:
+    if instead_of(wrong, "S3Volume", "name"):
+        return "write VolumeClaimMount(path=..., claim=volume.name, read_only=True)"
+    return "folders of the node cannot be mounted"
 
 
 def refuse_shared_memory(who: object, mounts: Iterable[Mount]) -> None:

@@ -31,6 +31,8 @@ MERGE_KEYS: Final = MappingProxyType(
 )
 # Lists whose items are of one kind each, so that another kind takes the place of the first.
 _OF_ONE_KIND = ("env", "resourceClaims", "volumes")
+# What stands around the spec in a manifest.
+_AROUND_THE_SPEC = ("apiVersion", "kind", "metadata", "spec", "status", "template")
 _CONTAINERS = ("containers", "initContainers")
 
 
@@ -44,6 +46,12 @@ def overlay_of(who: object, overlay: object) -> Mapping[str, Any]:
     """
     if not isinstance(overlay, Mapping):
         raise TypeError(f"{who}: overlay must be a mapping of fields of a pod's spec, got {overlay!r}")
+    wrapped = next((each for each in _AROUND_THE_SPEC if each in overlay), None)
+    if wrapped is not None:
+        raise ValueError(
+            f"{who}: overlay must be of fields of a pod's spec, got {wrapped!r}; it is laid over the spec, leave "
+            f"{wrapped!r} out"
+        )
     for place, value in _leaves(overlay, "overlay"):
         if not _is_plain(value):
             raise TypeError(

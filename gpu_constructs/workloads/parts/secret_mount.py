@@ -17,6 +17,11 @@ from gpu_constructs.workloads.parts.mount_path import (
 
 _ANY_MODE = 0o777
 _READ_BY_OWNER = 0o400
+# Modes that files of secrets are given, by the decimal number that has their digits.
+_DECIMAL = {
+    int(f"{each:o}"): each
+    for each in (0o400, 0o440, 0o444, 0o500, 0o550, 0o555, 0o600, 0o640, 0o644, 0o700, 0o750, 0o755, 0o777)
+}
 
 
 @named_arguments
@@ -27,8 +32,8 @@ class SecretMount:
     Attributes:
         path: Where they appear, absolute.
         secret: Name of an existing Secret in the pod's namespace; without it the pod does not start.
-        mode: Permissions of the files, such as ``0o400``. They belong to root, so that a container of another user
-            needs ``0o444``, or an ``fsGroup`` by the pod's ``overlay``.
+        mode: Permissions of the files, such as ``0o400``; the decimal 400 is refused, which says another. They belong
+            to root, so that a container of another user needs ``0o444``, or an ``fsGroup`` by the pod's ``overlay``.
         sub_path: The one key that appears at the path, as a file, which does not change with the Secret any more.
             Default: all keys.
 
@@ -48,6 +53,7 @@ class SecretMount:
         who = "secret mount"
         refuse_unless_mount_path(who, self.path)
         refuse_unless_dotted_name(who, "secret", self.secret)
+        _refuse_decimal_mode(who, self.mode)
         refuse_unless_whole_number(who, "mode", self.mode, least=0, most=_ANY_MODE, fix="write it as 0o400")
         if not self.mode & _READ_BY_OWNER:
             raise ValueError(f"{who}: mode must let the owner read, got {self.mode:#o}; write 0o400")
@@ -62,3 +68,8 @@ class SecretMount:
         """Return the mount of the container."""
         name = volume_name("secret", self.secret)
         return volume_mount(name, self.path, read_only=True, sub_path=self.sub_path)
+
+
+def _refuse_decimal_mode(who: str, mode: object) -> None:
+    if isinstance(mode, int) and mode in _DECIMAL:
+        raise ValueError(f"{who}: mode must be octal, got {mode}, which is {mode:#o}; write {_DECIMAL[mode]:#o}")

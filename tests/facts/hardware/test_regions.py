@@ -15,6 +15,7 @@ from gpu_constructs.facts.hardware.regions import (
     is_unseen,
     known_regions,
     partition_of,
+    refuse_unless_region,
     region_hint,
     regions_as_of,
     zones_by_region,
@@ -81,6 +82,17 @@ def test_a_slip_of_a_region_gets_the_nearest(region: str, meant: str) -> None:
 )
 def test_a_region_and_what_may_become_one_are_no_slips(region: str) -> None:
     assert region_hint(region) == ""
+
+
+@pytest.mark.parametrize("region", ["us-esat-1", "US-EAST-1", "us_west_2", "europe", "", None, 1])
+def test_an_argument_that_is_no_region_is_refused(region: object) -> None:
+    with pytest.raises(ValueError, match=f"^volume: region must be one such as 'us-east-1', got {region!r}"):
+        refuse_unless_region("volume", "region", region)
+
+
+@pytest.mark.parametrize("region", [*known_regions(), "us-east-3", "cl-central-1", "${Token[AWS.Region.4]}"])
+def test_an_argument_may_be_a_region_that_is_newer_than_the_list(region: str) -> None:
+    refuse_unless_region("volume", "region", region)
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,7 @@ def test_a_sidecar_restarts_always() -> None:
     [
         ({"name": "Load"}, ValueError, "init container: name must be 1 to 63"),
         ({"image": "s5cmd"}, ValueError, "init container 'load': image must end in a tag"),
-        ({"command": "s5cmd"}, TypeError, "init container 'load': command must be a list of names"),
+        ({"command": "s5cmd"}, TypeError, "init container 'load': command must be a list of strings"),
         ({"cpus": 0}, ValueError, "cpus must be at least 0.001, got 0"),
         ({"cpus": float("nan")}, ValueError, "cpus must be at least 0.001, got nan"),
         ({"cpus": True}, TypeError, "cpus must be a number, got True"),

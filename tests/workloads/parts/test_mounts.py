@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -123,6 +124,17 @@ def test_refuses_a_mount(kind: Any, says: dict[str, Any], error: type[Exception]
         kind(**says)
 
 
+@pytest.mark.parametrize(("mode", "meant"), [(400, "0o400"), (444, "0o444"), (500, "0o500"), (644, "0o644")])
+def test_a_decimal_mode_is_refused_with_the_octal_one(mode: int, meant: str) -> None:
+    with pytest.raises(ValueError, match=f"mode must be octal, got {mode}, which is {mode:#o}; write {meant}$"):
+        SecretMount(path="/m", secret="a", mode=mode)
+
+
+@pytest.mark.parametrize("mode", [0o400, 0o440, 0o444, 0o500, 0o555, 0o600, 0o640, 0o644, 0o660, 0o755, 0o777])
+def test_an_octal_mode_is_taken(mode: int) -> None:
+    assert SecretMount(path="/m", secret="a", mode=mode).mode == mode
+
+
 def test_the_nearest_legal_mounts_are_taken() -> None:
     assert VolumeClaimMount(path="/m", claim="a" * 253).claim
     assert SecretMount(path="/m", secret="a.b", mode=0o777).mode == 0o777
@@ -131,8 +143,11 @@ def test_the_nearest_legal_mounts_are_taken() -> None:
 
 @pytest.mark.parametrize("second", ["/models", "/models/", "/models/."])
 def test_refuses_two_mounts_on_one_path(second: str) -> None:
-    with pytest.raises(ValueError, match=rf"gpu pod: mounts must each have a path of their own, got '{second}' twice"):
-        pod(mounts=(WEIGHTS, ScratchMount(path=second, size_gib=1)))
+    both = f"'/models' of mounts[0], a VolumeClaimMount and '{second}' of mounts[2], a ScratchMount [GPU408]"
+    mounts = (WEIGHTS, SCRATCH, ScratchMount(path=second, size_gib=1, name="other"))
+
+    with pytest.raises(ValueError, match=re.escape(f"mounts must each have a path of their own, got {both}")):
+        pod(mounts=mounts)
 
 
 def test_takes_a_mount_below_another() -> None:

@@ -39,6 +39,14 @@ def test_nothing_changes_nothing() -> None:
     assert over({}) == POD
 
 
+@pytest.mark.parametrize("wrong", [{"spec": {"hostNetwork": True}}, {"template": {}}, {"metadata": {"labels": {}}}])
+def test_what_stands_around_the_spec_is_refused(wrong: dict[str, Any]) -> None:
+    [field] = wrong
+
+    with pytest.raises(ValueError, match=f"^pod: overlay must be of fields .*, got '{field}'; .* leave '{field}' out$"):
+        overlay_of("pod", wrong | {"hostNetwork": True})
+
+
 def test_mappings_merge() -> None:
     made = over({"nodeSelector": {"disk": "fast"}, "hostNetwork": True})
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import aws_cdk as cdk
 import pytest
 
 from gpu_constructs import GpuPod
@@ -63,10 +64,27 @@ def test_takes_the_name_of_a_variable_in_a_command() -> None:
 
 
 def test_a_wrong_value_is_not_repeated_either() -> None:
-    with pytest.raises(TypeError, match="got a bytes for 'HF_TOKEN'") as refused:
+    with pytest.raises(TypeError, match="got a bytes for 'HF_TOKEN'; put it into a Secret") as refused:
         GpuPod(image=IMAGE, env={"HF_TOKEN": TOKEN.encode()})  # type: ignore[dict-item]
 
     assert TOKEN not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("env", "message"),
+    [
+        ({"PORT": 8000}, "got an int for 'PORT'; write it as a string"),
+        ({"EAGER": True}, "got a bool for 'EAGER'; write it as a string"),
+        ({"MODE": None}, "got a NoneType for 'MODE'; leave it out, or write ''"),
+        ({"T": cdk.SecretValue.secrets_manager("hf")}, "got a SecretValue for 'T'; put it into a Secret of the clus"),
+        ({"T": {"secretKeyRef": {}}}, "got a dict for 'T'; write {'T': SecretKey\\(secret=..., key=...\\)}, or a Conf"),
+        ([{"name": "A", "value": "1"}], "got a list; write {'NAME': 'value'}"),
+        ({1: "a"}, "env must have names that are strings, got 1"),
+    ],
+)
+def test_what_is_no_variable_is_refused_with_the_fix(env: Any, message: str) -> None:
+    with pytest.raises(TypeError, match=f"^gpu pod: .*{message}"):
+        GpuPod(image=IMAGE, env=env)
 
 
 @pytest.mark.parametrize(
