@@ -13,6 +13,7 @@ from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.pools.gpu_claim import REQUEST
 from gpu_constructs.pools.pool import Pool, counts_huge_pages, node_selector, tolerations
 from gpu_constructs.workloads.gpu_pod import GpuPod
+from gpu_constructs.workloads.parts.claim_mount import VolumeClaimMount
 from gpu_constructs.workloads.parts.environment import env_manifest
 from gpu_constructs.workloads.parts.mounts import volumes_of
 
@@ -61,11 +62,7 @@ def pod_spec(
         node_selector=node_selector(pool),
         tolerations=typed_tolerations(pool),
         topology_spread_constraints=list(spread) or None,
-        security_context=k8s.PodSecurityContext(
-            seccomp_profile=k8s.SeccompProfile(type="RuntimeDefault"),
-            run_as_user=pod.run_as_user,
-            run_as_non_root=True if pod.run_as_user else None,
-        ),
+        security_context=_security_context(pod),
         containers=[
             k8s.Container(
                 name=name,
@@ -86,6 +83,20 @@ def pod_spec(
             )
         ],
         volumes=[_shm(pod)] if pod.shm_gib else None,
+    )
+
+
+def _security_context(pod: GpuPod) -> k8s.PodSecurityContext:
+    # A fresh disk is root's alone. Once its top folder has the group, no start goes through all files again.
+    # Source: https://kubernetes.io/docs/tasks/configure-pod-container/security-context/ (2026-11)
+    writes = any(isinstance(each, VolumeClaimMount) and not each.read_only for each in pod.every_mount)
+    group = pod.run_as_user if pod.run_as_user and writes else None
+    return k8s.PodSecurityContext(
+        seccomp_profile=k8s.SeccompProfile(type="RuntimeDefault"),
+        run_as_user=pod.run_as_user,
+        run_as_non_root=True if pod.run_as_user else None,
+        fs_group=group,
+        fs_group_change_policy="OnRootMismatch" if group else None,
     )
 
 

@@ -32,6 +32,7 @@ CASES = {
         "raise requests.nvidia.com/gpu to 3, requests.memory to 12Gi in ResourceQuota ml",
     ],
     "GPU121/fails_six_replicas_on_four_nodes": ["run 4 pods", "raise MaxSize of .* to 6"],
+    "GPU121/fails_three_replicas_on_a_node_of_no_autoscaler": ["run 1 pod"],
     "GPU121/fails_three_replicas_and_a_limit_of_two_gpus": ["run 2 pods", "raise limit nvidia.com/gpu of .* to 3"],
 }
 

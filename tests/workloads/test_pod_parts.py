@@ -99,6 +99,41 @@ def test_a_job_has_what_a_deployment_has(stack: cdk.Stack, cluster: eks.ICluster
     assert container["terminationMessagePolicy"] == "FallbackToLogsOnError"
 
 
+def test_a_user_writes_to_the_fresh_volume_of_a_claim(stack: cdk.Stack, cluster: eks.ICluster) -> None:
+    spec = job(stack, cluster, {"run_as_user": 1000, "mounts": [VolumeClaimMount(path="/out", claim="results")]})
+
+    assert spec["securityContext"] == {
+        "fsGroup": 1000,
+        "fsGroupChangePolicy": "OnRootMismatch",
+        "runAsNonRoot": True,
+        "runAsUser": 1000,
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+
+
+def test_so_does_the_user_of_an_init_container(stack: cdk.Stack, cluster: eks.ICluster) -> None:
+    results = VolumeClaimMount(path="/out", claim="results")
+    load = InitContainer(name="load", image="registry.example.com/s5cmd:2", mounts=[results], cpus=2, memory_gib=4)
+
+    spec = job(stack, cluster, {"run_as_user": 1000, "init_containers": [load]})
+
+    assert spec["securityContext"]["fsGroup"] == 1000
+
+
+@pytest.mark.parametrize(
+    "pod",
+    [
+        {"run_as_user": 1000, "mounts": [VolumeClaimMount(path="/in", claim="data", read_only=True)]},
+        {"run_as_user": 1000, "mounts": [ScratchMount(path="/tmp", size_gib=1)]},
+        {"run_as_user": 0, "mounts": [VolumeClaimMount(path="/out", claim="results")]},
+        {"mounts": [VolumeClaimMount(path="/out", claim="results")]},
+    ],
+    ids=["only reads", "no claim", "root", "user of the image"],
+)
+def test_no_group_where_none_is_needed(stack: cdk.Stack, cluster: eks.ICluster, pod: dict[str, Any]) -> None:
+    assert "fsGroup" not in job(stack, cluster, pod)["securityContext"]
+
+
 def test_scratch_is_asked_of_the_disk_and_no_limit_counts_logs_against_it(
     stack: cdk.Stack, cluster: eks.ICluster
 ) -> None:

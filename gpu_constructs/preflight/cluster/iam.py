@@ -164,6 +164,18 @@ def _belongs(reference: Any, key: str | None, name: str) -> bool:
     return reference == name or key is None
 
 
+def is_associated(account: tuple[str, str], cluster: Cluster) -> Answer:
+    """Say whether a service account, by namespace and name, has a role by Pod Identity."""
+    return any_of(_is_for(each, account) for each in associations(cluster))
+
+
+def _is_for(association: Resource, account: tuple[str, str]) -> Answer:
+    said = tuple(str(association.properties.get(key)) for key in ("Namespace", "ServiceAccount"))
+    if not all(map(may_equal, said, account)):
+        return Answer.NO
+    return Answer.UNKNOWN if association.conditional or said != account else Answer.YES
+
+
 def may_pass(role: Resource, other: Any, resources: Mapping[str, Resource]) -> Answer:
     """Say whether a role's policies let it hand a role, named or referred to, to instances."""
     granted = [each for one in _documents(role, resources) for each in _grants(one, "iam:PassRole")]

@@ -50,7 +50,7 @@ def fewer(workload: Workload, replicas: int) -> Iterator[Change]:
     field = {"Deployment": "replicas", "StatefulSet": "replicas", "ReplicaSet": "replicas", "Job": "parallelism"}
     name = field.get(workload.owner.kind)
     if name and replicas > 0:
-        yield _set(workload, f"run {replicas} pods", ("spec", name), replicas)
+        yield _set(workload, f"run {replicas} {'pod' if replicas == 1 else 'pods'}", ("spec", name), replicas)
 
 
 def _set(workload: Workload, text: str, path: tuple[str, ...], value: Any) -> Change:

@@ -100,7 +100,7 @@ def _verdicts(workload: View) -> str:
         )
         for each in workload["pools"]
     ]
-    return table(("Pool", "Answer", "Nodes", "Reasons"), rows)
+    return table(("Pool", "Answer", "Nodes needed", "Reasons"), rows)
 
 
 def _together(cluster: View) -> Iterator[str]:

@@ -33,6 +33,8 @@ from gpu_constructs.preflight.report.wording import (
 from gpu_constructs.preflight.rules.rule import SEVERITIES
 
 PLAIN_WIDTH = 110
+# For all pods, also where a pool may not have so many; in two lines, as each column takes from the last.
+_NEEDED = "Nodes\nneeded"
 
 
 def render(view: View, *, width: int = PLAIN_WIDTH, colour: bool = False) -> str:
@@ -107,7 +109,7 @@ def _workload(names: str, workload: View) -> Iterator[RenderableType]:
         yield line(reason["text"], reason["answer"])
     shown = workload["pools"]
     if shown:
-        yield table(("Pool", "Answer", "Nodes", "Reasons"), [_verdict(each) for each in shown], right=("Nodes",))
+        yield table(("Pool", "Answer", _NEEDED, "Reasons"), [_verdict(each) for each in shown], right=(_NEEDED,))
     if len(shown) < workload["poolCount"]:
         left = count(workload["poolCount"] - len(shown), "more pool")
         yield line(f"{left}, further off; --all-pools lists all", "dim")

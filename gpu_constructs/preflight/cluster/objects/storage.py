@@ -5,16 +5,28 @@ Source: https://kubernetes.io/docs/concepts/storage/persistent-volumes/ (2026-11
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from gpu_constructs.facts.charts import EBS_CSI_DRIVER, EFS_CSI_DRIVER, FSX_CSI_DRIVER, S3_CSI_DRIVER
+from gpu_constructs.facts.hardware.gp3 import BASE_IOPS, IOPS_PER_GIB
+from gpu_constructs.facts.quantities import GIB, quantity
 from gpu_constructs.facts.storage import DEFAULT_CLASS, EBS, EBS_OF_AUTO_MODE, EBS_OF_THE_TREE, EFS, FSX, S3
 from gpu_constructs.preflight.model.cluster import Cluster
+from gpu_constructs.preflight.model.launch import Disk
 from gpu_constructs.preflight.model.workload import Workload
 from gpu_constructs.preflight.reading.objects import Object
-from gpu_constructs.preflight.reading.unknown import Unknown, is_true, known_text, mappings
+from gpu_constructs.preflight.reading.unknown import (
+    Unknown,
+    dig,
+    is_true,
+    known_number,
+    known_text,
+    mapping,
+    mappings,
+)
 
 EBS_PROVISIONERS = (EBS, EBS_OF_AUTO_MODE, EBS_OF_THE_TREE)
 # The add-on and chart that brings a driver, by the driver's name; the API server hands volumes of the tree to EBS'.
@@ -84,6 +96,26 @@ def volume_of(claim: Claimed, cluster: Cluster) -> Object | None:
     """Return the PersistentVolume that a claim is bound to by name, when it is in the input."""
     name = known_text((claim.spec or {}).get("volumeName"))
     return next((each for each in cluster.of_kind("PersistentVolume") if each.name == name), None)
+
+
+def gp3_of(claim: Claimed, cluster: Cluster) -> Disk | None:
+    """Return the gp3 volume that the driver of EBS asks EC2 for, where the class and the size of a claim are known.
+
+    It lowers iops to what the size allows, unless that is less than every gp3 volume has.
+
+    Source: kubernetes-sigs/aws-ebs-csi-driver pkg/cloud/cloud.go ``capIOPS`` (2026-08)
+    """
+    storage, spec = storage_class(claim, cluster), dict(claim.spec or {})
+    size = quantity("memory", dig(spec, "resources", "requests", "storage"))
+    if storage is None or storage.content.get("provisioner") not in EBS_PROVISIONERS or size is None:
+        return None
+    said = {str(key).lower(): value for key, value in mapping(storage.content.get("parameters")).items()}
+    if str(said.get("type", "gp3")).lower() != "gp3" or "iopspergb" in said or spec.get("volumeName"):
+        return None
+    gib = math.ceil(size / GIB)
+    iops, most = known_number(said.get("iops")), gib * IOPS_PER_GIB
+    lowered = min(iops, most) if iops is not None and most >= BASE_IOPS else said.get("iops")
+    return Disk("", gib, "gp3", lowered, said.get("throughput"))
 
 
 def made_by_a_stateful_set(name: str, workload: Workload, cluster: Cluster) -> bool:

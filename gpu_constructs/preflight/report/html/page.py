@@ -93,7 +93,7 @@ def _verdicts(names: str, workload: View) -> Html:
         for each in workload["pools"]
     ]
     summary = tag("summary", tag("code", names), f": {ANSWERS[workload['answer']]}; {pods_of(workload)}")
-    listed = table(("Pool", "Answer", "Nodes", "Reasons"), rows, caption=f"Pools for {names}")
+    listed = table(("Pool", "Answer", "Nodes needed", "Reasons"), rows, caption=f"Pools for {names}")
     return tag("details", summary, listed, cls="verdicts")
 
 

@@ -14,6 +14,7 @@ from gpu_constructs.preflight.cluster.iam import (
     WEB_IDENTITY_ACTION,
     associations,
     identity,
+    is_associated,
     may_pass,
     role_of,
     trusted_accounts,
@@ -21,7 +22,6 @@ from gpu_constructs.preflight.cluster.iam import (
     trusts,
 )
 from gpu_constructs.preflight.model.answer import Answer
-from gpu_constructs.preflight.model.cluster import Cluster
 from gpu_constructs.preflight.reading.cloudformation import Resource
 from gpu_constructs.preflight.reading.objects import Object
 from gpu_constructs.preflight.reading.unknown import is_expression, mappings, may_equal
@@ -69,16 +69,12 @@ def role_that_a_service_account_cannot_assume(case: Case) -> Iterator[Problem]:
     autoscalers = {each.service_account for each in cluster.autoscalers}
     for account in cluster.of_kind("ServiceAccount"):
         role = role_of(account.annotations.get(ROLE_ANNOTATION), cluster.resources)
-        if role is not None and not _is_associated(account, cluster):
+        associated = is_associated((account.namespace, account.name), cluster)
+        if role is not None and associated is Answer.NO:
             # What autoscalers are trusted with is said of them.
             known = (account.namespace, account.name) in autoscalers
             for why in _refusals(role, account, asks_who=not known):
                 yield Problem(account, f"service account {account.namespace}/{account.name}: role {role.path} {why}")
-
-
-def _is_associated(account: Object, cluster: Cluster) -> bool:
-    said = [(each.properties.get("Namespace"), each.properties.get("ServiceAccount")) for each in associations(cluster)]
-    return any(may_equal(str(space), account.namespace) and may_equal(str(name), account.name) for space, name in said)
 
 
 def _refusals(role: Resource, account: Object, *, asks_who: bool) -> Iterator[str]:

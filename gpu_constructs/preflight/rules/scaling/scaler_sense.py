@@ -144,7 +144,8 @@ def scaler_whose_bounds_contradict_each_other(case: Case) -> Iterator[Problem]:
             yield Problem(each, f"{_title(each)}: at least {least} pods and at most {most}")
         idle = known_number(each.spec.get("idleReplicaCount"))
         if idle is not None and least is not None and idle >= least:
-            yield Problem(each, f"{_title(each)}: {idle} pods while idle must be fewer than the least, {least}")
+            pods = f"{idle} {'pod' if idle == 1 else 'pods'}"
+            yield Problem(each, f"{_title(each)}: {pods} while idle must be fewer than the least, {least}")
 
 
 def _least_compared(scaler: Object) -> int | None:

@@ -7,7 +7,9 @@ from typing import Any
 
 from gpu_constructs.facts.storage import S3
 from gpu_constructs.preflight.case import Case
+from gpu_constructs.preflight.cluster.iam import ROLE_ANNOTATION, is_associated
 from gpu_constructs.preflight.cluster.objects.storage import volume_of
+from gpu_constructs.preflight.model.answer import Answer, any_of
 from gpu_constructs.preflight.model.cluster import Cluster
 from gpu_constructs.preflight.model.pod import Pod
 from gpu_constructs.preflight.reading.objects import Object
@@ -18,6 +20,12 @@ _DOCS = "https://github.com/awslabs/mountpoint-s3-csi-driver/blob/main/docs"
 # Mountpoint's own names of it, which a volume may write with or without the dashes of a command line.
 _CACHE, _BOUND = "cache", "max-cache-size"
 _OPEN = {"allow-other", "allow_other"}
+# Of a public bucket, which takes requests of nobody.
+_ANONYMOUS = "no-sign-request"
+# The service account of pods that name none.
+_EVERYWHERE = "default"
+# Of ACK and of Crossplane.
+_ASSOCIATION = "PodIdentityAssociation"
 
 
 def _buckets(cluster: Cluster) -> Iterator[Object]:
@@ -77,6 +85,42 @@ def bucket_that_the_user_of_a_pod_may_not_read(case: Case) -> Iterator[Problem]:
         user = _user(workload.pod)
         if user is not None and not isinstance(options, Unknown) and not _OPEN & {*_names(options)}:
             yield Problem.of(workload, f"runs as user {user}, and PersistentVolume {volume.name} lets root alone read")
+
+
+@rule("GPU414", "error", source=f"{_DOCS}/CONFIGURATION.md")
+def bucket_of_a_service_account_without_a_role(case: Case) -> Iterator[Problem]:
+    """Bucket of a service account without a role.
+
+    With authenticationSource: pod the driver mounts as the pod's service account, and with no role of driver or node
+    instead: the mount is denied, and the pod stays in ContainerCreating with its GPUs.
+
+    Fix: Associate a role with the service account by EKS Pod Identity, or annotate the account with one for IRSA.
+    """
+    cluster = case.cluster
+    for workload, claim in case.gpu_claims:
+        volume, name = volume_of(claim, cluster), workload.pod.service_account or _EVERYWHERE
+        if not cluster.whole or volume is None or not _is_mounted_by_pod(volume) or isinstance(name, Unknown):
+            continue
+        answer = _has_role((workload.namespace, str(name)), cluster)
+        if answer is not Answer.YES:
+            text = f"no role is given to service account {workload.namespace}/{name}, which mounts PersistentVolume"
+            yield Problem.of(workload, f"{text} {volume.name}", unknown=answer is Answer.UNKNOWN)
+
+
+def _is_mounted_by_pod(volume: Object) -> bool:
+    csi = mapping(volume.spec.get("csi"))
+    by_pod = csi.get("driver") == S3 and mapping(csi.get("volumeAttributes")).get("authenticationSource") == "pod"
+    return by_pod and _ANONYMOUS not in _names(volume.spec.get("mountOptions"))
+
+
+def _has_role(account: tuple[str, str], cluster: Cluster) -> Answer:
+    written = [each for each in cluster.of_kind("ServiceAccount") if (each.namespace, each.name) == account]
+    if any(each.annotations.get(ROLE_ANNOTATION) for each in written):
+        return Answer.YES
+    # What is made elsewhere may be annotated there, and operators make associations of objects of that kind.
+    seen = bool(written) or account[1] == _EVERYWHERE
+    hidden = not seen or not cluster.sees_objects or bool(cluster.of_kind(_ASSOCIATION))
+    return any_of((is_associated(account, cluster), Answer.UNKNOWN if hidden else Answer.NO))
 
 
 def _user(pod: Pod) -> int | None:

@@ -17,6 +17,7 @@ from gpu_constructs.facts.hardware.gp3 import (
 )
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.launch import is_visible
+from gpu_constructs.preflight.cluster.objects.storage import gp3_of
 from gpu_constructs.preflight.model.cluster import Pool
 from gpu_constructs.preflight.model.launch import Disk
 from gpu_constructs.preflight.node.node_size import root_device, root_gib, uses_local_disks
@@ -143,7 +144,7 @@ def _lets_auto_scaling_use(policy: dict[str, Any]) -> bool:
 def volume_faster_than_its_size_allows(case: Case) -> Iterator[Problem]:
     """Volume faster than its size allows.
 
-    EC2 refuses each launch with InvalidParameterValue.
+    EC2 refuses each launch with InvalidParameterValue, and the volume of a claim, whose pod stays Pending.
 
     Fix: Stay within 500 iops a GiB and a quarter MiB/s per iops, or enlarge the volume.
     """
@@ -151,6 +152,11 @@ def volume_faster_than_its_size_allows(case: Case) -> Iterator[Problem]:
         for disk in pool.launch.disks:
             for why in _excess(disk):
                 yield Problem.of(pool, f"{disk.device or 'a volume'} {why}")
+    for workload, claim in case.gpu_claims:
+        made = gp3_of(claim, case.cluster)
+        # A volume may be there already, and drivers differ in what they lower.
+        for why in _excess(made) if made else ():
+            yield Problem.of(workload, f"the volume of {claim.title} {why}", unknown=True)
 
 
 def _excess(disk: Disk) -> Iterator[str]:
