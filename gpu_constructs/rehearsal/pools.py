@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 
 from gpu_constructs.facts.labels import NODE_POOL
 from gpu_constructs.facts.labels import POOL as POOL_LABEL
@@ -39,10 +40,18 @@ class Asked:
 
 
 def asked_of(assemblies: Iterable[Assembly]) -> list[Asked]:
-    """Return what to ask of each GPU pool of some stacks and their files; other stacks of their app are not read."""
-    files = [str(file) for each in assemblies for file in (each.file, each.files) if file]
-    cases = (Case(cluster) for cluster in clusters(read_input(files)))
-    return [_asked(case, pool) for case in cases for pool in case.gpu_pools]
+    """Return what to ask of each GPU pool of some stacks and their files.
+
+    What they refer to is read in other stacks of their app too; pools of those are not asked.
+    """
+    played = [each for assembly in assemblies for each in (assembly.file, assembly.files) if each]
+    inputs = {each.parent if each.is_file() else each for each in played}
+    cases = (Case(cluster) for cluster in clusters(read_input(sorted(map(str, inputs)))))
+    return [_asked(case, pool) for case in cases for pool in case.gpu_pools if _is_of(pool, played)]
+
+
+def _is_of(pool: Pool, played: Iterable[Path]) -> bool:
+    return any(Path(pool.origin.file).is_relative_to(each) for each in played)
 
 
 def _asked(case: Case, pool: Pool) -> Asked:

@@ -65,7 +65,8 @@ def test_pools_that_come_as_files_are_asked_too(tmp_path: Path) -> None:
         "spec": {"template": template},
     }
     cluster = {"Type": "AWS::EKS::Cluster", "Properties": {"Name": "jobs"}}
-    file, files = tmp_path / "Jobs.template.json", tmp_path / "files"
+    (tmp_path / "cdk.out").mkdir()
+    file, files = tmp_path / "cdk.out" / "Jobs.template.json", tmp_path / "files"
     files.mkdir()
     file.write_text(json.dumps({"Resources": {"Cluster": cluster}}))
     (files / "l4.yaml").write_text(json.dumps(pool))

@@ -15,13 +15,19 @@ NO_AUTOSCALER = f"no program of cluster autoscaler is given by {CLUSTER_AUTOSCAL
 
 def waits_for_hands(stage: Stage) -> bool:
     """Whether the stack has a cluster autoscaler whose program is not here."""
-    return any(_AUTOSCALER in each for each in stage.programs.not_played)
+    return any(stage.programs.of(each) is None for each in _autoscalers(stage))
 
 
 def has_autoscaler(stage: Stage) -> bool:
-    """Whether pods of a cluster autoscaler are there, its program or pods that are played."""
-    pods = stage.client.list("/api/v1/pods")
-    return any(_AUTOSCALER in container["image"] for each in pods for container in each["spec"]["containers"])
+    """Whether the stack has a cluster autoscaler, its program or pods that are played."""
+    return bool(_autoscalers(stage))
+
+
+def _autoscalers(stage: Stage) -> list[str]:
+    """Return the images of cluster autoscaler in deployments, whether their pods are there by now or not."""
+    deployments = stage.client.list("/apis/apps/v1/deployments")
+    pods = (each["spec"]["template"]["spec"] for each in deployments)
+    return [image for pod in pods for each in pod["containers"] if _AUTOSCALER in (image := str(each["image"]))]
 
 
 def one_node_more(stage: Stage) -> list[str]:
