@@ -135,14 +135,20 @@ def test_a_chart_is_installed_and_installed_again(pin: versions.Chart, values: M
 _DEFINITIONS, _BUFFERS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", "autoscaling.x-k8s.io"
 
 
+def karpenters(client: Client) -> list[str]:
+    """Return the names of Karpenter's definitions that are there."""
+    groups = {each["metadata"]["name"]: str(each["spec"]["group"]) for each in client.list(_DEFINITIONS)}
+    return [name for name, group in groups.items() if group.startswith("karpenter.") or group == _BUFFERS]
+
+
 def test_karpenters_definitions_bear_two_owners_and_an_upgrade(helm: Helm) -> None:
     """Helm 4 applies those inside the controller's chart too, over those of their own release."""
     older, newer = versions.KARPENTER_RELEASES.values()
     where = ["--namespace", "kube-system"]
     # Those that an earlier install of the controller alone has left are nobody's, and no release takes them over.
-    for definition in helm.client.list(_DEFINITIONS):
-        if definition["spec"]["group"].startswith("karpenter.") or definition["spec"]["group"] == _BUFFERS:
-            helm.client.delete(f"{_DEFINITIONS}/{definition['metadata']['name']}")
+    for each in karpenters(helm.client):
+        helm.client.delete(f"{_DEFINITIONS}/{each}")
+    wait_until(lambda: not karpenters(helm.client), "Karpenter's definitions to go")
 
     for release in (older, older, newer):
         assert helm.install(release.crds, *where, values={}) == ""
