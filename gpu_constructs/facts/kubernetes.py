@@ -90,8 +90,7 @@ def refuse_unless_object_name(who: object, argument: str, name: object, *, fix: 
         ValueError: ``name`` is no DNS label.
     """
     if not isinstance(name, str):
-        advice = f"; {fix}" if fix else ""
-        raise TypeError(f"{who}: {argument} must be a string, got {name!r}{advice}")
+        raise _no_string(who, argument, name, fix)
     if not _DNS_LABEL.fullmatch(name):
         raise ValueError(
             f"{who}: {argument} must be 1 to 63 lower-case letters, digits and '-', beginning and ending with a "
@@ -113,13 +112,17 @@ def refuse_unless_dotted_name(who: object, argument: str, name: object, *, fix: 
         ValueError: ``name`` is no DNS subdomain.
     """
     if not isinstance(name, str):
-        advice = f"; {fix}" if fix else ""
-        raise TypeError(f"{who}: {argument} must be a string, got {name!r}{advice}")
+        raise _no_string(who, argument, name, fix)
     if not _DNS_SUBDOMAIN.fullmatch(name):
         raise ValueError(
             f"{who}: {argument} must be 1 to 253 lower-case letters, digits, '-' and '.', each part beginning and "
             f"ending with a letter or digit, got {name!r}"
         )
+
+
+def _no_string(who: object, argument: str, given: object, fix: str) -> TypeError:
+    advice = f"; {fix}" if fix else ""
+    return TypeError(f"{who}: {argument} must be a string, got {given!r}{advice}")
 
 
 def refuse_unless_data_key(who: object, argument: str, key: object) -> None:

@@ -24,11 +24,6 @@ QUIET_SECONDS = 25.0
 WARNED_SECONDS = 120.0
 # Above that many nodes a limit is not filled up.
 MOST_NODES = 8
-_TYPE, _CAPACITY_TYPE, _ZONE = (
-    INSTANCE_TYPE,
-    CAPACITY_TYPE,
-    ZONE,
-)
 _KARPENTER = "app.kubernetes.io/name=karpenter"
 
 
@@ -92,13 +87,13 @@ def one_zone_is_out(stage: Stage, pool: Asked) -> Iterator[Line]:
         if not made.come(1, STEP_SECONDS):
             yield _line(pool, promise, Outcome.FAILED, f"with capacity: {made.said()}")
             return
-        zone = _label(made.node_of(made.ready[0]), _ZONE)
+        zone = _label(made.node_of(made.ready[0]), ZONE)
         for kind, lifecycle in product(_types(stage, pool), ("on-demand", "spot")):
             stage.aws.capacity.exhaust(kind, zone, lifecycle=lifecycle)
         count = device_count(stage.client, made.node_of(made.ready[0]), pool.resource) + 1
         made.ask_for(count)
         came = made.come(count, STEP_SECONDS)
-        zones = sorted({_label(each, _ZONE) for each in made.nodes} - {zone})
+        zones = sorted({_label(each, ZONE) for each in made.nodes} - {zone})
         text = f"{zone} is out, the node is in {', '.join(zones)}" if came and zones else made.said()
         yield _line(pool, promise, _outcome(came and bool(zones)), text)
     _forget(stage)
@@ -195,7 +190,9 @@ def _nodepool(stage: Stage, pool: Asked) -> Object:
 def _types(stage: Stage, pool: Asked) -> list[str]:
     """Return the instance types that a pool may ask for."""
     asked = _nodepool(stage, pool)["spec"]["template"]["spec"]["requirements"]
-    named = [kind for each in asked if each["key"] == _TYPE and each["operator"] == "In" for kind in each["values"]]
+    named = [
+        kind for each in asked if each["key"] == INSTANCE_TYPE and each["operator"] == "In" for kind in each["values"]
+    ]
     if named:
         return named
     told = stage.aws.client("ec2").get_paginator("describe_instance_types").paginate()
@@ -220,7 +217,7 @@ def _spot_node(made: Servers) -> Object | str:
     if not made.come(1, STEP_SECONDS):
         return made.said()
     node = made.node_of(made.ready[0])
-    bought = _label(node, _CAPACITY_TYPE)
+    bought = _label(node, CAPACITY_TYPE)
     return node if bought == "spot" else f"its nodes are bought as {bought}"
 
 
