@@ -129,8 +129,8 @@ class Team(Construct):
 
     def _take_in(self, applied: Applied) -> None:
         """Put what is applied to the namespace after it, and refuse what its level never lets in."""
-        path = applied.construct.node.path
-        if path.startswith(f"{self.node.path}/"):
+        path = applied.construct.node.path.removesuffix("/Resource")
+        if f"{path}/".startswith(f"{self.node.path}/"):
             applied.construct.node.add_dependency(self.resource)
             return
         for each in applied.manifests:

@@ -47,6 +47,7 @@ from gpu_constructs.pools import (
 )
 from gpu_constructs.queueing import TeamQueue
 from gpu_constructs.storage import Gp3, S3Mount
+from gpu_constructs.teams import TeamQuota
 from gpu_constructs.workloads import (
     ConfigMapEnv,
     ConfigMapKey,
@@ -124,6 +125,7 @@ GOOD: dict[type[Any], dict[str, Any]] = {
     SystemNodes: {},
     Taint: {"key": "team", "value": "a"},
     TeamQueue: {"name": "team", "namespace": "team", "nodes": {"l4": 2}},
+    TeamQuota: {"gpus": 16},
     TimeSlicing: {"replicas": 4},
     UpTo: {"gpus": 8},
     VolumeClaimMount: {"path": "/data", "claim": "data"},
