@@ -12,6 +12,7 @@ from constructs import Construct
 
 from gpu_constructs.installing import eks_resources
 from gpu_constructs.installing.cluster_ref import ClusterRef, PathOf
+from gpu_constructs.named_arguments import named_arguments
 
 _PRINCIPAL = re.compile(r"arn:[\w-]+:iam::\d{12}:(user|role)/[\w+=,.@/-]+", re.ASCII)
 # Roles that IAM Identity Center makes for permission sets; a new one has another suffix.
@@ -21,6 +22,7 @@ CLUSTER_ADMIN = "AmazonEKSClusterAdminPolicy"
 VIEW = "AmazonEKSViewPolicy"
 
 
+@named_arguments
 class AccessEntry(Construct):
     """What a principal may do in a cluster. EKS takes one entry for each, and in it each policy once.
 
