@@ -105,6 +105,7 @@ class Addons(Construct):
         refuse_unless_addon_versions(who, "versions", versions)
         refuse_unless_bool(who, "network_policies", network_policies)
         ref.claim(who, claims.EBS_CSI_DRIVER, why="both serve the same volumes")
+        ref.claim(who, claims.POD_NETWORK, why="both give the same pods addresses")
         if network_policies:
             ref.claim(who, claims.NETWORK_POLICIES, why="both filter the same pods")
         addons = [replace(each, values=_ENFORCING) if network_policies and each is VPC_CNI else each for each in ADDONS]

@@ -216,8 +216,10 @@ class GpuCluster(Construct):
             addons.wait_for(self.system_nodes.resource)
             ref.foundation.get_or_make(lambda: addons)
             self.addons = addons
-        elif network_policies:
-            enforce_network_policies(self, ref)
+        else:
+            ref.claim(who, claims.POD_NETWORK, why="both give the same pods addresses")
+            if network_policies:
+                enforce_network_policies(self, ref)
 
     @named_call
     def add_pool(

@@ -45,7 +45,7 @@ def refuse_unless_enforced(who: PathOf, cluster: ClusterRef) -> None:
     """
     if cluster.holder(claims.NETWORK_POLICIES) is not None:
         return
-    if cluster.auto_mode or cluster.shared(cluster.stack).vpc_cni.made is not None:
+    if cluster.holder(claims.POD_NETWORK) is not None:
         raise ValueError(
             f"{who}: isolate must have a cluster that enforces network policies, got {cluster.path!r} that does not; "
             "say network_policies=True there"
@@ -53,7 +53,8 @@ def refuse_unless_enforced(who: PathOf, cluster: ClusterRef) -> None:
     cdk.Annotations.of(who.construct).add_warning_v2(
         "gpu-constructs:networkPolicyUnknown",
         f"{who}: whether cluster {cluster.path} enforces network policies is not known here, and without that isolate "
-        f"does nothing; its add-on vpc-cni has to have {json.dumps({'enableNetworkPolicy': 'true'})}",
+        f"does nothing; its add-on vpc-cni has to have {json.dumps({'enableNetworkPolicy': 'true'})}, and Auto Mode "
+        'ConfigMap kube-system/amazon-vpc-cni with enable-network-policy-controller: "true"',
     )
 
 

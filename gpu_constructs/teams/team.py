@@ -51,7 +51,7 @@ class Team(Construct):
             writes but for EFA, which needs ``privileged``; ``restricted`` takes pods with ``run_as_user``.
         isolate: Whether only the namespace itself, Prometheus and KubeRay reach its pods; for a cluster with
             ``network_policies``. It filters what comes in; members with ``edit`` may write policies that let in more.
-        reachable_from: Namespaces, and address blocks such as those of load balancers, whose pods reach its pods, too.
+        reachable_from: Who else does: namespaces, and address blocks such as those of load balancers.
         labels: Labels of the namespace, e.g. by which programs that divide cost know it.
 
     Raises:

@@ -282,6 +282,14 @@ def test_of_an_imported_cluster_enforcement_is_not_known(stack: cdk.Stack, defin
     Annotations.from_stack(stack).has_warning("/Test/Nlp", wanted)
 
 
+def test_who_runs_the_network_of_a_plain_cluster_is_not_known(
+    stack: cdk.Stack, created_cluster: eks.Cluster, define: Define
+) -> None:
+    define(cluster=created_cluster, isolate=True)
+
+    Annotations.from_stack(stack).has_warning("/Test/Nlp", Match.string_like_regexp("is not known here"))
+
+
 def test_a_role_of_identity_center_is_warned_of(stack: cdk.Stack, define: Define) -> None:
     define(members={SSO: "edit", LEAD: "admin"})
 
