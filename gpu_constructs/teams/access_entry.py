@@ -19,7 +19,6 @@ _PRINCIPAL = re.compile(r"arn:[\w-]+:iam::\d{12}:(user|role)/[\w+=,.@/-]+", re.A
 # Source: https://docs.aws.amazon.com/singlesignon/latest/userguide/referencingpermissionsets.html (2026-11)
 _OF_IDENTITY_CENTER = "/AWSReservedSSO_"
 CLUSTER_ADMIN = "AmazonEKSClusterAdminPolicy"
-VIEW = "AmazonEKSViewPolicy"
 
 
 @named_arguments

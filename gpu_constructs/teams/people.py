@@ -10,12 +10,11 @@ from gpu_constructs.installing.cluster_ref import ClusterRef, PathOf
 from gpu_constructs.installing.delivery import apply_manifests
 from gpu_constructs.refusals import words
 from gpu_constructs.teams.access_entry import (
-    VIEW,
     access_entry,
     refuse_unless_principals,
     warn_of_identity_center,
 )
-from gpu_constructs.teams.rights import bound_role, operator_rules, viewer_rules
+from gpu_constructs.teams.rights import POLICIES, bound_role, operator_rules, viewer_rules
 
 VIEWERS, OPERATORS = "gpu-constructs:viewers", "gpu-constructs:operators"
 _VIEWER_ROLE, _OPERATOR_ROLE = "gpu-constructs-viewer", "gpu-constructs-operator"
@@ -55,7 +54,7 @@ def let_in(scope: Construct, cluster: ClusterRef, *, viewers: Sequence[str], ope
         for arn in arns:
             entry = access_entry(who, argument, cluster, arn)
             for group in groups:
-                entry.let(VIEW, group=group)
+                entry.let(POLICIES["view"], group=group)
     if viewers or operators:
         role = bound_role(_VIEWER_ROLE, VIEWERS, viewer_rules())
         apply_manifests(scope, "ViewerRole", cluster=cluster, manifests=role)

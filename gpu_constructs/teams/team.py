@@ -8,7 +8,13 @@ from typing import Any, get_args
 from constructs import Construct
 
 from gpu_constructs.facts.charts import NAMESPACES
-from gpu_constructs.facts.kubernetes import LABEL_VALUE, QUALIFIED_NAME, is_under, refuse_unless_object_name
+from gpu_constructs.facts.kubernetes import (
+    LABEL_VALUE,
+    QUALIFIED_NAME,
+    RESTRICTED_DOMAINS,
+    is_under,
+    refuse_unless_object_name,
+)
 from gpu_constructs.facts.labels import ENFORCED_LEVEL, WARNED_LEVEL
 from gpu_constructs.installing.cluster_ref import AnyCluster, ClusterRef, PathOf, cluster_ref
 from gpu_constructs.installing.delivery import apply_before, apply_manifests
@@ -22,7 +28,6 @@ from gpu_constructs.teams.pod_security import Level, refused
 from gpu_constructs.teams.rights import POLICIES, Right, bound_role, member_rules
 from gpu_constructs.teams.team_quota import TeamQuota
 
-_OWN_DOMAINS = ("kubernetes.io", "k8s.io")
 # The first is there before anybody makes it, the others belong to what runs in the cluster.
 _TAKEN = ("default", *dict.fromkeys(NAMESPACES.values()))
 
@@ -192,7 +197,7 @@ def _labels(who: object, labels: object) -> dict[str, Any]:
     for key, value in labels.items():
         if not isinstance(key, str) or not QUALIFIED_NAME.fullmatch(key):
             raise ValueError(f"{who}: labels must have qualified names as keys, got {key!r}")
-        if is_under(key, _OWN_DOMAINS):
+        if is_under(key, RESTRICTED_DOMAINS):
             raise ValueError(f"{who}: labels must not be of Kubernetes' own domains, got {key!r}")
         if not isinstance(value, str) or not LABEL_VALUE.fullmatch(value):
             raise ValueError(f"{who}: label {key!r} must be at most 63 letters, digits, '-', '_' or '.', got {value!r}")
