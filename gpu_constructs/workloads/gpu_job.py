@@ -110,6 +110,7 @@ class GpuJob(Construct):
 
         manifest = job_manifest(
             who,
+            scope=self,
             claim=claim,
             gang=gang,
             pool=pool,
