@@ -7,9 +7,9 @@ from typing import Any
 
 from gpu_constructs.facts.storage import S3
 from gpu_constructs.preflight.case import Case
-from gpu_constructs.preflight.cluster.iam import ROLE_ANNOTATION, is_associated
+from gpu_constructs.preflight.cluster.iam import account_of, has_role
 from gpu_constructs.preflight.cluster.objects.storage import volume_of
-from gpu_constructs.preflight.model.answer import Answer, any_of
+from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Cluster
 from gpu_constructs.preflight.model.pod import Pod
 from gpu_constructs.preflight.reading.objects import Object
@@ -22,10 +22,6 @@ _CACHE, _BOUND = "cache", "max-cache-size"
 _OPEN = {"allow-other", "allow_other"}
 # Of a public bucket, which takes requests of nobody.
 _ANONYMOUS = "no-sign-request"
-# The service account of pods that name none.
-_EVERYWHERE = "default"
-# Of ACK and of Crossplane.
-_ASSOCIATION = "PodIdentityAssociation"
 
 
 def _buckets(cluster: Cluster) -> Iterator[Object]:
@@ -98,12 +94,12 @@ def bucket_of_a_service_account_without_a_role(case: Case) -> Iterator[Problem]:
     """
     cluster = case.cluster
     for workload, claim in case.gpu_claims:
-        volume, name = volume_of(claim, cluster), workload.pod.service_account or _EVERYWHERE
-        if not cluster.whole or volume is None or not _is_mounted_by_pod(volume) or isinstance(name, Unknown):
+        volume, account = volume_of(claim, cluster), account_of(workload)
+        if not cluster.whole or volume is None or not _is_mounted_by_pod(volume) or account is None:
             continue
-        answer = _has_role((workload.namespace, str(name)), cluster)
+        answer = has_role(account, cluster)
         if answer is not Answer.YES:
-            text = f"no role is given to service account {workload.namespace}/{name}, which mounts PersistentVolume"
+            text = f"no role is given to service account {'/'.join(account)}, which mounts PersistentVolume"
             yield Problem.of(workload, f"{text} {volume.name}", unknown=answer is Answer.UNKNOWN)
 
 
@@ -111,16 +107,6 @@ def _is_mounted_by_pod(volume: Object) -> bool:
     csi = mapping(volume.spec.get("csi"))
     by_pod = csi.get("driver") == S3 and mapping(csi.get("volumeAttributes")).get("authenticationSource") == "pod"
     return by_pod and _ANONYMOUS not in _names(volume.spec.get("mountOptions"))
-
-
-def _has_role(account: tuple[str, str], cluster: Cluster) -> Answer:
-    written = [each for each in cluster.of_kind("ServiceAccount") if (each.namespace, each.name) == account]
-    if any(each.annotations.get(ROLE_ANNOTATION) for each in written):
-        return Answer.YES
-    # What is made elsewhere may be annotated there, and operators make associations of objects of that kind.
-    seen = bool(written) or account[1] == _EVERYWHERE
-    hidden = not seen or not cluster.sees_objects or bool(cluster.of_kind(_ASSOCIATION))
-    return any_of((is_associated(account, cluster), Answer.UNKNOWN if hidden else Answer.NO))
 
 
 def _user(pod: Pod) -> int | None:
