@@ -20,12 +20,14 @@ from gpu_constructs.preflight.model.container import Container
 from gpu_constructs.preflight.model.pod import Pod
 from gpu_constructs.preflight.model.workload import Workload
 from gpu_constructs.preflight.node.nodes import minor
-from gpu_constructs.preflight.reading.unknown import Unknown, dig, is_true, known_text, mappings
+from gpu_constructs.preflight.reading.unknown import dig, is_true, known_text, mappings
 from gpu_constructs.preflight.rules.rule import Problem, rule
 
 _POD_IDENTITY = "https://docs.aws.amazon.com/eks/latest/userguide/pod-id-minimum-sdk.html"
 _IN_S3 = re.compile(r"\bs3://[a-z0-9$]")
 _ANONYMOUS = "--no-sign-request"
+# Programs that ask S3 for nothing without credentials unless they are told to; others may, of a public bucket.
+_SIGNS = re.compile(r"(?:^|[\s/;&|(])(?:aws|aws-cli|s5cmd)(?=[\s:@]|$)")
 # Variables by which somebody brings credentials, or asks another store than S3.
 _OTHERWISE = re.compile(
     r"AWS_(ACCESS_KEY_ID|PROFILE|SHARED_CREDENTIALS_FILE|CONFIG_FILE|ROLE_ARN|ENDPOINT_URL\w*)|S3_.*"
@@ -116,7 +118,7 @@ def objects_of_s3_for_pods_without_a_role(case: Case) -> Iterator[Problem]:
         answer = has_role(account, case.cluster)
         if answer is not Answer.YES and not _nodes_may_read(workload, case):
             text = f"container {container.name} reads from s3://, and service account {'/'.join(account)} has no role"
-            yield Problem.of(workload, text, unknown=answer is Answer.UNKNOWN)
+            yield Problem.of(workload, text, unknown=answer is Answer.UNKNOWN or not _signs(container))
 
 
 def _containers(case: Case) -> Iterator[tuple[Workload, Container]]:
@@ -126,8 +128,12 @@ def _containers(case: Case) -> Iterator[tuple[Workload, Container]]:
 
 
 def _reads_s3(container: Container) -> bool:
-    texts = [str(each) for each in (*container.words, *container.env.values()) if isinstance(each, (str, Unknown))]
+    texts = list(map(str, container.words))
     return any(map(_IN_S3.search, texts)) and not any(_ANONYMOUS in each for each in texts)
+
+
+def _signs(container: Container) -> bool:
+    return any(map(_SIGNS.search, (container.image_text, *map(str, container.words))))
 
 
 def _too_old(container: Container) -> str | None:
