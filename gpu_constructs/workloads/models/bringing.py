@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from constructs import Construct
 
 from gpu_constructs.installing.cluster_ref import ClusterRef
+from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.workloads.gpu_pod import GpuPod
 from gpu_constructs.workloads.parts.environment import EnvValue
 from gpu_constructs.workloads.parts.init_container import InitContainer
@@ -22,6 +23,7 @@ _SCRATCH = "model"
 _ROOM = 1.1
 
 
+@named_arguments
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Place:
     """The workload that a model is brought to.
@@ -43,6 +45,7 @@ class Place:
     pod: GpuPod
 
 
+@named_arguments
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Brought:
     """A pod with its model.
