@@ -8,7 +8,7 @@ from typing import Any
 from gpu_constructs.facts.storage import S3
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.iam import account_of, has_role
-from gpu_constructs.preflight.cluster.objects.storage import volume_of
+from gpu_constructs.preflight.cluster.objects.storage import is_bucket, option_names, volume_of
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Cluster
 from gpu_constructs.preflight.model.pod import Pod
@@ -26,7 +26,7 @@ _ANONYMOUS = "no-sign-request"
 
 def _buckets(cluster: Cluster) -> Iterator[Object]:
     for each in cluster.of_kind("PersistentVolume"):
-        if dig(dict(each.spec), "csi", "driver") == S3:
+        if is_bucket(each):
             yield each
 
 
@@ -61,7 +61,7 @@ def cache_of_a_bucket_without_a_bound(case: Case) -> Iterator[Problem]:
         attributes, options = dig(dict(each.spec), "csi", "volumeAttributes"), each.spec.get("mountOptions")
         if isinstance(attributes, Unknown) or isinstance(options, Unknown):
             continue
-        if _is_cached(mapping(attributes), _names(options)) and _BOUND not in _names(options):
+        if _is_cached(mapping(attributes), option_names(options)) and _BOUND not in option_names(options):
             yield Problem(each, f"PersistentVolume {each.name}: its cache may fill the node")
 
 
@@ -75,11 +75,11 @@ def bucket_that_the_user_of_a_pod_may_not_read(case: Case) -> Iterator[Problem]:
     """
     for workload, claim in case.gpu_claims:
         volume = volume_of(claim, case.cluster)
-        if volume is None or dig(dict(volume.spec), "csi", "driver") != S3:
+        if volume is None or not is_bucket(volume):
             continue
         options = volume.spec.get("mountOptions")
         user = _user(workload.pod)
-        if user is not None and not isinstance(options, Unknown) and not _OPEN & {*_names(options)}:
+        if user is not None and not isinstance(options, Unknown) and not _OPEN & {*option_names(options)}:
             yield Problem.of(workload, f"runs as user {user}, and PersistentVolume {volume.name} lets root alone read")
 
 
@@ -106,7 +106,7 @@ def bucket_of_a_service_account_without_a_role(case: Case) -> Iterator[Problem]:
 def _is_mounted_by_pod(volume: Object) -> bool:
     csi = mapping(volume.spec.get("csi"))
     by_pod = csi.get("driver") == S3 and mapping(csi.get("volumeAttributes")).get("authenticationSource") == "pod"
-    return by_pod and _ANONYMOUS not in _names(volume.spec.get("mountOptions"))
+    return by_pod and _ANONYMOUS not in option_names(volume.spec.get("mountOptions"))
 
 
 def _user(pod: Pod) -> int | None:
@@ -124,9 +124,3 @@ def _is_cached(attributes: Any, options: list[str]) -> bool:
     kind = attributes.get("cache")
     asked = kind == "emptyDir" or (kind is None and _CACHE in options)
     return asked and not attributes.get("cacheEmptyDirSizeLimit")
-
-
-def _names(options: Any) -> list[str]:
-    """Return the names of mount options, each of which may be ``--name value``, ``name value`` or ``name=value``."""
-    texts = [each for each in options if isinstance(each, str)] if isinstance(options, list) else []
-    return [each.lstrip("-").replace("=", " ").split(" ")[0] for each in texts]

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpu_constructs.facts.quantities import quantity, show
-from gpu_constructs.facts.storage import S3
 from gpu_constructs.preflight.case import Case
-from gpu_constructs.preflight.cluster.objects.storage import volume_of
+from gpu_constructs.preflight.cluster.objects.storage import is_bucket, volume_of
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Pool
 from gpu_constructs.preflight.model.pod import Pod
@@ -68,9 +67,7 @@ def _bound(volume: Object) -> int | None:
     """Return the bound of a bucket's cache on the disk of the node, in bytes; ``None`` where there is none."""
     attributes = mapping(dig(dict(volume.spec), "csi", "volumeAttributes"))
     on_disk = attributes.get("cache") == "emptyDir" and not attributes.get("cacheEmptyDirMedium")
-    if dig(dict(volume.spec), "csi", "driver") != S3 or not on_disk:
-        return None
-    return quantity(_DISK, attributes.get("cacheEmptyDirSizeLimit"))
+    return quantity(_DISK, attributes.get("cacheEmptyDirSizeLimit")) if is_bucket(volume) and on_disk else None
 
 
 def _beside(workload: Workload, judged: PoolVerdict) -> int:

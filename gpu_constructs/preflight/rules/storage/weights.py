@@ -7,14 +7,13 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from gpu_constructs.facts.storage import S3
 from gpu_constructs.facts.versions import WITH_IMAGE_VOLUMES
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.iam import ROLE_ANNOTATION, account_of, allows, has_role, is_associated
 from gpu_constructs.preflight.cluster.launch import is_one_hop, is_visible
 from gpu_constructs.preflight.cluster.node_roles import node_role
-from gpu_constructs.preflight.cluster.objects.storage import claimed, volume_of
-from gpu_constructs.preflight.model.answer import Answer
+from gpu_constructs.preflight.cluster.objects.storage import claimed, is_bucket, option_names, volume_of
+from gpu_constructs.preflight.model.answer import Answer, all_of
 from gpu_constructs.preflight.model.cluster import Cluster, Pool
 from gpu_constructs.preflight.model.container import Container
 from gpu_constructs.preflight.model.pod import Pod
@@ -26,6 +25,8 @@ from gpu_constructs.preflight.rules.rule import Problem, rule
 _POD_IDENTITY = "https://docs.aws.amazon.com/eks/latest/userguide/pod-id-minimum-sdk.html"
 _IN_S3 = re.compile(r"\bs3://[a-z0-9$]")
 _ANONYMOUS = "--no-sign-request"
+# Of a bucket that Mountpoint shows.
+_READ_ONLY = "read-only"
 # Programs that ask S3 for nothing without credentials unless they are told to; others may, of a public bucket.
 _SIGNS = re.compile(r"(?:^|[\s/;&|(])(?:aws|aws-cli|s5cmd)(?=[\s:@]|$)")
 # Variables by which somebody brings credentials, or asks another store than S3.
@@ -151,8 +152,10 @@ def _by_pod_identity_alone(workload: Workload, cluster: Cluster) -> Answer:
     if account is None or _brings_credentials(workload.pod):
         return Answer.NO
     written = [each for each in cluster.of_kind("ServiceAccount") if (each.namespace, each.name) == account]
-    by_token = any(each.annotations.get(ROLE_ANNOTATION) for each in written)
-    return Answer.NO if by_token else is_associated(account, cluster)
+    if any(each.annotations.get(ROLE_ANNOTATION) for each in written):
+        return Answer.NO
+    # Whoever makes the account elsewhere may have annotated it.
+    return all_of((is_associated(account, cluster), Answer.YES if written else Answer.UNKNOWN))
 
 
 def _brings_credentials(pod: Pod) -> bool:
@@ -208,15 +211,15 @@ def _lacks_folders(mount: Mapping[str, Any], workload: Workload, cluster: Cluste
     volume = volumes.get(mount.get("name"), {})
     if isinstance(volume.get("image"), dict):
         return True
-    if not is_true(mount.get("readOnly")):
-        return False
     if isinstance(volume.get("emptyDir"), dict):
-        return not _is_written(mount.get("name"), workload.pod)
+        return is_true(mount.get("readOnly")) and not _is_written(mount.get("name"), workload.pod)
     name = dig(volume, "persistentVolumeClaim", "claimName")
+    buckets = (volume_of(each, cluster) for each in claimed(workload, cluster) if name and each.name == name)
     return any(
-        dig(dict(found.spec), "csi", "driver") == S3
-        for each in claimed(workload, cluster)
-        if each.name == name and name is not None and (found := volume_of(each, cluster)) is not None
+        is_bucket(each)
+        and (is_true(mount.get("readOnly")) or _READ_ONLY in option_names(each.spec.get("mountOptions")))
+        for each in buckets
+        if each is not None
     )
 
 
