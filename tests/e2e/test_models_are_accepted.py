@@ -55,8 +55,8 @@ def test_the_api_server_takes_everything_that_a_model_brings(
     for each in asked:
         client.create(each, **ASKED)
         if each["kind"] in ("Deployment", "Job"):
-            pod = pod_of(each)
-            assert names(client.create(pod, **ASKED)) == names(pod)
+            alone = pod_of(each)
+            assert names(client.create(alone, **ASKED)) == names(alone)
 
 
 def pod_of(owner: dict[str, Any]) -> dict[str, Any]:

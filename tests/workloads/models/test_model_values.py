@@ -34,7 +34,8 @@ def copied(**changes: Any) -> CopiedModel:
 
 def hub(**changes: Any) -> HubModel:
     """A valid model of the hub, with ``changes`` applied."""
-    return HubModel(**{"repo": "meta-llama/Llama-3.1-8B", "revision": COMMIT, "size_gib": 15} | changes)
+    says: dict[str, Any] = {"repo": "meta-llama/Llama-3.1-8B", "revision": COMMIT, "size_gib": 15}
+    return HubModel(**says | changes)
 
 
 def test_a_server_is_told_where_its_model_is() -> None:

@@ -50,7 +50,7 @@ def models(bucket: s3.IBucket) -> dict[str, Model]:
     }
 
 
-def pool(stack: cdk.Stack, cluster: eks.ICluster) -> ManagedNodeGroup:
+def pool(stack: cdk.Stack, cluster: eks.ICluster | eks.Cluster) -> ManagedNodeGroup:
     shape = NodeShape(instance_types=("g6e.4xlarge",))
     return ManagedNodeGroup(stack, "Pool", cluster=cluster, name="pool", shape=shape, max_nodes=2)
 
@@ -58,7 +58,7 @@ def pool(stack: cdk.Stack, cluster: eks.ICluster) -> ManagedNodeGroup:
 def serve(stack: cdk.Stack, cluster: eks.ICluster, model: Any, **changes: Any) -> GpuDeployment:
     """A deployment with a model, and ``changes`` of its pod."""
     pod = GpuPod(**{"image": IMAGE} | changes)
-    of = {"kubernetes_version": "1.35"} if isinstance(model, ImageModel) else {}
+    of: dict[str, Any] = {"kubernetes_version": "1.35"} if isinstance(model, ImageModel) else {}
     nodes = pool(stack, cluster)
     return GpuDeployment(stack, "Chat", cluster=cluster, pool=nodes, name="chat", pod=pod, port=80, model=model, **of)
 

@@ -100,7 +100,7 @@ def volume_of(claim: Claimed, cluster: Cluster) -> Object | None:
 
 def is_bucket(volume: Object) -> bool:
     """Whether a PersistentVolume is a bucket that Mountpoint shows."""
-    return dig(dict(volume.spec), "csi", "driver") == S3
+    return known_text(dig(dict(volume.spec), "csi", "driver")) == S3
 
 
 def option_names(options: Any) -> list[str]:
