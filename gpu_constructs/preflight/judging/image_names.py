@@ -19,7 +19,7 @@ _NAME = re.compile(
 _HUB = "docker.io"
 _ECR = re.compile(r"\d{12}\.dkr[.-]ecr(?:-fips)?\.(?P<region>[a-z0-9-]+)\.(?:amazonaws\.com(?:\.cn)?|on\.aws)")
 # Arguments and variables that hand an image to who starts pods.
-_ARGUMENT = re.compile(r"--?[\w-]*(?:image|config-reloader)[\w-]*=(?P<image>\S+/\S+:\S+)", re.IGNORECASE)
+_ARGUMENT = re.compile(r"--?(?!\S*default)[\w-]*(?:image|config-reloader)[\w-]*=(?P<image>\S+/\S+:\S+)", re.IGNORECASE)
 _VARIABLE = re.compile(r"\w*IMAGE\w*")
 
 
@@ -66,11 +66,14 @@ def images_in(content: Any) -> Iterator[str | Unknown]:
     while left:
         value = left.pop()
         if isinstance(value, Mapping):
-            left += value.values()
-            yield from _named(value)
+            # A part of an operator's settings that is off pulls nothing.
+            if value.get("enabled") is not False:
+                left += value.values()
+                yield from _named(value)
         elif isinstance(value, (list, tuple)):
             left += value
-            yield from (found["image"] for each in value if (found := _ARGUMENT.fullmatch(str(each))))
+            words = (each for each in value if isinstance(each, str))
+            yield from (found["image"] for each in words if (found := _ARGUMENT.fullmatch(each)))
 
 
 def _named(value: Mapping[str, Any]) -> Iterator[str | Unknown]:

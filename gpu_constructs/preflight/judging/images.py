@@ -9,20 +9,23 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from gpu_constructs.facts.software.chart_images import known_images, opaque, pulled
+from gpu_constructs.facts.software.chart_images import opaque, pulled
+from gpu_constructs.facts.software.images_of_charts import known_images
 from gpu_constructs.facts.versions import pinned_charts
 from gpu_constructs.preflight.cluster.subnets import region_of_cluster
 from gpu_constructs.preflight.judging.image_names import ImageName, images_in, parsed
 from gpu_constructs.preflight.model.cluster import Cluster
 from gpu_constructs.preflight.reading.documents import UnusableInput, parse
-from gpu_constructs.preflight.reading.objects import Chart, Origin, objects_of
+from gpu_constructs.preflight.reading.objects import Chart, Object, Origin, objects_of
 from gpu_constructs.preflight.reading.rendering.charts import helm_template
 from gpu_constructs.preflight.reading.rendering.rendering import Rendering
-from gpu_constructs.preflight.reading.unknown import Unknown, as_written, known_text
+from gpu_constructs.preflight.reading.unknown import Unknown, as_written, dig, known_text
 
 How = Literal["rendered", "read", "not known"]
 # What only tells of charts, definitions or images, and pulls none itself.
 _WITHOUT_IMAGES = ("Application", "ApplicationSet", "ConfigMap", "CustomResourceDefinition", "HelmRelease", "Secret")
+# The GPU Operator's settings, and parts of it whose tags end with what the node is.
+_CLUSTER_POLICY, _OF_KERNELS = "ClusterPolicy", ("driver", "gds", "gdrcopy")
 _TELLS = "render it: give its packed chart with --charts"
 
 
@@ -104,13 +107,24 @@ def pulls(clusters: Iterable[Cluster], charts: Path | None = None) -> list[Pulls
 def _of_cluster(cluster: Cluster, folder: Path | None, made: Rendering) -> Pulls:
     found = Pulls(cluster, region_of_cluster(cluster))
     for each in cluster.objects:
-        if each.kind not in _WITHOUT_IMAGES:
-            asker = Asker(f"{each.kind} {each.namespace}/{each.name}", each.origin)
-            for image in images_in(each.content):
-                found.add(image, asker)
+        _add_object(each, Asker(f"{each.kind} {each.namespace}/{each.name}", each.origin), found)
     for chart in cluster.charts:
         _add_chart(chart, found, folder, made)
     return found
+
+
+def _add_object(each: Object, asker: Asker, found: Pulls) -> None:
+    if each.kind in _WITHOUT_IMAGES:
+        return
+    content: Mapping[str, Any] = each.content
+    if each.kind == _CLUSTER_POLICY:
+        content = {name: part for name, part in each.spec.items() if name not in _OF_KERNELS}
+        for name in _OF_KERNELS:
+            if dig(each.spec, name) is not None and dig(each.spec, name, "enabled") is not False:
+                told = f"the node's kernel and operating system decide for the image of {name}"
+                found.not_known.append((asker.what, asker.origin, told))
+    for image in images_in(content):
+        found.add(image, asker)
 
 
 def _add_chart(chart: Chart, found: Pulls, folder: Path | None, made: Rendering) -> None:
@@ -161,10 +175,11 @@ def _add_rendered(chart: Chart, asker: Asker, found: Pulls, folder: Path | None,
     if text is None:
         found.not_known.append((asker.what, asker.origin, f"it is not rendered, because {why}"))
         return False
+    is_known = known_images(chart.name, chart.version) is not None
     for each in (one for document in documents for one in objects_of(document.content, packed.name)):
-        if each.kind not in _WITHOUT_IMAGES and not _is_test(each.annotations):
-            for image in images_in(each.content):
-                found.add(image, asker)
+        # What the operator makes of its settings is read, where it is known.
+        if not _is_test(each.annotations) and not (is_known and each.kind == _CLUSTER_POLICY):
+            _add_object(each, asker, found)
     return True
 
 

@@ -19,6 +19,9 @@ from gpu_constructs.preflight.judging.images import PulledChart, Pulls
 CHARTS = "charts"
 _HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?(:\d{1,5})?", re.ASCII)
 _OCI = "oci://"
+_NAME = re.compile(r"[A-Za-z0-9][\w.-]*", re.ASCII)
+_VERSION = re.compile(r"\w[\w.+-]*", re.ASCII)
+_ADDRESS = re.compile(r"(oci|https?)://[A-Za-z0-9][\w./:~%+-]*", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +86,9 @@ class Mirror:
             return Place(None, "where it is kept, or its version, is not known")
         if chart.repository.startswith(f"{_OCI}{self.registry}/"):
             return Place(None, "it is in the mirror")
+        words = (chart.chart.name, chart.chart.version, chart.repository)
+        if not all(rule.fullmatch(each) for rule, each in zip((_NAME, _VERSION, _ADDRESS), words, strict=True)):
+            return Place(None, "no chart has such a name, version or address")
         # OCI has no plus sign in tags.
         return Place(f"{self.registry}/{CHARTS}/{chart.chart.name}:{chart.chart.version.replace('+', '_')}")
 
@@ -97,7 +103,8 @@ class Mirror:
             for image in pulls.images:
                 target = self.of_image(image, pulls.region).target
                 other = names.setdefault(target, image) if target else image
-                if (other.registry, other.digest) != (image.registry, image.digest):
+                unlike = other.digest != image.digest and bool(other.digest and image.digest)
+                if other.registry != image.registry or unlike:
                     raise ValueError(
                         f"--mirror {self.registry} must have a name for each image, got {target} for {other} and for "
                         f"{image}; take one of them from another registry, or under another tag"

@@ -20,9 +20,8 @@ _HEAD = """\
 # Needs crane (https://github.com/google/go-containerregistry){needs}.
 # What is copied keeps its digest, for every architecture.
 set -euo pipefail
-
-mirror={mirror}
 """
+_NOTHING = "# There is nothing to copy.\n"
 _LOGIN = """\
 # Log in before, where a registry asks for it: crane auth login REGISTRY --username NAME --password-stdin
 """
@@ -46,13 +45,13 @@ _COPY = """\
 copy() {
   local path="${2%@*}"
   make_repository "${path%:*}"
-  crane copy "$1" "$mirror/$2"
+  crane copy -- "$1" "$mirror/$2"
 }
 """
 _CHART = """\
 copy_chart() {
   make_repository "charts/$1"
-  helm pull "$1" --repo "$3" --version "$2" --destination "$folder"
+  helm pull --repo "$3" --version "$2" --destination "$folder" -- "$1"
   helm push "$folder/$1-$2.tgz" "oci://$mirror/charts"
 }
 
@@ -73,11 +72,11 @@ def render(view: View) -> str:
     needs = [*(["helm"] if packed else []), *(["AWS CLI"] if logins else [])]
     needed = f", {' and '.join(needs)}" if needs else ""
     version = view["tool"]["version"]
-    parts = [_HEAD.format(version=version, needs=needed, mirror=shlex.quote(mirror["registry"]))]
-    parts += _not_known(clusters)
-    parts.append(_ECR_LOGIN if logins else _LOGIN)
-    if images or charts:
-        parts.append(_ECR_REPOSITORY.format(region=shlex.quote(region)) if region else _NO_REPOSITORY)
+    parts = [_HEAD.format(version=version, needs=needed), *_not_known(clusters)]
+    if not images and not charts:
+        return "\n".join((*parts, _NOTHING))
+    parts += [f"mirror={shlex.quote(mirror['registry'])}\n", _ECR_LOGIN if logins else _LOGIN]
+    parts.append(_ECR_REPOSITORY.format(region=shlex.quote(region)) if region else _NO_REPOSITORY)
     parts += [_COPY] if len(packed) < len(images) + len(charts) else []
     parts += [_CHART] if packed else []
     parts.append(_lines(_log_in(host, home) for host, home in logins.items()))
