@@ -102,6 +102,7 @@ class KarpenterNodePool(GpuNodes):
         self.node_role = role
         open_to_session_manager(shape.host, role)
         self._take_name(ref)
+        self._bring_storage(ref)
         ref.serve_gpus(shape)
         overlays = node_overlays(pool)
         self._need(karpenter, pool, overlays=bool(overlays))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -25,6 +25,7 @@ from gpu_constructs.pools.capacity import (
 from gpu_constructs.pools.disruption import Disruption
 from gpu_constructs.pools.node_shape import NodeShape
 from gpu_constructs.pools.size import Size, Static, refuse_unless_size
+from gpu_constructs.pools.taint import Taint
 from gpu_constructs.refusals import words
 
 
@@ -130,9 +131,14 @@ def is_in(key: str, values: Sequence[str]) -> dict[str, Any]:
     return {"key": key, "operator": "In", "values": list(values)}
 
 
-def node_taints(shape: NodeShape) -> list[dict[str, str]]:
-    """Return the taints of a node as Kubernetes spells them."""
-    return [{"key": each.key, "value": each.value, "effect": each.effect} for each in shape.node_taints]
+def node_taints(shape: NodeShape) -> dict[str, list[dict[str, str]]]:
+    """Return the taints of a node as a NodePool spells them: those that stay, and those that something takes away."""
+    startup = _spelled(shape.startup_taints)
+    return {"taints": _spelled(shape.node_taints)} | ({"startupTaints": startup} if startup else {})
+
+
+def _spelled(taints: Iterable[Taint]) -> list[dict[str, str]]:
+    return [{"key": each.key, "value": each.value, "effect": each.effect} for each in taints]
 
 
 def place(

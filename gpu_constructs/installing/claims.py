@@ -13,6 +13,7 @@ KARPENTER = "Karpenter"
 GPU_OPERATOR = "GPU Operator"
 DCGM_EXPORTER = "DCGM exporter"
 EBS_CSI_DRIVER = "EBS CSI driver"
+FSX_CSI_DRIVER = "FSx for Lustre CSI driver"
 S3_CSI_DRIVER = "Mountpoint S3 CSI driver"
 _Holder = TypeVar("_Holder")
 

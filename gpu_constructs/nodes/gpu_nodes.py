@@ -10,6 +10,7 @@ from gpu_constructs.installing.claims import pool_named
 from gpu_constructs.installing.cluster_ref import ClusterRef, PathOf
 from gpu_constructs.pools.node_shape import NodeShape
 from gpu_constructs.pools.pool import Autoscaler, node_selector, tolerations
+from gpu_constructs.storage.drivers import bring_drivers
 
 
 @jsii.implements(iam.IGrantable)
@@ -52,6 +53,14 @@ class GpuNodes(Construct):
         EKS adds that of ``nvidia.com/gpu`` itself to pods that ask for it by that name, and none to DaemonSets.
         """
         return tolerations(self)
+
+    def _bring_storage(self, cluster: ClusterRef) -> None:
+        """Bring the drivers that take the startup taints of these nodes away.
+
+        Raises:
+            ValueError: A driver of the cluster is too old to.
+        """
+        bring_drivers(PathOf(self), cluster, self.shape.storage_drivers)
 
     def _take_name(self, cluster: ClusterRef) -> None:
         """Make this the only pool of its name in the cluster.

@@ -135,7 +135,7 @@ class S3Volume(Construct):
     def _let_driver(
         self, driver: CsiDriver | None, bucket: s3.IBucket, statements: list[dict[str, Any]], mount: S3Mount
     ) -> None:
-        if driver is None:
+        if driver is None or driver.role is None:
             cdk.Annotations.of(self).add_warning_v2(
                 "gpu-constructs:bucketUnread",
                 f"{self.node.path}: the driver of an imported cluster gets no right to mount the bucket here; make its "
