@@ -83,6 +83,7 @@ class AutoModeNodePool(GpuNodes):
         self.name = name
         self.shape = pool.shape
         self.max_nodes = pool.max_nodes
+        self.subnets = network.subnets
         self._take_name(ref)
         self._bring_storage(ref)
         self.node_role = node_role if node_role is not None else _shared_role(self, ref)

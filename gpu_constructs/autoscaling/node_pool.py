@@ -37,10 +37,12 @@ class Network:
     Attributes:
         subnet_ids: Ids of the subnets.
         security_group_ids: Ids of the nodes' security groups.
+        subnets: The subnets themselves.
     """
 
     subnet_ids: Sequence[str]
     security_group_ids: Sequence[str]
+    subnets: Sequence[ec2.ISubnet] = ()
 
 
 @named_arguments
@@ -163,6 +165,7 @@ def place(
     check_subnets(construct, who=who, cluster=cluster, shape=pool.shape, subnets=chosen, max_nodes=pool.max_nodes)
     return Network(
         subnet_ids=[each.subnet_id for each in chosen],
+        subnets=chosen,
         security_group_ids=list(
             dict.fromkeys(
                 [*_security_groups(who, cluster, security_group_ids), *pool.shape.host.security_group_ids],

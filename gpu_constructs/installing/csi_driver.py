@@ -14,8 +14,8 @@ class CsiDriver:
 
     Attributes:
         addon: The add-on that brings it.
-        role: What it may do; ``None`` of one that asks AWS for nothing.
+        role: What it may do.
     """
 
     addon: eks.CfnAddon
-    role: iam.CfnRole | None
+    role: iam.CfnRole

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import jsii
+from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
@@ -28,6 +31,7 @@ class GpuNodes(Construct):
         max_nodes: Most nodes; a token where only deployment tells.
         autoscaler: Who launches the nodes.
         node_role: Role of the nodes.
+        subnets: Where the nodes start.
     """
 
     name: str
@@ -35,6 +39,7 @@ class GpuNodes(Construct):
     max_nodes: int
     autoscaler: Autoscaler
     node_role: iam.IRole
+    subnets: Sequence[ec2.ISubnet]
 
     @property
     def grant_principal(self) -> iam.IPrincipal:

@@ -120,6 +120,7 @@ class ManagedNodeGroup(GpuNodes):
         self.name = name
         self.shape = shape
         self.max_nodes = max_nodes
+        self.subnets = chosen
         self._take_name(ref)
         self._bring_storage(ref)
         ref.serve_gpus(shape)

@@ -124,6 +124,7 @@ class SelfManagedNodeGroup(GpuNodes):
         self.name = name
         self.shape = shape
         self.max_nodes = max_nodes
+        self.subnets = chosen
         self._take_name(ref)
         self._bring_storage(ref)
         ref.serve_gpus(shape)

@@ -31,32 +31,20 @@ def csi_addon(
     *,
     cluster: ClusterRef,
     name: str,
-    service_account: str | None,
+    service_account: str,
     version: str | None,
     managed_policy_arns: Sequence[str] = (),
     values: Mapping[str, Any] | None = None,
 ) -> CsiDriver:
-    """Install the add-on of a driver into a cluster, and tell who asks for the driver that it is there.
-
-    Args:
-        scope: What the resources are made in.
-        cluster: Cluster to install into.
-        name: Name of the add-on.
-        service_account: Service account that gets a role; ``None`` for a driver that asks AWS for nothing.
-        version: Version of the add-on, ``None`` for EKS' own.
-        managed_policy_arns: What the role may do.
-        values: Configuration of the add-on.
-    """
-    role = None
-    if service_account is not None:
-        role = iam.CfnRole(
-            scope,
-            "Role",
-            assume_role_policy_document=trust(
-                scope, cluster_name=cluster.name_token, namespace=KUBE_SYSTEM, service_account=service_account
-            ),
-            managed_policy_arns=list(managed_policy_arns) or None,
-        )
+    """Install the add-on of a driver into a cluster, and tell who asks for the driver that it is there."""
+    role = iam.CfnRole(
+        scope,
+        "Role",
+        assume_role_policy_document=trust(
+            scope, cluster_name=cluster.name_token, namespace=KUBE_SYSTEM, service_account=service_account
+        ),
+        managed_policy_arns=list(managed_policy_arns) or None,
+    )
     addon = eks_resources.CfnAddon(
         scope,
         "Resource",
@@ -64,9 +52,7 @@ def csi_addon(
         addon_version=version,
         cluster_name=cluster.name_token,
         configuration_values=json.dumps(values) if values else None,
-        pod_identity_associations=(
-            [{"roleArn": role.attr_arn, "serviceAccount": service_account}] if role is not None else None
-        ),
+        pod_identity_associations=[{"roleArn": role.attr_arn, "serviceAccount": service_account}],
         # The template is what counts, not what somebody edited in the cluster.
         resolve_conflicts="OVERWRITE",
     )

@@ -94,13 +94,7 @@ class EbsStorageClass(Construct):
         if driver is not None:
             self.resource.node.add_dependency(driver.addon)
         if key is not None:
-            role = (
-                _role_of_auto_mode(ref)
-                if in_auto_mode
-                else driver.role.ref
-                if driver is not None and driver.role is not None
-                else None
-            )
+            role = _role_of_auto_mode(ref) if in_auto_mode else driver.role.ref if driver is not None else None
             self._let_use(key, role)
 
     def _let_use(self, key: kms.IKey, role_name: str | None) -> None:

@@ -11,14 +11,19 @@ from gpu_constructs.installing.csi_driver import CsiDriver
 from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.storage.csi_addon import csi_addon, refuse_unless_version
 
+# Of its controller; the service account of its DaemonSet needs no role.
+# Source: kubernetes-sigs/aws-fsx-csi-driver v1.9.0 charts/aws-fsx-csi-driver/values.yaml
+_SERVICE_ACCOUNT = "fsx-csi-controller-sa"
+
 
 @named_arguments
 class FsxCsiDriver(Construct):
-    """The EKS add-on ``aws-fsx-csi-driver``, which mounts file systems that exist and has no role.
+    """The EKS add-on ``aws-fsx-csi-driver``, with a role that may nothing: to mount what exists takes no permission.
 
     A cluster of this app gets it with the first `LustreFileSystem`. Make it before to state its version, or for an
-    imported cluster that has none. To make a file system for each claim it would need a role, and gets none here: what
-    a claim makes, no stack deletes.
+    imported cluster that has none; it needs the add-on ``eks-pod-identity-agent``, which a `GpuCluster` has, and which
+    tells the driver its region. To make a file system for each claim the role would need more, and gets it nowhere
+    here: what a claim makes, no stack deletes.
 
     Sources: https://docs.aws.amazon.com/eks/latest/userguide/fsx-csi.html,
     https://github.com/kubernetes-sigs/aws-fsx-csi-driver/blob/v1.9.0/docs/install.md (2026-11-22)
@@ -32,7 +37,7 @@ class FsxCsiDriver(Construct):
         ValueError: The cluster has the driver from this library.
 
     Attributes:
-        driver: The add-on.
+        driver: The add-on, and its role.
     """
 
     def __init__(self, scope: Construct, id: str, *, cluster: AnyCluster, version: str | None = None) -> None:
@@ -41,8 +46,9 @@ class FsxCsiDriver(Construct):
         ref = cluster_ref(who, cluster)
         refuse_unless_version(who, version)
         ref.claim(who, claims.FSX_CSI_DRIVER, why="both serve the same volumes")
-        # No region either: whoever mounts what exists asks AWS for nothing.
-        self.driver = csi_addon(self, cluster=ref, name=FSX_CSI_DRIVER, service_account=None, version=version)
+        self.driver = csi_addon(
+            self, cluster=ref, name=FSX_CSI_DRIVER, service_account=_SERVICE_ACCOUNT, version=version
+        )
 
 
 def fsx_csi_driver(cluster: ClusterRef) -> CsiDriver | None:

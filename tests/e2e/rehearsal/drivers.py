@@ -14,7 +14,7 @@ def main() -> None:
     app = cdk.App()
     stack = cdk.Stack(app, "Drivers", env=cdk.Environment(region="us-east-1"))
     vpc = gpu_vpc(stack, "Vpc", availability_zones=("us-east-1a", "us-east-1b"))
-    gpu = GpuCluster(stack, "Gpu", vpc=vpc, admins=["arn:aws:iam::111122223333:role/Admin"])
+    gpu = GpuCluster(stack, "Gpu", vpc=vpc, cluster_name="drivers")
     Karpenter(stack, "Karpenter", cluster=gpu)
     shape = NodeShape(instance_types=("g6.xlarge",), storage_drivers=("ebs", "s3", "fsx"))
     gpu.add_pool(POOL, shape, size=UpTo(gpus=8))
