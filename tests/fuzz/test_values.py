@@ -46,7 +46,7 @@ from gpu_constructs.pools import (
     ShellScript,
 )
 from gpu_constructs.queueing import TeamQueue
-from gpu_constructs.storage import Gp3, S3Mount
+from gpu_constructs.storage import Gp3, PersistentLustre, S3Mount, ScratchLustre
 from gpu_constructs.workloads import (
     ConfigMapEnv,
     ConfigMapKey,
@@ -102,6 +102,7 @@ GOOD: dict[type[Any], dict[str, Any]] = {
     NodeRepair: {},
     NodeShape: {"instance_types": ("g6.xlarge",)},
     NodeUpdate: {},
+    PersistentLustre: {},
     Proxy: {"url": "http://proxy.example.com:3128"},
     RepairOverride: {
         "condition": "AcceleratedHardwareReady",
@@ -115,6 +116,7 @@ GOOD: dict[type[Any], dict[str, Any]] = {
     S3Mount: {},
     ScalingOptions: {"unneeded_minutes": 5},
     ScratchMount: {"path": "/scratch", "size_gib": 100},
+    ScratchLustre: {},
     SecretEnv: {"secret": "hf"},
     SecretKey: {"secret": "hf", "key": "token"},
     SecretMount: {"path": "/etc/hf", "secret": "hf"},

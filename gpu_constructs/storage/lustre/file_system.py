@@ -106,7 +106,6 @@ class LustreFileSystem(Construct):
         refuse_unless_short(who, name, namespace)
         clients = _clients(who, ref, security_group_ids)
         network = _vpc(who, ref, vpc)
-        ref.claim(who, f"volume {namespace}/{name}", why="they are one object of the cluster")
 
         self.name, self.namespace, self.storage = name, namespace, storage
         self._who, self._cluster, self._repositories = who, ref, list[str]()
@@ -147,10 +146,12 @@ class LustreFileSystem(Construct):
         refuse_unless_object_name(self._who, "name", called)
         refuse_unless_object_name(self._who, "namespace", namespace)
         refuse_unless_short(self._who, called, namespace)
-        self._cluster.claim(self._who, f"volume {namespace}/{called}", why="they are one object of the cluster")
         return self._volume(id, called, namespace)
 
     def _volume(self, id: str, name: str, namespace: str) -> Construct:
+        # A child, because what this construct has claimed it may claim again.
+        scope = Construct(self, id)
+        self._cluster.claim(PathOf(scope), f"volume {namespace}/{name}", why="they are one object of the cluster")
         # Not above: it loads cdk8s, which takes a second.
         from gpu_constructs.storage.lustre.manifest import lustre_chart
 
@@ -164,7 +165,7 @@ class LustreFileSystem(Construct):
             mount_name=self.file_system.attr_lustre_mount_name,
             zone=self._zone,
         )
-        resource = apply_chart(self, id, cluster=self._cluster, chart=chart)
+        resource = apply_chart(scope, "Resource", cluster=self._cluster, chart=chart)
         driver = fsx_csi_driver(self._cluster)
         if driver is not None:
             resource.node.add_dependency(driver.addon)
