@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 from aws_cdk import aws_ec2 as ec2
@@ -42,7 +42,8 @@ class Network:
 
     subnet_ids: Sequence[str]
     security_group_ids: Sequence[str]
-    subnets: Sequence[ec2.ISubnet] = ()
+    # Of the app, like the ids that say the same in the cluster.
+    subnets: Sequence[ec2.ISubnet] = field(default=(), compare=False)
 
 
 @named_arguments

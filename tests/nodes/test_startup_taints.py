@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 import aws_cdk as cdk
@@ -14,13 +15,18 @@ from gpu_constructs import AutoModeNodePool, GpuCluster, ManagedNodeGroup, NodeS
 from gpu_constructs.autoscaling.cluster_autoscaler_settings import flags
 from gpu_constructs.autoscaling.karpenter_manifests import node_pool
 from gpu_constructs.autoscaling.node_pool import NodePool
+from gpu_constructs.metrics import DcgmExporter
 from gpu_constructs.nodes import Bootstrap, SelfManagedNodeGroup
 from gpu_constructs.nodes.bootstrap import Membership
 from gpu_constructs.nodes.user_data import joining_user_data
 from gpu_constructs.pools import CustomImage
 from gpu_constructs.pools.capacity import OnDemand
+from gpu_constructs.pools.device_manager import DeviceManagerName
 from gpu_constructs.pools.disruption import Disruption
 from gpu_constructs.pools.pool import tolerations
+from gpu_constructs.preflight.cluster.clusters import clusters
+from gpu_constructs.preflight.node.daemon_reach import refusing_taints
+from gpu_constructs.preflight.reading.inputs import read_input
 from gpu_constructs.storage import S3CsiDriver
 from tests.clusters import CERTIFICATE, ENDPOINT, imported_cluster
 from tests.templates import of_type, only, resources_of, text_of
@@ -107,6 +113,27 @@ def test_eks_is_not_asked_to_taint_nodes_of_an_image_of_ones_own(stack: cdk.Stac
     assert [each["Key"] for each in only(resources_of(stack), "AWS::EKS::Nodegroup")["Taints"]] == ["nvidia.com/gpu"]
     template = only(resources_of(stack), "AWS::EC2::LaunchTemplate")["LaunchTemplateData"]
     assert "s3.csi.aws.com/agent-not-ready=true:NoSchedule" in text_of(template["UserData"]["Fn::Base64"])
+
+
+@pytest.mark.parametrize("manager", ["device-plugin", "gpu-operator", "dra"])
+def test_whatever_else_runs_on_each_node_does_not_wait(manager: DeviceManagerName, tmp_path: Path) -> None:
+    app = cdk.App(outdir=str(tmp_path))
+    stack = cdk.Stack(app, "Test")
+    gpu = GpuCluster(stack, "Gpu", admins=["arn:aws:iam::111122223333:role/Admin"])
+    DcgmExporter(stack, "Exporter", cluster=gpu)
+    shape = NodeShape(
+        instance_types=("g6.12xlarge",), efa=True, device_manager=manager, storage_drivers=("ebs", "fsx", "s3")
+    )
+    gpu.add_pool("l4", shape, min_nodes=1, max_nodes=2, subnets=gpu.cluster.vpc.private_subnets[:1])
+    app.synth()
+
+    [cluster] = clusters(read_input([str(tmp_path)]))
+    [pool] = [each for each in cluster.pools if each.name == "l4"]
+    assert len(pool.startup_taints) == 3
+    assert len(cluster.daemon_sets) >= 6
+    assert {each.name: refusing_taints(each, pool.startup_taints) for each in cluster.daemon_sets} == {
+        each.name: [] for each in cluster.daemon_sets
+    }
 
 
 def test_without_drivers_nothing_changes(stack: cdk.Stack, cluster: eks.ICluster) -> None:

@@ -17,7 +17,7 @@ from gpu_constructs.facts.kubernetes import refuse_unless_object_name
 from gpu_constructs.installing.cluster_ref import AnyCluster, ClusterRef, PathOf, cluster_ref
 from gpu_constructs.installing.delivery import apply_chart
 from gpu_constructs.installing.subnets import refuse_unless_vpc, zone_of
-from gpu_constructs.named_arguments import named_arguments
+from gpu_constructs.named_arguments import named_arguments, named_call
 from gpu_constructs.refusals import refuse_unless_bool, refuse_unless_key, words
 from gpu_constructs.storage.fsx_csi_driver import fsx_csi_driver
 from gpu_constructs.storage.lustre.repository import LustreRepository
@@ -131,6 +131,7 @@ class LustreFileSystem(Construct):
         self._zone = zone
         self.resource = self._volume("Volume", name, namespace)
 
+    @named_call
     def add_claim(self, id: str, *, namespace: str, name: str | None = None) -> Construct:
         """Let pods of another namespace mount it, by a claim there.
 
@@ -171,6 +172,7 @@ class LustreFileSystem(Construct):
             resource.node.add_dependency(driver.addon)
         return resource
 
+    @named_call
     def add_data_repository(
         self,
         id: str,

@@ -1,7 +1,7 @@
 """Keys, logs, parameters, file systems, and what the CDK notes of itself.
 
-Source of every type: https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/AWS_KMS.html, AWS_Logs.html,
-AWS_SSM.html and AWS_FSx.html there (2026-11)
+Source of every type: https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/AWS_KMS.html, AWS_FSx.html,
+AWS_Logs.html and AWS_SSM.html there (2026-11)
 """
 
 from __future__ import annotations
