@@ -21,9 +21,9 @@ class FsxCsiDriver(Construct):
     """The EKS add-on ``aws-fsx-csi-driver``, with a role that may nothing: to mount what exists takes no permission.
 
     A cluster of this app gets it with the first `LustreFileSystem`. Make it before to state its version, or for an
-    imported cluster that has none; it needs the add-on ``eks-pod-identity-agent``, which a `GpuCluster` has, and which
-    tells the driver its region. To make a file system for each claim the role would need more, and gets it nowhere
-    here: what a claim makes, no stack deletes.
+    imported cluster that has none; it needs the add-on ``eks-pod-identity-agent``, which a `GpuCluster` has. To make a
+    file system for each claim the role would need more, and gets it nowhere here: what a claim makes, no stack deletes.
+    Nor does it need its region for what exists: it asks the metadata service, then the Kubernetes API, and starts.
 
     Sources: https://docs.aws.amazon.com/eks/latest/userguide/fsx-csi.html,
     https://github.com/kubernetes-sigs/aws-fsx-csi-driver/blob/v1.9.0/docs/install.md (2026-11-22)

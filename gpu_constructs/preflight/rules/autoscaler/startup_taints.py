@@ -113,7 +113,7 @@ def pods_that_may_come_before_their_driver(case: Case) -> Iterator[Problem]:
     tries again.
 
     Fix: Give the pool the driver's startup taint: taints of a group, of which cluster autoscaler is told with
-    --startup-taint, or startupTaints of a NodePool.
+    --startup-taint, or startupTaints of a NodePool; with this library storage_drivers of the NodeShape.
     """
     told: set[tuple[int, str]] = set()
     for workload, claim in case.gpu_claims:
@@ -122,9 +122,7 @@ def pods_that_may_come_before_their_driver(case: Case) -> Iterator[Problem]:
         for pool in case.pools_open_to(workload) if key else ():
             if key and not _waits(pool, key) and (id(pool), key) not in told:
                 told.add((id(pool), key))
-                text = (
-                    f"pods that mount volumes of {driver} may come to a fresh node before it, which has no taint {key}"
-                )
+                text = f"no taint {key} keeps pods away until the driver of their volumes is there"
                 yield Problem.of(pool, text)
 
 
