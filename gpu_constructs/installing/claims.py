@@ -15,6 +15,8 @@ DCGM_EXPORTER = "DCGM exporter"
 EBS_CSI_DRIVER = "EBS CSI driver"
 FSX_CSI_DRIVER = "FSx for Lustre CSI driver"
 S3_CSI_DRIVER = "Mountpoint S3 CSI driver"
+POD_NETWORK = "network of pods"
+NETWORK_POLICIES = "enforcer of network policies"
 _Holder = TypeVar("_Holder")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import aws_cdk as cdk
@@ -18,19 +17,11 @@ from gpu_constructs.installing.csi_driver import CsiDriver
 from gpu_constructs.installing.delivery import apply_chart
 from gpu_constructs.installing.pod_identity import policy_document
 from gpu_constructs.named_arguments import named_arguments
-from gpu_constructs.refusals import is_token
-from gpu_constructs.storage.names import (
-    refuse_unless_bucket,
-    refuse_unless_prefix,
-    refuse_unless_short,
-    volume_name,
-)
 from gpu_constructs.storage.s3_csi_driver import s3_csi_driver
 from gpu_constructs.storage.s3_mount import S3Mount
-from gpu_constructs.storage.s3_permissions import key_actions, mount_statements
-
-# Where buckets from before 1 March 2018 may have upper case and '_' in their names.
-_OLD_NAMES_IN = "us-east-1"
+from gpu_constructs.storage.s3_names import refuse_newer_name, refuse_unless_bucket, refuse_unless_prefix
+from gpu_constructs.storage.s3_permissions import key_actions, let_pods, mount_statements
+from gpu_constructs.storage.volume_names import refuse_unless_short, volume_name
 
 
 @named_arguments
@@ -92,7 +83,7 @@ class S3Volume(Construct):
             refuse_unless_region(who, "region", region)
         lies_in = region if region is not None else cdk.Stack.of(self).region
         bucket_name = bucket.bucket_name
-        _refuse_newer_name(who, bucket_name, lies_in)
+        refuse_newer_name(who, bucket_name, lies_in)
         refuse_unless_short(who, name, namespace)
         ref.claim(who, f"volume {namespace}/{name}", why="they are one object of the cluster")
 
@@ -116,22 +107,10 @@ class S3Volume(Construct):
             self.resource.node.add_dependency(driver.addon)
         statements = mount_statements(bucket_arn=bucket.bucket_arn, prefix=prefix, mount=mount)
         if identity is not None:
-            self._let_pods(identity, bucket, statements, mount)
+            let_pods(identity, bucket, statements, key_actions(mount))
+            self.resource.node.add_dependency(identity)
         else:
             self._let_driver(driver, bucket, statements, mount)
-
-    def _let_pods(
-        self, identity: WorkloadIdentity, bucket: s3.IBucket, statements: list[dict[str, Any]], mount: S3Mount
-    ) -> None:
-        for each in statements:
-            statement = iam.PolicyStatement.from_json(each)
-            identity.grant_principal.add_to_principal_policy(statement)
-            # A role of another account needs it in both places; what grants do for that drops conditions.
-            if identity.target_role is not None:
-                bucket.add_to_resource_policy(statement.copy(principals=[identity.grant_principal]))
-        if bucket.encryption_key is not None:
-            bucket.encryption_key.grant(identity, *key_actions(mount))
-        self.resource.node.add_dependency(identity)
 
     def _let_driver(
         self, driver: CsiDriver | None, bucket: s3.IBucket, statements: list[dict[str, Any]], mount: S3Mount
@@ -155,20 +134,6 @@ class S3Volume(Construct):
             policy_document=policy_document(statements),
         )
         self.resource.node.add_dependency(policy)
-
-
-def _refuse_newer_name(who: object, name: str, region: str) -> None:
-    """Refuse a bucket of a name that none there can have.
-
-    Source: https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html (2026-11)
-    """
-    if is_token(name) or is_token(region) or region == _OLD_NAMES_IN:
-        return
-    if re.search(r"[A-Z_]", name):
-        raise ValueError(
-            f"{who}: bucket must have a name of lower-case letters, digits, '-' and '.', got {name!r}; others are "
-            f"only in {_OLD_NAMES_IN}, from before March 2018"
-        )
 
 
 def _refuse_unless_identity(who: object, identity: object, namespace: str) -> None:

@@ -22,7 +22,7 @@ from gpu_constructs.refusals import refuse_unless_bool, refuse_unless_key, words
 from gpu_constructs.storage.fsx_csi_driver import fsx_csi_driver
 from gpu_constructs.storage.lustre.repository import LustreRepository
 from gpu_constructs.storage.lustre.size_and_speed import LustreStorage, PersistentLustre
-from gpu_constructs.storage.names import refuse_unless_short, volume_name
+from gpu_constructs.storage.volume_names import refuse_unless_short, volume_name
 
 
 @runtime_checkable

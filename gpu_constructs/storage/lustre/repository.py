@@ -12,7 +12,7 @@ from constructs import Construct
 from gpu_constructs.installing.cluster_ref import PathOf
 from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.refusals import refuse_unless_bool, refuse_unless_whole_number
-from gpu_constructs.storage.names import refuse_unless_bucket, refuse_unless_prefix
+from gpu_constructs.storage.s3_names import refuse_unless_bucket, refuse_unless_prefix
 
 # Source: https://docs.aws.amazon.com/fsx/latest/APIReference/API_CreateDataRepositoryAssociation.html (2026-11)
 _PATH = re.compile(r"(/[^/\0\r\n]+)+")

@@ -12,7 +12,7 @@ from typing import Any
 
 from gpu_constructs.facts.hardware.gp3 import BASE_IOPS, IOPS_PER_GIB
 from gpu_constructs.facts.quantities import GIB, quantity
-from gpu_constructs.facts.storage import DEFAULT_CLASS, EBS, EBS_OF_AUTO_MODE, EBS_OF_THE_TREE
+from gpu_constructs.facts.storage import DEFAULT_CLASS, EBS, EBS_OF_AUTO_MODE, EBS_OF_THE_TREE, S3
 from gpu_constructs.preflight.model.cluster import Cluster
 from gpu_constructs.preflight.model.launch import Disk
 from gpu_constructs.preflight.model.software import DaemonSet
@@ -88,6 +88,17 @@ def volume_of(claim: Claimed, cluster: Cluster) -> Object | None:
     """Return the PersistentVolume that a claim is bound to by name, when it is in the input."""
     name = known_text((claim.spec or {}).get("volumeName"))
     return next((each for each in cluster.of_kind("PersistentVolume") if each.name == name), None)
+
+
+def is_bucket(volume: Object) -> bool:
+    """Whether a PersistentVolume is a bucket that Mountpoint shows."""
+    return known_text(dig(dict(volume.spec), "csi", "driver")) == S3
+
+
+def option_names(options: Any) -> list[str]:
+    """Return the names of mount options, each of which may be ``--name value``, ``name value`` or ``name=value``."""
+    texts = [each for each in options if isinstance(each, str)] if isinstance(options, list) else []
+    return [each.lstrip("-").replace("=", " ").split(" ")[0] for each in texts]
 
 
 def gp3_of(claim: Claimed, cluster: Cluster) -> Disk | None:
