@@ -48,7 +48,7 @@ def node_pool(pool: NodePool) -> dict[str, Any]:
     nodes = {
         "nodeClassRef": {"group": EKS_DOMAIN, "kind": "NodeClass", "name": pool.name},
         "requirements": pool.requirements(),
-        "taints": node_taints(pool.shape),
+        **node_taints(pool.shape),
         **pool.disruption.node_lifetime(longest_hours=MAX_AGE_HOURS),
     }
     return {

@@ -83,7 +83,9 @@ class AutoModeNodePool(GpuNodes):
         self.name = name
         self.shape = pool.shape
         self.max_nodes = pool.max_nodes
+        self.subnets = network.subnets
         self._take_name(ref)
+        self._bring_storage(ref)
         self.node_role = node_role if node_role is not None else _shared_role(self, ref)
         role_name = self.node_role.role_name
         made = manifests.node_class(pool=pool, role_name=role_name, network=network)
@@ -101,6 +103,11 @@ def _refuse_what_auto_mode_cannot(who: object, cluster: ClusterRef, name: str, s
     if name == "default":
         raise ValueError(f"{who}: name must not be 'default', which is Auto Mode's own NodeClass, got 'default'")
     _refuse_unless_its_nodes(who, shape)
+    if "ebs" in shape.storage_drivers:
+        raise ValueError(
+            f"{who}: shape must be without 'ebs' in storage_drivers, got {tuple(shape.storage_drivers)!r}; Auto Mode "
+            "attaches EBS volumes itself, and the driver that takes the taint away does not run on its nodes"
+        )
 
 
 def _refuse_unless_its_nodes(who: object, shape: NodeShape) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from gpu_constructs.facts.charts import CLUSTER_AUTOSCALER, PRIORITY_EXPANDER
 from gpu_constructs.facts.kubernetes import KUBE_SYSTEM
 from gpu_constructs.facts.labels import AUTOSCALED_BY_TAG, AUTOSCALED_TAG
+from gpu_constructs.facts.storage import STARTUP_TAINTS
 from gpu_constructs.installing.yaml_text import to_yaml
 
 NAME = CLUSTER_AUTOSCALER
@@ -42,6 +43,8 @@ def flags(
         "--scale-down-unneeded-time=10m",
         "--scale-down-delay-after-add=10m",
         "--scale-down-gpu-utilization-threshold=0.5",
+        # EKS tells of them as if they stayed, so that an empty group got no node; on a new one they mean not ready yet.
+        *(f"--startup-taint={key}" for key in STARTUP_TAINTS.values()),
         *(["--enable-dynamic-resource-allocation=true"] if claims else []),
         "--stderrthreshold=info",
         "--v=4",

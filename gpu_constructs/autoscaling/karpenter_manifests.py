@@ -76,7 +76,7 @@ def node_pool(pool: NodePool) -> dict[str, Any]:
     nodes = {
         "nodeClassRef": {"group": KARPENTER_AWS_DOMAIN, "kind": "EC2NodeClass", "name": pool.name},
         "requirements": [*pool.requirements(), is_in(OS, ("linux",))],
-        "taints": node_taints(pool.shape),
+        **node_taints(pool.shape),
         **pool.disruption.node_lifetime(),
     }
     return {

@@ -101,7 +101,9 @@ class KarpenterNodePool(GpuNodes):
         self.max_nodes = pool.max_nodes
         self.node_role = role
         open_to_session_manager(shape.host, role)
+        self.subnets = network.subnets
         self._take_name(ref)
+        self._bring_storage(ref)
         ref.serve_gpus(shape)
         overlays = node_overlays(pool)
         self._need(karpenter, pool, overlays=bool(overlays))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 from aws_cdk import aws_ec2 as ec2
@@ -25,6 +25,7 @@ from gpu_constructs.pools.capacity import (
 from gpu_constructs.pools.disruption import Disruption
 from gpu_constructs.pools.node_shape import NodeShape
 from gpu_constructs.pools.size import Size, Static, refuse_unless_size
+from gpu_constructs.pools.taint import Taint
 from gpu_constructs.refusals import words
 
 
@@ -36,10 +37,13 @@ class Network:
     Attributes:
         subnet_ids: Ids of the subnets.
         security_group_ids: Ids of the nodes' security groups.
+        subnets: The subnets themselves.
     """
 
     subnet_ids: Sequence[str]
     security_group_ids: Sequence[str]
+    # Of the app, like the ids that say the same in the cluster.
+    subnets: Sequence[ec2.ISubnet] = field(default=(), compare=False)
 
 
 @named_arguments
@@ -130,9 +134,14 @@ def is_in(key: str, values: Sequence[str]) -> dict[str, Any]:
     return {"key": key, "operator": "In", "values": list(values)}
 
 
-def node_taints(shape: NodeShape) -> list[dict[str, str]]:
-    """Return the taints of a node as Kubernetes spells them."""
-    return [{"key": each.key, "value": each.value, "effect": each.effect} for each in shape.node_taints]
+def node_taints(shape: NodeShape) -> dict[str, list[dict[str, str]]]:
+    """Return the taints of a node as a NodePool spells them: those that stay, and those that something takes away."""
+    startup = _spelled(shape.startup_taints)
+    return {"taints": _spelled(shape.node_taints)} | ({"startupTaints": startup} if startup else {})
+
+
+def _spelled(taints: Iterable[Taint]) -> list[dict[str, str]]:
+    return [{"key": each.key, "value": each.value, "effect": each.effect} for each in taints]
 
 
 def place(
@@ -157,6 +166,7 @@ def place(
     check_subnets(construct, who=who, cluster=cluster, shape=pool.shape, subnets=chosen, max_nodes=pool.max_nodes)
     return Network(
         subnet_ids=[each.subnet_id for each in chosen],
+        subnets=chosen,
         security_group_ids=list(
             dict.fromkeys(
                 [*_security_groups(who, cluster, security_group_ids), *pool.shape.host.security_group_ids],

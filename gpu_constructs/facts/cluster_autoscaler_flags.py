@@ -57,6 +57,13 @@ node-group-auto-discovery nodes startup-taint startup-taint-prefix status-config
 user-agent
 """
 
+# Beginnings of keys of taints that it takes for startup taints without being told.
+# Source: kubernetes/autoscaler cluster-autoscaler-1.36.1 cluster-autoscaler/utils/taints/taints.go (2026-11-22)
+STARTUP_TAINTS: Final = (
+    "startup-taint.cluster-autoscaler.kubernetes.io/",
+    "ignore-taint.cluster-autoscaler.kubernetes.io/",
+)
+
 # What Go's flag package parses. Source: https://pkg.go.dev/strconv#ParseBool, https://pkg.go.dev/time#ParseDuration
 _DURATION = (re.compile(r"[-+]?(0|((\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h))+)"), "a duration such as 10m")
 _INTEGER = (re.compile(r"[-+]?(0[xX][\da-fA-F]+|\d+)"), "a whole number")

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
+
+from gpu_constructs.facts.charts import EBS_CSI_DRIVER, EFS_CSI_DRIVER, FSX_CSI_DRIVER, S3_CSI_DRIVER
+from gpu_constructs.facts.labels import EBS_NOT_READY, EFS_NOT_READY, FSX_NOT_READY, S3_NOT_READY
 
 # Source: https://docs.aws.amazon.com/eks/latest/userguide/storage.html (2026-11)
 EBS: Final = "ebs.csi.aws.com"
@@ -11,6 +15,28 @@ EBS_OF_THE_TREE: Final = "kubernetes.io/aws-ebs"
 EFS: Final = "efs.csi.aws.com"
 FSX: Final = "fsx.csi.aws.com"
 S3: Final = "s3.csi.aws.com"
+
+# The add-on and chart that brings a driver, by the driver's name; the API server hands volumes of the tree to EBS'.
+BROUGHT_BY: Final[Mapping[str, str]] = {
+    EBS: EBS_CSI_DRIVER,
+    EBS_OF_THE_TREE: EBS_CSI_DRIVER,
+    EFS: EFS_CSI_DRIVER,
+    FSX: FSX_CSI_DRIVER,
+    S3: S3_CSI_DRIVER,
+}
+
+# Key of the taint that a driver takes off a node as soon as it can mount there, whatever its effect and value.
+# Sources: kubernetes-sigs/aws-ebs-csi-driver v1.64.0 docs/install.md, kubernetes-sigs/aws-fsx-csi-driver v1.9.0
+# docs/install.md, awslabs/mountpoint-s3-csi-driver v2.7.0 docs/CONFIGURATION.md (2026-11-22)
+STARTUP_TAINTS: Final[Mapping[str, str]] = {
+    EBS: EBS_NOT_READY,
+    EFS: EFS_NOT_READY,
+    FSX: FSX_NOT_READY,
+    S3: S3_NOT_READY,
+}
+# First version of a driver that does so, where older ones are about.
+# Source: awslabs/mountpoint-s3-csi-driver v2.7.0 CHANGELOG.md
+TAINT_REMOVED_SINCE: Final[Mapping[str, tuple[int, int]]] = {S3: (2, 1)}
 
 # Source: https://kubernetes.io/docs/concepts/storage/storage-classes/ (2026-11)
 DEFAULT_CLASS: Final = "storageclass.kubernetes.io/is-default-class"

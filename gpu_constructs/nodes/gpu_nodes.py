@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import jsii
+from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
@@ -10,6 +13,7 @@ from gpu_constructs.installing.claims import pool_named
 from gpu_constructs.installing.cluster_ref import ClusterRef, PathOf
 from gpu_constructs.pools.node_shape import NodeShape
 from gpu_constructs.pools.pool import Autoscaler, node_selector, tolerations
+from gpu_constructs.storage.drivers import bring_drivers
 
 
 @jsii.implements(iam.IGrantable)
@@ -27,6 +31,7 @@ class GpuNodes(Construct):
         max_nodes: Most nodes; a token where only deployment tells.
         autoscaler: Who launches the nodes.
         node_role: Role of the nodes.
+        subnets: Where the nodes start.
     """
 
     name: str
@@ -34,6 +39,7 @@ class GpuNodes(Construct):
     max_nodes: int
     autoscaler: Autoscaler
     node_role: iam.IRole
+    subnets: Sequence[ec2.ISubnet]
 
     @property
     def grant_principal(self) -> iam.IPrincipal:
@@ -52,6 +58,14 @@ class GpuNodes(Construct):
         EKS adds that of ``nvidia.com/gpu`` itself to pods that ask for it by that name, and none to DaemonSets.
         """
         return tolerations(self)
+
+    def _bring_storage(self, cluster: ClusterRef) -> None:
+        """Bring the drivers that take the startup taints of these nodes away.
+
+        Raises:
+            ValueError: A driver of the cluster is too old to.
+        """
+        bring_drivers(PathOf(self), cluster, self.shape.storage_drivers)
 
     def _take_name(self, cluster: ClusterRef) -> None:
         """Make this the only pool of its name in the cluster.

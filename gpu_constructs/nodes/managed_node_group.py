@@ -22,7 +22,7 @@ from gpu_constructs.nodes.launch_template import launch_template_data, network, 
 from gpu_constructs.nodes.managed.desired_size import DesiredSize, NodeGroup
 from gpu_constructs.nodes.node_role import open_to_session_manager, refuse_session_manager, shared_node_role
 from gpu_constructs.nodes.node_update import NodeUpdate
-from gpu_constructs.nodes.user_data import joining_user_data, user_data
+from gpu_constructs.nodes.user_data import joining_user_data, registered_taints, user_data
 from gpu_constructs.pools.capacity import Capacity, CapacityBlock, OnDemand
 from gpu_constructs.pools.node_repair import NodeRepair
 from gpu_constructs.pools.node_shape import NodeShape
@@ -120,7 +120,9 @@ class ManagedNodeGroup(GpuNodes):
         self.name = name
         self.shape = shape
         self.max_nodes = max_nodes
+        self.subnets = chosen
         self._take_name(ref)
+        self._bring_storage(ref)
         ref.serve_gpus(shape)
         self.node_role = node_role if node_role is not None else shared_node_role(self, ref)
         open_to_session_manager(shape.host, self.node_role)
@@ -154,7 +156,7 @@ class ManagedNodeGroup(GpuNodes):
             instance_types=None if block is not None else list(shape.names),
             launch_template={"id": template.ref, "version": template.attr_latest_version_number},
             labels=shape.node_labels(name),
-            taints=[managed_taint(taint) for taint in shape.node_taints],
+            taints=[managed_taint(taint) for taint in _of_the_group(shape)],
             tags=scale_from_zero_tags(shape) | size.tag,
             scaling_config=size.scaling_config,
             update_config=update.to_properties(),
@@ -217,6 +219,15 @@ def _image(
         release=release,
         user_data=user_data(shape),
     )
+
+
+def _of_the_group(shape: NodeShape) -> tuple[Taint, ...]:
+    """Return the taints that EKS gives the nodes of a group.
+
+    To nodes of an image of one's own EKS gives them after they joined, when a driver may have looked already: their
+    user data has those that do not stay, and so they register with them.
+    """
+    return shape.node_taints if shape.image is not None else registered_taints(shape)
 
 
 def managed_taint(taint: Taint) -> dict[str, str]:

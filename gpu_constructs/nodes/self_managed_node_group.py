@@ -124,7 +124,9 @@ class SelfManagedNodeGroup(GpuNodes):
         self.name = name
         self.shape = shape
         self.max_nodes = max_nodes
+        self.subnets = chosen
         self._take_name(ref)
+        self._bring_storage(ref)
         ref.serve_gpus(shape)
         if node_role is None:
             joining = _shared(self, ref)
@@ -278,7 +280,7 @@ def group_tags(
         AUTOSCALED_TAG: "true",
         f"{AUTOSCALED_BY_TAG}{cluster_name}": "owned",
         **{f"{LABEL_TAG}{key}": value for key, value in shape.node_labels(pool).items()},
-        # Without the effect cluster autoscaler ignores the tag.
+        # Without the effect cluster autoscaler ignores the tag. Startup taints are gone before a pod comes: none here.
         **{f"{TAINT_TAG}{taint.key}": f"{taint.value}:{taint.effect}" for taint in shape.node_taints},
         **{f"{RESOURCE_TAG}{key}": value for key, value in shape.resources().items()},
         **(options.tags() if options is not None else {}),

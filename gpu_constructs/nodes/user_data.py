@@ -23,6 +23,7 @@ from gpu_constructs.nodes.mig_script import mig_script
 from gpu_constructs.pools.host.host import Host
 from gpu_constructs.pools.node_shape import NodeShape
 from gpu_constructs.pools.sharing import Mig, Mps, TimeSlicing
+from gpu_constructs.pools.taint import Taint
 
 # Fixed, because a random boundary would roll every node at each synth.
 _BOUNDARY = "//gpu-constructs//"
@@ -67,7 +68,7 @@ def joining_user_data(shape: NodeShape, pool: str, cluster: Membership) -> str:
             "node-taints": _taints_by_key(shape),
         }
         return _toml(_bottlerocket_settings(shape), joins | _bottlerocket_kubelet(shape), shape) or ""
-    taints = ",".join(f"{taint.key}={taint.value}:{taint.effect}" for taint in shape.node_taints)
+    taints = ",".join(f"{taint.key}={taint.value}:{taint.effect}" for taint in registered_taints(shape))
     flags = [f"--node-labels={','.join(f'{key}={value}' for key, value in labels.items())}"]
     spec: dict[str, Any] = {
         "cluster": {
@@ -82,10 +83,15 @@ def joining_user_data(shape: NodeShape, pool: str, cluster: Membership) -> str:
     return _al2023(spec | _nodeadm_disks(shape) | _nodeadm_pulls(shape), shape.host, *_mig(shape)) or ""
 
 
+def registered_taints(shape: NodeShape) -> tuple[Taint, ...]:
+    """Return the taints that a node registers with, those included that do not stay."""
+    return (*shape.node_taints, *shape.startup_taints)
+
+
 def _taints_by_key(shape: NodeShape) -> dict[str, list[str]]:
     # A node may have two taints of one key, which differ in their effects.
     found: dict[str, list[str]] = {}
-    for taint in shape.node_taints:
+    for taint in registered_taints(shape):
         found.setdefault(taint.key, []).append(f"{taint.value}:{taint.effect}")
     return found
 

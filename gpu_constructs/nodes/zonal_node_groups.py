@@ -90,6 +90,7 @@ class ZonalNodeGroups(GpuNodes):
         # A number that deployment tells cannot be reckoned with.
         several = 1 if is_number_token(max_nodes_per_zone) else len(chosen)
         self.max_nodes = max_nodes_per_zone * several
+        self.subnets = chosen
         self._take_name(ref)
         self.groups = [
             ManagedNodeGroup(

@@ -29,7 +29,7 @@ from gpu_constructs.pools.disk import Disk, Volume, volumes_of
 from gpu_constructs.pools.host.host import Host
 from gpu_constructs.pools.kubelet import Kubelet
 from gpu_constructs.pools.sharing import Exclusive, Mig, Sharing, refuse_unless_shareable
-from gpu_constructs.pools.taint import GPU_TAINT, Taint
+from gpu_constructs.pools.taint import GPU_TAINT, StorageDriver, Taint, checked_drivers, checked_taints, startup_taint
 from gpu_constructs.pools.user_labels import checked_labels, checked_tags
 from gpu_constructs.refusals import refuse_unless_one_of, words
 
@@ -90,6 +90,8 @@ class NodeShape:
         labels: Node labels beside the ones every GPU node gets.
         taints: Taints beside the one every GPU node gets, ``nvidia.com/gpu=true:NoSchedule``.
         gpu_taint: Give the nodes that taint. Without it pods that ask for no GPU may fill the nodes that cost the most.
+        storage_drivers: Drivers whose volumes its pods mount: ``ebs``, ``fsx``, ``s3``. A fresh node keeps pods away
+            until they can mount there, by a taint that each driver takes off. Default: pods come first and try again.
         tags: Tags of instances, volumes and network interfaces.
         host: What the machine gets beside what GPUs need.
 
@@ -113,6 +115,7 @@ class NodeShape:
     labels: Mapping[str, str] = field(default_factory=dict, hash=False)
     taints: Sequence[Taint] = ()
     gpu_taint: bool = True
+    storage_drivers: Sequence[StorageDriver] = ()
     tags: Mapping[str, str] = field(default_factory=dict, hash=False)
     host: Host = field(default_factory=Host)
 
@@ -121,7 +124,8 @@ class NodeShape:
         object.__setattr__(self, "instance_types", _rows(self.instance_types))
         object.__setattr__(self, "labels", MappingProxyType(checked_labels("node shape", self.labels)))
         object.__setattr__(self, "tags", MappingProxyType(checked_tags(self.tags)))
-        object.__setattr__(self, "taints", _taints(self.taints, gpu_taint=self.gpu_taint))
+        object.__setattr__(self, "taints", checked_taints("node shape", self.taints, gpu_taint=self.gpu_taint))
+        object.__setattr__(self, "storage_drivers", checked_drivers("node shape", self.storage_drivers))
         for argument, taken, optional, example in _TAKEN:
             _refuse_wrong_type(argument, getattr(self, argument), taken, example, optional=optional)
         if not isinstance(self.sharing, get_args(Sharing)):
@@ -190,8 +194,13 @@ class NodeShape:
 
     @property
     def node_taints(self) -> tuple[Taint, ...]:
-        """Every taint of a node."""
+        """Every taint that a node keeps."""
         return ((GPU_TAINT,) if self.gpu_taint else ()) + tuple(self.taints)
+
+    @property
+    def startup_taints(self) -> tuple[Taint, ...]:
+        """Taints of a fresh node, which its drivers for storage take away: no pod has to tolerate them."""
+        return tuple(startup_taint(each) for each in self.storage_drivers)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -326,20 +335,6 @@ def _rows(names: object) -> tuple[InstanceType, ...]:
         raise ValueError("node shape: instance_types must name at least one type, got none; 'g6.xlarge' has one L4")
     if len({each.name for each in found}) < len(found):
         raise ValueError(f"node shape: instance_types must differ, got {tuple(each.name for each in found)!r}")
-    return found
-
-
-def _taints(taints: object, *, gpu_taint: object) -> tuple[Taint, ...]:
-    if not isinstance(taints, (list, tuple)) or not all(isinstance(each, Taint) for each in taints):
-        raise TypeError(f"node shape: taints must be a list of Taint(key='team', value='a'), got {taints!r}")
-    found = tuple(taints)
-    if gpu_taint is True and any((each.key, each.effect) == (GPU_TAINT.key, GPU_TAINT.effect) for each in found):
-        raise ValueError(
-            f"node shape: taints must leave out {GPU_TAINT.key}:{GPU_TAINT.effect}, which every GPU node gets, got it; "
-            "for another value write gpu_taint=False beside it"
-        )
-    if len({(each.key, each.effect) for each in found}) < len(found):
-        raise ValueError("node shape: taints must differ in key or effect, got one twice")
     return found
 
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Final, Literal, cast, get_args
 
 from gpu_constructs.facts import labels
 from gpu_constructs.facts.kubernetes import LABEL_VALUE, QUALIFIED_NAME
+from gpu_constructs.facts.storage import EBS, FSX, S3, STARTUP_TAINTS
 from gpu_constructs.named_arguments import named_arguments
-from gpu_constructs.refusals import refuse_unless_one_of
+from gpu_constructs.refusals import refuse_unless_one_of, words
 
 Effect = Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
+StorageDriver = Literal["ebs", "fsx", "s3"]
+# As volumes name them.
+DRIVER_NAMES: Final[dict[StorageDriver, str]] = {"ebs": EBS, "fsx": FSX, "s3": S3}
 
 
 @named_arguments
@@ -46,3 +50,59 @@ class Taint:
 
 # Keeps pods that ask for no GPU off the nodes that cost the most.
 GPU_TAINT = Taint(key=labels.GPU_TAINT, value="true")
+
+
+def startup_taint(driver: StorageDriver) -> Taint:
+    """Return the taint of a fresh node that a driver takes away once it can mount there.
+
+    The drivers recommend ``NoExecute``, and take any effect. On a node that registers with the taint both keep pods
+    away alike; where EKS adds it to the running nodes of a group, ``NoExecute`` would end what they train.
+    """
+    return Taint(key=STARTUP_TAINTS[DRIVER_NAMES[driver]], value="true")
+
+
+def checked_drivers(who: object, drivers: object) -> tuple[StorageDriver, ...]:
+    """Return drivers for storage, each once.
+
+    Raises:
+        TypeError: They are no list of names.
+        ValueError: One is unknown, or stands there twice.
+    """
+    found = words(who, "storage_drivers", drivers)
+    for each in found:
+        refuse_unless_one_of(who, "storage_drivers", each, get_args(StorageDriver))
+    if len(set(found)) < len(found):
+        raise ValueError(f"{who}: storage_drivers must differ, got {tuple(found)!r}")
+    return cast("tuple[StorageDriver, ...]", tuple(found))
+
+
+def checked_taints(who: object, taints: object, *, gpu_taint: object) -> tuple[Taint, ...]:
+    """Return taints, none of which a node gets anyway.
+
+    Raises:
+        TypeError: They are no list of taints.
+        ValueError: One stands there twice, or is one that a node gets anyway.
+    """
+    if not isinstance(taints, (list, tuple)) or not all(isinstance(each, Taint) for each in taints):
+        raise TypeError(f"{who}: taints must be a list of Taint(key='team', value='a'), got {taints!r}")
+    found = tuple(taints)
+    if gpu_taint is True and any((each.key, each.effect) == (GPU_TAINT.key, GPU_TAINT.effect) for each in found):
+        raise ValueError(
+            f"{who}: taints must leave out {GPU_TAINT.key}:{GPU_TAINT.effect}, which every GPU node gets, got it; "
+            "for another value write gpu_taint=False beside it"
+        )
+    for each in found:
+        _refuse_startup_taint(who, each)
+    if len({(each.key, each.effect) for each in found}) < len(found):
+        raise ValueError(f"{who}: taints must differ in key or effect, got one twice")
+    return found
+
+
+def _refuse_startup_taint(who: object, taint: Taint) -> None:
+    """Refuse what every pod of the nodes would have to tolerate, and what a driver takes away again."""
+    for driver, name in DRIVER_NAMES.items():
+        if taint.key == STARTUP_TAINTS[name]:
+            raise ValueError(
+                f"{who}: taints must leave out {taint.key}, which a driver takes away, got it; write "
+                f"storage_drivers=('{driver}',)"
+            )

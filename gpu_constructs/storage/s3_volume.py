@@ -21,9 +21,7 @@ from gpu_constructs.storage.s3_csi_driver import s3_csi_driver
 from gpu_constructs.storage.s3_mount import S3Mount
 from gpu_constructs.storage.s3_names import refuse_newer_name, refuse_unless_bucket, refuse_unless_prefix
 from gpu_constructs.storage.s3_permissions import key_actions, let_pods, mount_statements
-
-# Of a label value.
-_LONGEST = 63
+from gpu_constructs.storage.volume_names import refuse_unless_short, volume_name
 
 
 @named_arguments
@@ -86,7 +84,7 @@ class S3Volume(Construct):
         lies_in = region if region is not None else cdk.Stack.of(self).region
         bucket_name = bucket.bucket_name
         refuse_newer_name(who, bucket_name, lies_in)
-        _refuse_unless_short(who, name, namespace)
+        refuse_unless_short(who, name, namespace)
         ref.claim(who, f"volume {namespace}/{name}", why="they are one object of the cluster")
 
         self.name, self.namespace = name, namespace
@@ -136,20 +134,6 @@ class S3Volume(Construct):
             policy_document=policy_document(statements),
         )
         self.resource.node.add_dependency(policy)
-
-
-def _refuse_unless_short(who: object, name: str, namespace: str) -> None:
-    """Refuse what makes no label value of both: drivers label their pods with the name of the volume."""
-    if len(volume_name(name, namespace)) > _LONGEST:
-        raise ValueError(
-            f"{who}: name must be at most {_LONGEST - len(volume_name('', namespace))} characters in namespace "
-            f"{namespace!r}, got {name!r}"
-        )
-
-
-def volume_name(name: str, namespace: str) -> str:
-    """Return the name of a claim's volume, unique in the cluster: no name of a namespace or claim has a dot."""
-    return f"{namespace}.{name}"
 
 
 def _refuse_unless_identity(who: object, identity: object, namespace: str) -> None:

@@ -297,10 +297,12 @@ def test_a_requirement_is_spelled_as_kubernetes_does() -> None:
 def test_taints_are_spelled_as_kubernetes_does() -> None:
     shape = NodeShape(instance_types=("g6.xlarge",), taints=(Taint(key="team", value="a", effect="NoExecute"),))
 
-    assert node_taints(shape) == [
-        {"key": GPU_TAINT.key, "value": GPU_TAINT.value, "effect": GPU_TAINT.effect},
-        {"key": "team", "value": "a", "effect": "NoExecute"},
-    ]
+    assert node_taints(shape) == {
+        "taints": [
+            {"key": GPU_TAINT.key, "value": GPU_TAINT.value, "effect": GPU_TAINT.effect},
+            {"key": "team", "value": "a", "effect": "NoExecute"},
+        ]
+    }
 
 
 class Place:

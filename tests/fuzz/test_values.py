@@ -47,7 +47,7 @@ from gpu_constructs.pools import (
     ShellScript,
 )
 from gpu_constructs.queueing import TeamQueue
-from gpu_constructs.storage import Gp3, S3Mount
+from gpu_constructs.storage import Gp3, PersistentLustre, S3Mount, ScratchLustre
 from gpu_constructs.teams import TeamQuota
 from gpu_constructs.workloads import (
     ConfigMapEnv,
@@ -117,6 +117,7 @@ GOOD: dict[type[Any], dict[str, Any]] = {
     NodeRepair: {},
     NodeShape: {"instance_types": ("g6.xlarge",)},
     NodeUpdate: {},
+    PersistentLustre: {},
     Proxy: {"url": "http://proxy.example.com:3128"},
     RepairOverride: {
         "condition": "AcceleratedHardwareReady",
@@ -130,6 +131,7 @@ GOOD: dict[type[Any], dict[str, Any]] = {
     S3Mount: {},
     ScalingOptions: {"unneeded_minutes": 5},
     ScratchMount: {"path": "/scratch", "size_gib": 100},
+    ScratchLustre: {},
     SecretEnv: {"secret": "hf"},
     SecretKey: {"secret": "hf", "key": "token"},
     SecretMount: {"path": "/etc/hf", "secret": "hf"},

@@ -20,6 +20,7 @@ from gpu_constructs.preflight.cluster.workloads import workloads
 from gpu_constructs.preflight.model.cluster import Cluster, Pool
 from gpu_constructs.preflight.model.discovery import bounded
 from gpu_constructs.preflight.model.software import Addon, Autoscaler
+from gpu_constructs.preflight.model.startup_taints import with_startup_taints
 from gpu_constructs.preflight.reading.cloudformation import Resource
 from gpu_constructs.preflight.reading.documents import UnusableInput
 from gpu_constructs.preflight.reading.embedded import parse_embedded
@@ -145,7 +146,7 @@ def _cluster(name: str, given: Input, places: _Places) -> Cluster:
     addons = [_addon(each) for each in _of_type(given, "AWS::EKS::Addon", name, places)]
     runs = software(objects, charts, addons)
     auto_mode = is_true(dig(properties, "ComputeConfig", "Enabled"))
-    pools = bounded(_pools(name, given, places, objects), runs.autoscalers)
+    pools = with_startup_taints(bounded(_pools(name, given, places, objects), runs.autoscalers), runs.autoscalers)
     pods = scaled(workloads(objects), objects)
     # Pods that are alike are judged once.
     unlike = {(id(each.pod), each.replicas) for each in pods}

@@ -38,6 +38,7 @@ class Pool:
         labels: Labels that whoever makes a node gives it, beside those of its instance type.
         taints: Taints of its nodes.
         startup_taints: Taints that something removes soon after boot.
+        mistaken_taints: Those of them that its autoscaler takes for lasting ones while it has no node.
         zones: Availability Zones, or their expressions; empty where they are not known.
         capacity_types: ``on-demand``, ``spot``, ``reserved``, ``capacity-block``.
         min_nodes: Nodes that always run; ``None`` where it is not known.
@@ -64,6 +65,7 @@ class Pool:
     labels: Labels = field(default_factory=dict)
     taints: tuple[Taint, ...] = ()
     startup_taints: tuple[Taint, ...] = ()
+    mistaken_taints: tuple[Taint, ...] = ()
     zones: tuple[str | Unknown, ...] = ()
     capacity_types: tuple[str, ...] = ()
     min_nodes: int | None = None

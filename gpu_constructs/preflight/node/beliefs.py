@@ -67,7 +67,7 @@ def belief(
         overlays: NodeOverlays of the cluster.
     """
     if pool.autoscaler != "cluster-autoscaler":
-        return Belief(_offering(pool, row, given, overlays), given, pool.taints)
+        return Belief(_offering(pool, row, given, overlays), given, (*pool.taints, *pool.mistaken_taints))
     first = catalogue().get(pool.instance_types[0]) if pool.instance_types and not pool.undecided else row
     believed = {"pods": _GROUP_PODS}
     if first is not None:
@@ -118,7 +118,10 @@ def _template(pool: Pool, given: Labels, row: InstanceType | None) -> tuple[Labe
             NODE_GROUP: Unknown("${nodegroup}"),
         }
         # A taint without a value is dropped by cluster autoscaler.
-        return base | described | written, tuple(each for each in pool.taints if not each.written_without_value)
+        return base | described | written, (
+            *(each for each in pool.taints if not each.written_without_value),
+            *pool.mistaken_taints,
+        )
     tags = group_tags(pool.properties)
     labels = {
         key.removeprefix(LABEL_TAG): value if isinstance(value, Unknown) else exactly(str(value))
@@ -130,4 +133,5 @@ def _template(pool: Pool, given: Labels, row: InstanceType | None) -> tuple[Labe
         for key, value in tags.items()
         if key.startswith(TAINT_TAG) and known_text(value) is not None
     ]
-    return base | labels, tuple(each for each in taints if each is not None)
+    temporary = set(pool.startup_taints).difference(pool.mistaken_taints)
+    return base | labels, tuple(each for each in taints if each is not None and each not in temporary)

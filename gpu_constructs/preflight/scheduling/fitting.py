@@ -89,7 +89,7 @@ def fits(wanted: Demand, node: NodeToBe, pool: Pool, ask: Callable[..., Part] = 
 def by_taints(wanted: Demand, node: NodeToBe, pool: Pool) -> Part:
     """Judge by taints."""
     expected = [
-        Reason(answer, "autoscaler", f"{autoscaler_of(pool)} expects taint {taint}, which the pod does not tolerate")
+        Reason(answer, "autoscaler", _expected_taint(pool, taint))
         for taint, answer in untolerated(wanted.pod.tolerations, node.believed_taints)
         if taint not in node.taints
     ]
@@ -128,6 +128,18 @@ def autoscaler_of(pool: Pool) -> str:
     """Return what people call the autoscaler of a pool."""
     names = {"karpenter": "Karpenter", "auto-mode": "EKS Auto Mode"}
     return names.get(pool.autoscaler, "cluster autoscaler")
+
+
+def _expected_taint(pool: Pool, taint: Taint) -> str:
+    who = autoscaler_of(pool)
+    if taint in pool.mistaken_taints:
+        return f"{who} expects that startup taint {taint} stays; {startup_fix(pool, taint)}"
+    return f"{who} expects taint {taint}, which the pod does not tolerate"
+
+
+def startup_fix(pool: Pool, taint: Taint) -> str:
+    """Return how an autoscaler is told that a taint does not last."""
+    return f"tell it --startup-taint={taint.key}" if pool.is_group else "list it in the NodePool's startupTaints"
 
 
 def _taints(wanted: Demand, taints: tuple[Taint, ...]) -> list[Reason]:

@@ -10,12 +10,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gpu_constructs.facts.charts import EBS_CSI_DRIVER, EFS_CSI_DRIVER, FSX_CSI_DRIVER, S3_CSI_DRIVER
 from gpu_constructs.facts.hardware.gp3 import BASE_IOPS, IOPS_PER_GIB
 from gpu_constructs.facts.quantities import GIB, quantity
-from gpu_constructs.facts.storage import DEFAULT_CLASS, EBS, EBS_OF_AUTO_MODE, EBS_OF_THE_TREE, EFS, FSX, S3
+from gpu_constructs.facts.storage import DEFAULT_CLASS, EBS, EBS_OF_AUTO_MODE, EBS_OF_THE_TREE, S3
 from gpu_constructs.preflight.model.cluster import Cluster
 from gpu_constructs.preflight.model.launch import Disk
+from gpu_constructs.preflight.model.software import DaemonSet
 from gpu_constructs.preflight.model.workload import Workload
 from gpu_constructs.preflight.reading.objects import Object
 from gpu_constructs.preflight.reading.unknown import (
@@ -29,14 +29,6 @@ from gpu_constructs.preflight.reading.unknown import (
 )
 
 EBS_PROVISIONERS = (EBS, EBS_OF_AUTO_MODE, EBS_OF_THE_TREE)
-# The add-on and chart that brings a driver, by the driver's name; the API server hands volumes of the tree to EBS'.
-BROUGHT_BY = {
-    EBS: EBS_CSI_DRIVER,
-    EBS_OF_THE_TREE: EBS_CSI_DRIVER,
-    EFS: EFS_CSI_DRIVER,
-    FSX: FSX_CSI_DRIVER,
-    S3: S3_CSI_DRIVER,
-}
 _DEFAULT = (DEFAULT_CLASS, "storageclass.beta.kubernetes.io/is-default-class")
 
 
@@ -137,3 +129,22 @@ def made_by_a_stateful_set(name: str, workload: Workload, cluster: Cluster) -> b
             if each.namespace == workload.namespace and name.startswith(f"{made}-{each.name}-"):
                 return True
     return False
+
+
+def driver_of(claim: Claimed, cluster: Cluster) -> tuple[Object | None, str | None]:
+    """Return the volume or the class that says who brings a claim its storage, and the name of that driver."""
+    volume, storage = volume_of(claim, cluster), storage_class(claim, cluster)
+    written = dig(dict(volume.spec), "csi", "driver") if volume else storage and storage.content.get("provisioner")
+    return volume or storage, known_text(written)
+
+
+def installs(name: str, cluster: Cluster) -> bool:
+    """Whether an add-on, a chart, Argo CD, Flux or a manifest brings the driver of an add-on."""
+    named = any(name in str(each.content.get("spec")) for each in cluster.of_kind("Application", "HelmRelease"))
+    return bool(cluster.addon(name) or cluster.chart(name) or node_daemons(name, cluster)) or named
+
+
+def node_daemons(name: str, cluster: Cluster) -> list[DaemonSet]:
+    """Return the DaemonSets by which the driver of an add-on mounts."""
+    node = name.removeprefix("aws-").replace("csi-driver", "csi-node").replace("mountpoint-", "")
+    return [each for each in cluster.daemon_sets if each.name.startswith(node)]

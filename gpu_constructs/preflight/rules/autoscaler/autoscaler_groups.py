@@ -98,7 +98,7 @@ def node_template_tag_where_nobody_reads_it(case: Case) -> Iterator[Problem]:
         if pool.kind == "managed":
             tags = mapping(pool.properties.get("Tags"))
             labels = mapping(pool.properties.get("Labels"))
-            taints = {each.key for each in pool.taints}
+            taints = {each.key for each in (*pool.taints, *pool.startup_taints)}
             lost = [key for key in tags if key.startswith(LABEL_TAG) and key.removeprefix(LABEL_TAG) not in labels]
             lost += [key for key in tags if key.startswith(TAINT_TAG) and key.removeprefix(TAINT_TAG) not in taints]
             for key in lost:

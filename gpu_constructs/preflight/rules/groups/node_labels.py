@@ -46,7 +46,7 @@ def _refusals(pool: Pool) -> Iterator[str]:
             yield f"{text!r} is no value of label {key}"
         elif _is_foreign(key) or (pool.kind == "managed" and key.startswith(f"{EKS_DOMAIN}/")):
             yield f"label {key} is not for a node to give itself"
-    for taint in pool.taints:
+    for taint in (*pool.taints, *pool.startup_taints):
         if "${" not in taint.key and not QUALIFIED_NAME.fullmatch(taint.key):
             yield f"{taint.key!r} is no key of a taint"
 

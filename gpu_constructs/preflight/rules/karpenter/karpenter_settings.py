@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from gpu_constructs.facts.charts import EBS_CSI_DRIVER, EFS_CSI_DRIVER, FSX_CSI_DRIVER, KARPENTER, S3_CSI_DRIVER
-from gpu_constructs.facts.labels import CAPACITY_TYPE, EBS_NOT_READY, EFS_NOT_READY, FSX_NOT_READY, S3_NOT_READY
+from gpu_constructs.facts.charts import KARPENTER
+from gpu_constructs.facts.labels import CAPACITY_TYPE
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.references import setting
 from gpu_constructs.preflight.model.answer import Answer
@@ -40,14 +40,6 @@ _RENAMED = {
     "featureGates.drift": "nothing, it is always on",
 }
 _READ = (1, 14)
-# Who takes away a startup taint: key, then names of charts and add-ons.
-_REMOVERS = {
-    "node.cilium.io/agent-not-ready": ("cilium",),
-    EBS_NOT_READY: (EBS_CSI_DRIVER,),
-    EFS_NOT_READY: (EFS_CSI_DRIVER,),
-    FSX_NOT_READY: (FSX_CSI_DRIVER,),
-    S3_NOT_READY: (S3_CSI_DRIVER,),
-}
 _BUILT_IN_POOLS = ("system", "general-purpose")
 
 
@@ -136,30 +128,6 @@ def setting_that_karpenters_chart_does_not_have(case: Case) -> Iterator[Problem]
             yield Problem(chart, f"chart karpenter: settings.{name} is gone, it is now {_RENAMED[name]}")
         elif read and (bare := name.rpartition(".")[2]) not in known and (hint := did_you_mean(bare, known)):
             yield Problem(chart, f"chart karpenter: settings.{name} does not exist{hint}")
-
-
-@rule("GPU176", "warning", source="https://karpenter.sh/docs/concepts/nodepools/#spectemplatespecstartuptaints")
-def startup_taint_that_nobody_removes(case: Case) -> Iterator[Problem]:
-    """Startup taint that nobody removes.
-
-    The node keeps the taint: it is never initialized, takes no pod, and is billed on.
-
-    Fix: Install what removes the taint, or leave the taint out.
-    """
-    cluster = case.cluster
-    installed = {each.name for each in cluster.charts} | {each.name for each in cluster.addons}
-    for pool in gpu_node_pools(cluster):
-        for taint in pool.startup_taints:
-            removers = _REMOVERS.get(taint.key, ())
-            if not installed & set(removers) and not _mentioned(taint.key, cluster):
-                text = f"nothing here is known to remove startup taint {taint}"
-                yield Problem.of(pool, text, unknown=not removers or not cluster.sees_software)
-
-
-def _mentioned(key: str, cluster: Cluster) -> bool:
-    """Whether a manifest or a chart's values name a taint, so that it may be what removes it."""
-    others = (each for each in cluster.objects if each.kind not in ("NodePool", "EC2NodeClass", "NodeClass"))
-    return any(key in str(each.content) for each in others) or any(key in str(each.values) for each in cluster.charts)
 
 
 @rule("GPU195", "error", source="https://docs.aws.amazon.com/eks/latest/userguide/set-builtin-node-pools.html")

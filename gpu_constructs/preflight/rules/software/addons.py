@@ -19,6 +19,7 @@ from gpu_constructs.facts.charts import (
     S3_NODE,
     VPC_CNI,
 )
+from gpu_constructs.facts.storage import FSX
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.launch import is_one_hop
 from gpu_constructs.preflight.cluster.node_roles import node_role, own_actions, policy_names
@@ -201,8 +202,14 @@ def add_on_out_of_reach_of_the_role_it_needs(case: Case) -> Iterator[Problem]:
             and not any(each.startswith(_CALL_AWS[addon.name]) for each in accounts)
         ):
             why = "metadata is one hop away on every pool" if one_hop else "the roles of the nodes may not make disks"
-            if one_hop or addon.name == EBS_CSI_DRIVER:
+            if (one_hop or addon.name == EBS_CSI_DRIVER) and not _only_mounts(addon.name, cluster):
                 yield Problem(addon, f"add-on {addon.name} has no role of its own, and {why}")
+
+
+def _only_mounts(addon: str, cluster: Cluster) -> bool:
+    """Whether a driver surely makes nothing, and so asks AWS for nothing: FSx' mounts what exists without a role."""
+    made = any(each.content.get("provisioner") == FSX for each in cluster.of_kind("StorageClass"))
+    return addon == FSX_CSI_DRIVER and cluster.sees_objects and not made
 
 
 def _may_not_make_disks(pool: Pool, cluster: Cluster) -> bool:

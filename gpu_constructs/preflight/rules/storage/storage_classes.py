@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from difflib import get_close_matches
 
-from gpu_constructs.facts.storage import EBS_OF_AUTO_MODE
+from gpu_constructs.facts.storage import BROUGHT_BY, EBS_OF_AUTO_MODE
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.objects.storage import (
-    BROUGHT_BY,
     EBS_PROVISIONERS,
     default_classes,
+    driver_of,
+    installs,
     storage_class,
-    volume_of,
 )
 from gpu_constructs.preflight.model.cluster import Cluster
 from gpu_constructs.preflight.node.nodes import minor
-from gpu_constructs.preflight.reading.unknown import dig, is_expression, known_text
+from gpu_constructs.preflight.reading.unknown import dig, is_expression
 from gpu_constructs.preflight.rules.rule import Problem, rule
 
 _CLASSES = "https://kubernetes.io/docs/concepts/storage/storage-classes/"
@@ -85,9 +85,7 @@ def storage_class_whose_driver_is_absent(case: Case) -> Iterator[Problem]:
     if not cluster.whole:
         return
     for workload, claim in case.gpu_claims:
-        volume, storage = volume_of(claim, cluster), storage_class(claim, cluster)
-        written = dig(dict(volume.spec), "csi", "driver") if volume else storage and storage.content.get("provisioner")
-        made, source = known_text(written), volume or storage
+        source, made = driver_of(claim, cluster)
         if source is None or made is None or made in _BY_HAND or _runs(made, cluster):
             continue
         known = [*BROUGHT_BY, EBS_OF_AUTO_MODE]
@@ -108,15 +106,7 @@ def _runs(driver: str, cluster: Cluster) -> bool:
         return cluster.auto_mode
     brought = BROUGHT_BY.get(driver)
     listed = any(each.name == driver for each in cluster.of_kind("CSIDriver"))
-    return listed or (brought is not None and _installs(brought, cluster))
-
-
-def _installs(name: str, cluster: Cluster) -> bool:
-    """Whether an add-on, a chart, Argo CD, Flux or a manifest brings a driver."""
-    node = name.removeprefix("aws-").replace("csi-driver", "csi-node").replace("mountpoint-", "")
-    daemons = any(each.name.startswith(node) for each in cluster.daemon_sets)
-    named = any(name in str(each.content.get("spec")) for each in cluster.of_kind("Application", "HelmRelease"))
-    return bool(cluster.addon(name) or cluster.chart(name)) or daemons or named
+    return listed or (brought is not None and installs(brought, cluster))
 
 
 @rule("GPU396", "error", source="https://docs.aws.amazon.com/ebs/latest/userguide/ebs-volume-types.html")

@@ -1,7 +1,7 @@
-"""Keys, logs, parameters, and what the CDK notes of itself.
+"""Keys, logs, parameters, file systems, and what the CDK notes of itself.
 
-Source of every type: https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/AWS_KMS.html, AWS_Logs.html
-and AWS_SSM.html there (2026-11)
+Source of every type: https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/AWS_KMS.html, AWS_FSx.html,
+AWS_Logs.html and AWS_SSM.html there (2026-11)
 """
 
 from __future__ import annotations
@@ -44,6 +44,14 @@ def parameter(creation: Creation) -> Made:
     name = creation.named("Name", 1011)
     creation.call("ssm", "PutParameter", Name=name)
     return Made(ref=name, attributes={"Type": kind, "Value": value})
+
+
+def file_system(creation: Creation) -> Made:
+    """Make a file system of FSx; the names by which it is mounted are made up, for nothing is mounted here."""
+    found = creation.call("fsx", "CreateFileSystem")["FileSystem"]
+    made = found["FileSystemId"]
+    names = {"DNSName": f"{made}.fsx.amazonaws.com", "LustreMountName": "played"}
+    return Made(ref=made, attributes=names | {"ResourceARN": found["ResourceARN"]})
 
 
 def metadata(creation: Creation) -> Made:

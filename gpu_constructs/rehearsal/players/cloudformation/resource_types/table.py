@@ -51,6 +51,7 @@ CREATORS: Mapping[str, Creator] = {
     "AWS::EKS::Nodegroup": clusters.node_group,
     "AWS::EKS::PodIdentityAssociation": clusters.pod_identity_association,
     "AWS::Events::Rule": messages.rule,
+    "AWS::FSx::FileSystem": stores.file_system,
     "AWS::IAM::InstanceProfile": identities.instance_profile,
     "AWS::IAM::ManagedPolicy": identities.managed_policy,
     "AWS::IAM::Policy": identities.policy,

@@ -107,6 +107,51 @@ WORKLOADS: Mapping[str, tuple[Workload, ...]] = {
             # Three containers of it.
             requests={"cpu": "30m", "memory": "120Mi"},
             pod=_daemon("fargate", "auto", "hybrid", host=False),
+            removes="ebs.csi.aws.com/agent-not-ready",
+        ),
+    ),
+    # https://github.com/awslabs/mountpoint-s3-csi-driver/blob/v2.7.0/charts/aws-mountpoint-s3-csi-driver/values.yaml
+    "aws-mountpoint-s3-csi-driver": (
+        Workload(
+            name="s3-csi-controller",
+            account="s3-csi-driver-controller-sa",
+            at=("controller",),
+            replicas=1,
+            requests={"cpu": "10m", "memory": "40Mi"},
+            pod={"priorityClassName": _ON_CLUSTER},
+        ),
+        Workload(
+            name="s3-csi-node",
+            account="s3-csi-driver-sa",
+            at=("node",),
+            # Three containers of it.
+            requests={"cpu": "30m", "memory": "120Mi"},
+            pod=_daemon("fargate", "hybrid", host=False),
+            removes="s3.csi.aws.com/agent-not-ready",
+        ),
+    ),
+    # https://github.com/kubernetes-sigs/aws-fsx-csi-driver/blob/v1.9.0/charts/aws-fsx-csi-driver/values.yaml
+    "aws-fsx-csi-driver": (
+        Workload(
+            name="fsx-csi-controller",
+            account="fsx-csi-controller-sa",
+            at=("controller",),
+            replicas=2,
+            # Four containers of it.
+            requests={"cpu": "40m", "memory": "136Mi"},
+            pod={
+                "tolerations": [_CRITICAL, {"effect": "NoExecute", "operator": "Exists", "tolerationSeconds": 300}],
+                "priorityClassName": _ON_CLUSTER,
+            },
+        ),
+        Workload(
+            name="fsx-csi-node",
+            account="fsx-csi-node-sa",
+            at=("node",),
+            # Three containers of it.
+            requests={"cpu": "30m", "memory": "104Mi"},
+            pod=_daemon("fargate", host=False),
+            removes="fsx.csi.aws.com/agent-not-ready",
         ),
     ),
     # https://github.com/aws/eks-node-monitoring-agent/blob/main/charts/eks-node-monitoring-agent/values.yaml

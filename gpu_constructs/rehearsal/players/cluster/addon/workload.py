@@ -9,6 +9,7 @@ from typing import Any
 from gpu_constructs.rehearsal.players.cluster.client import Object
 
 NAMESPACE = "kube-system"
+NAME_LABEL = "app.kubernetes.io/name"
 # Parts of a configuration that change where a workload runs or what it asks for.
 _OF_PODS = ("affinity", "nodeSelector", "tolerations", "priorityClassName")
 
@@ -24,6 +25,7 @@ class Workload:
         requests: What its container asks for.
         pod: The rest of its pods' specification.
         replicas: How many; ``None`` for a DaemonSet.
+        removes: Key of the taint that its pod takes off its node; empty where there is none.
     """
 
     name: str
@@ -32,6 +34,7 @@ class Workload:
     requests: Mapping[str, str] = field(default_factory=dict)
     pod: Mapping[str, Any] = field(default_factory=dict)
     replicas: int | None = None
+    removes: str = ""
 
     def manifests(self, addon: str, configuration: Mapping[str, Any]) -> list[Object]:
         """Render it, with its service account.
@@ -43,7 +46,7 @@ class Workload:
         told: Any = configuration
         for part in self.at:
             told = told.get(part) or {}
-        labels = {"rehearsal.gpu-constructs.io/stands-in-for": addon, "app.kubernetes.io/name": self.name}
+        labels = {"rehearsal.gpu-constructs.io/stands-in-for": addon, NAME_LABEL: self.name}
         metadata = {"name": self.name, "namespace": NAMESPACE, "labels": labels}
         account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata | {"name": self.account}}
         template = {"metadata": {"labels": labels}, "spec": self._pod(addon, told)}

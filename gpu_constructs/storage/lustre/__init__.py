@@ -1,0 +1,1 @@
+"""File systems of FSx for Lustre, and how pods mount them."""
