@@ -138,6 +138,7 @@ class Karpenter(Construct):
                 queue_name=queue.name,
                 gates=late_values(self._gates),
                 isolated=isolated,
+                zonal_shift=ref.zonal_shift,
                 aws_gates={name: True for name, on in aws_gates.items() if on},
             ),
             user_values=values,
@@ -225,6 +226,7 @@ def controller_values(
     queue_name: str,
     gates: Any,
     isolated: bool = False,
+    zonal_shift: bool = False,
     aws_gates: Mapping[str, bool] | None = None,
 ) -> Mapping[str, Any]:
     """Return the values of the controller's chart.
@@ -238,6 +240,8 @@ def controller_values(
             "interruptionQueue": queue_name,
             "featureGates": gates,
             **({"isolatedVPC": True} if isolated else {}),
+            # Left out, it launches nodes in the zone that the cluster was moved out of.
+            **({"enableZonalShift": True} if zonal_shift else {}),
             **({"awsFeatureGates": aws_gates} if aws_gates else {}),
         },
         # The chart sets none, and the kubelet evicts a pod without requests first.

@@ -40,7 +40,9 @@ _GONE_FLAGS = {
     "container-runtime": "1.27",
     **dict.fromkeys(("kubelet-extra-args", "use-max-pods", "b64-cluster-ca", "apiserver-endpoint", "dns-cluster-ip")),
 }
-_IMAGE_VERSION = re.compile(r"(?:/optimized-ami/|/aws-k8s-)([0-9]{1,3}\.[0-9]{1,3})\b")
+_IMAGE_VERSION = re.compile(
+    r"(?:/optimized-ami/|aws-k8s-|amazon-eks-node-(?:[a-z0-9_]+-)+)([0-9]{1,3}\.[0-9]{1,3})(?:\b|-)"
+)
 _MINOR = re.compile(r"[0-9]{1,3}\.[0-9]{1,3}")
 _OLDEST_KUBELET = 3
 
@@ -229,7 +231,7 @@ def nodes_of_another_kubernetes_version(case: Case) -> Iterator[Problem]:
     if not cluster.whole or not _MINOR.fullmatch(cluster.version or ""):
         return
     plane = minor(cluster.version or "")
-    for pool in case.gpu_pools:
+    for pool in cluster.pools:
         version = _version(pool)
         nodes = minor(version) if version and _MINOR.fullmatch(version) else plane
         if nodes > plane or plane[1] - nodes[1] > _OLDEST_KUBELET:
@@ -237,5 +239,15 @@ def nodes_of_another_kubernetes_version(case: Case) -> Iterator[Problem]:
 
 
 def _version(pool: Pool) -> str | None:
-    found = _IMAGE_VERSION.search(str(image_of(pool) or ""))
-    return found.group(1) if found else known_text(pool.properties.get("Version")) if pool.kind == "managed" else None
+    """Return the minor version of a pool's nodes, as its image or its group names it."""
+    images = [str(image_of(pool) or ""), *_selected(pool)]
+    found = {each.group(1) for each in map(_IMAGE_VERSION.search, images) if each}
+    if found:
+        return found.pop() if len(found) == 1 else None
+    return known_text(pool.properties.get("Version")) if pool.kind == "managed" else None
+
+
+def _selected(pool: Pool) -> list[str]:
+    """Return the parameters and names by which an EC2NodeClass chooses its image."""
+    terms = mappings(pool.node_class.spec.get("amiSelectorTerms")) if pool.node_class else []
+    return [text for each in terms for key in ("ssmParameter", "name") if (text := known_text(each.get(key)))]
