@@ -387,7 +387,7 @@ def test_the_tier_of_the_control_plane_is_said(stack: cdk.Stack, vpc: ec2.IVpc, 
 
 @pytest.mark.parametrize("tier", ["xl", "tier-3xl", "", 2, True])
 def test_refuses_a_tier_that_eks_does_not_have(stack: cdk.Stack, vpc: ec2.IVpc, tier: Any) -> None:
-    with pytest.raises(ValueError, match="Test/Gpu: control_plane_tier must be one of standard, tier-xl, .*tier-8xl"):
+    with pytest.raises(ValueError, match=r"Test/Gpu: control_plane_tier must be one of standard, tier-xl, .*tier-8xl"):
         gpu_cluster(stack, vpc=vpc, control_plane_tier=tier)
 
 
