@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from gpu_constructs.facts.kubernetes_support import OLDEST_KUBELET
 from gpu_constructs.facts.labels import CLUSTER_TAG
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.images import has_driver, image_of
@@ -44,7 +45,6 @@ _IMAGE_VERSION = re.compile(
     r"(?:/optimized-ami/|aws-k8s-|amazon-eks-node-(?:[a-z0-9_]+-)+)([0-9]{1,3}\.[0-9]{1,3})(?:\b|-)"
 )
 _MINOR = re.compile(r"[0-9]{1,3}\.[0-9]{1,3}")
-_OLDEST_KUBELET = 3
 
 
 def _boots_itself(pool: Pool) -> bool:
@@ -234,7 +234,7 @@ def nodes_of_another_kubernetes_version(case: Case) -> Iterator[Problem]:
     for pool in cluster.pools:
         version = _version(pool)
         nodes = minor(version) if version and _MINOR.fullmatch(version) else plane
-        if nodes > plane or plane[1] - nodes[1] > _OLDEST_KUBELET:
+        if nodes > plane or plane[1] - nodes[1] > OLDEST_KUBELET:
             yield Problem.of(pool, f"its nodes are {version}, the cluster is {cluster.version}")
 
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from gpu_constructs.facts.charts import DRA_DRIVERS, KARPENTER, KARPENTER_CRDS, KUBE_PROXY
+from gpu_constructs.facts.kubernetes_support import OLDEST_KUBELET
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.images import branches_of, has_driver, image_of
 from gpu_constructs.preflight.model.answer import Answer
@@ -15,8 +16,6 @@ from gpu_constructs.preflight.rules.rule import Problem, Subject, rule
 
 _MINOR = re.compile(r"v?(1)\.([0-9]{1,3})\b")
 _IMAGE = re.compile(r"kube-proxy:v(1\.[0-9]{1,3})\.")
-# Minor versions that kube-proxy may be behind the API server.
-_OLDEST_PROXY = 3
 _NOTHING = (0, 0)
 # The least NVIDIA driver that takes claims of whole GPUs.
 # Source: kubernetes-sigs/dra-driver-nvidia-gpu pull 1088 docs/prerequisites.md (2026-05)
@@ -40,7 +39,7 @@ def kube_proxy_that_does_not_go_with_the_control_plane(case: Case) -> Iterator[P
     for subject, version in _proxies(cluster):
         found = _MINOR.match(version)
         runs = (int(found[1]), int(found[2])) if found else plane
-        if runs > plane or plane[1] - runs[1] > _OLDEST_PROXY:
+        if runs > plane or plane[1] - runs[1] > OLDEST_KUBELET:
             yield Problem(subject, f"{KUBE_PROXY} {version} in a cluster of Kubernetes {cluster.version}")
 
 
