@@ -10,8 +10,9 @@ from gpu_constructs.preflight.cluster.references import setting
 from gpu_constructs.preflight.cluster.subnets import are_apart, spans_zones
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Cluster, Pool
+from gpu_constructs.preflight.node.karpenter_options import option
 from gpu_constructs.preflight.node.nodes import gpu_types, minor
-from gpu_constructs.preflight.reading.unknown import dig, is_true, known_text
+from gpu_constructs.preflight.reading.unknown import is_true, known_text
 from gpu_constructs.preflight.rules.rule import Problem, rule
 
 # Source: aws/karpenter-provider-aws v1.12.0, which brought the setting
@@ -59,6 +60,5 @@ def karpenter_that_is_not_told_of_zonal_shift(case: Case) -> Iterator[Problem]:
     chart = case.cluster.chart(KARPENTER)
     if chart is None or not _shifts(case.cluster) or not chart.version or minor(chart.version) < _KARPENTER_KNOWS_IT:
         return
-    said = dig(chart.values, "settings", "enableZonalShift")
-    if said in (None, False):
+    if option(case.cluster, "enableZonalShift") in (None, False, "false"):
         yield Problem(chart, f"Karpenter {chart.version} does not ask whether the cluster is shifted out of a zone")
