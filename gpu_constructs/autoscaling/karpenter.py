@@ -48,8 +48,9 @@ class Karpenter(Construct):
         cluster: Cluster to install into; needs a kubectl provider. Not one in EKS Auto Mode, which runs its own.
         node_role: Role of the nodes that Karpenter launches, with an access entry of its own.
             Default: a new role and access entry.
-        node_repair: Replace nodes that the node monitoring agent finds broken, also under running pods; alpha in the
-            pinned version. It needs the add-on ``eks-node-monitoring-agent``.
+        node_repair: Replace nodes that the node monitoring agent finds broken, also under running pods; alpha. It
+            needs the add-on ``eks-node-monitoring-agent``. From version 1.15 on one node of a pool at a time, unless
+            its `Disruption` says otherwise.
         reboot_for_repair: Reboot a node in place for a GPU fault that a reboot clears, instead of replacing it; alpha,
             with ``node_repair`` and from version 1.15 on.
         dynamic_resource_allocation: Launch nodes for pods that claim GPUs; alpha, from version 1.15 on. Without it
@@ -68,6 +69,8 @@ class Karpenter(Construct):
         node_role: Role of the nodes.
         instance_profile: Profile with that role, where the controller is isolated.
         dynamic_resource_allocation: Whether it launches nodes for claimed GPUs.
+        repairs: Whether it replaces broken nodes.
+        knows_unhealthy: Whether budgets bound that, by the reason ``Unhealthy``.
         chart: The controller's release; what uses it depends on it.
     """
 
@@ -106,6 +109,8 @@ class Karpenter(Construct):
         ref.claim(who, claims.KARPENTER, why="both are the helm release 'karpenter'")
 
         self.dynamic_resource_allocation = dynamic_resource_allocation
+        self.repairs = node_repair
+        self.knows_unhealthy = release.newer_gates
         self._gates: dict[str, bool] = {"nodeRepair": True} if node_repair else {}
         queue = InterruptionQueue(
             self, "Interruptions", rules=INTERRUPTIONS, target_id="KarpenterInterruptionQueueTarget"
