@@ -16,7 +16,7 @@ from aws_cdk import aws_kms as kms
 from constructs import Construct
 
 from gpu_constructs.cluster.addons import Addons, refuse_unless_addon_versions
-from gpu_constructs.cluster.auto_mode import AutoMode, compute
+from gpu_constructs.cluster.auto_mode import AutoMode, compute, enforce_network_policies
 from gpu_constructs.cluster.control_plane_subnets import place_control_plane
 from gpu_constructs.cluster.kubectl import accept_equal_conditions, kubectl_options
 from gpu_constructs.cluster.log_groups import own_log_groups, refuse_unless_log_days
@@ -39,6 +39,8 @@ from gpu_constructs.pools.node_shape import NodeShape
 from gpu_constructs.pools.scaling_options import ScalingOptions
 from gpu_constructs.pools.size import Size
 from gpu_constructs.refusals import address_block, refuse_unless_bool, refuse_unless_key, refuse_unless_one_of, words
+from gpu_constructs.teams.access_entry import CLUSTER_ADMIN, administrator, name_of, policy_arn
+from gpu_constructs.teams.people import let_in, principals, refuse_two_parts
 
 if TYPE_CHECKING:
     from gpu_constructs.autoscaling import ClusterAutoscaler, Karpenter
@@ -51,7 +53,6 @@ MIN_ZONES = 2
 SERVICE_CIDR = "172.20.0.0/16"
 _IPV4 = 4
 _PRIVATE = [ipaddress.IPv4Network(block) for block in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "127.0.0.0/8")]
-_ADMIN_POLICY = "AmazonEKSClusterAdminPolicy"
 IpFamily = Literal["ipv4", "ipv6"]
 UpgradePolicy = Literal["extended", "standard"]
 # Source: https://docs.aws.amazon.com/eks/latest/APIReference/API_ControlPlaneScalingConfig.html (2026-11)
@@ -87,6 +88,11 @@ class GpuCluster(Construct):
         public_access_cidrs: Who may reach the API endpoint from outside the VPC; empty for nobody.
             Default: everybody who has credentials.
         admins: ARNs of IAM users or roles that administer the cluster.
+        viewers: ARNs of those that see everything in it but Secrets.
+        operators: ARNs of those that drain nodes, too, and end and scale what runs, in every namespace, but can run
+            nothing of their own.
+        network_policies: Enforce Kubernetes' network policies, for a `Team` with ``isolate``; it takes ports 8162 and
+            8163 of nodes.
         system_nodes: The nodes without GPUs. Default: two to four of ``m6i.large``; none in Auto Mode.
         auto_mode: Let EKS Auto Mode run the nodes. Default: node groups and add-ons of this construct.
         ip_family: Addresses of pods and services, ``ipv4`` or ``ipv6``; for ``ipv6`` a VPC of yours must have both.
@@ -103,13 +109,10 @@ class GpuCluster(Construct):
             Default: one of CloudWatch's own.
         upgrade_policy: What EKS does when standard support of the version ends: ``extended`` keeps it for a year at
             0.50 USD an hour more, and cannot be left once that began; ``standard`` has EKS upgrade the control plane.
-        control_plane_tier: Capacity of the control plane that is held ready, from ``tier-xl`` to ``tier-8xl``, billed
-            by the hour; ``standard`` grows with use, and is what to say when you leave a tier.
-            Default: as EKS has it, ``standard`` for a new cluster.
-        zonal_shift: Let Amazon Application Recovery Controller move the cluster out of an Availability Zone. While it
-            does, no node starts in that zone and no Service reaches pods there, so GPU nodes of one zone, such as
-            those of a reservation, go dark; say ``False`` to switch it off again.
-            Default: as EKS has it, off for a new cluster.
+        control_plane_tier: Capacity that is held ready, ``tier-xl`` to ``tier-8xl``, billed by the hour; ``standard``
+            leaves it again. Default: EKS' own, ``standard``.
+        zonal_shift: Let the cluster be moved out of a zone, in which no node starts then and no Service reaches pods:
+            GPUs of one zone, such as reserved ones, go dark. ``False`` switches it off again. Default: EKS' own, off.
 
     Raises:
         TypeError: An argument has the wrong type.
@@ -133,6 +136,9 @@ class GpuCluster(Construct):
         vpc: ec2.IVpc | None = None,
         public_access_cidrs: Sequence[str] | None = None,
         admins: Sequence[str] = (),
+        viewers: Sequence[str] = (),
+        operators: Sequence[str] = (),
+        network_policies: bool = False,
         system_nodes: SystemNodes | None = None,
         auto_mode: AutoMode | None = None,
         ip_family: IpFamily = "ipv4",
@@ -153,12 +159,15 @@ class GpuCluster(Construct):
         refuse_misspelt_region(who, cdk.Stack.of(self).region)
         minor = kubernetes_minor(kubernetes_version, who=who)
         endpoint = _endpoint(who, public_access_cidrs)
-        administrators = _admins(who, admins)
+        people = {"admins": admins, "viewers": viewers, "operators": operators}
+        arns = {argument: principals(who, argument, given) for argument, given in people.items()}
+        refuse_two_parts(who, **arns)
         refuse_unless_addon_versions(who, "addon_versions", addon_versions)
         _refuse_parts(who, vpc=vpc, system_nodes=system_nodes, secrets_key=secrets_key)
         refuse_unless_role(who, "role", role)
         refuse_unless_one_of(who, "ip_family", ip_family, get_args(IpFamily))
         refuse_unless_bool(who, "pack_gpus", pack_gpus)
+        refuse_unless_bool(who, "network_policies", network_policies)
         refuse_unless_bool(who, "deletion_protection", deletion_protection)
         refuse_unless_log_days(who, log_days)
         refuse_unless_key(who, "log_key", log_key)
@@ -202,7 +211,6 @@ class GpuCluster(Construct):
         control_plane.add_property_override("DeletionProtection", deletion_protection)
         # Left out, EKS takes EXTENDED. The L2 of aws-cdk-lib 2.275 cannot say it.
         control_plane.add_property_override("UpgradePolicy", {"SupportType": upgrade_policy.upper()})
-        # The L2 has the first since 2.266 only, the second not at all.
         if control_plane_tier is not None:
             control_plane.add_property_override("ControlPlaneScalingConfig", {"Tier": control_plane_tier})
         if zonal_shift is not None:
@@ -210,17 +218,24 @@ class GpuCluster(Construct):
         accept_equal_conditions(self)
         own_log_groups(self, self.cluster, name=name, days=log_days, key=log_key)
         ref = cluster_ref(who, self.cluster)
-        for arn in administrators:
-            _admit(self, f"Admin-{arn.partition(':iam::')[2]}", cluster_name=ref.name_token, principal_arn=arn)
+        for arn in arns["admins"]:
+            _admit(self, ref, arn)
+        let_in(self, ref, viewers=arns["viewers"], operators=arns["operators"])
         self.addons: Addons | None = None
         self.system_nodes: SystemNodeGroup | None = None
         if auto_mode is None:
             nodes = system_nodes if system_nodes is not None else SystemNodes()
-            addons = Addons(self, "Addons", cluster=self.cluster, versions=addon_versions)
+            addons = Addons(
+                self, "Addons", cluster=self.cluster, versions=addon_versions, network_policies=network_policies
+            )
             self.system_nodes = SystemNodeGroup(self, "SystemNodes", cluster=self.cluster, nodes=nodes, subnets=subnets)
             addons.wait_for(self.system_nodes.resource)
             ref.foundation.get_or_make(lambda: addons)
             self.addons = addons
+        else:
+            ref.claim(who, claims.POD_NETWORK, why="both give the same pods addresses")
+            if network_policies:
+                enforce_network_policies(self, ref)
 
     @named_call
     def add_pool(
@@ -373,25 +388,14 @@ def _endpoint(who: object, cidrs: object) -> eks.EndpointAccess:
     return eks.EndpointAccess.PUBLIC_AND_PRIVATE.only_from(*blocks)
 
 
-def _admins(who: object, admins: object) -> tuple[str, ...]:
-    arns = words(who, "admins", admins)
-    for arn in arns:
-        if not re.fullmatch(r"arn:[\w-]+:iam::\d{12}:(user|role)/[\w+=,.@/-]+", arn, re.ASCII):
-            raise ValueError(
-                f"{who}: admins must be literal ARNs of IAM users or roles, got {arn!r}; 'aws sts get-caller-identity' "
-                "shows yours, and of an assumed role the access entry takes the role's ARN"
-            )
-    if len(set(arns)) < len(arns):
-        raise ValueError(f"{who}: admins must differ, got {arns!r}")
-    return arns
-
-
-def _admit(scope: Construct, id: str, *, cluster_name: str, principal_arn: str) -> None:
-    partition = cdk.Stack.of(scope).partition
-    policy: dict[str, Any] = {
-        "policyArn": f"arn:{partition}:eks::aws:cluster-access-policy/{_ADMIN_POLICY}",
-        "accessScope": {"type": "cluster"},
-    }
+def _admit(scope: Construct, cluster: ClusterRef, principal_arn: str) -> None:
+    cluster.claim(PathOf(scope), administrator(principal_arn), why="EKS takes one access entry for each")
+    policy: dict[str, Any] = {"policyArn": policy_arn(scope, CLUSTER_ADMIN), "accessScope": {"type": "cluster"}}
     eks_resources.CfnAccessEntry(
-        scope, id, cluster_name=cluster_name, principal_arn=principal_arn, access_policies=[policy], type="STANDARD"
+        scope,
+        f"Admin-{name_of(principal_arn)}",
+        cluster_name=cluster.name_token,
+        principal_arn=principal_arn,
+        access_policies=[policy],
+        type="STANDARD",
     )
