@@ -47,8 +47,7 @@ if TYPE_CHECKING:
 
 # Source: https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateCluster.html (name)
 _CLUSTER_NAME = re.compile(r"[0-9A-Za-z][-0-9A-Za-z_]{0,99}")
-# Source: https://docs.aws.amazon.com/eks/latest/userguide/network-reqs.html
-MIN_ZONES = 2
+MIN_ZONES = 2  # https://docs.aws.amazon.com/eks/latest/userguide/network-reqs.html
 # Explicit, because EKS picks one of two and CloudFormation cannot read which.
 SERVICE_CIDR = "172.20.0.0/16"
 _IPV4 = 4
