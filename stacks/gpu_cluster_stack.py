@@ -28,6 +28,8 @@ class GpuClusterStack(cdk.Stack):
     def __init__(self, scope: Construct, id: str, *, options: GpuClusterOptions | None = None, **kwargs: Any) -> None:
         super().__init__(scope, id, **kwargs)
         says = options if options is not None else GpuClusterOptions()
+        for key, value in (says.tags or {}).items():
+            cdk.Tags.of(self).add(key, value)
         gpu = GpuCluster(
             self,
             "Gpu",

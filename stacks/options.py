@@ -16,6 +16,7 @@ from gpu_constructs.installing.context import hint_of_a_bare_name, refuse_wrong_
 from gpu_constructs.pools.capacity import CAPACITIES, Capacity
 from gpu_constructs.pools.disk import Disk
 from gpu_constructs.pools.node_shape import NodeShape
+from gpu_constructs.pools.user_labels import checked_tags
 from gpu_constructs.refusals import did_you_mean, refuse_unless_one_of, refuse_unless_whole_number, words
 
 Autoscaler = Literal["cluster-autoscaler", "karpenter"]
@@ -97,6 +98,8 @@ class GpuClusterOptions:
             Default: everybody who has credentials.
         admins: ARNs of IAM users or roles that administer the cluster.
         smoke_test: Run nvidia-smi on the first pool after each change of it.
+        tags: Tags of everything in the stack that can have some, nodes with their volumes and network interfaces
+            included; for cost allocation. Default: none.
 
     Raises:
         TypeError: A value has the wrong type.
@@ -113,12 +116,15 @@ class GpuClusterOptions:
     public_access_cidrs: Sequence[str] | None = None
     admins: Sequence[str] = ()
     smoke_test: bool = False
+    tags: Mapping[str, str] | None = None
 
     def __post_init__(self) -> None:
         refuse_unless_one_of("context", "autoscaler", self.autoscaler, get_args(Autoscaler))
         kubernetes_minor(self.kubernetes_version, who="context")
         refuse_unless_whole_number("context", "nat_gateways", self.nat_gateways, least=0)
         _boolean("smoke_test", self.smoke_test)
+        if self.tags is not None:
+            checked_tags(self.tags, who="context")
         names = [pool.name for pool in self.pools]
         if not names:
             raise ValueError("context: pools must hold at least one pool, got none")
@@ -178,7 +184,8 @@ def _json(key: str, value: Any) -> Any:
     try:
         return json.loads(value)
     except json.JSONDecodeError as error:
-        rule = f"context: {key} must be a list in JSON such as {_EXAMPLES.get(key, _SOME_NAMES)}"
+        kind = "an object" if key == "tags" else "a list"
+        rule = f"context: {key} must be {kind} in JSON such as {_EXAMPLES.get(key, _SOME_NAMES)}"
         raise ValueError(f"{rule}, got {_shown(value)}, {_where(value, error.pos)}") from error
 
 
@@ -189,6 +196,7 @@ _EXAMPLES = {
     "availability_zones": '["us-east-1a", "us-east-1b"]',
     "public_access_cidrs": '["203.0.113.0/24"]',
     "admins": '["arn:aws:iam::111122223333:role/admin"]',
+    "tags": '{"team": "research"}',
 }
 # So many characters of a value are shown, and as many of what cannot be read.
 _SHOWN = 60
@@ -254,4 +262,5 @@ _READ: dict[str, Callable[[str, Any], Any]] = {
     "public_access_cidrs": _list,
     "admins": _list,
     "smoke_test": _boolean,
+    "tags": _json,
 }

@@ -26,6 +26,7 @@ EXAMPLES = {
     "public_access_cidrs": "203.0.113.0/24",
     "admins": "arn:aws:iam::111122223333:role/Admin",
     "smoke_test": "true",
+    "tags": '{"team": "research"}',
 }
 POOL_EXAMPLES: dict[str, Any] = {
     "name": "l4",

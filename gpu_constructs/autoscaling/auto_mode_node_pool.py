@@ -77,6 +77,11 @@ class AutoModeNodePool(GpuNodes):
             _refuse_what_auto_mode_cannot(who, ref, name, shape)
             shape = replace(shape, operating_system="bottlerocket")
         pool = NodePool.of(who, name=name, shape=shape, size=size, capacity=capacity, disruption=disruption)
+        if pool.disruption.bounds_repair:
+            raise ValueError(
+                f"{who}: disruption must have no budget for 'Unhealthy', which EKS Auto Mode is not known to have, got "
+                "one; leave it out"
+            )
         refuse_unless_role(who, "node_role", node_role)
         network = place(self, pool, who=who, cluster=ref, subnets=subnets, security_group_ids=security_group_ids)
 

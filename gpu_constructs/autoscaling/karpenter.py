@@ -48,8 +48,9 @@ class Karpenter(Construct):
         cluster: Cluster to install into; needs a kubectl provider. Not one in EKS Auto Mode, which runs its own.
         node_role: Role of the nodes that Karpenter launches, with an access entry of its own.
             Default: a new role and access entry.
-        node_repair: Replace nodes that the node monitoring agent finds broken, also under running pods; alpha in the
-            pinned version. It needs the add-on ``eks-node-monitoring-agent``.
+        node_repair: Replace nodes that the node monitoring agent finds broken, also under running pods; alpha. It
+            needs the add-on ``eks-node-monitoring-agent``. From version 1.15 on one node of a pool at a time, unless
+            its `Disruption` says otherwise.
         reboot_for_repair: Reboot a node in place for a GPU fault that a reboot clears, instead of replacing it; alpha,
             with ``node_repair`` and from version 1.15 on.
         dynamic_resource_allocation: Launch nodes for pods that claim GPUs; alpha, from version 1.15 on. Without it
@@ -68,6 +69,8 @@ class Karpenter(Construct):
         node_role: Role of the nodes.
         instance_profile: Profile with that role, where the controller is isolated.
         dynamic_resource_allocation: Whether it launches nodes for claimed GPUs.
+        repairs: Whether it replaces broken nodes.
+        knows_unhealthy: Whether budgets bound that, by the reason ``Unhealthy``.
         chart: The controller's release; what uses it depends on it.
     """
 
@@ -106,6 +109,8 @@ class Karpenter(Construct):
         ref.claim(who, claims.KARPENTER, why="both are the helm release 'karpenter'")
 
         self.dynamic_resource_allocation = dynamic_resource_allocation
+        self.repairs = node_repair
+        self.knows_unhealthy = release.newer_gates
         self._gates: dict[str, bool] = {"nodeRepair": True} if node_repair else {}
         queue = InterruptionQueue(
             self, "Interruptions", rules=INTERRUPTIONS, target_id="KarpenterInterruptionQueueTarget"
@@ -139,6 +144,7 @@ class Karpenter(Construct):
                 gates=late_values(self._gates),
                 isolated=isolated,
                 pod_subnets=ref.pod_network is not None and bool(ref.pod_network.subnets),
+                zonal_shift=ref.zonal_shift,
                 aws_gates={name: True for name, on in aws_gates.items() if on},
             ),
             user_values=values,
@@ -227,6 +233,7 @@ def controller_values(
     gates: Any,
     isolated: bool = False,
     pod_subnets: bool = False,
+    zonal_shift: bool = False,
     aws_gates: Mapping[str, bool] | None = None,
 ) -> Mapping[str, Any]:
     """Return the values of the controller's chart.
@@ -242,6 +249,8 @@ def controller_values(
             **({"isolatedVPC": True} if isolated else {}),
             # The first interface of a node has no addresses for pods then.
             **({"reservedENIs": "1"} if pod_subnets else {}),
+            # Left out, it launches nodes in the zone that the cluster was moved out of.
+            **({"enableZonalShift": True} if zonal_shift else {}),
             **({"awsFeatureGates": aws_gates} if aws_gates else {}),
         },
         # The chart sets none, and the kubelet evicts a pod without requests first.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
@@ -88,6 +89,7 @@ class KarpenterNodePool(GpuNodes):
         who = PathOf(self)
         ref = cluster_ref(who, cluster, kubectl=True)
         pool = NodePool.of(who, name=name, shape=shape, size=size, capacity=capacity, disruption=disruption)
+        pool = _repaired(who, pool, karpenter, said=disruption is not None)
         _refuse_lost_settings(who, shape)
         _refuse_unseen_claims(who, pool, karpenter)
         role = _role(who, karpenter, node_role)
@@ -184,6 +186,22 @@ def _refuse_unseen_claims(who: object, pool: NodePool, karpenter: Karpenter | No
             f"{who}: size must be Static(nodes=2) with device_manager='dra' and {', '.join(blind)}, got "
             f"{pool.size!r}; Karpenter does not know what devices these nodes would have"
         )
+
+
+def _repaired(who: object, pool: NodePool, karpenter: object, *, said: bool) -> NodePool:
+    """Return a pool whose nodes are repaired one at a time, where Karpenter can be told so and nobody said otherwise.
+
+    Source: https://karpenter.sh/v1.15/concepts/disruption/ (2026-11)
+    """
+    if not isinstance(karpenter, Karpenter):
+        return pool
+    if pool.disruption.bounds_repair and not karpenter.knows_unhealthy:
+        raise ValueError(
+            f"{who}: disruption must have no budget for 'Unhealthy', which Karpenter knows from 1.15 on, got one; make "
+            "Karpenter(version='1.15.1')"
+        )
+    bounded = not said and karpenter.repairs and karpenter.knows_unhealthy
+    return replace(pool, disruption=pool.disruption.with_repair()) if bounded else pool
 
 
 def _role(who: object, karpenter: object, node_role: iam.IRole | None) -> iam.IRole:

@@ -52,6 +52,8 @@ _CLUSTER_NAME = re.compile(r"[0-9A-Za-z][-0-9A-Za-z_]{0,99}")
 MIN_ZONES = 2
 IpFamily = Literal["ipv4", "ipv6"]
 UpgradePolicy = Literal["extended", "standard"]
+# Source: https://docs.aws.amazon.com/eks/latest/APIReference/API_ControlPlaneScalingConfig.html (2026-11)
+ControlPlaneTier = Literal["standard", "tier-xl", "tier-2xl", "tier-4xl", "tier-8xl"]
 # Without cpu and memory in the list they would no longer count.
 # Source: https://docs.aws.amazon.com/eks/latest/userguide/control-plane-configuration.html
 PACK_GPUS: dict[str, Any] = {
@@ -108,6 +110,10 @@ class GpuCluster(Construct):
             Default: one of CloudWatch's own.
         upgrade_policy: What EKS does when standard support of the version ends: ``extended`` keeps it for a year at
             0.50 USD an hour more, and cannot be left once that began; ``standard`` has EKS upgrade the control plane.
+        control_plane_tier: Capacity that is held ready, ``tier-xl`` to ``tier-8xl``, billed by the hour; ``standard``
+            leaves it again. Default: EKS' own, ``standard``.
+        zonal_shift: Let the cluster be moved out of a zone, in which no node starts then and no Service reaches pods:
+            GPUs of one zone, such as reserved ones, go dark. ``False`` switches it off again. Default: EKS' own, off.
 
     Raises:
         TypeError: An argument has the wrong type.
@@ -147,6 +153,8 @@ class GpuCluster(Construct):
         log_days: int = 90,
         log_key: kms.IKey | None = None,
         upgrade_policy: UpgradePolicy = "extended",
+        control_plane_tier: ControlPlaneTier | None = None,
+        zonal_shift: bool | None = None,
     ) -> None:
         super().__init__(scope, id)
         who = PathOf(self)
@@ -167,6 +175,10 @@ class GpuCluster(Construct):
         refuse_unless_log_days(who, log_days)
         refuse_unless_key(who, "log_key", log_key)
         refuse_unless_one_of(who, "upgrade_policy", upgrade_policy, get_args(UpgradePolicy))
+        if control_plane_tier is not None:
+            refuse_unless_one_of(who, "control_plane_tier", control_plane_tier, get_args(ControlPlaneTier))
+        if zonal_shift is not None:
+            refuse_unless_bool(who, "zonal_shift", zonal_shift)
         _refuse_beside_auto_mode(who, auto_mode, system_nodes=system_nodes, addon_versions=addon_versions)
 
         self.name = name
@@ -209,6 +221,10 @@ class GpuCluster(Construct):
         control_plane.add_property_override("DeletionProtection", deletion_protection)
         # Left out, EKS takes EXTENDED. The L2 of aws-cdk-lib 2.275 cannot say it.
         control_plane.add_property_override("UpgradePolicy", {"SupportType": upgrade_policy.upper()})
+        if control_plane_tier is not None:
+            control_plane.add_property_override("ControlPlaneScalingConfig", {"Tier": control_plane_tier})
+        if zonal_shift is not None:
+            control_plane.zonal_shift_config = cast("Any", {"enabled": zonal_shift})
         accept_equal_conditions(self)
         own_log_groups(self, self.cluster, name=name, days=log_days, key=log_key)
         ref = cluster_ref(who, self.cluster)

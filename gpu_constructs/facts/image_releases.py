@@ -8,11 +8,21 @@ from dataclasses import dataclass
 # Branches of the driver, as NVIDIA numbers them: the one with long-term support, and the production branch.
 LTS, PRODUCTION = 580, 595
 DRIVER_BRANCHES = (LTS, PRODUCTION)
+# The branch before them.
+_BEFORE_LTS = 570
 # What Bottlerocket calls them in settings.kernel.drivers.nvidia.branch, which chooses one for all types.
 BOTTLEROCKET_BRANCHES = {"lts": LTS, "pb": PRODUCTION}
 # An image with both boots the first that drives every GPU of the node.
 # Source: awslabs/amazon-eks-ami 46d3c70a templates/al2023/runtime/gpu/resolve-nvidia-driver.sh (2026-11-21)
 _AL2023_WITH_BOTH = "20260917"
+# The first release of each minor version with 580; from 1.34 on the earliest. Those of April 2025 and later had 570.
+# Source: awslabs/amazon-eks-ami v20260724 CHANGELOG.md (2026-11-21)
+_AL2023_WITH_LTS = {
+    **dict.fromkeys(("1.29", "1.30"), "20251120"),
+    **dict.fromkeys(("1.31", "1.32"), "20251108"),
+    "1.33": "20251029",
+}
+_AL2023_FIRST_WITH_LTS, _AL2023_SURELY_WITH_LTS, _AL2023_FIRST_STATED = "20251023", "20251120", "20250501"
 # Source: https://github.com/bottlerocket-os/bottlerocket/releases/tag/v1.66.0 and v1.68.0 (2026-11-21)
 _BOTTLEROCKET_1_37_WITH_BOTH = (1, 66)
 _BOTTLEROCKET_WITH_BOTH = (1, 68)
@@ -36,17 +46,27 @@ def driver_branches(
         fips: Whether it is a FIPS variant of Bottlerocket.
     """
     if operating_system == "al2023":
-        return _of_al2023(release)
+        return _of_al2023(release, kubernetes_version)
     return _of_bottlerocket(release, kubernetes_version, fips=fips) if operating_system == "bottlerocket" else None
 
 
-def _of_al2023(release: str | None) -> tuple[int, ...] | None:
+def _of_al2023(release: str | None, kubernetes_version: str | None) -> tuple[int, ...] | None:
     if release == NEWEST:
         return DRIVER_BRANCHES
     date = release_date(release)
-    if date is None:
+    if date is None or date < _AL2023_FIRST_STATED:
         return None
+    if date < _first_with_lts(kubernetes_version):
+        # Which it is of an image whose version is not known, the months between do not tell.
+        known = kubernetes_version is not None or date < _AL2023_FIRST_WITH_LTS
+        return (_BEFORE_LTS,) if known else None
     return DRIVER_BRANCHES if date >= _AL2023_WITH_BOTH else (LTS,)
+
+
+def _first_with_lts(kubernetes_version: str | None) -> str:
+    if kubernetes_version is None:
+        return _AL2023_SURELY_WITH_LTS
+    return _AL2023_WITH_LTS.get(kubernetes_version, _AL2023_FIRST_WITH_LTS)
 
 
 def _of_bottlerocket(release: str | None, kubernetes_version: str | None, *, fips: bool) -> tuple[int, ...] | None:

@@ -1,4 +1,4 @@
-"""How long EKS supports each minor version of Kubernetes, and what it costs when the standard support is over."""
+"""How long EKS supports each minor version of Kubernetes, what that costs in the end, and which Karpenter is for it."""
 
 from __future__ import annotations
 
@@ -34,6 +34,12 @@ SUPPORT = {
     "1.36": Support(standard_ends="2027-08-02", extended_ends="2028-08-02", source=_QUOTED),
     "1.37": Support(standard_ends="2027-12-02", extended_ends="2028-12-02", source=_COUNTED),
 }
+# Minor versions that kubelet and kube-proxy may be behind the API server; neither may be ahead of it.
+# Source: https://kubernetes.io/releases/version-skew-policy/ (2026-11-22)
+OLDEST_KUBELET = 3
+# The least Karpenter for Kubernetes 1.31, 1.32, ..., by the number of the minor version.
+# Source: https://karpenter.sh/v1.15/upgrading/compatibility/ (2026-11-21)
+LEAST_KARPENTER = {31: (1, 0), 32: (1, 2), 33: (1, 5), 34: (1, 6), 35: (1, 9), 36: (1, 13), 37: (1, 15)}
 # What an hour in extended support costs more, US dollars a cluster.
 # Source: https://aws.amazon.com/eks/pricing/, as texts of 2026 quote it (2026-11-21)
 EXTENDED_SUPPORT_USD_PER_HOUR = 0.5

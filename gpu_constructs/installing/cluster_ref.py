@@ -162,6 +162,11 @@ class ClusterRef(Construct):
             return None
         return bool(getattr(self._resource.compute_config, "enabled", False))
 
+    @property
+    def zonal_shift(self) -> bool:
+        """Whether the template lets it be moved out of a zone; of an imported cluster it says nothing."""
+        return self._resource is not None and getattr(self._resource.zonal_shift_config, "enabled", False) is True
+
     @cached_property
     def security_group_id(self) -> str | None:
         """Its own security group; ``None`` when it was imported without."""

@@ -9,6 +9,15 @@ from gpu_constructs.metrics.dcgm_fields import FB_FREE, FB_USED, GPU_TEMP, GPU_U
 # Prometheus names the labels of the pod that uses a GPU so, because the exporter's own pod has the plain ones.
 _BY_POD = "exported_namespace, exported_pod"
 _USED = 'exported_pod!=""'
+# Less is a driver that looks after itself.
+_IDLE_PERCENT = 3
+_GPUS = 'resource=~"nvidia_com_.*"'
+_ALLOCATABLE = f"sum by (node) (kube_node_status_allocatable{{{_GPUS}}})"
+# kube-state-metrics tells requests of pods that have ended, too.
+_ALIVE = '(kube_pod_status_phase{phase=~"Pending|Running"} == 1)'
+_REQUESTED = (
+    f"sum by (node) (kube_pod_container_resource_requests{{{_GPUS}}} * on (namespace, pod, uid) group_left () {_ALIVE})"
+)
 MEMORY_PERCENT = f"100 * {FB_USED} / ({FB_USED} + {FB_FREE})"
 
 UTILIZATION_RECORD, MEMORY_RECORD = "gpu_utilization_percent", "gpu_memory_used_percent"
@@ -43,10 +52,24 @@ def alerting_rules() -> list[dict[str, Any]]:
         _alert("GpuHot", f"{GPU_TEMP} > 87", "10m", "warning", f"{where} is at {{{{ $value }}}} C"),
         _alert(
             "GpuIdleButTaken",
-            f"max by ({_BY_POD}) (max_over_time({GPU_UTIL}{{{_USED}}}[1h])) < 3",
+            f"max by ({_BY_POD}) (max_over_time({GPU_UTIL}{{{_USED}}}[1h])) < {_IDLE_PERCENT}",
             "1h",
             "info",
             "Pod {{ $labels.exported_namespace }}/{{ $labels.exported_pod }} has not used its GPUs for an hour",
+        ),
+        _alert(
+            "GpuNodeIdle",
+            f"max by (Hostname) (max_over_time({GPU_UTIL}[15m])) < {_IDLE_PERCENT}",
+            "4h",
+            "info",
+            "Nobody has used a GPU of node {{ $labels.Hostname }} for four hours, reserved or on demand",
+        ),
+        _alert(
+            "GpuNodeUnrequested",
+            f"{_ALLOCATABLE} > 0 unless {_REQUESTED} > 0",
+            "1h",
+            "info",
+            "No pod has asked for a GPU of node {{ $labels.node }} for an hour",
         ),
         _alert(
             "GpuMetricsMissing",

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 
 from gpu_constructs.facts.hardware.catalogue import Architecture
+from gpu_constructs.facts.kubernetes_support import OLDEST_KUBELET
 from gpu_constructs.facts.operating_systems import OperatingSystem
 from gpu_constructs.facts.versions import KUBERNETES
 from gpu_constructs.installing.cluster_ref import ClusterRef
@@ -64,11 +65,26 @@ def pinned_release(who: object, cluster: ClusterRef, operating_system: Operating
         pinned = KUBERNETES.get(version or "") if operating_system == "al2023" else None
         return Release(kubernetes_version=version, ami_release=pinned.al2023.version if pinned else None)
     _refuse_unless_release(who, operating_system, given)
-    if operating_system == "al2023" and version is not None and not str(given).startswith(f"{version}."):
+    own = _minor_of(who, str(given), version) if operating_system == "al2023" and version is not None else version
+    return Release(kubernetes_version=own, ami_release=str(given))
+
+
+def _minor_of(who: object, release: str, cluster_version: str) -> str:
+    """Return the minor version of a release, which a group may keep while its cluster is upgraded.
+
+    Raises:
+        ValueError: It does not go with the cluster's.
+    """
+    if is_token(release):
+        return cluster_version
+    own = release.rpartition(".")[0]
+    (major, minor), (of_cluster, newest) = (map(int, each.split(".")) for each in (own, cluster_version))
+    if major != of_cluster or not newest - OLDEST_KUBELET <= minor <= newest:
         raise ValueError(
-            f"{who}: ami_release must be one for Kubernetes {version}, which the cluster runs, got {given!r}"
+            f"{who}: ami_release must be one for Kubernetes {cluster_version}, which the cluster runs, or for one of "
+            f"the {OLDEST_KUBELET} minor versions before it, got {release!r} [GPU093]"
         )
-    return Release(kubernetes_version=version, ami_release=str(given))
+    return own
 
 
 def _refuse_unless_release(who: object, operating_system: OperatingSystem, given: object) -> None:

@@ -54,8 +54,10 @@ class ManagedNodeGroup(GpuNodes):
         subnets: Where nodes may start. Default: the private subnets of the cluster's VPC.
         node_role: Role of the nodes. Default: one role shared by the node groups of the cluster.
         ami_release: Release of the image as EKS names it, ``1.36.2-20260714`` for AL2023 or ``1.34.0-18d04e52`` for
-            Bottlerocket; ``latest`` takes EKS' newest whenever the launch template changes. Default: for AL2023 in a
-            cluster made here, the release pinned in `gpu_constructs.facts.versions`; else as with ``latest``.
+            Bottlerocket; ``latest`` takes EKS' newest whenever the launch template changes. One of AL2023 for an older
+            Kubernetes lets a group that exists stay behind while its cluster is upgraded, by three minor versions at
+            most; EKS makes no new group of it. Default: for AL2023 in a cluster made here, the release pinned in
+            `gpu_constructs.facts.versions`; else as with ``latest``.
         bootstrap: What a node with an image of its own must be told of an imported cluster. Default: all from the
             cluster.
         node_repair: When EKS reboots or replaces a broken node.

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.refusals import refuse_unless_one_of, refuse_unless_whole_number, words
 
 Consolidation = Literal["WhenEmpty", "WhenEmptyOrUnderutilized", "Balanced"]
-Reason = Literal["Empty", "Underutilized", "Drifted"]
+Reason = Literal["Empty", "Underutilized", "Drifted", "Unhealthy"]
 
-# Patterns and limits of the NodePool CRD of v1.14.1.
+# Patterns and limits of the NodePool CRD of v1.14.1; v1.15.1 has the last reason, too.
 _NODES = re.compile(r"(100|[0-9]{1,2})%|[0-9]+")
 _CRON = re.compile(r"@(annually|yearly|monthly|weekly|daily|midnight|hourly)|\S+( \S+){4}")
 _MAX_BUDGETS = 50
@@ -26,7 +26,8 @@ class Budget:
 
     Attributes:
         nodes: A number of nodes, ``"0"``, or a share, ``"10%"``.
-        reasons: What it counts for. Default: every reason.
+        reasons: What it counts for; ``Unhealthy`` bounds the repair of broken nodes, with Karpenter 1.15 and
+            ``node_repair``. Default: every reason.
         schedule: Cron line, in UTC, of when it begins. Default: it always holds.
         minutes: How long it holds from then on, in minutes; goes with ``schedule``.
 
@@ -104,6 +105,15 @@ class Disruption:
         ):
             if getattr(self, argument) is not None:
                 refuse_unless_whole_number(who, argument, getattr(self, argument), least=least)
+
+    @property
+    def bounds_repair(self) -> bool:
+        """Whether a budget names the repair of broken nodes, which only Karpenter 1.15 knows."""
+        return any("Unhealthy" in each.reasons for each in self.budgets)
+
+    def with_repair(self) -> Disruption:
+        """Return the profile with one broken node repaired at a time: without a budget all of them are at once."""
+        return replace(self, budgets=(*self.budgets, Budget(nodes="1", reasons=("Unhealthy",))))
 
     @classmethod
     def suited_to(cls, purpose: str | None, *, static: bool) -> Disruption:

@@ -53,7 +53,7 @@ def _refuse_foreign_label(who: object, key: str) -> None:
         )
 
 
-def checked_tags(tags: object) -> dict[str, str]:
+def checked_tags(tags: object, *, who: str = "node shape") -> dict[str, str]:
     """Return tags of instances and volumes as a dict.
 
     Raises:
@@ -61,15 +61,15 @@ def checked_tags(tags: object) -> dict[str, str]:
         ValueError: EC2 would refuse a tag, or somebody else owns it.
     """
     if not isinstance(tags, Mapping) or not all(isinstance(word, str) for pair in tags.items() for word in pair):
-        raise TypeError(f"node shape: tags must map keys to values, got {tags!r}")
+        raise TypeError(f"{who}: tags must map keys to values, got {tags!r}")
     if len(tags) > _MAX_TAGS:
-        raise ValueError(f"node shape: tags must be at most {_MAX_TAGS}, got {len(tags)}; others tag the nodes too")
+        raise ValueError(f"{who}: tags must be at most {_MAX_TAGS}, got {len(tags)}; others tag the nodes too")
     for key, value in tags.items():
         if not 0 < len(key) <= _MAX_KEY or len(value) > _MAX_VALUE:
             raise ValueError(
-                f"node shape: tag {key!r} must have 1 to {_MAX_KEY} characters and a value of at most {_MAX_VALUE}, "
+                f"{who}: tag {key!r} must have 1 to {_MAX_KEY} characters and a value of at most {_MAX_VALUE}, "
                 f"got {value!r}"
             )
         if key == "Name" or key.lower().startswith(_FOREIGN_TAGS):
-            raise ValueError(f"node shape: tags must not set {key!r}, which belongs to AWS, Karpenter or this library")
+            raise ValueError(f"{who}: tags must not set {key!r}, which belongs to AWS, Karpenter or this library")
     return dict(tags)

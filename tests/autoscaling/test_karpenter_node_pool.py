@@ -15,6 +15,7 @@ from gpu_constructs import Disk, Karpenter, KarpenterNodePool, NodeShape, Reserv
 from gpu_constructs.autoscaling.karpenter_manifests import ec2_node_class, node_pool
 from gpu_constructs.autoscaling.node_pool import Network, NodePool
 from gpu_constructs.facts.hardware.catalogue import catalogue
+from gpu_constructs.pools import Budget, Disruption
 from gpu_constructs.pools.capacity import OnDemand
 from tests.schemas import validate_custom
 from tests.templates import CHART, depends_on, manifest, manifests_of, of_type, resources_of
@@ -267,3 +268,46 @@ def test_refuses_a_cluster_imported_without_its_security_group(stack: cdk.Stack,
 
     with pytest.raises(ValueError, match="security_group_ids must be given when the cluster was imported without"):
         pool(stack, bare)
+
+
+def budgets(stack: cdk.Stack, cluster: eks.ICluster, disruption: Disruption | None, **says: Any) -> list[Any]:
+    """The budgets of a pool beside a Karpenter of some arguments."""
+    karpenter = Karpenter(stack, "Karpenter", cluster=cluster, **says)
+    pool(stack, cluster, karpenter=karpenter, disruption=disruption)
+    return list(manifest(resources_of(stack), "NodePool")["spec"]["disruption"]["budgets"])
+
+
+ONE_REPAIR = {"nodes": "1", "reasons": ["Unhealthy"]}
+ALWAYS = Disruption(consolidation="WhenEmpty", budgets=[Budget(nodes="10%")])
+
+
+@pytest.mark.parametrize(
+    ("says", "bounded"),
+    [
+        ({"version": "1.15.1", "node_repair": True}, True),
+        ({"version": "1.15.1"}, False),
+        ({"node_repair": True}, False),
+    ],
+)
+def test_one_broken_node_is_repaired_at_a_time(
+    stack: cdk.Stack, cluster: eks.ICluster, says: dict[str, Any], bounded: bool
+) -> None:
+    assert (ONE_REPAIR in budgets(stack, cluster, None, **says)) is bounded
+
+
+def test_who_says_budgets_has_said_those_of_repair(stack: cdk.Stack, cluster: eks.ICluster) -> None:
+    assert budgets(stack, cluster, ALWAYS, version="1.15.1", node_repair=True) == [{"nodes": "10%"}]
+
+
+def test_a_budget_for_repair_is_what_the_definitions_take(stack: cdk.Stack, cluster: eks.ICluster, crds: Path) -> None:
+    karpenter = Karpenter(stack, "Karpenter", cluster=cluster, version="1.15.1", node_repair=True)
+    pool(stack, cluster, karpenter=karpenter)
+
+    validate_custom(manifest(resources_of(stack), "NodePool"), crds)
+
+
+def test_an_older_karpenter_knows_no_budget_for_repair(stack: cdk.Stack, cluster: eks.ICluster) -> None:
+    repaired = Disruption.training().with_repair()
+
+    with pytest.raises(ValueError, match=r"Test/Pool: disruption must have no budget for 'Unhealthy', .*from 1.15 on"):
+        budgets(stack, cluster, repaired, node_repair=True)

@@ -378,6 +378,49 @@ def test_refuses_another_upgrade_policy(stack: cdk.Stack, vpc: ec2.IVpc) -> None
         GpuCluster(stack, "Gpu", vpc=vpc, upgrade_policy="EXTENDED")  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("tier", ["standard", "tier-xl", "tier-8xl"])
+def test_the_tier_of_the_control_plane_is_said(stack: cdk.Stack, vpc: ec2.IVpc, tier: Any) -> None:
+    gpu_cluster(stack, vpc=vpc, control_plane_tier=tier)
+
+    assert control_plane(stack)["ControlPlaneScalingConfig"] == {"Tier": tier}
+
+
+@pytest.mark.parametrize("tier", ["xl", "tier-3xl", "", 2, True])
+def test_refuses_a_tier_that_eks_does_not_have(stack: cdk.Stack, vpc: ec2.IVpc, tier: Any) -> None:
+    with pytest.raises(ValueError, match=r"Test/Gpu: control_plane_tier must be one of standard, tier-xl, .*tier-8xl"):
+        gpu_cluster(stack, vpc=vpc, control_plane_tier=tier)
+
+
+@pytest.mark.parametrize("shifts", [False, True])
+def test_zonal_shift_is_switched_on_and_off_again(stack: cdk.Stack, vpc: ec2.IVpc, shifts: bool) -> None:
+    gpu_cluster(stack, vpc=vpc, zonal_shift=shifts)
+
+    assert control_plane(stack)["ZonalShiftConfig"] == {"Enabled": shifts}
+
+
+@pytest.mark.parametrize("shifts", [None, False, True])
+def test_karpenter_is_told_of_zonal_shift(stack: cdk.Stack, vpc: ec2.IVpc, shifts: bool | None) -> None:
+    Karpenter(stack, "Karpenter", cluster=gpu_cluster(stack, vpc=vpc, zonal_shift=shifts))
+
+    [controller] = [
+        each["Properties"]
+        for each in of_type(resources_of(stack), CHART).values()
+        if each["Properties"]["Chart"].endswith("/karpenter") or each["Properties"]["Chart"] == "karpenter"
+    ]
+    assert ('"enableZonalShift":true' in text_of(controller["Values"])) is (shifts is True)
+
+
+def test_refuses_a_word_for_zonal_shift(stack: cdk.Stack, vpc: ec2.IVpc) -> None:
+    with pytest.raises(TypeError, match="Test/Gpu: zonal_shift must be True or False, got 'on'"):
+        gpu_cluster(stack, vpc=vpc, zonal_shift="on")
+
+
+def test_tier_and_zonal_shift_are_left_to_eks(stack: cdk.Stack, vpc: ec2.IVpc) -> None:
+    gpu_cluster(stack, vpc=vpc)
+
+    assert not {"ControlPlaneScalingConfig", "ZonalShiftConfig"} & control_plane(stack).keys()
+
+
 def test_the_newest_version_runs_karpenter_and_no_cluster_autoscaler(stack: cdk.Stack, vpc: ec2.IVpc) -> None:
     gpu = GpuCluster(stack, "Gpu", vpc=vpc, kubernetes_version="1.37")
 

@@ -101,7 +101,7 @@ def test_karpenter_counts_no_addresses_of_the_first_interface(apart: dict[str, A
         if id.startswith("KarpenterController")
     ]
 
-    assert r'\"reservedENIs\":\"1\"' in values
+    assert r"\"reservedENIs\":\"1\"" in values
 
 
 def test_system_nodes_have_labels(apart: dict[str, Any]) -> None:

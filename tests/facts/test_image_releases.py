@@ -15,7 +15,7 @@ from gpu_constructs.facts.image_releases import (
 )
 from gpu_constructs.facts.versions import AMI_RELEASES, KUBERNETES
 
-BOTH, OLD, UNSTATED = DRIVER_BRANCHES, (LTS,), None
+BOTH, OLD, OLDER, UNSTATED = DRIVER_BRANCHES, (LTS,), (570,), None
 
 
 @pytest.mark.parametrize(
@@ -32,6 +32,27 @@ BOTH, OLD, UNSTATED = DRIVER_BRANCHES, (LTS,), None
 )
 def test_al2023_carries_both_branches_from_one_release_on(release: str | None, carried: object) -> None:
     assert driver_branches("al2023", release, "1.36") == carried
+
+
+@pytest.mark.parametrize(
+    ("release", "version", "carried"),
+    [
+        ("1.35.0-20251023", "1.35", OLD),
+        ("1.34.1-20251022", "1.34", OLDER),
+        ("v20251029", "1.33", OLD),
+        ("v20251028", "1.33", OLDER),
+        ("v20251108", "1.31", OLD),
+        ("v20251107", "1.32", OLDER),
+        ("v20251119", "1.30", OLDER),
+        ("v20251022", None, OLDER),
+        ("v20251023", None, UNSTATED),
+        ("v20251120", None, OLD),
+        ("v20250501", "1.33", OLDER),
+        ("v20250430", "1.33", UNSTATED),
+    ],
+)
+def test_al2023_had_an_older_branch_until_late_in_2025(release: str, version: str | None, carried: object) -> None:
+    assert driver_branches("al2023", release, version) == carried
 
 
 @pytest.mark.parametrize(

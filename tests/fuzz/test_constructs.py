@@ -23,11 +23,12 @@ from gpu_constructs import (
     KarpenterNodePool,
     ManagedNodeGroup,
     NodeShape,
+    Reservation,
     UpTo,
 )
 from gpu_constructs.cluster import PrivateEndpoints
 from gpu_constructs.devices import DraDriver, EfaDevicePlugin, GpuOperator
-from gpu_constructs.metrics import DcgmExporter, PrometheusStack
+from gpu_constructs.metrics import DcgmExporter, PrometheusStack, ReservationAlarm
 from gpu_constructs.nodes import NodeTerminationHandler
 from gpu_constructs.pod_scaling import Keda
 from gpu_constructs.queueing import KaiScheduler, Kueue
@@ -58,6 +59,7 @@ GOOD: dict[Callable[..., Any], dict[str, Any]] = {
     ManagedNodeGroup: {"name": "l4", "shape": SHAPE, "max_nodes": 2},
     NodeTerminationHandler: {},
     PrometheusStack: {},
+    ReservationAlarm: {"reservation": Reservation(id="cr-0123456789abcdef0", availability_zone="us-east-1a")},
 }
 _GIVEN = ("self", "scope", "id", "cluster", "pool", "karpenter", "vpc")
 _OBJECTS_OF_KUBERNETES = ("Deployment", "Job", "DaemonSet", "ConfigMap", "Service", "NetworkPolicy", "PriorityClass")
@@ -84,7 +86,7 @@ def world(construct: Callable[..., Any]) -> tuple[cdk.Stack, dict[str, Any]]:
     )
     cluster = imported_cluster(stack, imported_vpc(stack))
     taken = parameters(construct)
-    has: dict[str, Any] = {"cluster": cluster}
+    has: dict[str, Any] = {"cluster": cluster} if "cluster" in taken else {}
     if "pool" in taken:
         has["pool"] = ManagedNodeGroup(stack, "Nodes", cluster=cluster, name="nodes", shape=SHAPE, max_nodes=2)
     if "karpenter" in taken:

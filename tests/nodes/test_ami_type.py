@@ -120,14 +120,15 @@ def test_what_a_group_boots(given: Any, version: str | None, system: str, found:
             "1.36",
             "al2023",
             ValueError,
-            r"Test/Nodes: ami_release must be one for Kubernetes 1\.36, which the cluster runs, got '1\.3\.2-20260714'",
+            r"Test/Nodes: ami_release must be one for Kubernetes 1\.36, which the cluster runs, or for one of the 3 "
+            r"minor versions before it, got '1\.3\.2-20260714' \[GPU093\]",
         ),
         (
             "1.36.2-20260714",
             "1.3",
             "al2023",
             ValueError,
-            r"Test/Nodes: ami_release must be one for Kubernetes 1\.3, which the cluster runs, got",
+            r"Test/Nodes: ami_release must be one for Kubernetes 1\.3, which the cluster runs, or",
         ),
     ],
 )
@@ -136,3 +137,23 @@ def test_refuses_what_eks_has_not(
 ) -> None:
     with pytest.raises(error, match=f"^{message}"):
         release(given, version, system)
+
+
+@pytest.mark.parametrize(
+    ("given", "version"),
+    [("1.36.2-20260714", "1.36"), ("1.35.6-20260714", "1.35"), ("1.33.13-20260714", "1.33")],
+)
+def test_a_group_may_stay_behind_its_cluster(given: str, version: str) -> None:
+    kept = release(given, "1.36", "al2023")
+
+    assert (kept.kubernetes_version, kept.ami_release) == (version, given)
+
+
+@pytest.mark.parametrize("given", ["1.37.1-20261023", "1.32.9-20260714", "2.36.2-20260714"])
+def test_no_group_is_ahead_of_its_cluster_or_more_than_three_behind(given: str) -> None:
+    with pytest.raises(ValueError, match=f"one of the 3 minor versions before it, got '{given}'"):
+        release(given, "1.36", "al2023")
+
+
+def test_a_release_that_is_known_at_deployment_is_of_the_clusters_version() -> None:
+    assert release("${Token[TOKEN.7]}", "1.36", "al2023").kubernetes_version == "1.36"

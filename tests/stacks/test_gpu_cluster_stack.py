@@ -22,7 +22,7 @@ from stacks.options import GpuClusterOptions, PoolOptions
 from tests.conftest import FLAGS
 from tests.linting import cfn_lint
 from tests.schemas import validate, validate_custom
-from tests.templates import CHART, MANIFEST, depends_on, manifests_of, of_type, only
+from tests.templates import CHART, MANIFEST, depends_on, manifest, manifests_of, of_type, only
 
 MODES = ("cluster-autoscaler", "karpenter")
 # API groups that Kubernetes serves itself.
@@ -247,3 +247,36 @@ def test_pools_of_several_kinds(tmp_path: Path) -> None:
     made = json.loads(template_text(tmp_path / "karpenter", options("karpenter", pools=pools), FLAGS))["Resources"]
     limits = [each["spec"]["limits"] for each in manifests_of(made) if each["kind"] == "NodePool"]
     assert limits == [{"nvidia.com/gpu": "8"}, {"nvidia.com/gpu": "32"}]
+
+
+# What costs by the hour, or holds data, and is made by CloudFormation.
+COSTS = (
+    "AWS::EKS::Cluster",
+    "AWS::EKS::Addon",
+    "AWS::EC2::NatGateway",
+    "AWS::EC2::EIP",
+    "AWS::EC2::VPC",
+    "AWS::KMS::Key",
+    "AWS::Logs::LogGroup",
+    "AWS::SQS::Queue",
+)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_tags_reach_everything_that_costs(mode: str, tmp_path: Path) -> None:
+    says = options(mode, tags={"team": "research"})
+    resources = json.loads(template_text(tmp_path / mode, says, FLAGS))["Resources"]
+
+    tag = {"Key": "team", "Value": "research"}
+    for kind in COSTS:
+        for id, each in of_type(resources, kind).items():
+            assert tag in each["Properties"].get("Tags", []), id
+    for each in of_type(resources, "AWS::EKS::Nodegroup").values():
+        assert each["Properties"]["Tags"]["team"] == "research"
+    for each in of_type(resources, "AWS::EC2::LaunchTemplate").values():
+        tagged = {
+            one["ResourceType"]: one["Tags"] for one in each["Properties"]["LaunchTemplateData"]["TagSpecifications"]
+        }
+        assert all(tag in tagged[kind] for kind in ("instance", "volume"))
+    if mode == "karpenter":
+        assert manifest(resources, "EC2NodeClass")["spec"]["tags"]["team"] == "research"

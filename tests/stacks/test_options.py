@@ -123,6 +123,10 @@ WRONG: list[tuple[str, object, type[Exception], str]] = [
     ("admins", '["me"', ValueError, "admins must be a list in JSON such as .*which ends too early"),
     ("smoke_test", "yes", TypeError, "context: smoke_test must be true or false, got 'yes'"),
     ("smoke_test", 1, TypeError, "context: smoke_test must be true or false, got 1"),
+    ("tags", "team=research", ValueError, "context: tags must be an object in JSON such as .*team"),
+    ("tags", '["team"]', TypeError, r"context: tags must map keys to values, got \['team'\]"),
+    ("tags", {"team": 7}, TypeError, "context: tags must map keys to values, got {'team': 7}"),
+    ("tags", {"aws:team": "a"}, ValueError, "context: tags must not set 'aws:team'"),
 ]
 
 

@@ -1,22 +1,27 @@
-"""What becomes of control planes between two inputs: which are made anew, and which versions EKS does not go to."""
+"""What becomes of control planes between two inputs: which are made anew, and what EKS refuses or does too early."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import date
 from typing import Literal
 
+from gpu_constructs.facts.kubernetes_support import LEAST_KARPENTER, SUPPORT
 from gpu_constructs.facts.schemas import created_with
+from gpu_constructs.facts.today import today
 from gpu_constructs.preflight.judging.written import differ, moved
 from gpu_constructs.preflight.model.cluster import Cluster
+from gpu_constructs.preflight.node.nodes import minor
 from gpu_constructs.preflight.reading.cloudformation import Resource
 from gpu_constructs.preflight.reading.eksctl.resources import is_of_eksctl
-from gpu_constructs.preflight.reading.unknown import dig, known_text
+from gpu_constructs.preflight.reading.unknown import dig, is_true, known_text
 
-Change = Literal["replaced", "renamed", "refused", "rolled back"]
+Change = Literal["replaced", "renamed", "refused", "rolled back", "too early"]
 _MODES = ("CONFIG_MAP", "API_AND_CONFIG_MAP", "API")
 _MINOR = re.compile(r"1\.(\d{1,3})")
+_GONE = "what runs in the old one is gone"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +31,7 @@ class ClusterChange:
     Attributes:
         cluster: Its name.
         change: Whether another one is made in its place, or beside it under a new name; whether EKS refuses it, or
-            rolls the control plane back.
+            rolls the control plane back; whether something must be upgraded before it.
         detail: What differs, and what it means.
     """
 
@@ -37,36 +42,82 @@ class ClusterChange:
 
 def cluster_changes(old: Iterable[Cluster], new: Iterable[Cluster]) -> tuple[ClusterChange, ...]:
     """Return what becomes of clusters that both inputs have."""
-    before, after = _resources(old), _resources(new)
+    before, after = _by_key(old), _by_key(new)
     # One that is replaced is called as before: that is the one that is lost.
-    found = ((before[key][0], _changes(before[key][1], each)) for key, (_, each) in after.items() if key in before)
+    found = ((before[key].name, _changes(before[key], each)) for key, each in after.items() if key in before)
     changes = tuple(ClusterChange(name, change, detail) for name, each in found for change, detail in each)
     return (*_renamed(before, after), *changes)
 
 
-def _renamed(
-    before: Mapping[str, tuple[str, Resource]], after: Mapping[str, tuple[str, Resource]]
-) -> Iterator[ClusterChange]:
+def _renamed(before: Mapping[str, Cluster], after: Mapping[str, Cluster]) -> Iterator[ClusterChange]:
     """Yield the one cluster of eksctl that goes where one of another name comes: eksctl knows clusters by name."""
-    gone = [name for key, (name, each) in before.items() if key not in after and is_of_eksctl(each)]
-    come = [name for key, (name, each) in after.items() if key not in before and is_of_eksctl(each)]
+    gone = [each.name for key, each in before.items() if key not in after and _is_of_eksctl(each)]
+    come = [each.name for key, each in after.items() if key not in before and _is_of_eksctl(each)]
     if len(gone) == len(come) == 1:
         detail = f"metadata.name: {gone[0]} -> {come[0]}; eksctl makes another cluster and leaves this one as it is"
         yield ClusterChange(gone[0], "renamed", detail)
 
 
-def _resources(clusters: Iterable[Cluster]) -> Mapping[str, tuple[str, Resource]]:
-    return {each.resource.key: (each.name, each.resource) for each in clusters if each.resource}
+def _is_of_eksctl(cluster: Cluster) -> bool:
+    return cluster.resource is not None and is_of_eksctl(cluster.resource)
 
 
-def _changes(before: Resource, after: Resource) -> list[tuple[Change, str]]:
+def _by_key(clusters: Iterable[Cluster]) -> Mapping[str, Cluster]:
+    return {each.resource.key: each for each in clusters if each.resource}
+
+
+def _changes(old: Cluster, new: Cluster) -> list[tuple[Change, str]]:
     """Return what becomes of one cluster; another one starts at whatever version it has."""
+    before, after = old.resource, new.resource
+    if before is None or after is None:
+        return []
     found: list[tuple[Change, str]] = []
+    gone = "EKS does not delete the old one, whose DeletionProtection is on" if _is_protected(before) else _GONE
     for path in created_with(after.type):
-        old, new = (dig(dict(each.properties), *path.split("/")) for each in (before, after))
-        if differ(old, new):
-            found.append(("replaced", f"{moved(path, old, new)}; what runs in the old one is gone"))
-    return found or [*_step(_minor(before), _minor(after)), *_authentication(before, after)]
+        was, becomes = (dig(dict(each.properties), *path.split("/")) for each in (before, after))
+        if differ(was, becomes):
+            found.append(("replaced", f"{moved(path, was, becomes)}; {gone}"))
+    steps = (_minor(before), _minor(after))
+    return found or [
+        *_step(*steps),
+        *_support(before, after, *steps),
+        *_authentication(before, after),
+        *_order(old, *steps),
+    ]
+
+
+def _is_protected(resource: Resource) -> bool:
+    """Whether EKS refuses to delete a cluster.
+
+    Source, read 2026-11: https://docs.aws.amazon.com/eks/latest/userguide/deletion-protection.html
+    """
+    return is_true(resource.properties.get("DeletionProtection"))
+
+
+def _support(before: Resource, after: Resource, old: int | None, new: int | None) -> Iterator[tuple[Change, str]]:
+    """Yield that a cluster leaves extended support otherwise than by an upgrade.
+
+    Source, read 2026-11: https://docs.aws.amazon.com/eks/latest/userguide/disable-extended-support.html
+    """
+    was, becomes = (dig(dict(each.properties), "UpgradePolicy", "SupportType") for each in (before, after))
+    support = SUPPORT.get(f"1.{old}")
+    ended = support is not None and today() >= date.fromisoformat(support.standard_ends)
+    if ended and old == new and was in (None, "EXTENDED") and becomes == "STANDARD":
+        left = f"1.{old} left standard support on {support.standard_ends}" if support else ""
+        yield "refused", f"SupportType: EXTENDED -> STANDARD; {left}, so upgrade first"
+
+
+def _order(cluster: Cluster, old: int | None, new: int | None) -> Iterator[tuple[Change, str]]:
+    """Yield the Karpenter that runs and is not for the version to come: its chart is upgraded after the cluster."""
+    karpenter = cluster.autoscaler("karpenter")
+    least = LEAST_KARPENTER.get(new or 0)
+    if karpenter is None or karpenter.version is None or least is None or old is None or new != old + 1:
+        return
+    runs = minor(karpenter.version)
+    if (0, 0) < runs < least:
+        needed = f"{least[0]}.{least[1]}"
+        text = f"Version: 1.{old} -> 1.{new}; Karpenter {karpenter.version} runs, and 1.{new} needs {needed}"
+        yield "too early", f"{text}: deploy that first, by itself"
 
 
 def _authentication(before: Resource, after: Resource) -> Iterator[tuple[Change, str]]:

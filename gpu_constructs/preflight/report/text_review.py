@@ -17,6 +17,7 @@ _STYLES = {
     "refused": "no",
     "removed": "unknown",
     "rolled back": "unknown",
+    "too early": "unknown",
     "renamed": "unknown",
     "changed": "",
     "added": "yes",

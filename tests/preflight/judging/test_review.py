@@ -9,6 +9,7 @@ import pytest
 
 from gpu_constructs.preflight.judging.review import Review, review
 from tests.preflight.inputs import BAD, given, template
+from tests.templates import CHART
 
 
 def compared(folder: Path, old: Any, new: Any) -> Review:
@@ -51,6 +52,9 @@ def of_cluster(**properties: Any) -> Any:
     return {"Resources": {**made["Resources"], "Cluster": {**cluster, "Properties": properties}}}
 
 
+STANDARD, EXTENDED = ({"UpgradePolicy": {"SupportType": each}} for each in ("STANDARD", "EXTENDED"))
+
+
 @pytest.mark.parametrize(
     ("before", "after", "expected"),
     [
@@ -77,6 +81,19 @@ def of_cluster(**properties: Any) -> Any:
             None,
         ),
         ({"UpgradePolicy": {"SupportType": "STANDARD"}}, {"UpgradePolicy": {"SupportType": "EXTENDED"}}, None),
+        ({"Version": "1.36", **EXTENDED}, {"Version": "1.36", **STANDARD}, None),
+        (
+            {"Version": "1.32", **EXTENDED},
+            {"Version": "1.32", **STANDARD},
+            ("refused", "left standard support on 2026-"),
+        ),
+        ({"Version": "1.32"}, {"Version": "1.32", **STANDARD}, ("refused", "upgrade first")),
+        ({"Version": "1.32", **EXTENDED}, {"Version": "1.33", **STANDARD}, None),
+        (
+            {"Name": "a", "DeletionProtection": True},
+            {"Name": "b", "DeletionProtection": True},
+            ("replaced", "Name: a -> b; EKS does not delete the old one"),
+        ),
     ],
 )
 def test_a_control_plane(tmp_path: Path, before: Any, after: Any, expected: Any) -> None:
@@ -85,6 +102,30 @@ def test_a_control_plane(tmp_path: Path, before: Any, after: Any, expected: Any)
     told = [(each.change, each.detail) for each in found.control_planes]
     assert [change for change, _ in told] == ([expected[0]] if expected else [])
     assert all(expected[1] in detail for _, detail in told)
+
+
+def with_karpenter(kubernetes: str, karpenter: str) -> dict[str, Any]:
+    chart = {"ClusterName": {"Ref": "Cluster"}, "Chart": "karpenter", "Release": "karpenter", "Version": karpenter}
+    made = of_cluster(Name="demo", Version=kubernetes)
+    return {"Resources": {**made["Resources"], "Karpenter": {"Type": CHART, "Properties": chart}}}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "early"),
+    [
+        (("1.36", "1.14.1"), ("1.37", "1.15.1"), True),
+        (("1.36", "1.15.1"), ("1.37", "1.15.1"), False),
+        (("1.35", "1.14.1"), ("1.36", "1.15.1"), False),
+        (("1.36", "1.14.1"), ("1.36", "1.15.1"), False),
+    ],
+)
+def test_karpenter_goes_before_the_control_plane(tmp_path: Path, before: Any, after: Any, early: bool) -> None:
+    found = compared(tmp_path, with_karpenter(*before), with_karpenter(*after))
+
+    told = [each.detail for each in found.control_planes if each.change == "too early"]
+    assert bool(told) is early
+    assert all("Karpenter 1.14.1 runs, and 1.37 needs 1.15: deploy that first" in each for each in told)
+    assert "refused" not in {each.change for each in found.control_planes}
 
 
 def test_a_version_that_eks_refuses_fails_the_review(tmp_path: Path) -> None:

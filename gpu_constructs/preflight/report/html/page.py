@@ -25,7 +25,13 @@ from gpu_constructs.preflight.report.wording import (
 )
 
 # Colours of pools that say the same of a cluster.
-_BADGES = {"replaced": "replaced", "renamed": "removed", "refused": "replaced", "rolled back": "removed"}
+_BADGES = {
+    "replaced": "replaced",
+    "renamed": "removed",
+    "refused": "replaced",
+    "rolled back": "removed",
+    "too early": "removed",
+}
 
 
 def render(view: View) -> str:

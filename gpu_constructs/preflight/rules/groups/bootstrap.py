@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from gpu_constructs.facts.kubernetes_support import OLDEST_KUBELET
 from gpu_constructs.facts.labels import CLUSTER_TAG
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.images import has_driver, image_of
@@ -40,9 +41,10 @@ _GONE_FLAGS = {
     "container-runtime": "1.27",
     **dict.fromkeys(("kubelet-extra-args", "use-max-pods", "b64-cluster-ca", "apiserver-endpoint", "dns-cluster-ip")),
 }
-_IMAGE_VERSION = re.compile(r"(?:/optimized-ami/|/aws-k8s-)([0-9]{1,3}\.[0-9]{1,3})\b")
+_IMAGE_VERSION = re.compile(
+    r"(?:/optimized-ami/|aws-k8s-|amazon-eks-node-(?:[a-z0-9_]+-)+)([0-9]{1,3}\.[0-9]{1,3})(?:\b|-)"
+)
 _MINOR = re.compile(r"[0-9]{1,3}\.[0-9]{1,3}")
-_OLDEST_KUBELET = 3
 
 
 def _boots_itself(pool: Pool) -> bool:
@@ -229,13 +231,23 @@ def nodes_of_another_kubernetes_version(case: Case) -> Iterator[Problem]:
     if not cluster.whole or not _MINOR.fullmatch(cluster.version or ""):
         return
     plane = minor(cluster.version or "")
-    for pool in case.gpu_pools:
+    for pool in cluster.pools:
         version = _version(pool)
         nodes = minor(version) if version and _MINOR.fullmatch(version) else plane
-        if nodes > plane or plane[1] - nodes[1] > _OLDEST_KUBELET:
+        if nodes > plane or plane[1] - nodes[1] > OLDEST_KUBELET:
             yield Problem.of(pool, f"its nodes are {version}, the cluster is {cluster.version}")
 
 
 def _version(pool: Pool) -> str | None:
-    found = _IMAGE_VERSION.search(str(image_of(pool) or ""))
-    return found.group(1) if found else known_text(pool.properties.get("Version")) if pool.kind == "managed" else None
+    """Return the minor version of a pool's nodes, as its image or its group names it."""
+    images = [str(image_of(pool) or ""), *_selected(pool)]
+    found = {each.group(1) for each in map(_IMAGE_VERSION.search, images) if each}
+    if found:
+        return found.pop() if len(found) == 1 else None
+    return known_text(pool.properties.get("Version")) if pool.kind == "managed" else None
+
+
+def _selected(pool: Pool) -> list[str]:
+    """Return the parameters and names by which an EC2NodeClass chooses its image."""
+    terms = mappings(pool.node_class.spec.get("amiSelectorTerms")) if pool.node_class else []
+    return [text for each in terms for key in ("ssmParameter", "name") if (text := known_text(each.get(key)))]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpu_constructs.facts.hardware.catalogue import InstanceType, catalogue
+from gpu_constructs.facts.kubernetes_support import LEAST_KARPENTER
 from gpu_constructs.facts.labels import GPU_TAINT
 from gpu_constructs.facts.quantities import show
 from gpu_constructs.facts.resources import GPU
@@ -16,9 +17,6 @@ from gpu_constructs.preflight.node.node_size import least_memory
 from gpu_constructs.preflight.node.nodes import gpu_types, minor
 from gpu_constructs.preflight.rules.rule import Problem, rule
 
-# From Kubernetes minor on, the least Karpenter.
-# Source: https://karpenter.sh/v1.15/upgrading/compatibility/
-_LEAST = {31: (1, 0), 32: (1, 2), 33: (1, 5), 34: (1, 6), 35: (1, 9), 36: (1, 13), 37: (1, 15)}
 _CHOOSES = ("instance-gpu-name", "instance-gpu-memory", "instance-family", "instance-type", "nodepool")
 _SPREAD = 2
 
@@ -133,7 +131,7 @@ def karpenter_that_is_older_than_the_cluster_allows(case: Case) -> Iterator[Prob
     """
     cluster = case.cluster
     karpenter = cluster.autoscaler("karpenter")
-    least = _LEAST.get(minor(cluster.version)[1]) if cluster.version else None
+    least = LEAST_KARPENTER.get(minor(cluster.version)[1]) if cluster.version else None
     if karpenter and karpenter.version and least and (0, 0) < minor(karpenter.version) < least:
         message = (
             f"Karpenter {karpenter.version} on Kubernetes {cluster.version}, which needs {least[0]}.{least[1]} or later"

@@ -65,14 +65,22 @@ def dcgm_exporter_on_nodes_without_gpus(case: Case) -> Iterator[Problem]:
 def two_dcgm_exporters_for_the_same_gpus(case: Case) -> Iterator[Problem]:
     """Two DCGM exporters for the same GPUs.
 
-    Every series is there twice, so sums over them are twice too high.
+    Every series is there twice, so sums over them are twice too high, and both want the profiling counters.
 
-    Fix: Remove the chart dcgm-exporter, or set dcgmExporter.enabled: false in the GPU Operator.
+    Fix: Keep one: remove the chart dcgm-exporter, or set dcgmExporter.enabled: false in the GPU Operator or in
+    amazon-cloudwatch-observability.
     """
     cluster = case.cluster
+    found = exporters(cluster)
     if operator_exports(cluster):
-        for each in exporters(cluster):
+        for each in found:
             yield Problem(each, f"{each.name} and the GPU Operator's exporter measure the same GPUs")
+    for pool in case.gpu_pools:
+        here = [each for each in found if case.reaches(each, pool) is not Answer.NO]
+        if len(here) > 1:
+            sure = sum(case.reaches(each, pool) is Answer.YES for each in here) > 1
+            where = " and ".join(f"{each.name} of {each.origin.path}" for each in here)
+            yield Problem.of(pool, f"{where} measure the same GPUs", unknown=not sure)
 
 
 @rule("GPU223", "error", source=_CHART)
