@@ -214,3 +214,13 @@ def refuse_unless_key(who: object, argument: str, key: object) -> None:
     """
     if key is not None and not hasattr(key, "key_arn"):
         raise TypeError(f"{who}: {argument} must be a kms.IKey, got {key!r}; import one with Key.from_key_arn")
+
+
+def refuse_unless_role(who: object, argument: str, role: object) -> None:
+    """Refuse what is neither a role nor absent.
+
+    Raises:
+        TypeError: ``role`` is something else, for example an ARN.
+    """
+    if role is not None and not hasattr(role, "role_arn"):
+        raise TypeError(f"{who}: {argument} must be an iam.IRole, got {role!r}; import one with iam.Role.from_role_arn")

@@ -17,7 +17,7 @@ from gpu_constructs.autoscaling.node_pool import NodePool, place
 from gpu_constructs.facts.image_releases import TAKE_WITH_BOTH
 from gpu_constructs.facts.operating_systems import OperatingSystem
 from gpu_constructs.facts.versions import AMI_RELEASES
-from gpu_constructs.installing.cluster_ref import AnyCluster, PathOf, cluster_ref, refuse_unless_role
+from gpu_constructs.installing.cluster_ref import AnyCluster, PathOf, cluster_ref
 from gpu_constructs.installing.delivery import apply_manifests
 from gpu_constructs.installing.gitops import delivery_of
 from gpu_constructs.named_arguments import named_arguments
@@ -30,6 +30,7 @@ from gpu_constructs.pools.node_shape import NodeShape
 from gpu_constructs.pools.pool import Autoscaler
 from gpu_constructs.pools.sharing import Mig
 from gpu_constructs.pools.size import Size, Static
+from gpu_constructs.refusals import refuse_unless_role
 
 # What follows the "@" in `alias: <family>@<release>` of an EC2NodeClass.
 _RELEASES: dict[OperatingSystem, re.Pattern[str]] = {

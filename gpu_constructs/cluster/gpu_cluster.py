@@ -29,7 +29,7 @@ from gpu_constructs.facts.hardware.regions import refuse_misspelt_region
 from gpu_constructs.facts.resources import GPU
 from gpu_constructs.facts.versions import DEFAULT_KUBERNETES, kubernetes_minor
 from gpu_constructs.installing import claims, eks_resources
-from gpu_constructs.installing.cluster_ref import ClusterRef, PathOf, cluster_ref, refuse_unless_role
+from gpu_constructs.installing.cluster_ref import ClusterRef, PathOf, cluster_ref
 from gpu_constructs.installing.subnets import node_subnets, refuse_unless_vpc
 from gpu_constructs.named_arguments import named_arguments, named_call
 from gpu_constructs.nodes.gpu_nodes import GpuNodes
@@ -39,7 +39,7 @@ from gpu_constructs.pools.node_repair import NodeRepair
 from gpu_constructs.pools.node_shape import NodeShape
 from gpu_constructs.pools.scaling_options import ScalingOptions
 from gpu_constructs.pools.size import Size
-from gpu_constructs.refusals import refuse_unless_bool, refuse_unless_key, refuse_unless_one_of
+from gpu_constructs.refusals import refuse_unless_bool, refuse_unless_key, refuse_unless_one_of, refuse_unless_role
 from gpu_constructs.teams.access_entry import CLUSTER_ADMIN, administrator, name_of, policy_arn
 from gpu_constructs.teams.people import let_in, principals, refuse_two_parts
 
@@ -48,8 +48,7 @@ if TYPE_CHECKING:
 
 # Source: https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateCluster.html (name)
 _CLUSTER_NAME = re.compile(r"[0-9A-Za-z][-0-9A-Za-z_]{0,99}")
-# Source: https://docs.aws.amazon.com/eks/latest/userguide/network-reqs.html
-MIN_ZONES = 2
+MIN_ZONES = 2  # https://docs.aws.amazon.com/eks/latest/userguide/network-reqs.html
 IpFamily = Literal["ipv4", "ipv6"]
 UpgradePolicy = Literal["extended", "standard"]
 # Source: https://docs.aws.amazon.com/eks/latest/APIReference/API_ControlPlaneScalingConfig.html (2026-11)

@@ -8,11 +8,11 @@ from constructs import Construct
 
 from gpu_constructs.facts.kubernetes import refuse_unless_object_name
 from gpu_constructs.installing import eks_resources
-from gpu_constructs.installing.cluster_ref import AnyCluster, ClusterRef, PathOf, cluster_ref, refuse_unless_role
+from gpu_constructs.installing.cluster_ref import AnyCluster, ClusterRef, PathOf, cluster_ref
 from gpu_constructs.installing.delivery import apply_chart
 from gpu_constructs.installing.pod_identity import POD_IDENTITY, session_of
 from gpu_constructs.named_arguments import named_arguments
-from gpu_constructs.refusals import refuse_unless_bool
+from gpu_constructs.refusals import refuse_unless_bool, refuse_unless_role
 
 # Every namespace has it, and every pod that names none runs as it.
 _OF_EVERYBODY = "default"

@@ -377,16 +377,6 @@ def _in_tree(cluster: eks.ICluster) -> ClusterRef:
     return ClusterRef(stack, id, cluster=cluster, path=path)
 
 
-def refuse_unless_role(who: object, argument: str, role: object) -> None:
-    """Refuse what is neither a role nor absent.
-
-    Raises:
-        TypeError: ``role`` is something else, for example an ARN.
-    """
-    if role is not None and not hasattr(role, "role_arn"):
-        raise TypeError(f"{who}: {argument} must be an iam.IRole, got {role!r}; import one with iam.Role.from_role_arn")
-
-
 def _checked(who: object, given: object) -> eks.ICluster:
     """Return the cluster that was given, or that what was given has.
 

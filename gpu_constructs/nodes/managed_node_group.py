@@ -11,7 +11,7 @@ from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from gpu_constructs.facts.labels import RESOURCE_TAG
-from gpu_constructs.installing.cluster_ref import AnyCluster, ClusterRef, PathOf, cluster_ref, refuse_unless_role
+from gpu_constructs.installing.cluster_ref import AnyCluster, ClusterRef, PathOf, cluster_ref
 from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.nodes.ami_type import LATEST, Release, nvidia_ami_type, pinned_release
 from gpu_constructs.nodes.bootstrap import Bootstrap, membership
@@ -29,7 +29,7 @@ from gpu_constructs.pools.node_shape import NodeShape
 from gpu_constructs.pools.pool import Autoscaler
 from gpu_constructs.pools.scaling_options import ScalingOptions
 from gpu_constructs.pools.taint import Taint
-from gpu_constructs.refusals import refuse_unless_bool
+from gpu_constructs.refusals import refuse_unless_bool, refuse_unless_role
 
 _MANAGED_EFFECT = {
     "NoSchedule": "NO_SCHEDULE",

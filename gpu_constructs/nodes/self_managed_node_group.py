@@ -22,14 +22,7 @@ from gpu_constructs.facts.labels import (
     TAINT_TAG,
 )
 from gpu_constructs.installing import eks_resources
-from gpu_constructs.installing.cluster_ref import (
-    AnyCluster,
-    ClusterRef,
-    PathOf,
-    SelfManagedNodes,
-    cluster_ref,
-    refuse_unless_role,
-)
+from gpu_constructs.installing.cluster_ref import AnyCluster, ClusterRef, PathOf, SelfManagedNodes, cluster_ref
 from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.nodes.bootstrap import Bootstrap, membership
 from gpu_constructs.nodes.gpu_nodes import GpuNodes
@@ -44,6 +37,7 @@ from gpu_constructs.pools.capacity import Capacity, CapacityBlock, OnDemand, Res
 from gpu_constructs.pools.node_shape import NodeShape
 from gpu_constructs.pools.pool import Autoscaler
 from gpu_constructs.pools.scaling_options import ScalingOptions
+from gpu_constructs.refusals import refuse_unless_role
 
 
 @named_arguments
