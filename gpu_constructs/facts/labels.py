@@ -82,6 +82,14 @@ ENFORCED_LEVEL: Final = "pod-security.kubernetes.io/enforce"
 NAMESPACE_NAME: Final = "kubernetes.io/metadata.name"
 APP_NAME: Final = "app.kubernetes.io/name"
 
+# Of AWS Load Balancer Controller: what it puts on all that it makes in AWS, by which of its namespaces it gives pods a
+# readiness gate, and what begins the annotations of Ingresses that say what their load balancer is.
+# Sources: kubernetes-sigs/aws-load-balancer-controller v3.5.0 docs/deploy/pod_readiness_gate.md,
+# docs/guide/ingress/annotations.md
+LOAD_BALANCER_TAG: Final = "elbv2.k8s.aws/cluster"
+READINESS_GATES: Final = "elbv2.k8s.aws/pod-readiness-gate-inject"
+ALB: Final = "alb.ingress.kubernetes.io/"
+
 # Of the EBS CSI driver.
 EBS_ZONE: Final = "topology.ebs.csi.aws.com/zone"
 

@@ -27,6 +27,7 @@ from gpu_constructs import (
 )
 from gpu_constructs.cluster import PrivateEndpoints
 from gpu_constructs.devices import DraDriver, EfaDevicePlugin, GpuOperator
+from gpu_constructs.exposure import LoadBalancerController
 from gpu_constructs.metrics import DcgmExporter, PrometheusStack
 from gpu_constructs.nodes import NodeTerminationHandler
 from gpu_constructs.pod_scaling import Keda
@@ -55,6 +56,7 @@ GOOD: dict[Callable[..., Any], dict[str, Any]] = {
     KarpenterNodePool: {"name": "l4", "shape": SHAPE, "size": UpTo(gpus=4)},
     Keda: {},
     Kueue: {},
+    LoadBalancerController: {},
     ManagedNodeGroup: {"name": "l4", "shape": SHAPE, "max_nodes": 2},
     NodeTerminationHandler: {},
     PrometheusStack: {},
