@@ -15,9 +15,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from gpu_constructs.exposure.exposure import Exposure, Public, drain_seconds
-from gpu_constructs.facts.labels import ALB, APP_NAME
+from gpu_constructs.facts.labels import ALB, ALB_CLASS, APP_NAME
 
-INGRESS_CLASS = "alb"
 # TLS 1.2 and 1.3; the controller's own default takes 1.0 as well.
 _TLS = "ELBSecurityPolicy-TLS13-1-2-2021-06"
 # For what a server does between its last answer and its end.
@@ -38,7 +37,7 @@ def ingress(
             "annotations": {f"{ALB}{key}": said for key, said in _annotations(health_path, expose, ipv6).items()},
         },
         "spec": {
-            "ingressClassName": INGRESS_CLASS,
+            "ingressClassName": ALB_CLASS,
             "defaultBackend": {"service": {"name": service, "port": {"name": port}}},
         },
     }

@@ -5,6 +5,7 @@ No controllers run: order, acceptance and waiting of helm are real, that program
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -102,7 +103,13 @@ def test_every_value_changes_what_the_chart_renders(pin: versions.Chart, values:
 
     # A chart that refuses to render without a value knows it.
     without = {".".join(path): helm.template(pin, less(values, path)) for path in paths(values)}
-    assert {path for path, each in without.items() if each.stdout == whole.stdout} == PINS.get(pin.name, set())
+    same = lasting(whole.stdout)
+    assert {path for path, each in without.items() if lasting(each.stdout) == same} == PINS.get(pin.name, set())
+
+
+def lasting(rendered: str) -> str:
+    """What a chart renders without certificates that it makes each time."""
+    return re.sub(r"(caBundle|ca\.crt|tls\.crt|tls\.key): \S+", "", rendered)
 
 
 def paths(values: Any, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:

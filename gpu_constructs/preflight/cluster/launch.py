@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gpu_constructs.preflight.model.cluster import Cluster, Pool
-from gpu_constructs.preflight.reading.unknown import Unknown, choices
+from gpu_constructs.preflight.reading.unknown import Unknown, choices, known_number
 
 
 def is_visible(pool: Pool) -> bool:
@@ -40,3 +40,10 @@ def is_reserved(pool: Pool) -> bool:
     """Whether the instances of a group come out of capacity that somebody reserved."""
     blocks = "capacity-block" in pool.capacity_types
     return blocks or pool.launch.reservation is not None or pool.launch.reservation_group is not None
+
+
+def is_one_hop(pool: Pool) -> bool:
+    """Whether pods off the host's network cannot reach the metadata service; a managed group allows two hops."""
+    if pool.kind in ("karpenter", "auto-mode"):
+        return pool.launch.hop_limit in (None, 1)
+    return known_number(pool.launch.hop_limit) == 1

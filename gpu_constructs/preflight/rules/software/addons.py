@@ -20,8 +20,9 @@ from gpu_constructs.facts.charts import (
     VPC_CNI,
 )
 from gpu_constructs.preflight.case import Case
+from gpu_constructs.preflight.cluster.launch import is_one_hop
 from gpu_constructs.preflight.cluster.node_roles import node_role, own_actions, policy_names
-from gpu_constructs.preflight.cluster.references import of_cluster, setting
+from gpu_constructs.preflight.cluster.references import created_before, of_cluster, setting
 from gpu_constructs.preflight.model.cluster import Cluster, Pool
 from gpu_constructs.preflight.model.software import Addon
 from gpu_constructs.preflight.reading.unknown import known_number, known_text
@@ -102,12 +103,7 @@ def _has_other_network(cluster: Cluster) -> bool:
 
 def _waits_for_nodes(cluster: Cluster, addon: Addon) -> Iterator[Problem]:
     """Yield the groups that cannot become ready before the add-on, which is created after them."""
-    before, found = list(addon.resource.depends_on), set[str]()
-    while before:
-        key = before.pop()
-        if key not in found and key in cluster.resources:
-            found.add(key)
-            before += cluster.resources[key].depends_on
+    found = created_before(addon.resource, cluster)
     for pool in cluster.pools:
         if pool.kind == "managed" and pool.resource and pool.resource.key in found and pool.min_nodes:
             message = f"add-on {addon.name} is created after group {pool.name}, whose nodes wait for it"
@@ -186,7 +182,7 @@ def add_on_out_of_reach_of_the_role_it_needs(case: Case) -> Iterator[Problem]:
     Fix: Give the add-on a role by Pod Identity, or set HttpPutResponseHopLimit to 2.
     """
     cluster = case.cluster
-    one_hop = all(_is_one_hop(each) for each in cluster.pools)
+    one_hop = all(is_one_hop(each) for each in cluster.pools)
     bare = all(_may_not_make_disks(each, cluster) for each in cluster.pools)
     if not cluster.whole or not cluster.pools or not (one_hop or bare):
         return
@@ -212,10 +208,3 @@ def _may_not_make_disks(pool: Pool, cluster: Cluster) -> bool:
         return False
     given = any("EBSCSI" in each or each in _ANYTHING for each in names)
     return not given and not any(each.startswith(("ec2:CreateVolume", "ec2:Create*", "ec2:*", "*")) for each in actions)
-
-
-def _is_one_hop(pool: Pool) -> bool:
-    """Whether pods off the host's network cannot reach the metadata service; a managed group allows two hops."""
-    if pool.kind in ("karpenter", "auto-mode"):
-        return pool.launch.hop_limit in (None, 1)
-    return known_number(pool.launch.hop_limit) == 1
