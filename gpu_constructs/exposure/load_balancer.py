@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import cast
 
 import aws_cdk as cdk
-import constructs
-import jsii
 from aws_cdk import aws_eks_v2 as eks
 from constructs import Construct
 
@@ -14,13 +12,11 @@ from gpu_constructs.exposure.exposure import Exposure
 from gpu_constructs.exposure.ingress import ingress
 from gpu_constructs.facts.labels import READINESS_GATES
 from gpu_constructs.facts.versions import LOAD_BALANCER_CONTROLLER
-from gpu_constructs.installing import claims
 from gpu_constructs.installing.cluster_ref import ClusterRef
-from gpu_constructs.installing.delivery import apply_manifests
+from gpu_constructs.installing.delivery import apply_after_controller, apply_manifests
 from gpu_constructs.installing.gitops import delivery_of
 
 
-@jsii.implements(constructs.IValidation)
 class LoadBalancer(Construct):
     """An Ingress before a Service, and readiness gates for the pods behind it.
 
@@ -28,7 +24,8 @@ class LoadBalancer(Construct):
 
     Args:
         cluster: Cluster of the Service.
-        name: Name of the Ingress and of the Service.
+        name: Name of the Ingress.
+        service: Name of the Service.
         namespace: Their namespace.
         port: Name of the Service's port.
         health_path: HTTP path that answers when a pod may be sent to.
@@ -43,6 +40,7 @@ class LoadBalancer(Construct):
         *,
         cluster: ClusterRef,
         name: str,
+        service: str,
         namespace: str,
         port: str,
         health_path: str,
@@ -51,11 +49,10 @@ class LoadBalancer(Construct):
     ) -> None:
         super().__init__(scope, id)
         self._cluster = cluster
-        self._path = scope.node.path
         made = ingress(
             name=name,
             namespace=namespace,
-            service=name,
+            service=service,
             port=port,
             health_path=health_path,
             expose=expose,
@@ -64,11 +61,12 @@ class LoadBalancer(Construct):
         applied = apply_manifests(self, "Resource", cluster=cluster, manifests=[made])
         # Deleted before it, while the controller still takes pods off the load balancer.
         applied.node.add_dependency(workload)
-        cluster.controller(LOAD_BALANCER_CONTROLLER.name).ask(applied)
+        apply_after_controller(
+            applied, cluster=cluster, chart=LOAD_BALANCER_CONTROLLER.name, kind="LoadBalancerController"
+        )
         gates = self._gates(namespace)
         if gates is not None:
             applied.node.add_dependency(gates)
-        self.node.add_validation(self)
 
     def _gates(self, namespace: str) -> Construct | None:
         """Have the namespace's pods given gates; in files for Argo CD and Flux its label is its owner's."""
@@ -92,14 +90,3 @@ class LoadBalancer(Construct):
         resource = cast("Construct", patch.node.find_child("Resource"))
         cast("cdk.CustomResource", resource).apply_removal_policy(cdk.RemovalPolicy.RETAIN)
         return patch
-
-    def validate(self) -> list[str]:
-        """Return that nobody makes the load balancer, where that is known."""
-        # An imported cluster may have a controller of somebody else's.
-        made_here = self._cluster.auto_mode is not None
-        if not made_here or self._cluster.holder(claims.LOAD_BALANCER_CONTROLLER) is not None:
-            return []
-        return [
-            f"{self._path}: cluster must have a LoadBalancerController with expose, got none; make one with "
-            "LoadBalancerController(stack, 'LoadBalancers', cluster=...)"
-        ]

@@ -13,9 +13,8 @@ from constructs import Construct
 from gpu_constructs.exposure.load_balancer_policy import load_balancer_statements
 from gpu_constructs.facts.kubernetes import KUBE_SYSTEM
 from gpu_constructs.facts.versions import LOAD_BALANCER_CONTROLLER
-from gpu_constructs.installing import claims
 from gpu_constructs.installing.cluster_ref import AnyCluster, ClusterRef, PathOf, cluster_ref
-from gpu_constructs.installing.delivery import apply_before, install_helm_chart
+from gpu_constructs.installing.delivery import apply_before, install_helm_chart, release_of
 from gpu_constructs.installing.pod_identity import PodIdentity, policy_document
 from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.refusals import is_token, refuse_unless_bool
@@ -65,7 +64,7 @@ class LoadBalancerController(Construct):
         ref = cluster_ref(who, cluster, kubectl=True)
         vpc = _vpc_of(who, ref, vpc_id)
         refuse_unless_bool(who, "isolated", isolated)
-        ref.claim(who, claims.LOAD_BALANCER_CONTROLLER, why="both would make every load balancer")
+        ref.claim(who, release_of(LOAD_BALANCER_CONTROLLER.name), why="both would make every load balancer")
 
         stack = cdk.Stack.of(self)
         statements = load_balancer_statements(cluster_name=ref.name_token, partition=stack.partition, isolated=isolated)

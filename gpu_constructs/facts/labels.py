@@ -119,6 +119,10 @@ SAFE_TO_EVICT: Final = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 
 # Of Kueue and KAI: the queue that a workload waits in.
 KUEUE_QUEUE: Final = "kueue.x-k8s.io/queue-name"
+# On the templates of its pods: a label of nodes within one value of which they all run, and parts that go together.
+# Source: https://kueue.sigs.k8s.io/docs/concepts/topology_aware_scheduling/ (0.19)
+KUEUE_TOPOLOGY: Final = "kueue.x-k8s.io/podset-required-topology"
+KUEUE_PODSET_GROUP: Final = "kueue.x-k8s.io/podset-group-name"
 KAI_QUEUE: Final = "kai.scheduler/queue"
 
 # Of LeaderWorkerSet: on its pods, and on itself.

@@ -13,7 +13,6 @@ KARPENTER = "Karpenter"
 GPU_OPERATOR = "GPU Operator"
 DCGM_EXPORTER = "DCGM exporter"
 EBS_CSI_DRIVER = "EBS CSI driver"
-LOAD_BALANCER_CONTROLLER = "AWS Load Balancer Controller"
 S3_CSI_DRIVER = "Mountpoint S3 CSI driver"
 _Holder = TypeVar("_Holder")
 

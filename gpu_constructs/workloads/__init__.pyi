@@ -3,6 +3,7 @@ from gpu_constructs.workloads.gpu_job import GpuJob as GpuJob
 from gpu_constructs.workloads.gpu_pod import GpuPod as GpuPod
 from gpu_constructs.workloads.kai_queue import KaiQueue as KaiQueue
 from gpu_constructs.workloads.mpi_operator import MpiOperator as MpiOperator
+from gpu_constructs.workloads.multi_node.multi_node_deployment import MultiNodeDeployment as MultiNodeDeployment
 from gpu_constructs.workloads.nccl_test import NcclTest as NcclTest
 from gpu_constructs.workloads.parts.claim_mount import VolumeClaimMount as VolumeClaimMount
 from gpu_constructs.workloads.parts.config_map_mount import ConfigMapMount as ConfigMapMount

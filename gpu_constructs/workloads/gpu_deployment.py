@@ -93,8 +93,7 @@ class GpuDeployment(Construct):
         refuse_unless_exposure(who, expose, region=cdk.Stack.of(self).region)
         if replicas is not None:
             refuse_unless_whole_number(who, "replicas", replicas, least=0)
-        if not isinstance(health_path, str) or not _PATH.fullmatch(health_path):
-            raise ValueError(f"{who}: health_path must begin with '/' and have no spaces, got {health_path!r}")
+        refuse_unless_path(who, health_path)
         version = ref.kubernetes_version(kubernetes_version, who=who) if same_zone else DEFAULT_KUBERNETES
         if name[0].isdigit():
             _refuse_early_number(who, name, kubernetes_version or ref.stated_version)
@@ -128,12 +127,23 @@ class GpuDeployment(Construct):
                 "LoadBalancer",
                 cluster=ref,
                 name=name,
+                service=name,
                 namespace=namespace,
                 port=HTTP,
                 health_path=health_path,
                 expose=expose,
                 workload=self.resource,
             )
+
+
+def refuse_unless_path(who: object, health_path: object) -> None:
+    """Refuse what is no path to ask for health.
+
+    Raises:
+        ValueError: It is none.
+    """
+    if not isinstance(health_path, str) or not _PATH.fullmatch(health_path):
+        raise ValueError(f"{who}: health_path must begin with '/' and have no spaces, got {health_path!r}")
 
 
 def _refuse_early_number(who: object, name: str, version: str | None) -> None:

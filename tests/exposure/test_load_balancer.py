@@ -110,7 +110,9 @@ def test_files_for_argo_cd_leave_the_namespace_to_its_owner(tmp_path: Path) -> N
 def test_a_cluster_made_here_needs_the_controller(stack: cdk.Stack, created_cluster: eks.Cluster) -> None:
     deployment(stack, created_cluster)
 
-    with pytest.raises(RuntimeError, match=r"Test/Chat: cluster must have a LoadBalancerController with expose, got"):
+    with pytest.raises(
+        RuntimeError, match=r"Test/Chat/LoadBalancer: cluster must have a LoadBalancerController, got none"
+    ):
         cdk.App.of(stack).synth()  # type: ignore[union-attr]
 
 
