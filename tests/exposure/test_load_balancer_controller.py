@@ -167,5 +167,7 @@ def test_a_vpc_construct_is_no_id(stack: cdk.Stack, cluster: eks.ICluster) -> No
 def test_a_cluster_has_one(stack: cdk.Stack, cluster: eks.ICluster) -> None:
     LoadBalancerController(stack, "Lb", cluster=cluster)
 
-    with pytest.raises(ValueError, match=r"^Test/Second: cluster must have one AWS Load Balancer Controller, got a"):
+    with pytest.raises(
+        ValueError, match=r"^Test/Second: cluster must have one helm release 'aws-load-balancer-controller'"
+    ):
         LoadBalancerController(stack, "Second", cluster=cluster)

@@ -32,6 +32,7 @@ from gpu_constructs.metrics import DcgmExporter, PrometheusStack
 from gpu_constructs.nodes import NodeTerminationHandler
 from gpu_constructs.pod_scaling import Keda
 from gpu_constructs.queueing import KaiScheduler, Kueue
+from gpu_constructs.workloads import MultiNodeDeployment
 from tests.clusters import imported_cluster, imported_vpc
 from tests.conftest import FLAGS
 from tests.fuzz.hostile import HOSTILE, made_or_refused
@@ -58,6 +59,14 @@ GOOD: dict[Callable[..., Any], dict[str, Any]] = {
     Kueue: {},
     LoadBalancerController: {},
     ManagedNodeGroup: {"name": "l4", "shape": SHAPE, "max_nodes": 2},
+    MultiNodeDeployment: {
+        "name": "r1",
+        "pod": POD,
+        "nodes": 2,
+        "leader": ("serve",),
+        "worker": ("join",),
+        "port": 8000,
+    },
     NodeTerminationHandler: {},
     PrometheusStack: {},
 }
