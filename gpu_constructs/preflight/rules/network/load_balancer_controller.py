@@ -77,7 +77,9 @@ def service_webhook_that_holds_up_other_software(case: Case) -> Iterator[Problem
 def _beside(release: Resource, cluster: Cluster) -> Iterator[str]:
     """Yield what brings Services of the same template neither before nor after a release."""
     earlier = created_before(release, cluster)
-    named = {each.origin.resource: f"chart {each.name}" for each in cluster.charts}
+    # What brings definitions alone has no Services.
+    charts = [each for each in cluster.charts if not each.name.endswith(("-crd", "-crds"))]
+    named = {each.origin.resource: f"chart {each.name}" for each in charts}
     named |= {each.origin.resource: f"Service {each.name}" for each in cluster.of_kind("Service")}
     for key, name in named.items():
         resource = cluster.resources.get(key or "")

@@ -44,8 +44,8 @@ def load_balancer_that_nobody_makes(case: Case) -> Iterator[Problem]:
     if not cluster.sees_software or runs_controller(cluster):
         return
     for each in (*application_load_balancers(cluster), *network_load_balancers(cluster)):
-        # Beside plain files somebody may have installed it by hand.
-        by_hand = each.origin.resource is None and not cluster.charts
+        # Beside plain files somebody may have installed it by hand; of Auto Mode the class may be, under the same name.
+        by_hand = (each.origin.resource is None and not cluster.charts) or cluster.auto_mode
         message = f"{each.kind} {each.namespace}/{each.name}: nothing installs {LOAD_BALANCER_CONTROLLER}"
         yield Problem(each, message, unknown=by_hand)
 
