@@ -34,6 +34,7 @@ FOLDERS = (
     "pools",
     "queueing",
     "storage",
+    "teams",
     "workloads",
 )
 

@@ -19,11 +19,10 @@ ROOT = Path(__file__).parents[1]
 # Of requirements-dev.txt, what these tests import.
 TOOLS = ("pytest", "pytest-xdist", "hypothesis", "syrupy", "jsonschema", "tomli")
 TESTED = ("tests/command_line", "tests/preflight")
-# About the source, or in a browser.
+# About the source.
 ELSEWHERE = (
     "tests/preflight/test_rule.py",
     "tests/preflight/test_rule_coverage.py",
-    "tests/preflight/report/test_browser.py",
     "tests/preflight/schema",
 )
 # What reads files, once more with PyYAML's own loader.

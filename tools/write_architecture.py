@@ -40,6 +40,7 @@ NOUNS = {
     "gpu_constructs.metrics": "DcgmExporter",
     "gpu_constructs.queueing": "GpuQueues Kueue",
     "gpu_constructs.pod_scaling": "GpuMemory Keda",
+    "gpu_constructs.teams": "Team TeamQuota",
     "gpu_constructs.cluster": "GpuCluster gpu_vpc",
     "stacks": "GpuClusterStack",
     "gpu_constructs.preflight.reading": "Input Resource",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import aws_cdk as cdk
@@ -19,7 +19,7 @@ from gpu_constructs.installing.cluster_ref import AnyCluster, ClusterRef, PathOf
 from gpu_constructs.installing.csi_driver import CsiDriver
 from gpu_constructs.installing.pod_identity import policy_document, trust
 from gpu_constructs.named_arguments import named_arguments
-from gpu_constructs.refusals import refuse_unless_one_of
+from gpu_constructs.refusals import refuse_unless_bool, refuse_unless_one_of
 from gpu_constructs.storage import ebs_csi_driver
 
 
@@ -55,6 +55,9 @@ EBS_CSI_DRIVER = Addon(
     service_account=ebs_csi_driver.SERVICE_ACCOUNT,
     policy=ebs_csi_driver.POLICY,
 )
+# A string, as the schema of the add-on has it.
+# Source: https://docs.aws.amazon.com/eks/latest/userguide/cni-network-policy-configure.html (2026-11)
+_ENFORCING: Mapping[str, Any] = {"enableNetworkPolicy": "true"}
 ADDONS = (
     VPC_CNI,
     POD_IDENTITY_AGENT,
@@ -80,21 +83,33 @@ class Addons(Construct):
         cluster: Cluster to install into.
         versions: Version by add-on name, e.g. ``{"vpc-cni": "v1.21.1-eksbuild.1"}``. Default: EKS' own for the
             Kubernetes version, chosen when the add-on is created and kept from then on.
+        network_policies: Enforce Kubernetes' network policies.
 
     Raises:
-        TypeError: ``versions`` is no mapping.
+        TypeError: An argument has the wrong type.
         ValueError: ``versions`` names no add-on of ours, or the cluster has one of them from this library.
     """
 
     def __init__(
-        self, scope: Construct, id: str, *, cluster: AnyCluster, versions: Mapping[str, str] | None = None
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        cluster: AnyCluster,
+        versions: Mapping[str, str] | None = None,
+        network_policies: bool = False,
     ) -> None:
         super().__init__(scope, id)
         who = PathOf(self)
         ref, chosen = cluster_ref(who, cluster), versions or {}
         refuse_unless_addon_versions(who, "versions", versions)
+        refuse_unless_bool(who, "network_policies", network_policies)
         ref.claim(who, claims.EBS_CSI_DRIVER, why="both serve the same volumes")
-        self._resources = {addon.name: self._add(addon, ref, chosen.get(addon.name)) for addon in ADDONS}
+        ref.claim(who, claims.POD_NETWORK, why="both give the same pods addresses")
+        if network_policies:
+            ref.claim(who, claims.NETWORK_POLICIES, why="both filter the same pods")
+        addons = [replace(each, values=_ENFORCING) if network_policies and each is VPC_CNI else each for each in ADDONS]
+        self._resources = {addon.name: self._add(addon, ref, chosen.get(addon.name)) for addon in addons}
         self.vpc_cni = ref.shared(cdk.Stack.of(self)).vpc_cni.get_or_make(lambda: self._resources[VPC_CNI.name])
         self.pod_identity_agent = self._resources[POD_IDENTITY_AGENT.name]
         for addon in ADDONS:
@@ -122,7 +137,7 @@ class Addons(Construct):
             # The template is what counts, not what somebody edited in the cluster.
             resolve_conflicts="OVERWRITE",
         )
-        if addon is EBS_CSI_DRIVER and role is not None:
+        if addon.name == EBS_CSI_DRIVER.name and role is not None:
             cluster.csi_drivers[addon.name] = CsiDriver(addon=made, role=role)
         return made
 
@@ -130,11 +145,11 @@ class Addons(Construct):
         if addon.policy is None or addon.service_account is None:
             return None
         shared = cluster.shared(cdk.Stack.of(self))
-        ipv6 = addon is VPC_CNI and cluster.ip_family == "ipv6"
+        ipv6 = addon.name == VPC_CNI.name and cluster.ip_family == "ipv6"
         managed = iam.ManagedPolicy.from_aws_managed_policy_name(addon.policy).managed_policy_arn
         return iam.CfnRole(
-            shared if addon is VPC_CNI else cast("Construct", self),
-            "CniRole" if addon is VPC_CNI else f"{addon.id}Role",
+            shared if addon.name == VPC_CNI.name else cast("Construct", self),
+            "CniRole" if addon.name == VPC_CNI.name else f"{addon.id}Role",
             assume_role_policy_document=trust(
                 self, cluster_name=cluster.name_token, namespace=KUBE_SYSTEM, service_account=addon.service_account
             ),

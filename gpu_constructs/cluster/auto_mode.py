@@ -10,6 +10,10 @@ from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
+from gpu_constructs.facts.kubernetes import KUBE_SYSTEM
+from gpu_constructs.installing import claims
+from gpu_constructs.installing.cluster_ref import ClusterRef, PathOf
+from gpu_constructs.installing.delivery import apply_manifests
 from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.nodes.node_role import make_auto_mode_role
 from gpu_constructs.refusals import refuse_unless_one_of, words
@@ -54,3 +58,18 @@ def compute(scope: Construct, auto_mode: AutoMode | None) -> dict[str, Any]:
             node_pools=list(auto_mode.node_pools), node_role=cast("iam.IRole", role) if role else None
         ),
     }
+
+
+def enforce_network_policies(scope: Construct, cluster: ClusterRef) -> None:
+    """Have Auto Mode enforce network policies.
+
+    Source: https://docs.aws.amazon.com/eks/latest/userguide/auto-net-pol.html (2026-11)
+    """
+    cluster.claim(PathOf(scope), claims.NETWORK_POLICIES, why="both filter the same pods")
+    switch = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "amazon-vpc-cni", "namespace": KUBE_SYSTEM},
+        "data": {"enable-network-policy-controller": "true"},
+    }
+    apply_manifests(scope, "NetworkPolicies", cluster=cluster, manifests=[switch])

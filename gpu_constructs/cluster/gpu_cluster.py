@@ -16,7 +16,7 @@ from aws_cdk import aws_kms as kms
 from constructs import Construct
 
 from gpu_constructs.cluster.addons import Addons, refuse_unless_addon_versions
-from gpu_constructs.cluster.auto_mode import AutoMode, compute
+from gpu_constructs.cluster.auto_mode import AutoMode, compute, enforce_network_policies
 from gpu_constructs.cluster.control_plane_subnets import place_control_plane
 from gpu_constructs.cluster.kubectl import accept_equal_conditions, kubectl_options
 from gpu_constructs.cluster.log_groups import own_log_groups, refuse_unless_log_days
@@ -39,6 +39,8 @@ from gpu_constructs.pools.node_shape import NodeShape
 from gpu_constructs.pools.scaling_options import ScalingOptions
 from gpu_constructs.pools.size import Size
 from gpu_constructs.refusals import address_block, refuse_unless_bool, refuse_unless_key, refuse_unless_one_of, words
+from gpu_constructs.teams.access_entry import CLUSTER_ADMIN, administrator, name_of, policy_arn
+from gpu_constructs.teams.people import let_in, principals, refuse_two_parts
 
 if TYPE_CHECKING:
     from gpu_constructs.autoscaling import ClusterAutoscaler, Karpenter
@@ -51,7 +53,6 @@ MIN_ZONES = 2
 SERVICE_CIDR = "172.20.0.0/16"
 _IPV4 = 4
 _PRIVATE = [ipaddress.IPv4Network(block) for block in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "127.0.0.0/8")]
-_ADMIN_POLICY = "AmazonEKSClusterAdminPolicy"
 IpFamily = Literal["ipv4", "ipv6"]
 UpgradePolicy = Literal["extended", "standard"]
 # Without cpu and memory in the list they would no longer count.
@@ -85,6 +86,11 @@ class GpuCluster(Construct):
         public_access_cidrs: Who may reach the API endpoint from outside the VPC; empty for nobody.
             Default: everybody who has credentials.
         admins: ARNs of IAM users or roles that administer the cluster.
+        viewers: ARNs of those that see everything in it but Secrets.
+        operators: ARNs of those that drain nodes, too, and end and scale what runs, in every namespace, but can run
+            nothing of their own.
+        network_policies: Enforce Kubernetes' network policies, for a `Team` with ``isolate``; it takes ports 8162 and
+            8163 of nodes.
         system_nodes: The nodes without GPUs. Default: two to four of ``m6i.large``; none in Auto Mode.
         auto_mode: Let EKS Auto Mode run the nodes. Default: node groups and add-ons of this construct.
         ip_family: Addresses of pods and services, ``ipv4`` or ``ipv6``; for ``ipv6`` a VPC of yours must have both.
@@ -124,6 +130,9 @@ class GpuCluster(Construct):
         vpc: ec2.IVpc | None = None,
         public_access_cidrs: Sequence[str] | None = None,
         admins: Sequence[str] = (),
+        viewers: Sequence[str] = (),
+        operators: Sequence[str] = (),
+        network_policies: bool = False,
         system_nodes: SystemNodes | None = None,
         auto_mode: AutoMode | None = None,
         ip_family: IpFamily = "ipv4",
@@ -142,12 +151,15 @@ class GpuCluster(Construct):
         refuse_misspelt_region(who, cdk.Stack.of(self).region)
         minor = kubernetes_minor(kubernetes_version, who=who)
         endpoint = _endpoint(who, public_access_cidrs)
-        administrators = _admins(who, admins)
+        people = {"admins": admins, "viewers": viewers, "operators": operators}
+        arns = {argument: principals(who, argument, given) for argument, given in people.items()}
+        refuse_two_parts(who, **arns)
         refuse_unless_addon_versions(who, "addon_versions", addon_versions)
         _refuse_parts(who, vpc=vpc, system_nodes=system_nodes, secrets_key=secrets_key)
         refuse_unless_role(who, "role", role)
         refuse_unless_one_of(who, "ip_family", ip_family, get_args(IpFamily))
         refuse_unless_bool(who, "pack_gpus", pack_gpus)
+        refuse_unless_bool(who, "network_policies", network_policies)
         refuse_unless_bool(who, "deletion_protection", deletion_protection)
         refuse_unless_log_days(who, log_days)
         refuse_unless_key(who, "log_key", log_key)
@@ -190,17 +202,24 @@ class GpuCluster(Construct):
         accept_equal_conditions(self)
         own_log_groups(self, self.cluster, name=name, days=log_days, key=log_key)
         ref = cluster_ref(who, self.cluster)
-        for arn in administrators:
-            _admit(self, f"Admin-{arn.partition(':iam::')[2]}", cluster_name=ref.name_token, principal_arn=arn)
+        for arn in arns["admins"]:
+            _admit(self, ref, arn)
+        let_in(self, ref, viewers=arns["viewers"], operators=arns["operators"])
         self.addons: Addons | None = None
         self.system_nodes: SystemNodeGroup | None = None
         if auto_mode is None:
             nodes = system_nodes if system_nodes is not None else SystemNodes()
-            addons = Addons(self, "Addons", cluster=self.cluster, versions=addon_versions)
+            addons = Addons(
+                self, "Addons", cluster=self.cluster, versions=addon_versions, network_policies=network_policies
+            )
             self.system_nodes = SystemNodeGroup(self, "SystemNodes", cluster=self.cluster, nodes=nodes, subnets=subnets)
             addons.wait_for(self.system_nodes.resource)
             ref.foundation.get_or_make(lambda: addons)
             self.addons = addons
+        else:
+            ref.claim(who, claims.POD_NETWORK, why="both give the same pods addresses")
+            if network_policies:
+                enforce_network_policies(self, ref)
 
     @named_call
     def add_pool(
@@ -353,25 +372,14 @@ def _endpoint(who: object, cidrs: object) -> eks.EndpointAccess:
     return eks.EndpointAccess.PUBLIC_AND_PRIVATE.only_from(*blocks)
 
 
-def _admins(who: object, admins: object) -> tuple[str, ...]:
-    arns = words(who, "admins", admins)
-    for arn in arns:
-        if not re.fullmatch(r"arn:[\w-]+:iam::\d{12}:(user|role)/[\w+=,.@/-]+", arn, re.ASCII):
-            raise ValueError(
-                f"{who}: admins must be literal ARNs of IAM users or roles, got {arn!r}; 'aws sts get-caller-identity' "
-                "shows yours, and of an assumed role the access entry takes the role's ARN"
-            )
-    if len(set(arns)) < len(arns):
-        raise ValueError(f"{who}: admins must differ, got {arns!r}")
-    return arns
-
-
-def _admit(scope: Construct, id: str, *, cluster_name: str, principal_arn: str) -> None:
-    partition = cdk.Stack.of(scope).partition
-    policy: dict[str, Any] = {
-        "policyArn": f"arn:{partition}:eks::aws:cluster-access-policy/{_ADMIN_POLICY}",
-        "accessScope": {"type": "cluster"},
-    }
+def _admit(scope: Construct, cluster: ClusterRef, principal_arn: str) -> None:
+    cluster.claim(PathOf(scope), administrator(principal_arn), why="EKS takes one access entry for each")
+    policy: dict[str, Any] = {"policyArn": policy_arn(scope, CLUSTER_ADMIN), "accessScope": {"type": "cluster"}}
     eks_resources.CfnAccessEntry(
-        scope, id, cluster_name=cluster_name, principal_arn=principal_arn, access_policies=[policy], type="STANDARD"
+        scope,
+        f"Admin-{name_of(principal_arn)}",
+        cluster_name=cluster.name_token,
+        principal_arn=principal_arn,
+        access_policies=[policy],
+        type="STANDARD",
     )

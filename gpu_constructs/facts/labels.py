@@ -79,6 +79,7 @@ OLD_ZONE: Final = "failure-domain.beta.kubernetes.io/zone"
 CONTROL_PLANE: Final = "node-role.kubernetes.io/control-plane"
 # Source: https://kubernetes.io/docs/concepts/security/pod-security-admission/ (2026-11)
 ENFORCED_LEVEL: Final = "pod-security.kubernetes.io/enforce"
+WARNED_LEVEL: Final = "pod-security.kubernetes.io/warn"
 NAMESPACE_NAME: Final = "kubernetes.io/metadata.name"
 APP_NAME: Final = "app.kubernetes.io/name"
 

@@ -130,11 +130,25 @@ KUBERNETES = {
 # Source: https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocation/
 WITHOUT_CLAIMS = ("1.33",)
 
+# The first minor version whose API server keeps image volumes: older ones drop the volume and its mounts.
+# Sources: https://kubernetes.io/docs/tasks/configure-pod-container/image-volumes/, kubernetes/kubernetes v1.34
+# pkg/api/pod/util.go ``dropImageVolumes`` (2026-11)
+WITH_IMAGE_VOLUMES = (1, 35)
+
 DEVICE_PLUGIN = Image(
     version="v0.20.0",
     repository="nvcr.io/nvidia/k8s-device-plugin",
     source="https://github.com/NVIDIA/k8s-device-plugin/releases/tag/v0.20.0",
     as_of="2026-08-19",
+)
+# Copies from S3: it knows Pod Identity, runs as any user, and from 2.37.0 takes its faster client on GPU instances.
+# Sources: https://docs.aws.amazon.com/eks/latest/userguide/pod-id-minimum-sdk.html,
+# https://github.com/aws/aws-cli/issues/10676 (2026-09)
+AWS_CLI = Image(
+    version="2.37.9@sha256:92de75724b6a746951f0e8b915d86bbccd7cb55aff96cd0cb4f7017272160780",
+    repository="public.ecr.aws/aws-cli/aws-cli",
+    source="https://gallery.ecr.aws/aws-cli/aws-cli",
+    as_of="2026-10-02",
 )
 # Small glibc image; the container toolkit of the node brings nvidia-smi along.
 SMOKE_TEST = Image(

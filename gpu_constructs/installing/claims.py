@@ -14,6 +14,8 @@ GPU_OPERATOR = "GPU Operator"
 DCGM_EXPORTER = "DCGM exporter"
 EBS_CSI_DRIVER = "EBS CSI driver"
 S3_CSI_DRIVER = "Mountpoint S3 CSI driver"
+POD_NETWORK = "network of pods"
+NETWORK_POLICIES = "enforcer of network policies"
 _Holder = TypeVar("_Holder")
 
 

@@ -25,7 +25,7 @@ from gpu_constructs.installing.claims import Claims
 from gpu_constructs.installing.context import refuse_wrong_context
 from gpu_constructs.installing.csi_driver import CsiDriver
 from gpu_constructs.installing.gitops import delivery_of
-from gpu_constructs.installing.once import Meeting, Once
+from gpu_constructs.installing.once import Applied, Meeting, Once
 from gpu_constructs.installing.subnets import given_subnets, in_zone, node_subnets
 from gpu_constructs.pools.sharing import Sharing
 
@@ -85,6 +85,7 @@ class Shared(Construct):
         claimants: Workloads that claim GPUs, and the DRA driver that they claim them from.
         jobs: Jobs of the app, and the queueing system without which none is taken.
         queues: Jobs of one queue, and that queue, by its name; with its namespace where it has one.
+        namespaces: What is applied to a namespace, and the team that it is of, by its name.
         fields: DCGM fields that scalers count on, each with who does, and the exporter that reports them.
         controllers: Objects that a controller works on, and that controller, by the name of its chart.
     """
@@ -105,6 +106,7 @@ class Shared(Construct):
         self.fields: Meeting[tuple[str, str]] = Meeting()
         self.controllers: defaultdict[str, Meeting[Construct]] = defaultdict(Meeting)
         self.queues: defaultdict[tuple[str, ...], Meeting[Construct]] = defaultdict(Meeting)
+        self.namespaces: defaultdict[str, Meeting[Applied]] = defaultdict(Meeting)
 
 
 class ClusterRef(Construct):
@@ -233,6 +235,10 @@ class ClusterRef(Construct):
     def queue(self, *name: str) -> Meeting[Construct]:
         """Where the jobs of a queue meet it."""
         return self._own.queues[name]
+
+    def namespace(self, name: str) -> Meeting[Applied]:
+        """Where what is applied to a namespace meets its team."""
+        return self._own.namespaces[name]
 
     @property
     def foundation(self) -> Once[Construct]:

@@ -19,6 +19,7 @@ from gpu_constructs.installing.chart_definitions import apply_definitions
 from gpu_constructs.installing.cluster_ref import ClusterRef, PathOf
 from gpu_constructs.installing.context import CHART_DEFINITIONS, CHART_MIRROR, refuse_wrong_context
 from gpu_constructs.installing.gitops import ChartFile, ManifestFile, delivery_of
+from gpu_constructs.installing.once import Applied
 from gpu_constructs.merging import merged
 
 if TYPE_CHECKING:
@@ -32,10 +33,19 @@ HELM_TIMEOUT_MINUTES = 12
 def apply_manifests(
     scope: Construct, id: str, *, cluster: ClusterRef, manifests: Sequence[Mapping[str, Any]]
 ) -> Construct:
-    """Apply objects that live and die together. Custom resources go one to a call: kubectl never prunes them."""
+    """Apply objects that live and die together. Custom resources go one to a call: kubectl never prunes them.
+
+    What goes into a namespace of a team of this app goes there after it.
+    """
+    applied: Construct
     if delivery_of(scope) != "kubectl":
-        return ManifestFile(scope, id, manifests)
-    return eks.KubernetesManifest(scope, id, cluster=cluster.cluster, manifest=list(manifests))
+        applied = ManifestFile(scope, id, manifests)
+    else:
+        applied = eks.KubernetesManifest(scope, id, cluster=cluster.cluster, manifest=list(manifests))
+    for namespace in dict.fromkeys(each["metadata"].get("namespace") for each in manifests):
+        if namespace is not None:
+            cluster.namespace(namespace).ask(Applied(applied, manifests))
+    return applied
 
 
 def apply_before(needed: Construct) -> Callable[[Construct], None]:

@@ -2,11 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
-from typing import Generic, TypeVar
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from constructs import Construct
 
 _Made = TypeVar("_Made")
 _Asker = TypeVar("_Asker", bound=Hashable)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Applied:
+    """What was applied to a cluster.
+
+    Attributes:
+        construct: What applies it.
+        manifests: The objects.
+    """
+
+    construct: Construct
+    manifests: Sequence[Mapping[str, Any]]
 
 
 class Once(Generic[_Made]):

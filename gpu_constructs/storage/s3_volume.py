@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import aws_cdk as cdk
@@ -18,16 +17,11 @@ from gpu_constructs.installing.csi_driver import CsiDriver
 from gpu_constructs.installing.delivery import apply_chart
 from gpu_constructs.installing.pod_identity import policy_document
 from gpu_constructs.named_arguments import named_arguments
-from gpu_constructs.refusals import is_token
 from gpu_constructs.storage.s3_csi_driver import s3_csi_driver
 from gpu_constructs.storage.s3_mount import S3Mount
-from gpu_constructs.storage.s3_permissions import key_actions, mount_statements
+from gpu_constructs.storage.s3_names import refuse_newer_name, refuse_unless_bucket, refuse_unless_prefix
+from gpu_constructs.storage.s3_permissions import key_actions, let_pods, mount_statements
 
-# '*' and '?' would mean more than themselves in a policy, and a space ends a mount option.
-_PREFIX = re.compile(r"((?![/*?])[!-~])((?![*?])[!-~])*/")
-
-# Where buckets from before 1 March 2018 may have upper case and '_' in their names.
-_OLD_NAMES_IN = "us-east-1"
 # Of a label value.
 _LONGEST = 63
 
@@ -82,8 +76,8 @@ class S3Volume(Construct):
         ref = cluster_ref(who, cluster, kubectl=True)
         refuse_unless_object_name(who, "name", name)
         refuse_unless_object_name(who, "namespace", namespace)
-        _refuse_unless_bucket(who, bucket)
-        _refuse_unless_prefix(who, prefix)
+        refuse_unless_bucket(who, bucket)
+        refuse_unless_prefix(who, prefix)
         if not isinstance(mount, S3Mount):
             raise TypeError(f"{who}: mount must be S3Mount(...), got {mount!r}")
         _refuse_unless_identity(who, identity, namespace)
@@ -91,7 +85,7 @@ class S3Volume(Construct):
             refuse_unless_region(who, "region", region)
         lies_in = region if region is not None else cdk.Stack.of(self).region
         bucket_name = bucket.bucket_name
-        _refuse_newer_name(who, bucket_name, lies_in)
+        refuse_newer_name(who, bucket_name, lies_in)
         _refuse_unless_short(who, name, namespace)
         ref.claim(who, f"volume {namespace}/{name}", why="they are one object of the cluster")
 
@@ -115,22 +109,10 @@ class S3Volume(Construct):
             self.resource.node.add_dependency(driver.addon)
         statements = mount_statements(bucket_arn=bucket.bucket_arn, prefix=prefix, mount=mount)
         if identity is not None:
-            self._let_pods(identity, bucket, statements, mount)
+            let_pods(identity, bucket, statements, key_actions(mount))
+            self.resource.node.add_dependency(identity)
         else:
             self._let_driver(driver, bucket, statements, mount)
-
-    def _let_pods(
-        self, identity: WorkloadIdentity, bucket: s3.IBucket, statements: list[dict[str, Any]], mount: S3Mount
-    ) -> None:
-        for each in statements:
-            statement = iam.PolicyStatement.from_json(each)
-            identity.grant_principal.add_to_principal_policy(statement)
-            # A role of another account needs it in both places; what grants do for that drops conditions.
-            if identity.target_role is not None:
-                bucket.add_to_resource_policy(statement.copy(principals=[identity.grant_principal]))
-        if bucket.encryption_key is not None:
-            bucket.encryption_key.grant(identity, *key_actions(mount))
-        self.resource.node.add_dependency(identity)
 
     def _let_driver(
         self, driver: CsiDriver | None, bucket: s3.IBucket, statements: list[dict[str, Any]], mount: S3Mount
@@ -168,44 +150,6 @@ def _refuse_unless_short(who: object, name: str, namespace: str) -> None:
 def volume_name(name: str, namespace: str) -> str:
     """Return the name of a claim's volume, unique in the cluster: no name of a namespace or claim has a dot."""
     return f"{namespace}.{name}"
-
-
-def _refuse_unless_bucket(who: object, bucket: object) -> None:
-    if not hasattr(bucket, "bucket_arn"):
-        raise TypeError(
-            f"{who}: bucket must be an s3.IBucket, got {bucket!r}; import one with s3.Bucket.from_bucket_name"
-        )
-
-
-def _refuse_newer_name(who: object, name: str, region: str) -> None:
-    """Refuse a bucket of a name that none there can have.
-
-    Source: https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html (2026-11)
-    """
-    if is_token(name) or is_token(region) or region == _OLD_NAMES_IN:
-        return
-    if re.search(r"[A-Z_]", name):
-        raise ValueError(
-            f"{who}: bucket must have a name of lower-case letters, digits, '-' and '.', got {name!r}; others are "
-            f"only in {_OLD_NAMES_IN}, from before March 2018"
-        )
-
-
-def _refuse_unless_prefix(who: object, prefix: object) -> None:
-    if not isinstance(prefix, str):
-        raise TypeError(f"{who}: prefix must be a string, got {prefix!r}")
-    if prefix and not _PREFIX.fullmatch(prefix):
-        raise ValueError(
-            f"{who}: prefix must end with '/', not begin with it, and have no spaces, '*' or '?', got {prefix!r}"
-            f"{_nearest_prefix(prefix)}"
-        )
-
-
-def _nearest_prefix(prefix: str) -> str:
-    inner = prefix.strip("/")
-    if not inner:
-        return "; leave it out for all of the bucket"
-    return f"; write '{inner}/'" if _PREFIX.fullmatch(f"{inner}/") else ""
 
 
 def _refuse_unless_identity(who: object, identity: object, namespace: str) -> None:

@@ -2,6 +2,12 @@ from gpu_constructs.workloads.gpu_deployment import GpuDeployment as GpuDeployme
 from gpu_constructs.workloads.gpu_job import GpuJob as GpuJob
 from gpu_constructs.workloads.gpu_pod import GpuPod as GpuPod
 from gpu_constructs.workloads.kai_queue import KaiQueue as KaiQueue
+from gpu_constructs.workloads.models.copied_model import CopiedModel as CopiedModel
+from gpu_constructs.workloads.models.hub_model import HubModel as HubModel
+from gpu_constructs.workloads.models.image_model import ImageModel as ImageModel
+from gpu_constructs.workloads.models.model import Model as Model
+from gpu_constructs.workloads.models.mounted_model import MountedModel as MountedModel
+from gpu_constructs.workloads.models.streamed_model import StreamedModel as StreamedModel
 from gpu_constructs.workloads.mpi_operator import MpiOperator as MpiOperator
 from gpu_constructs.workloads.multi_node.multi_node_deployment import MultiNodeDeployment as MultiNodeDeployment
 from gpu_constructs.workloads.nccl_test import NcclTest as NcclTest
@@ -11,6 +17,7 @@ from gpu_constructs.workloads.parts.environment import ConfigMapEnv as ConfigMap
 from gpu_constructs.workloads.parts.environment import ConfigMapKey as ConfigMapKey
 from gpu_constructs.workloads.parts.environment import SecretEnv as SecretEnv
 from gpu_constructs.workloads.parts.environment import SecretKey as SecretKey
+from gpu_constructs.workloads.parts.image_mount import ImageMount as ImageMount
 from gpu_constructs.workloads.parts.init_container import InitContainer as InitContainer
 from gpu_constructs.workloads.parts.mounts import Mount as Mount
 from gpu_constructs.workloads.parts.scratch_mount import ScratchMount as ScratchMount

@@ -17,6 +17,8 @@ from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.pools.pool import Pool, refuse_unless_pool
 from gpu_constructs.refusals import INT32, refuse_unless_bool, refuse_unless_whole_number
 from gpu_constructs.workloads.gpu_pod import GpuPod
+from gpu_constructs.workloads.models.bringing import Place
+from gpu_constructs.workloads.models.model import Model, refuse_early_image_volumes, with_model
 from gpu_constructs.workloads.pod_claim import pod_claim
 
 # Its older spelling, for API servers that do not know the newer one.
@@ -48,8 +50,10 @@ class GpuDeployment(Construct):
             `LoadBalancerController` makes. An update then waits until the load balancer sends to a new pod, and a pod
             that is to end first finishes its answers. Default: pods of the cluster only.
         same_zone: Route a client to pods in its own zone, where there are any; it suits several pods in every zone.
-        kubernetes_version: Minor version of an imported cluster; only for ``same_zone``, and for a name that begins
-            with a digit. Default: the cluster's own.
+        kubernetes_version: Minor version of an imported cluster; only for ``same_zone``, for images as volumes, and for
+            a name that begins with a digit. Default: the cluster's own.
+        model: What it serves, and how it gets it: `CopiedModel`, `MountedModel`, `StreamedModel`, `ImageModel`,
+            `HubModel`. Tell the server where by ``model.location`` in the pod's ``args``. Default: the pod sees to it.
 
     Raises:
         TypeError: An argument has the wrong type.
@@ -78,6 +82,7 @@ class GpuDeployment(Construct):
         expose: Exposure | None = None,
         same_zone: bool = False,
         kubernetes_version: str | None = None,
+        model: Model | None = None,
     ) -> None:
         super().__init__(scope, id)
         who = PathOf(self)
@@ -97,6 +102,10 @@ class GpuDeployment(Construct):
         version = ref.kubernetes_version(kubernetes_version, who=who) if same_zone else DEFAULT_KUBERNETES
         if name[0].isdigit():
             _refuse_early_number(who, name, kubernetes_version or ref.stated_version)
+        place = Place(scope=self, who=who, cluster=ref, name=name, namespace=namespace, pod=pod)
+        brought = with_model(place, model)
+        pod = brought.pod
+        refuse_early_image_volumes(who, pod, ref, kubernetes_version)
 
         self.name, self.namespace, self.pool, self.pod = name, namespace, pool, pod
         self.replicas = replicas
@@ -118,7 +127,7 @@ class GpuDeployment(Construct):
             expose=expose,
         )
         self.resource = apply_manifests(self, "Resource", cluster=ref, manifests=manifests)
-        self.resource.node.add_dependency(pool)
+        self.resource.node.add_dependency(pool, *brought.needs)
         if claim is not None:
             claim.apply(self, ref, self.resource)
         if expose is not None:

@@ -13,6 +13,8 @@ from gpu_constructs.refusals import INT32, refuse_unless_bool, refuse_unless_who
 from gpu_constructs.workloads.gang import make_gang, refuse_unless_gang
 from gpu_constructs.workloads.gpu_pod import GpuPod
 from gpu_constructs.workloads.kai_queue import KaiQueue, apply_after_queue, refuse_unless_queue
+from gpu_constructs.workloads.models.bringing import Place
+from gpu_constructs.workloads.models.model import Model, refuse_early_image_volumes, with_model
 from gpu_constructs.workloads.parts.overlay import with_overlay
 from gpu_constructs.workloads.pod_claim import pod_claim
 
@@ -42,6 +44,10 @@ class GpuJob(Construct):
         gang: The pods work together: each has an index and a host name, and ``torchrun`` finds the others by its
             environment (``PET_NNODES``, ``PET_NODE_RANK``, ``PET_MASTER_ADDR``, ``PET_MASTER_PORT``). Take a queue
             for it: without one some pods hold GPUs while others wait for a node.
+        model: What it reads, and how it gets it: `CopiedModel`, `MountedModel`, `StreamedModel`, `ImageModel`,
+            `HubModel`. Default: the pod sees to it.
+        kubernetes_version: Minor version of an imported cluster; only for images as volumes. Default: the cluster's
+            own.
 
     Raises:
         TypeError: An argument has the wrong type.
@@ -65,6 +71,8 @@ class GpuJob(Construct):
         keep_hours: int = 24,
         queue: str | KaiQueue | None = None,
         gang: bool = False,
+        model: Model | None = None,
+        kubernetes_version: str | None = None,
     ) -> None:
         super().__init__(scope, id)
         who = PathOf(self)
@@ -84,6 +92,9 @@ class GpuJob(Construct):
         ):
             refuse_unless_whole_number(who, argument, hours, least=least, most=INT32 // 3600)
         refuse_unless_bool(who, "gang", gang)
+        brought = with_model(Place(scope=self, who=who, cluster=ref, name=name, namespace=namespace, pod=pod), model)
+        pod = brought.pod
+        refuse_early_image_volumes(who, pod, ref, kubernetes_version)
 
         limits = {
             "completions": pods,
@@ -98,6 +109,7 @@ class GpuJob(Construct):
 
         manifest = job_manifest(
             who,
+            scope=self,
             claim=claim,
             gang=gang,
             pool=pool,
@@ -121,7 +133,7 @@ class GpuJob(Construct):
         template = manifest["spec"]["template"]
         template["spec"] = with_overlay(who, template["spec"], pod.overlay)
         self.resource = apply_manifests(self, "Resource", cluster=ref, manifests=manifests)
-        self.resource.node.add_dependency(pool)
+        self.resource.node.add_dependency(pool, *brought.needs)
         apply_after_queue(self.resource, cluster=ref, namespace=namespace, queue=queue)
         if claim is not None:
             claim.apply(self, ref, self.resource)

@@ -59,8 +59,8 @@ class GpuPod:
         run_as_user: User id. Volumes of claims that a container may write to get a group of that number. Default: the
             image's own.
         env_from: Secrets and ConfigMaps all of whose keys are variables: `SecretEnv`, `ConfigMapEnv`.
-        mounts: Volumes, and where they appear: `VolumeClaimMount`, `ScratchMount`, `ConfigMapMount`, `SecretMount`.
-            Folders of the node cannot be mounted: any pod on it could read them, and write over them.
+        mounts: Volumes, and where they appear: `VolumeClaimMount`, `ScratchMount`, `ConfigMapMount`, `SecretMount`,
+            `ImageMount`. Folders of the node cannot be mounted: any pod on it could read them, and write over them.
         init_containers: Containers that end before this one starts, or stay beside it, in their order.
         image_pull_secrets: Names of existing Secrets in the pod's namespace that registries take.
         overlay: Fields of the pod's ``spec``, laid over it last, in Kubernetes' spelling. Mappings merge; ``None``

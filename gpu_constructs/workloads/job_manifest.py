@@ -7,8 +7,10 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+import aws_cdk as cdk
 import cdk8s
 from cdk8s_plus_28 import k8s
+from constructs import Construct
 
 from gpu_constructs.facts.labels import APP_NAME, KUEUE_QUEUE
 from gpu_constructs.pools.pool import Pool
@@ -21,6 +23,7 @@ from gpu_constructs.workloads.pod_spec import DO_NOT_DISRUPT, pod_spec, with_par
 def job_manifest(
     who: object,
     *,
+    scope: Construct,
     pool: Pool,
     name: str,
     pod: GpuPod,
@@ -49,6 +52,11 @@ def job_manifest(
     if gang:
         made["spec"]["completionMode"] = "Indexed"
     overlay = {"overlay": dict(pod.overlay)} if pod.overlay else {}
-    says = json.dumps(made["spec"] | overlay, sort_keys=True)
+    says = json.dumps(_as_written(scope, made["spec"] | overlay), sort_keys=True)
     made["metadata"]["name"] = f"{name}-{hashlib.sha256(says.encode()).hexdigest()[:8]}"
     return made
+
+
+def _as_written(scope: Construct, spec: dict[str, Any]) -> Any:
+    """Return what the template says: a token is called otherwise when the app changes elsewhere."""
+    return cdk.Stack.of(scope).resolve(spec) if cdk.Token.is_unresolved(json.dumps(spec)) else spec

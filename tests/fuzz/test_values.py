@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 from datetime import datetime, timezone
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -48,21 +49,30 @@ from gpu_constructs.pools import (
 )
 from gpu_constructs.queueing import TeamQueue
 from gpu_constructs.storage import Gp3, S3Mount
+from gpu_constructs.teams import TeamQuota
 from gpu_constructs.workloads import (
     ConfigMapEnv,
     ConfigMapKey,
     ConfigMapMount,
+    CopiedModel,
+    HubModel,
+    ImageModel,
+    ImageMount,
     InitContainer,
     KaiQueue,
+    MountedModel,
     ScratchMount,
     SecretEnv,
     SecretKey,
     SecretMount,
+    StreamedModel,
     VolumeClaimMount,
 )
 from tests.fuzz.hostile import HOSTILE, made_or_refused
 from tests.test_named_arguments import FOLDERS
 
+# All that is asked of a bucket before it is granted.
+BUCKET = SimpleNamespace(bucket_name="weights", bucket_arn="arn:aws:s3:::weights")
 # What each needs, where that is right.
 GOOD: dict[type[Any], dict[str, Any]] = {
     AutoMode: {},
@@ -79,6 +89,7 @@ GOOD: dict[type[Any], dict[str, Any]] = {
     ConfigMapEnv: {"config_map": "chat"},
     ConfigMapKey: {"config_map": "chat", "key": "mode"},
     ConfigMapMount: {"path": "/etc/chat", "config_map": "chat"},
+    CopiedModel: {"bucket": BUCKET, "size_gib": 15},
     CpuUtilization: {},
     CustomImage: {"id": "ami-0123456789abcdef0", "driver_branch": 580},
     Demand: {"query": "sum(vllm:num_requests_waiting)", "per_pod": 4},
@@ -90,6 +101,9 @@ GOOD: dict[type[Any], dict[str, Any]] = {
     GpuPod: {"image": "example.com/app:1"},
     GpuUtilization: {},
     Host: {},
+    HubModel: {"repo": "example/llama", "revision": "0" * 40, "size_gib": 15},
+    ImageModel: {"image": "example.com/llama@sha256:" + "a" * 64},
+    ImageMount: {"path": "/models", "image": "example.com/llama@sha256:" + "a" * 64},
     InitContainer: {"name": "load", "image": "example.com/load:1"},
     KaiQueue: {"name": "team"},
     Internal: {},
@@ -98,6 +112,7 @@ GOOD: dict[type[Any], dict[str, Any]] = {
         "url": "https://aps-workspaces.us-east-1.amazonaws.com/workspaces/ws-0123456789",
         "region": "us-east-1",
     },
+    MountedModel: {"bucket": BUCKET},
     Mig: {"geometry": {"1g.10gb": 7}},
     Mps: {"replicas": 4},
     NodeConfig: {"spec": {"kubelet": {"flags": ["--v=2"]}}},
@@ -124,9 +139,11 @@ GOOD: dict[type[Any], dict[str, Any]] = {
     Spot: {},
     SqsQueue: {"url": "https://sqs.us-east-1.amazonaws.com/111122223333/queue", "region": "us-east-1", "per_pod": 4},
     Static: {"nodes": 2},
+    StreamedModel: {"bucket": BUCKET},
     SystemNodes: {},
     Taint: {"key": "team", "value": "a"},
     TeamQueue: {"name": "team", "namespace": "team", "nodes": {"l4": 2}},
+    TeamQuota: {"gpus": 16},
     TimeSlicing: {"replicas": 4},
     UpTo: {"gpus": 8},
     VolumeClaimMount: {"path": "/data", "claim": "data"},

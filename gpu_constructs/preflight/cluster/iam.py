@@ -17,6 +17,7 @@ from typing import Any
 from gpu_constructs.preflight.model.answer import Answer, all_of, any_of, yes_if
 from gpu_constructs.preflight.model.cluster import Cluster
 from gpu_constructs.preflight.model.software import Autoscaler
+from gpu_constructs.preflight.model.workload import Workload
 from gpu_constructs.preflight.reading.cloudformation import Resource
 from gpu_constructs.preflight.reading.unknown import Unknown, dig, is_expression, items, known_text, mapping, may_equal
 
@@ -43,6 +44,10 @@ WEB_IDENTITY_ACTION = "sts:AssumeRoleWithWebIdentity"
 # What EKS' webhook puts into a token unless the service account names another.
 AUDIENCE = "sts.amazonaws.com"
 _ACCOUNT = "system:serviceaccount:"
+# Of ACK and of Crossplane.
+_ASSOCIATION = "PodIdentityAssociation"
+# Every namespace has it, and pods that name none run as it.
+_EVERYWHERE = "default"
 
 
 def role_of(reference: Any, resources: Mapping[str, Resource]) -> Resource | None:
@@ -174,6 +179,23 @@ def _is_for(association: Resource, account: tuple[str, str]) -> Answer:
     if not all(map(may_equal, said, account)):
         return Answer.NO
     return Answer.UNKNOWN if association.conditional or said != account else Answer.YES
+
+
+def account_of(workload: Workload) -> tuple[str, str] | None:
+    """Return the service account of a workload's pods, by namespace and name; ``None`` where it is not known."""
+    name = workload.pod.service_account or _EVERYWHERE
+    return None if isinstance(name, Unknown) else (workload.namespace, str(name))
+
+
+def has_role(account: tuple[str, str], cluster: Cluster) -> Answer:
+    """Say whether a service account, by namespace and name, has a role by Pod Identity or IRSA."""
+    written = [each for each in cluster.of_kind("ServiceAccount") if (each.namespace, each.name) == account]
+    if any(each.annotations.get(ROLE_ANNOTATION) for each in written):
+        return Answer.YES
+    # What is made elsewhere may be annotated there, and operators make associations of objects of that kind.
+    seen = bool(written) or account[1] == _EVERYWHERE
+    hidden = not seen or not cluster.sees_objects or bool(cluster.of_kind(_ASSOCIATION))
+    return any_of((is_associated(account, cluster), Answer.UNKNOWN if hidden else Answer.NO))
 
 
 def may_pass(role: Resource, other: Any, resources: Mapping[str, Resource]) -> Answer:

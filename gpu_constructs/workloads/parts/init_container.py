@@ -43,6 +43,7 @@ class InitContainer:
         cpus: Virtual CPUs it asks for. Only a sidecar's are asked for beside those of the pod.
         memory_gib: Memory it asks for and may take, in GiB; likewise.
         sidecar: Whether it starts before, and stays as long as the pod runs.
+        run_as_user: User id. Default: the pod's.
 
     Raises:
         TypeError: An argument has the wrong type.
@@ -61,6 +62,7 @@ class InitContainer:
     cpus: float = 1
     memory_gib: int = 1
     sidecar: bool = False
+    run_as_user: int | None = None
 
     def __post_init__(self) -> None:
         refuse_unless_object_name("init container", "name", self.name)
@@ -75,6 +77,8 @@ class InitContainer:
         refuse_unless_cpus(who, self.cpus)
         refuse_unless_whole_number(who, "memory_gib", self.memory_gib, least=1)
         refuse_unless_bool(who, "sidecar", self.sidecar)
+        if self.run_as_user is not None:
+            refuse_unless_whole_number(who, "run_as_user", self.run_as_user, least=0)
 
     def to_manifest(self) -> dict[str, Any]:
         """Return the container as Kubernetes spells it."""
@@ -88,10 +92,15 @@ class InitContainer:
             "name": self.name,
             "resources": {"limits": memory, "requests": {"cpu": f"{int(self.cpus * 1000)}m"} | memory},
             "restartPolicy": "Always" if self.sidecar else None,
-            "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
+            "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}} | self._user(),
             "volumeMounts": [each.to_manifest() for each in self.mounts],
         }
         return {key: value for key, value in said.items() if value}
+
+    def _user(self) -> dict[str, Any]:
+        if self.run_as_user is None:
+            return {}
+        return ({"runAsNonRoot": True} if self.run_as_user else {}) | {"runAsUser": self.run_as_user}
 
 
 def init_containers_of(who: object, containers: object) -> tuple[InitContainer, ...]:

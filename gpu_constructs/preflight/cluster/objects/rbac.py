@@ -1,4 +1,4 @@
-"""What service accounts may do in a cluster, as far as its roles and bindings are in the input.
+"""What service accounts and groups may do in a cluster, as far as its roles and bindings are in the input.
 
 Source: https://kubernetes.io/docs/reference/access-authn-authz/rbac/ (2026-11)
 """
@@ -35,6 +35,16 @@ def may_everywhere(account: tuple[str, str], verbs: tuple[str, ...], resource: s
 def is_bound(account: tuple[str, str], cluster: Cluster) -> bool:
     """Whether a ClusterRoleBinding names a service account, or may."""
     return any(True for _ in _roles(account, cluster))
+
+
+def bound_groups(cluster: Cluster) -> Iterator[tuple[Object, str]]:
+    """Yield each group that a binding names, with the binding."""
+    for kind in ("RoleBinding", "ClusterRoleBinding"):
+        for binding in cluster.of_kind(kind):
+            for subject in mappings(binding.content.get("subjects")):
+                name = known_text(subject.get("name"))
+                if subject.get("kind") == "Group" and name is not None:
+                    yield binding, name
 
 
 def _roles(account: tuple[str, str], cluster: Cluster) -> Iterator[Object | str | None]:

@@ -98,6 +98,17 @@ def volume_of(claim: Claimed, cluster: Cluster) -> Object | None:
     return next((each for each in cluster.of_kind("PersistentVolume") if each.name == name), None)
 
 
+def is_bucket(volume: Object) -> bool:
+    """Whether a PersistentVolume is a bucket that Mountpoint shows."""
+    return known_text(dig(dict(volume.spec), "csi", "driver")) == S3
+
+
+def option_names(options: Any) -> list[str]:
+    """Return the names of mount options, each of which may be ``--name value``, ``name value`` or ``name=value``."""
+    texts = [each for each in options if isinstance(each, str)] if isinstance(options, list) else []
+    return [each.lstrip("-").replace("=", " ").split(" ")[0] for each in texts]
+
+
 def gp3_of(claim: Claimed, cluster: Cluster) -> Disk | None:
     """Return the gp3 volume that the driver of EBS asks EC2 for, where the class and the size of a claim are known.
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from gpu_constructs.facts.storage import S3
 from gpu_constructs.preflight.case import Case
-from gpu_constructs.preflight.cluster.iam import ROLE_ANNOTATION, is_associated
-from gpu_constructs.preflight.cluster.objects.storage import volume_of
-from gpu_constructs.preflight.model.answer import Answer, any_of
+from gpu_constructs.preflight.cluster.iam import account_of, has_role
+from gpu_constructs.preflight.cluster.objects.storage import is_bucket, option_names, volume_of
+from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Cluster
 from gpu_constructs.preflight.model.pod import Pod
 from gpu_constructs.preflight.reading.objects import Object
@@ -22,15 +22,11 @@ _CACHE, _BOUND = "cache", "max-cache-size"
 _OPEN = {"allow-other", "allow_other"}
 # Of a public bucket, which takes requests of nobody.
 _ANONYMOUS = "no-sign-request"
-# The service account of pods that name none.
-_EVERYWHERE = "default"
-# Of ACK and of Crossplane.
-_ASSOCIATION = "PodIdentityAssociation"
 
 
 def _buckets(cluster: Cluster) -> Iterator[Object]:
     for each in cluster.of_kind("PersistentVolume"):
-        if dig(dict(each.spec), "csi", "driver") == S3:
+        if is_bucket(each):
             yield each
 
 
@@ -65,7 +61,7 @@ def cache_of_a_bucket_without_a_bound(case: Case) -> Iterator[Problem]:
         attributes, options = dig(dict(each.spec), "csi", "volumeAttributes"), each.spec.get("mountOptions")
         if isinstance(attributes, Unknown) or isinstance(options, Unknown):
             continue
-        if _is_cached(mapping(attributes), _names(options)) and _BOUND not in _names(options):
+        if _is_cached(mapping(attributes), option_names(options)) and _BOUND not in option_names(options):
             yield Problem(each, f"PersistentVolume {each.name}: its cache may fill the node")
 
 
@@ -79,11 +75,11 @@ def bucket_that_the_user_of_a_pod_may_not_read(case: Case) -> Iterator[Problem]:
     """
     for workload, claim in case.gpu_claims:
         volume = volume_of(claim, case.cluster)
-        if volume is None or dig(dict(volume.spec), "csi", "driver") != S3:
+        if volume is None or not is_bucket(volume):
             continue
         options = volume.spec.get("mountOptions")
         user = _user(workload.pod)
-        if user is not None and not isinstance(options, Unknown) and not _OPEN & {*_names(options)}:
+        if user is not None and not isinstance(options, Unknown) and not _OPEN & {*option_names(options)}:
             yield Problem.of(workload, f"runs as user {user}, and PersistentVolume {volume.name} lets root alone read")
 
 
@@ -98,29 +94,19 @@ def bucket_of_a_service_account_without_a_role(case: Case) -> Iterator[Problem]:
     """
     cluster = case.cluster
     for workload, claim in case.gpu_claims:
-        volume, name = volume_of(claim, cluster), workload.pod.service_account or _EVERYWHERE
-        if not cluster.whole or volume is None or not _is_mounted_by_pod(volume) or isinstance(name, Unknown):
+        volume, account = volume_of(claim, cluster), account_of(workload)
+        if not cluster.whole or volume is None or not _is_mounted_by_pod(volume) or account is None:
             continue
-        answer = _has_role((workload.namespace, str(name)), cluster)
+        answer = has_role(account, cluster)
         if answer is not Answer.YES:
-            text = f"no role is given to service account {workload.namespace}/{name}, which mounts PersistentVolume"
+            text = f"no role is given to service account {'/'.join(account)}, which mounts PersistentVolume"
             yield Problem.of(workload, f"{text} {volume.name}", unknown=answer is Answer.UNKNOWN)
 
 
 def _is_mounted_by_pod(volume: Object) -> bool:
     csi = mapping(volume.spec.get("csi"))
     by_pod = csi.get("driver") == S3 and mapping(csi.get("volumeAttributes")).get("authenticationSource") == "pod"
-    return by_pod and _ANONYMOUS not in _names(volume.spec.get("mountOptions"))
-
-
-def _has_role(account: tuple[str, str], cluster: Cluster) -> Answer:
-    written = [each for each in cluster.of_kind("ServiceAccount") if (each.namespace, each.name) == account]
-    if any(each.annotations.get(ROLE_ANNOTATION) for each in written):
-        return Answer.YES
-    # What is made elsewhere may be annotated there, and operators make associations of objects of that kind.
-    seen = bool(written) or account[1] == _EVERYWHERE
-    hidden = not seen or not cluster.sees_objects or bool(cluster.of_kind(_ASSOCIATION))
-    return any_of((is_associated(account, cluster), Answer.UNKNOWN if hidden else Answer.NO))
+    return by_pod and _ANONYMOUS not in option_names(volume.spec.get("mountOptions"))
 
 
 def _user(pod: Pod) -> int | None:
@@ -138,9 +124,3 @@ def _is_cached(attributes: Any, options: list[str]) -> bool:
     kind = attributes.get("cache")
     asked = kind == "emptyDir" or (kind is None and _CACHE in options)
     return asked and not attributes.get("cacheEmptyDirSizeLimit")
-
-
-def _names(options: Any) -> list[str]:
-    """Return the names of mount options, each of which may be ``--name value``, ``name value`` or ``name=value``."""
-    texts = [each for each in options if isinstance(each, str)] if isinstance(options, list) else []
-    return [each.lstrip("-").replace("=", " ").split(" ")[0] for each in texts]

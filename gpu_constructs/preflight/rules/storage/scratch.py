@@ -1,4 +1,4 @@
-"""Scratch of pods on the disks of nodes."""
+"""Scratch of pods, and caches of what they mount, on the disks of nodes."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ from collections.abc import Iterator
 
 from gpu_constructs.facts.quantities import quantity, show
 from gpu_constructs.preflight.case import Case
+from gpu_constructs.preflight.cluster.objects.storage import is_bucket, volume_of
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Pool
 from gpu_constructs.preflight.model.pod import Pod
 from gpu_constructs.preflight.model.workload import Workload
+from gpu_constructs.preflight.reading.objects import Object
+from gpu_constructs.preflight.reading.unknown import dig, mapping
 from gpu_constructs.preflight.rules.rule import Problem, rule
 from gpu_constructs.preflight.scheduling.verdict import PoolVerdict
 
@@ -36,6 +39,35 @@ def scratch_larger_than_the_disk_of_its_node(case: Case) -> Iterator[Problem]:
             who = "its emptyDirs" if pods == 1 else f"{pods} of its pods on one node"
             text = f"{who} may hold {show(_DISK, wanted * pods)}, pods have {show(_DISK, most)} of a disk of pool"
             yield Problem.of(workload, f"{text} {each.pool.name}", unknown=pods > 1 or len(small) < len(pools))
+
+
+@rule("GPU419", "warning", source="https://github.com/awslabs/mountpoint-s3-csi-driver/blob/main/docs/CACHING.md")
+def cache_of_a_bucket_larger_than_the_disk(case: Case) -> Iterator[Problem]:
+    """Cache of a bucket larger than the disk of its node.
+
+    Nothing reserves it: what is read fills the disk before the bound is reached, and kubelet evicts pods of the node.
+
+    Fix: Lower cacheEmptyDirSizeLimit, or give the nodes a larger volume or local NVMe disks.
+    """
+    for workload, claim in case.gpu_claims:
+        volume = volume_of(claim, case.cluster)
+        bound = _bound(volume) if volume is not None else None
+        if volume is None or bound is None:
+            continue
+        pools = case.pools_open_to(workload)
+        disks = [(pool, _most(case, pool)) for pool in pools]
+        small = [(pool, most) for pool, most in disks if most is not None and bound > most]
+        for pool, most in small:
+            text = f"the cache of PersistentVolume {volume.name} may hold {show(_DISK, bound)}, pods have"
+            text += f" {show(_DISK, most)} of a disk of pool {pool.name}"
+            yield Problem.of(workload, text, unknown=len(small) < len(pools))
+
+
+def _bound(volume: Object) -> int | None:
+    """Return the bound of a bucket's cache on the disk of the node, in bytes; ``None`` where there is none."""
+    attributes = mapping(dig(dict(volume.spec), "csi", "volumeAttributes"))
+    on_disk = attributes.get("cache") == "emptyDir" and not attributes.get("cacheEmptyDirMedium")
+    return quantity(_DISK, attributes.get("cacheEmptyDirSizeLimit")) if is_bucket(volume) and on_disk else None
 
 
 def _beside(workload: Workload, judged: PoolVerdict) -> int:

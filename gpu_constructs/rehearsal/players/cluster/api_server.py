@@ -69,6 +69,7 @@ class ApiServer:
         with_controllers: Whether the controllers run that some admission plugins wait for.
         authenticator: Address of a webhook that says whose a token is.
         audit: Whether every call is written down.
+        emulates: Minor version whose features and defaults it has. Default: its own.
     """
 
     def __init__(
@@ -80,6 +81,7 @@ class ApiServer:
         with_controllers: bool,
         authenticator: str | None,
         audit: bool,
+        emulates: str | None = None,
     ) -> None:
         self._port, token = free_port(), secrets.token_hex(16)
         self.address = f"https://{LOOPBACK}:{self._port}"
@@ -95,6 +97,7 @@ class ApiServer:
             *self._deciding(folder, token, () if with_controllers else FOR_CONTROLLERS),
             *(_webhook(folder, authenticator) if authenticator else ()),
             *(self._auditing(folder) if audit else ()),
+            *([f"--emulated-version={emulates}"] if emulates is not None else ()),
             "--service-cluster-ip-range=10.0.0.0/16",
             # Deletes the nodes and pods of a batch side by side.
             "--delete-collection-workers=8",

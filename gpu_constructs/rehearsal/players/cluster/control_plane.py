@@ -61,6 +61,7 @@ def control_plane(
     authenticator: str | None = None,
     audit: bool = False,
     scheduler: Object | None = None,
+    emulates: str | None = None,
 ) -> Iterator[ControlPlane]:
     """Run a control plane, and remove all of it at the end.
 
@@ -76,7 +77,13 @@ def control_plane(
         folder = Path(name)
         store = _start_etcd(running, binaries, folder)
         server = ApiServer(
-            binaries, folder, store=store, with_controllers=bool(controllers), authenticator=authenticator, audit=audit
+            binaries,
+            folder,
+            store=store,
+            with_controllers=bool(controllers),
+            authenticator=authenticator,
+            audit=audit,
+            emulates=emulates,
         )
         running.callback(server.stop)
         server.wait()

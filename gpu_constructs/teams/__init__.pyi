@@ -1,0 +1,2 @@
+from gpu_constructs.teams.team import Team as Team
+from gpu_constructs.teams.team_quota import TeamQuota as TeamQuota

@@ -1,0 +1,48 @@
+"""What the Pod Security level of a team refuses of the pods that this library writes.
+
+Preflight judges all that a level refuses, in anybody's manifests.
+Source: https://kubernetes.io/docs/concepts/security/pod-security-standards/ (2026-11)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal
+
+Level = Literal["privileged", "baseline", "restricted"]
+
+
+def refused(level: Level, manifest: Any) -> str | None:
+    """Return what in a manifest the level refuses, and what to do; ``None`` where nothing was found."""
+    for pod in _pods(manifest):
+        if level != "privileged" and any("IPC_LOCK" in _added(each) for each in _containers(pod)):
+            return "no efa, which needs IPC_LOCK; give the team pod_security='privileged'"
+        if level == "restricted" and not all(_is_not_root(pod, each) for each in _containers(pod)):
+            return "run_as_user; name a user other than root, or give the team pod_security='baseline'"
+    return None
+
+
+def _pods(value: Any) -> Iterator[Mapping[str, Any]]:
+    """Yield the specs of pods in a manifest, wherever they stand."""
+    if isinstance(value, Mapping):
+        if isinstance(value.get("containers"), list):
+            yield value
+            return
+        value = list(value.values())
+    if isinstance(value, list):
+        for each in value:
+            yield from _pods(each)
+
+
+def _containers(pod: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return [each for key in ("initContainers", "containers") for each in pod.get(key) or ()]
+
+
+def _added(container: Mapping[str, Any]) -> list[str]:
+    capabilities = (container.get("securityContext") or {}).get("capabilities") or {}
+    return list(capabilities.get("add") or ())
+
+
+def _is_not_root(pod: Mapping[str, Any], container: Mapping[str, Any]) -> bool:
+    of_pod = (pod.get("securityContext") or {}).get("runAsNonRoot")
+    return bool((container.get("securityContext") or {}).get("runAsNonRoot", of_pod))

@@ -1,0 +1,1 @@
+"""Weights of models, and how they reach the pod that serves them."""
