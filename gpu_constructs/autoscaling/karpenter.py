@@ -138,6 +138,7 @@ class Karpenter(Construct):
                 queue_name=queue.name,
                 gates=late_values(self._gates),
                 isolated=isolated,
+                pod_subnets=ref.pod_network is not None and bool(ref.pod_network.subnets),
                 aws_gates={name: True for name, on in aws_gates.items() if on},
             ),
             user_values=values,
@@ -225,6 +226,7 @@ def controller_values(
     queue_name: str,
     gates: Any,
     isolated: bool = False,
+    pod_subnets: bool = False,
     aws_gates: Mapping[str, bool] | None = None,
 ) -> Mapping[str, Any]:
     """Return the values of the controller's chart.
@@ -238,6 +240,8 @@ def controller_values(
             "interruptionQueue": queue_name,
             "featureGates": gates,
             **({"isolatedVPC": True} if isolated else {}),
+            # The first interface of a node has no addresses for pods then.
+            **({"reservedENIs": "1"} if pod_subnets else {}),
             **({"awsFeatureGates": aws_gates} if aws_gates else {}),
         },
         # The chart sets none, and the kubelet evicts a pod without requests first.

@@ -108,7 +108,10 @@ class Addons(Construct):
         ref.claim(who, claims.POD_NETWORK, why="both give the same pods addresses")
         if network_policies:
             ref.claim(who, claims.NETWORK_POLICIES, why="both filter the same pods")
-        addons = [replace(each, values=_ENFORCING) if network_policies and each is VPC_CNI else each for each in ADDONS]
+        values = dict(_ENFORCING) if network_policies else {}
+        if ref.pod_network is not None:
+            values |= ref.pod_network.values(cdk.Stack.of(self).region)
+        addons = [replace(each, values=values) if each is VPC_CNI else each for each in ADDONS]
         self._resources = {addon.name: self._add(addon, ref, chosen.get(addon.name)) for addon in addons}
         self.vpc_cni = ref.shared(cdk.Stack.of(self)).vpc_cni.get_or_make(lambda: self._resources[VPC_CNI.name])
         self.pod_identity_agent = self._resources[POD_IDENTITY_AGENT.name]

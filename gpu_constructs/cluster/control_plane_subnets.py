@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from ipaddress import IPv4Network
 from typing import cast
 
 import aws_cdk as cdk
@@ -14,9 +15,11 @@ from gpu_constructs.installing.once import Once
 from gpu_constructs.named_arguments import named_arguments
 
 _ID = "ControlPlane"
-# The last of 10.0.0.0/16, where no subnet of nodes reaches; EKS asks for 6 free addresses in each.
+# EKS asks for 6 free addresses in each.
 # Source: https://docs.aws.amazon.com/eks/latest/userguide/network-reqs.html
-_BLOCKS = ("10.0.255.0/28", "10.0.255.16/28")
+_LENGTH = 28
+# The last of the parts that are as large as a public subnet: no subnet of nodes reaches there.
+_PARTS = 8
 # Of the 256 that a VPC has, by the same thought.
 _IPV6_BLOCKS = (254, 255)
 _IPV6_BITS = 64
@@ -30,13 +33,16 @@ class ControlPlaneSubnets(Construct):
 
     Args:
         vpc: The network.
+        block: Its address block.
         zone_ids: Zones of the subnets.
         ipv6: Whether they have both kinds of addresses.
     """
 
-    def __init__(self, vpc: ec2.Vpc, *, zone_ids: Sequence[str], ipv6: bool) -> None:
+    def __init__(self, vpc: ec2.Vpc, *, block: IPv4Network, zone_ids: Sequence[str], ipv6: bool) -> None:
         super().__init__(vpc, _ID)
         self._vpc = vpc
+        *_, last = block.subnets(prefixlen_diff=_PARTS)
+        self._blocks = [str(each) for each in last.subnets(new_prefix=_LENGTH)]
         self._zone_ids = zone_ids
         self._ipv6 = ipv6
         self._made: Once[list[ec2.CfnSubnet]] = Once()
@@ -52,7 +58,7 @@ class ControlPlaneSubnets(Construct):
             f"Subnet{number + 1}",
             vpc_id=self._vpc.vpc_id,
             availability_zone_id=zone_id,
-            cidr_block=_BLOCKS[number],
+            cidr_block=self._blocks[number],
             assign_ipv6_address_on_creation=self._ipv6 or None,
             ipv6_cidr_block=_ipv6_block(self._vpc, number) if self._ipv6 else None,
             map_public_ip_on_launch=False,
@@ -64,10 +70,10 @@ class ControlPlaneSubnets(Construct):
         return subnet
 
 
-def offer_control_plane_subnets(vpc: ec2.Vpc, *, ipv6: bool) -> None:
+def offer_control_plane_subnets(vpc: ec2.Vpc, *, block: IPv4Network, ipv6: bool) -> None:
     """Have subnets ready for a control plane, where the region has a zone that EKS refuses; elsewhere nothing."""
     if zone_ids := ACCEPTED_ZONE_IDS.get(cdk.Stack.of(vpc).region):
-        ControlPlaneSubnets(vpc, zone_ids=zone_ids, ipv6=ipv6)
+        ControlPlaneSubnets(vpc, block=block, zone_ids=zone_ids, ipv6=ipv6)
 
 
 def _ipv6_block(vpc: ec2.Vpc, number: int) -> str:

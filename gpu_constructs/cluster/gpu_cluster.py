@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, cast, get_args
@@ -18,9 +17,11 @@ from constructs import Construct
 from gpu_constructs.cluster.addons import Addons, refuse_unless_addon_versions
 from gpu_constructs.cluster.auto_mode import AutoMode, compute, enforce_network_policies
 from gpu_constructs.cluster.control_plane_subnets import place_control_plane
+from gpu_constructs.cluster.endpoint_access import endpoint_access
 from gpu_constructs.cluster.kubectl import accept_equal_conditions, kubectl_options
 from gpu_constructs.cluster.log_groups import own_log_groups, refuse_unless_log_days
-from gpu_constructs.cluster.network import gpu_vpc
+from gpu_constructs.cluster.network import SERVICE_CIDR, gpu_vpc
+from gpu_constructs.cluster.pod_addresses import pod_network
 from gpu_constructs.cluster.pool_kinds import bring_what_it_needs, make_pool, refuse_other_manager, shape_of
 from gpu_constructs.cluster.system_nodes import SystemNodeGroup, SystemNodes
 from gpu_constructs.facts.hardware.catalogue import InstanceType
@@ -38,7 +39,7 @@ from gpu_constructs.pools.node_repair import NodeRepair
 from gpu_constructs.pools.node_shape import NodeShape
 from gpu_constructs.pools.scaling_options import ScalingOptions
 from gpu_constructs.pools.size import Size
-from gpu_constructs.refusals import address_block, refuse_unless_bool, refuse_unless_key, refuse_unless_one_of, words
+from gpu_constructs.refusals import refuse_unless_bool, refuse_unless_key, refuse_unless_one_of
 from gpu_constructs.teams.access_entry import CLUSTER_ADMIN, administrator, name_of, policy_arn
 from gpu_constructs.teams.people import let_in, principals, refuse_two_parts
 
@@ -49,10 +50,6 @@ if TYPE_CHECKING:
 _CLUSTER_NAME = re.compile(r"[0-9A-Za-z][-0-9A-Za-z_]{0,99}")
 # Source: https://docs.aws.amazon.com/eks/latest/userguide/network-reqs.html
 MIN_ZONES = 2
-# Explicit, because EKS picks one of two and CloudFormation cannot read which.
-SERVICE_CIDR = "172.20.0.0/16"
-_IPV4 = 4
-_PRIVATE = [ipaddress.IPv4Network(block) for block in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "127.0.0.0/8")]
 IpFamily = Literal["ipv4", "ipv6"]
 UpgradePolicy = Literal["extended", "standard"]
 # Without cpu and memory in the list they would no longer count.
@@ -91,6 +88,10 @@ class GpuCluster(Construct):
             nothing of their own.
         network_policies: Enforce Kubernetes' network policies, for a `Team` with ``isolate``; it takes ports 8162 and
             8163 of nodes.
+        pod_subnets: Ids of subnets for pods alone, by the literal name of their zone, one for each zone of nodes.
+            Default: those of a `gpu_vpc` with ``pod_block``, else the nodes' own.
+        prefix_delegation: Let nodes take addresses in blocks of sixteen; a node then takes more pods, where its
+            ``Kubelet(max_pods=...)`` says so.
         system_nodes: The nodes without GPUs. Default: two to four of ``m6i.large``; none in Auto Mode.
         auto_mode: Let EKS Auto Mode run the nodes. Default: node groups and add-ons of this construct.
         ip_family: Addresses of pods and services, ``ipv4`` or ``ipv6``; for ``ipv6`` a VPC of yours must have both.
@@ -133,6 +134,8 @@ class GpuCluster(Construct):
         viewers: Sequence[str] = (),
         operators: Sequence[str] = (),
         network_policies: bool = False,
+        pod_subnets: Mapping[str, str] | None = None,
+        prefix_delegation: bool = False,
         system_nodes: SystemNodes | None = None,
         auto_mode: AutoMode | None = None,
         ip_family: IpFamily = "ipv4",
@@ -150,7 +153,7 @@ class GpuCluster(Construct):
         name = _cluster_name(who, self, cluster_name)
         refuse_misspelt_region(who, cdk.Stack.of(self).region)
         minor = kubernetes_minor(kubernetes_version, who=who)
-        endpoint = _endpoint(who, public_access_cidrs)
+        endpoint = endpoint_access(who, public_access_cidrs)
         people = {"admins": admins, "viewers": viewers, "operators": operators}
         arns = {argument: principals(who, argument, given) for argument, given in people.items()}
         refuse_two_parts(who, **arns)
@@ -169,6 +172,13 @@ class GpuCluster(Construct):
         self.name = name
         self.vpc = vpc if vpc is not None else gpu_vpc(self, "Vpc", ip_family=ip_family, log_key=log_key)
         subnets = node_subnets(self.vpc)
+        addresses = pod_network(
+            self,
+            self.vpc,
+            pod_subnets=pod_subnets,
+            prefix_delegation=prefix_delegation,
+            without=_why_usual(auto_mode, ip_family),
+        )
         key = secrets_key if secrets_key is not None else kms.Key(self, "SecretsKey", enable_key_rotation=True)
         self.cluster = eks.Cluster(
             self,
@@ -209,6 +219,7 @@ class GpuCluster(Construct):
         self.system_nodes: SystemNodeGroup | None = None
         if auto_mode is None:
             nodes = system_nodes if system_nodes is not None else SystemNodes()
+            ref.pod_network = addresses
             addons = Addons(
                 self, "Addons", cluster=self.cluster, versions=addon_versions, network_policies=network_policies
             )
@@ -331,6 +342,12 @@ def _refuse_beside_auto_mode(who: object, auto_mode: object, **others: object) -
             raise ValueError(f"{who}: {argument} must be left out with auto_mode, which brings its own, got {value!r}")
 
 
+def _why_usual(auto_mode: object, ip_family: str) -> str | None:
+    if auto_mode is not None:
+        return "in Auto Mode, whose nodes have a network plugin of their own"
+    return "with ip_family 'ipv6', whose pods have addresses enough" if ip_family == "ipv6" else None
+
+
 def _cluster_name(who: object, scope: Construct, given: object) -> str:
     stack = _stack(who, scope)
     name = stack.stack_name if given is None else given
@@ -353,23 +370,6 @@ def _stack(who: object, scope: Construct) -> cdk.Stack:
         return cdk.Stack.of(scope)
     except (jsii.errors.JSIIError, RuntimeError) as error:
         raise ValueError(f"{who}: scope must be in a cdk.Stack, got one that is not; make one first") from error
-
-
-def _endpoint(who: object, cidrs: object) -> eks.EndpointAccess:
-    if cidrs is None:
-        return eks.EndpointAccess.PUBLIC_AND_PRIVATE
-    blocks = words(who, "public_access_cidrs", cidrs)
-    if not blocks:
-        return eks.EndpointAccess.PRIVATE
-    for block in blocks:
-        network = address_block(who, "public_access_cidrs", block, example="203.0.113.0/24")
-        private = network.version == _IPV4 and any(network.subnet_of(each) for each in _PRIVATE)  # type: ignore[arg-type]
-        if private:
-            raise ValueError(
-                f"{who}: public_access_cidrs must be public, such as '198.51.100.7/32', got "
-                f"{block!r}; from inside the VPC the endpoint is reached anyway"
-            )
-    return eks.EndpointAccess.PUBLIC_AND_PRIVATE.only_from(*blocks)
 
 
 def _admit(scope: Construct, cluster: ClusterRef, principal_arn: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from ipaddress import IPv4Network
 from typing import cast
 
 import aws_cdk as cdk
@@ -13,10 +14,15 @@ from constructs import Construct
 
 from gpu_constructs.cluster.control_plane_subnets import offer_control_plane_subnets
 from gpu_constructs.cluster.log_key import arn_of
+from gpu_constructs.cluster.pod_subnets import PodSubnets
+from gpu_constructs.cluster.pod_subnets import pod_block as pod_block_of
 from gpu_constructs.cluster.private_endpoints import PrivateEndpoints
+from gpu_constructs.facts.address_blocks import PRIVATE
 from gpu_constructs.facts.hardware.regions import refuse_misspelt_region
+from gpu_constructs.installing.subnets import node_subnets
 from gpu_constructs.named_arguments import named_call
 from gpu_constructs.refusals import (
+    address_block,
     refuse_unless_key,
     refuse_unless_one_of,
     refuse_unless_whole_number,
@@ -24,7 +30,11 @@ from gpu_constructs.refusals import (
     words,
 )
 
-_CIDR = "10.0.0.0/16"
+# Explicit, because EKS picks one of two and CloudFormation cannot read which.
+SERVICE_CIDR = "172.20.0.0/16"
+# Of a block's length: the subnets of nodes are an eighth of it each, because every pod takes an address.
+_NODES, _PUBLIC = 3, 8
+_SHORTEST, _LONGEST = 16, 19
 _ZONES_WITHOUT_NAMES = 2
 
 
@@ -33,6 +43,8 @@ def gpu_vpc(
     scope: Construct,
     id: str,
     *,
+    block: str = "10.0.0.0/16",
+    pod_block: str | None = None,
     availability_zones: Sequence[str] | None = None,
     nat_gateways: int = 1,
     ip_family: str = "ipv4",
@@ -46,7 +58,11 @@ def gpu_vpc(
     Not so with the built-in pools of Auto Mode, which start nodes there.
 
     Args:
-        availability_zones: Zone names. GPU types are sold in few zones of a region, so name those that sell yours:
+        block: Its address block, private, of a length of /16 to /19.
+        pod_block: A second one for pods alone, where companies route few private addresses: ``100.64.0.0/16``. Each
+            zone gets a subnet of it, and a `GpuCluster` in this VPC gives its pods addresses from there.
+        availability_zones: Zone names, as many as the VPC is to have. GPU types are sold in few zones of a region, so
+            name those that sell yours:
             ``aws ec2 describe-instance-type-offerings --location-type availability-zone``.
             Default: two, chosen at deployment.
         nat_gateways: NAT gateways; one a zone survives the loss of a zone. 0 makes isolated subnets and the
@@ -62,19 +78,15 @@ def gpu_vpc(
     refuse_unless_whole_number(who, "nat_gateways", nat_gateways, least=0)
     refuse_unless_one_of(who, "ip_family", ip_family, ("ipv4", "ipv6"))
     refuse_unless_key(who, "log_key", log_key)
-    zones = words(who, "availability_zones", availability_zones) if availability_zones is not None else None
-    if zones is not None and len(zones) < _ZONES_WITHOUT_NAMES:
-        raise ValueError(f"{who}: availability_zones must name at least two zones, which EKS asks for, got {zones!r}")
-    for zone in zones or ():
-        refuse_unless_zone(who, "availability_zones", zone)
-    if zones is not None and len({zone[:-1] for zone in zones}) > 1:
-        raise ValueError(f"{who}: availability_zones must lie in one region, got {zones!r}")
-    region = cdk.Stack.of(scope).region
-    refuse_misspelt_region(who, region)
-    if zones and not cdk.Token.is_unresolved(region) and not zones[0].startswith(region):
-        raise ValueError(f"{who}: availability_zones must lie in {region!r}, the region of the stack, got {zones!r}")
-    if zones is not None and len(set(zones)) < len(zones):
-        raise ValueError(f"{who}: availability_zones must differ, got {zones!r}")
+    refuse_misspelt_region(who, cdk.Stack.of(scope).region)
+    network = _block(who, block)
+    pods = pod_block_of(who, "pod_block", pod_block) if pod_block is not None else None
+    zones = _zones(who, scope, availability_zones)
+    if pods is not None and (zones is None or ip_family == "ipv6"):
+        raise ValueError(
+            f"{who}: pod_block must be left out with ip_family 'ipv6', and without availability_zones, by whose names "
+            f"nodes find it, got {pod_block!r}"
+        )
     most = len(zones) if zones else _ZONES_WITHOUT_NAMES
     if nat_gateways > most:
         raise ValueError(f"{who}: nat_gateways must be at most {most}, one a zone, got {nat_gateways}")
@@ -82,40 +94,74 @@ def gpu_vpc(
     vpc = ec2.Vpc(
         scope,
         id,
-        ip_addresses=ec2.IpAddresses.cidr(_CIDR),
+        ip_addresses=ec2.IpAddresses.cidr(str(network)),
         availability_zones=list(zones) if zones else None,
         max_azs=None if zones else _ZONES_WITHOUT_NAMES,
         nat_gateways=nat_gateways,
         restrict_default_security_group=True,
         ip_protocol=ec2.IpProtocol.DUAL_STACK if ip_family == "ipv6" else None,
-        subnet_configuration=_isolated_subnets() if isolated else _subnets(),
+        subnet_configuration=_isolated_subnets(network) if isolated else _subnets(network),
         gateway_endpoints={"S3": ec2.GatewayVpcEndpointOptions(service=ec2.GatewayVpcEndpointAwsService.S3)},
         flow_logs={"Rejected": _rejected_traffic(scope, f"{id}FlowLogs", log_key)},
     )
-    offer_control_plane_subnets(vpc, ipv6=ip_family == "ipv6")
+    offer_control_plane_subnets(vpc, block=network, ipv6=ip_family == "ipv6")
+    if pods is not None:
+        PodSubnets(vpc, block=pods, beside=node_subnets(cast("ec2.IVpc", vpc)))
     if isolated:
-        PrivateEndpoints(vpc, "Endpoints", vpc=cast("ec2.IVpc", vpc), s3_gateway=False)
+        let_in = [str(pods)] if pods is not None else []
+        PrivateEndpoints(vpc, "Endpoints", vpc=cast("ec2.IVpc", vpc), s3_gateway=False, pod_blocks=let_in)
     return cast("ec2.IVpc", vpc)
 
 
-def _subnets() -> list[ec2.SubnetConfiguration]:
+def _zones(who: object, scope: Construct, given: object) -> tuple[str, ...] | None:
+    if given is None:
+        return None
+    zones = words(who, "availability_zones", given)
+    if len(zones) < _ZONES_WITHOUT_NAMES:
+        raise ValueError(f"{who}: availability_zones must name at least two zones, which EKS asks for, got {zones!r}")
+    for zone in zones:
+        refuse_unless_zone(who, "availability_zones", zone)
+    if len({zone[:-1] for zone in zones}) > 1:
+        raise ValueError(f"{who}: availability_zones must lie in one region, got {zones!r}")
+    region = cdk.Stack.of(scope).region
+    if not cdk.Token.is_unresolved(region) and not zones[0].startswith(region):
+        raise ValueError(f"{who}: availability_zones must lie in {region!r}, the region of the stack, got {zones!r}")
+    if len(set(zones)) < len(zones):
+        raise ValueError(f"{who}: availability_zones must differ, got {zones!r}")
+    return zones
+
+
+def _block(who: object, block: object) -> IPv4Network:
+    if not isinstance(block, str):
+        raise TypeError(f"{who}: block must be an address block such as '10.0.0.0/16', got {block!r}")
+    found = address_block(who, "block", block, example="10.0.0.0/16")
+    if not isinstance(found, IPv4Network) or not any(found.subnet_of(each) for each in PRIVATE):
+        named = ", ".join(map(str, PRIVATE))
+        raise ValueError(f"{who}: block must lie in one of {named}, got {block!r}")
+    if not _SHORTEST <= found.prefixlen <= _LONGEST:
+        raise ValueError(f"{who}: block must have a length of /{_SHORTEST} to /{_LONGEST}, got {block!r}")
+    if found.overlaps(IPv4Network(SERVICE_CIDR)):
+        raise ValueError(f"{who}: block must not overlap {SERVICE_CIDR}, of the cluster's services, got {block!r}")
+    return found
+
+
+def _subnets(block: IPv4Network) -> list[ec2.SubnetConfiguration]:
     public = ec2.SubnetConfiguration(
         name="Public",
         subnet_type=ec2.SubnetType.PUBLIC,
-        cidr_mask=24,
+        cidr_mask=block.prefixlen + _PUBLIC,
         # Load balancers and NAT gateways bring addresses of their own.
         map_public_ip_on_launch=False,
     )
-    return [public, _for_nodes(ec2.SubnetType.PRIVATE_WITH_EGRESS)]
+    return [public, _for_nodes(ec2.SubnetType.PRIVATE_WITH_EGRESS, block)]
 
 
-def _isolated_subnets() -> list[ec2.SubnetConfiguration]:
-    return [_for_nodes(ec2.SubnetType.PRIVATE_ISOLATED)]
+def _isolated_subnets(block: IPv4Network) -> list[ec2.SubnetConfiguration]:
+    return [_for_nodes(ec2.SubnetType.PRIVATE_ISOLATED, block)]
 
 
-def _for_nodes(kind: ec2.SubnetType) -> ec2.SubnetConfiguration:
-    # Large, because every pod takes an address.
-    return ec2.SubnetConfiguration(name="Private", subnet_type=kind, cidr_mask=19)
+def _for_nodes(kind: ec2.SubnetType, block: IPv4Network) -> ec2.SubnetConfiguration:
+    return ec2.SubnetConfiguration(name="Private", subnet_type=kind, cidr_mask=block.prefixlen + _NODES)
 
 
 def _rejected_traffic(scope: Construct, id: str, key: kms.IKey | None) -> ec2.FlowLogOptions:

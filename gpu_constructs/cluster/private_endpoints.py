@@ -8,6 +8,7 @@ from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
+from gpu_constructs.cluster.pod_subnets import pod_block
 from gpu_constructs.installing.cluster_ref import PathOf
 from gpu_constructs.installing.subnets import given_subnets, node_subnets, refuse_unless_vpc
 from gpu_constructs.named_arguments import named_arguments
@@ -46,6 +47,7 @@ class PrivateEndpoints(Construct):
         services: Services that get an interface endpoint, as the last part of the endpoint's name.
         s3_gateway: Make the gateway endpoint for S3, where the layers of images in ECR lie; not where the VPC has one.
         subnets: Where the interface endpoints are. Default: the private subnets of the VPC, or its isolated ones.
+        pod_blocks: Address blocks of pods beside that of the VPC, which are let in too.
         policies: What may be done through an endpoint, by its service, and ``s3`` for the gateway, which must let
             images be read: ``s3:GetObject`` of ``prod-REGION-starport-layer-bucket``. Default: whatever a role may.
             Source: https://docs.aws.amazon.com/AmazonECR/latest/userguide/vpc-endpoints.html
@@ -65,11 +67,13 @@ class PrivateEndpoints(Construct):
         services: Sequence[str] = SERVICES,
         s3_gateway: bool = True,
         subnets: Sequence[ec2.ISubnet] | None = None,
+        pod_blocks: Sequence[str] = (),
         policies: Mapping[str, Sequence[iam.PolicyStatement]] | None = None,
     ) -> None:
         super().__init__(scope, id)
         who = PathOf(self)
         names = words(who, "services", services)
+        pods = [pod_block(who, "pod_blocks", each) for each in words(who, "pod_blocks", pod_blocks)]
         refuse_unless_bool(who, "s3_gateway", s3_gateway)
         refuse_unless_vpc(who, vpc)
         allowed = _policies(who, policies, (*names, *([_S3] if s3_gateway else [])))
@@ -79,6 +83,8 @@ class PrivateEndpoints(Construct):
         block = _cidr(who, vpc)
         group = ec2.SecurityGroup(self, "SecurityGroup", vpc=vpc, allow_all_outbound=False)
         group.add_ingress_rule(ec2.Peer.ipv4(block), ec2.Port.HTTPS, "Nodes and pods")
+        for each in pods:
+            group.add_ingress_rule(ec2.Peer.ipv4(str(each)), ec2.Port.HTTPS, "Pods")
         for name in names:
             endpoint: ec2.VpcEndpoint = ec2.InterfaceVpcEndpoint(
                 self,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
@@ -20,6 +21,7 @@ from gpu_constructs.nodes.node_role import open_to_session_manager, shared_node_
 from gpu_constructs.nodes.user_data import plain_user_data
 from gpu_constructs.pools.disk import Disk, volumes_of
 from gpu_constructs.pools.host.host import Host
+from gpu_constructs.pools.user_labels import checked_labels
 from gpu_constructs.refusals import refuse_unless_whole_number, words
 
 # Graviton families have a "g" right behind the generation: m7g, c8gn, t4g. The first of them has none.
@@ -42,6 +44,7 @@ class SystemNodes:
         min_nodes: Least nodes. Two, in two zones, is what Karpenter's controller needs.
         max_nodes: Most nodes. Where it equals ``min_nodes`` no autoscaler moves the number.
         disk: Volume of a node.
+        labels: Labels of a node.
         host: What the machines get beside that; they run AL2023.
 
     Raises:
@@ -53,6 +56,7 @@ class SystemNodes:
     min_nodes: int = 2
     max_nodes: int = 4
     disk: Disk = field(default_factory=lambda: Disk(size_gib=50))
+    labels: Mapping[str, str] = field(default_factory=dict, hash=False)
     host: Host = field(default_factory=Host)
 
     def __post_init__(self) -> None:
@@ -74,6 +78,7 @@ class SystemNodes:
         if not isinstance(self.host, Host):
             raise TypeError(f"{who}: host must be a Host, got {self.host!r}; write Host(session_manager=True)")
         self.host.refuse_on(who, "al2023")
+        object.__setattr__(self, "labels", MappingProxyType(checked_labels(who, self.labels)))
 
     @property
     def ami_type(self) -> str:
@@ -127,6 +132,7 @@ class SystemNodeGroup(Construct):
             release_version=release.ami_release,
             instance_types=list(nodes.instance_types),
             launch_template={"id": template.ref, "version": template.attr_latest_version_number},
+            labels=dict(nodes.labels) or None,
             tags=size.tag,
             scaling_config=size.scaling_config,
             update_config={"maxUnavailable": 1},

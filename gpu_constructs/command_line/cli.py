@@ -14,7 +14,7 @@ import click
 
 from gpu_constructs._version import __version__
 from gpu_constructs.command_line import console
-from gpu_constructs.command_line.options import PLAIN, WITH_SARIF, Bound, Word, judged, written
+from gpu_constructs.command_line.options import PLAIN, WITH_SARIF, Bound, Word, judged, parameters, strict, written
 
 if TYPE_CHECKING:
     from gpu_constructs.preflight.model.workload import Workload
@@ -148,6 +148,52 @@ def _end(view: dict[str, Any], *, html: str | None, strict: bool, **_: Any) -> i
         console.write(html, render(view))
     failed = view["outcome"] == "fail" or (strict and view["outcome"] == "unknown")
     return console.FAILED if failed else console.PASSED
+
+
+@cli.command()
+@click.argument("paths", nargs=-1, metavar="[PATH]...")
+@click.option(
+    "--mirror", "registry", metavar="REGISTRY", help="Say where each lies in a mirror, e.g. a registry of ECR."
+)
+@click.option("--copy-script", metavar="FILE", help="Write a shell script that copies them to the mirror.")
+@click.option("--charts", metavar="FOLDER", help="Render the packed charts of FOLDER, instead of the known table.")
+@parameters
+@strict
+@written(*PLAIN)
+def images(
+    paths: tuple[str, ...],
+    registry: str | None,
+    copy_script: str | None,
+    charts: str | None,
+    form: str,
+    output: str | None,
+    **options: Any,
+) -> int:
+    """List every image and chart that the clusters of PATH pull, and who asks for it.
+
+    Images of charts are those of the versions that were read, or of packed charts; what is not known is said.
+    """
+    if copy_script and not registry:
+        raise click.UsageError("--mirror must be given with --copy-script, got none; name the registry to copy to")
+    if charts and not Path(charts).is_dir():
+        raise click.UsageError(f"--charts must be a folder of packed charts, got {charts!r}; 'helm pull' packs one")
+    given = console.read(console.paths_or_default(paths), dict(options["parameters"]))
+    console.refuse_unknown_parameters(dict(options["parameters"]), given)
+    from gpu_constructs.preflight.cluster.clusters import clusters
+    from gpu_constructs.preflight.judging.images import pulls
+    from gpu_constructs.preflight.judging.mirror import Mirror
+    from gpu_constructs.preflight.report.copy_script import render
+    from gpu_constructs.preflight.report.view import images_view
+
+    found = pulls(_usable(clusters, given), Path(charts) if charts else None)
+    try:
+        view = images_view(found, given.problems, mirror=Mirror(registry) if registry else None)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+    if copy_script:
+        console.write(copy_script, render(view))
+    console.emit(view, form, output)
+    return _end(view, html=None, **options)
 
 
 @cli.command()

@@ -86,10 +86,24 @@ def _say(_context: click.Context, _option: click.Parameter, day: datetime | None
         raise click.UsageError(str(error)) from error
 
 
+def parameters(command: F) -> F:
+    """Add the option of what a command reads."""
+    return click.option("--parameter", "parameters", type=_Parameter(), multiple=True, help="Value of a parameter.")(
+        command
+    )
+
+
+def strict(command: F) -> F:
+    """Add the option of how a command ends."""
+    return click.option("--strict", is_flag=True, help="Fail also where something is known at deployment only.")(
+        command
+    )
+
+
 def judged(command: F) -> F:
     """Add the options of what a command reads and of how it ends."""
     for option in (
-        click.option("--parameter", "parameters", type=_Parameter(), multiple=True, help="Value of a parameter."),
+        parameters,
         click.option(
             "--as-of",
             type=click.DateTime(["%Y-%m-%d"]),
@@ -97,7 +111,7 @@ def judged(command: F) -> F:
             expose_value=False,
             help="Judge dates as of this day, in UTC. Default: SOURCE_DATE_EPOCH, else today.",
         ),
-        click.option("--strict", is_flag=True, help="Fail also where something is known at deployment only."),
+        strict,
         click.option("--html", metavar="FILE", help="Write a page for browsers to FILE, too."),
     ):
         command = option(command)

@@ -26,6 +26,7 @@ from gpu_constructs.installing.context import refuse_wrong_context
 from gpu_constructs.installing.csi_driver import CsiDriver
 from gpu_constructs.installing.gitops import delivery_of
 from gpu_constructs.installing.once import Applied, Meeting, Once
+from gpu_constructs.installing.pod_network import PodNetwork
 from gpu_constructs.installing.subnets import given_subnets, in_zone, node_subnets
 from gpu_constructs.pools.sharing import Sharing
 
@@ -116,6 +117,7 @@ class ClusterRef(Construct):
         cluster: The cluster as the interface that L2 constructs ask for.
         stack: Stack the cluster is in, or was imported into.
         path: Path of the cluster.
+        pod_network: Where its pods take addresses from; ``None`` where that is not known.
     """
 
     def __init__(self, scope: cdk.Stack, id: str, *, cluster: eks.ICluster, path: str) -> None:
@@ -123,6 +125,7 @@ class ClusterRef(Construct):
         self.cluster = cluster
         self.stack = scope
         self.path = path
+        self.pod_network: PodNetwork | None = None
         self._shared: dict[cdk.Stack, Shared] = {}
 
     @cached_property

@@ -10,6 +10,7 @@ from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
 from gpu_constructs.installing.cluster_ref import ClusterRef
+from gpu_constructs.installing.pod_network import PodNetwork
 from gpu_constructs.installing.subnets import ipv4_block_of, zone_of
 from gpu_constructs.pools.node_shape import NodeShape
 
@@ -42,7 +43,7 @@ def check_subnets(
     if shape.efa:
         _refuse_unless_one_zone(who, subnets)
     if cluster.ip_family != "ipv6" and isinstance(max_nodes, int):
-        _check_addresses(pool, who, shape, subnets, max_nodes)
+        _check_addresses(pool, who, shape, subnets, max_nodes, cluster.pod_network)
 
 
 def _refuse_unless_one_zone(who: object, subnets: Sequence[ec2.ISubnet]) -> None:
@@ -62,7 +63,12 @@ def _refuse_unless_one_zone(who: object, subnets: Sequence[ec2.ISubnet]) -> None
 
 
 def _check_addresses(
-    pool: Construct, who: object, shape: NodeShape, subnets: Sequence[ec2.ISubnet], max_nodes: int
+    pool: Construct,
+    who: object,
+    shape: NodeShape,
+    subnets: Sequence[ec2.ISubnet],
+    max_nodes: int,
+    network: PodNetwork | None,
 ) -> None:
     """Refuse more nodes than there are addresses, and warn of more than there are with the plugin's spare ones."""
     blocks = [ipv4_block_of(subnet) for subnet in subnets]
@@ -74,7 +80,7 @@ def _check_addresses(
         raise ValueError(
             f"{who}: subnets must have an address for each of {max_nodes} nodes, got {free}; pass larger ones"
         )
-    each = addresses_per_node(shape)
+    each = addresses_per_node(shape) if network is None or network.is_usual else None
     if each is not None and max_nodes * each > free:
         cdk.Annotations.of(pool).add_warning_v2(
             "gpu-constructs:addresses",

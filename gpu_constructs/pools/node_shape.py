@@ -119,7 +119,7 @@ class NodeShape:
     def __post_init__(self) -> None:
         refuse_unless_operating_system("node shape", self.os)
         object.__setattr__(self, "instance_types", _rows(self.instance_types))
-        object.__setattr__(self, "labels", MappingProxyType(checked_labels(self.labels)))
+        object.__setattr__(self, "labels", MappingProxyType(checked_labels("node shape", self.labels)))
         object.__setattr__(self, "tags", MappingProxyType(checked_tags(self.tags)))
         object.__setattr__(self, "taints", _taints(self.taints, gpu_taint=self.gpu_taint))
         for argument, taken, optional, example in _TAKEN:

@@ -24,7 +24,7 @@ _MAX_TAGS, _MAX_KEY, _MAX_VALUE = 40, 128, 256
 _FOREIGN_TAGS = ("aws:", "eks:", CLUSTER_TAG.rstrip("/"), f"{KARPENTER_DOMAIN}/", f"{KARPENTER_AWS_DOMAIN}/")
 
 
-def checked_labels(labels: object) -> dict[str, str]:
+def checked_labels(who: object, labels: object) -> dict[str, str]:
     """Return node labels as a dict.
 
     Raises:
@@ -32,25 +32,23 @@ def checked_labels(labels: object) -> dict[str, str]:
         ValueError: A node cannot have such a label, or does not give it to itself.
     """
     if not isinstance(labels, Mapping):
-        raise TypeError(f"node shape: labels must map keys to values, got {labels!r}")
+        raise TypeError(f"{who}: labels must map keys to values, got {labels!r}")
     for key, value in labels.items():
         if not isinstance(key, str) or not QUALIFIED_NAME.fullmatch(key):
-            raise ValueError(f"node shape: labels must have qualified names as keys, got {key!r}")
+            raise ValueError(f"{who}: labels must have qualified names as keys, got {key!r}")
         if not isinstance(value, str) or not LABEL_VALUE.fullmatch(value):
-            raise ValueError(
-                f"node shape: label {key!r} must be at most 63 letters, digits, '-', '_' or '.', got {value!r}"
-            )
-        _refuse_foreign_label(key)
+            raise ValueError(f"{who}: label {key!r} must be at most 63 letters, digits, '-', '_' or '.', got {value!r}")
+        _refuse_foreign_label(who, key)
     return dict(labels)
 
 
-def _refuse_foreign_label(key: str) -> None:
+def _refuse_foreign_label(who: object, key: str) -> None:
     if key in (GPU_PRESENT, ACCELERATOR) or key.startswith(f"{OUR_DOMAIN}/"):
-        raise ValueError(f"node shape: labels must not set {key!r}; every GPU node gets it by itself")
+        raise ValueError(f"{who}: labels must not set {key!r}; every GPU node gets it by itself")
     domain = key.rpartition("/")[0]
     if is_under(key, _FOREIGN_DOMAINS) and domain not in KUBELET_DOMAINS:
         raise ValueError(
-            f"node shape: labels must not set {key!r}, because a node may not label itself under {domain!r}; "
+            f"{who}: labels must not set {key!r}, because a node may not label itself under {domain!r}; "
             "use a domain of your own"
         )
 

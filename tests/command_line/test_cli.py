@@ -529,3 +529,45 @@ def test_a_misspelt_key_of_an_acknowledgement_is_refused(tmp_path: Path) -> None
 
     assert done.code == 2
     assert "did you mean 'path'?" in done.err
+
+
+def test_images_are_listed_with_who_asks() -> None:
+    done = Done("images", PASSING, "--format", "json")
+
+    [cluster] = done.json["clusters"]
+    assert done.code == 0
+    assert [each["reference"] for each in cluster["images"]] == ["nvcr.io/nvidia/k8s-device-plugin:v0.20.0"]
+    assert done.json["mirror"] is None
+
+
+def test_a_copy_script_is_written_for_a_mirror(tmp_path: Path) -> None:
+    script = tmp_path / "copy.sh"
+
+    done = Done("images", PASSING, "--mirror", "mirror.example.com", "--copy-script", str(script))
+
+    assert done.code == 0
+    assert "copy nvcr.io/nvidia/k8s-device-plugin:v0.20.0 nvidia/k8s-device-plugin:v0.20.0" in script.read_text()
+    assert 'Host(registry_mirrors={"nvcr.io": "https://mirror.example.com"})' in done.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--copy-script", "x.sh"), "--mirror must be given with --copy-script, got none"),
+        (("--mirror", "https://a.example.com"), "--mirror must be the host of a registry"),
+        (("--charts", "nowhere"), "--charts must be a folder of packed charts, got 'nowhere'"),
+    ],
+)
+def test_images_refuses_what_it_cannot_use(arguments: tuple[str, ...], message: str) -> None:
+    done = Done("images", PASSING, *arguments)
+
+    assert done.code == 2
+    assert message in done.err
+
+
+def test_images_with_strict_fails_where_some_are_not_known(tmp_path: Path) -> None:
+    pod = tmp_path / "pod.yaml"
+    pod.write_text(POD.replace("b:1", "${IMAGE}"))
+
+    assert Done("images", str(pod)).code == 0
+    assert Done("images", str(pod), "--strict").code == 1

@@ -92,6 +92,15 @@ def _literal_ends(text: str) -> tuple[str, str]:
     return _OPENING.split(text)[0], text.rpartition("}")[2] if text.rfind("}") > text.rfind("$") else ""
 
 
+def as_written(value: Any) -> Any:
+    """Return a value in which each part that is not known is the text that it was written as."""
+    if isinstance(value, dict):
+        return {str(key): as_written(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [as_written(each) for each in value]
+    return value.expression if isinstance(value, Unknown) else value
+
+
 def known_text(value: Any) -> str | None:
     """Return a text, or ``None`` for anything else."""
     return value if isinstance(value, str) else None

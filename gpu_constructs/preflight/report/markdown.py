@@ -6,7 +6,22 @@ from collections.abc import Callable, Iterable, Iterator
 
 from gpu_constructs.preflight.report import markdown_review
 from gpu_constructs.preflight.report.finding_view import View
-from gpu_constructs.preflight.report.markdown_parts import code, cut, details, findings_table, table, told
+from gpu_constructs.preflight.report.images_wording import (
+    addon_lines,
+    chart_rows,
+    image_rows,
+    images_summary,
+    mirror_lines,
+)
+from gpu_constructs.preflight.report.markdown_parts import (
+    MOST_FINDINGS,
+    code,
+    cut,
+    details,
+    findings_table,
+    table,
+    told,
+)
 from gpu_constructs.preflight.report.wording import (
     ANSWERS,
     PRICES,
@@ -154,6 +169,25 @@ def _instance(row: View) -> tuple[str, ...]:
     return code(named(row)), str(row["gpus"]), told(row["gpuModel"]), *sizes, *extras, *prices
 
 
+def _images(view: View) -> Iterator[str]:
+    yield f"### {told(images_summary(view))}"
+    for cluster in view["clusters"]:
+        yield f"#### Cluster {told(cluster['name'])}"
+        for columns, rows in (
+            image_rows(cluster, mirrored=bool(view["mirror"])),
+            chart_rows(cluster, mirrored=bool(view["mirror"])),
+        ):
+            if rows:
+                shown = table(columns, [[told(cell) for cell in row] for row in rows[:MOST_FINDINGS]])
+                left = len(rows) - MOST_FINDINGS
+                yield f"{shown}\n\nAnd {left} more; `gpu-constructs images` lists them all." if left > 0 else shown
+        yield from (told(each) for each in addon_lines(cluster))
+        missing = [f"* {told(each['what'])}: {told(each['reason'])}" for each in cluster["notKnown"][:MOST_FINDINGS]]
+        if missing:
+            yield "**Not known**\n\n" + "\n".join(missing)
+    yield from (told(each) for each in mirror_lines(view))
+
+
 def _rules(view: View) -> Iterator[str]:
     for each in view["rules"] if len(view["rules"]) == 1 else ():
         yield f"### {each['id']} ({each['severity']}): {told(each['title'])}"
@@ -168,5 +202,6 @@ _PARTS: dict[str, Callable[[View], Iterator[str]]] = {
     "explain": _explain,
     "review": _review,
     "instances": _instances,
+    "images": _images,
     "rules": _rules,
 }

@@ -10,6 +10,13 @@ from rich.text import Text
 
 from gpu_constructs.preflight.report import text_review
 from gpu_constructs.preflight.report.finding_view import View
+from gpu_constructs.preflight.report.images_wording import (
+    addon_lines,
+    chart_rows,
+    image_rows,
+    images_summary,
+    mirror_lines,
+)
 from gpu_constructs.preflight.report.text_parts import findings_alike, heading, line, table
 from gpu_constructs.preflight.report.wording import (
     ANSWERS,
@@ -175,6 +182,26 @@ def _instance(row: View) -> tuple[object, ...]:
     return named(row), row["gpus"], row["gpuModel"], *sizes, *extras, *prices
 
 
+def _images(view: View) -> Iterator[RenderableType]:
+    for cluster in view["clusters"]:
+        yield heading(f"Cluster {cluster['name']}")
+        if cluster["images"]:
+            yield table(*image_rows(cluster, mirrored=view["mirror"] is not None))
+        if cluster["charts"]:
+            yield Text()
+            yield table(*chart_rows(cluster, mirrored=view["mirror"] is not None))
+        for each in addon_lines(cluster):
+            yield line(each, "dim")
+        if cluster["notKnown"]:
+            yield heading(f"Not known ({len(cluster['notKnown'])})", "unknown")
+            for each in cluster["notKnown"]:
+                yield line(f"{each['what']}: {each['reason']}")
+    yield from _unread(view)
+    yield heading(images_summary(view))
+    for each in mirror_lines(view):
+        yield line(each)
+
+
 def _rules(view: View) -> Iterator[RenderableType]:
     if len(view["rules"]) > 1:
         rows = [(each["id"], line(each["severity"], each["severity"]), each["title"]) for each in view["rules"]]
@@ -191,5 +218,6 @@ _PARTS: dict[str, Callable[[View], Iterator[RenderableType]]] = {
     "explain": _explain,
     "review": _review,
     "instances": _instances,
+    "images": _images,
     "rules": _rules,
 }

@@ -8,12 +8,15 @@ from gpu_constructs._version import __version__
 from gpu_constructs.facts.hardware.catalogue import InstanceType
 from gpu_constructs.preflight.judging.check import Report
 from gpu_constructs.preflight.judging.explain import Explanation
+from gpu_constructs.preflight.judging.images import Pulls
+from gpu_constructs.preflight.judging.mirror import Mirror
 from gpu_constructs.preflight.judging.review import Review
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.reading.objects import Origin
 from gpu_constructs.preflight.remedies.remedy import Remedies
 from gpu_constructs.preflight.report.cluster_view import cluster_view, rounded
 from gpu_constructs.preflight.report.finding_view import View, counts, finding_view, rule_view, unread_view
+from gpu_constructs.preflight.report.images_view import clusters_view, mirror_view
 from gpu_constructs.preflight.rules.rule import Rule
 from gpu_constructs.preflight.scheduling.ceiling import Ceiling
 
@@ -152,6 +155,26 @@ def _instance(row: InstanceType) -> View:
         "usdPerHour": row.usd_per_hour,
         "withoutPrice": row.without_price,
         "usdPerGpuHour": None if row.usd_per_hour is None else round(row.usd_per_hour / row.gpus, 4),
+    }
+
+
+def images_view(
+    found: Iterable[Pulls], unread: Iterable[tuple[Origin, str]] = (), *, mirror: Mirror | None = None
+) -> View:
+    """Return what clusters pull, and where a mirror has it.
+
+    Raises:
+        ValueError: Two images would take each other's place in the mirror.
+    """
+    listed, missing = list(found), unread_view(unread)
+    if mirror is not None:
+        mirror.refuse_twins(listed)
+    return {
+        **_head("images"),
+        "outcome": _outcome(fails=False, unknown=bool(missing) or any(each.not_known for each in listed)),
+        "mirror": mirror_view(mirror, listed),
+        "clusters": clusters_view(listed, mirror),
+        "unread": missing,
     }
 
 

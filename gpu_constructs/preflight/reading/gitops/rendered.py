@@ -20,7 +20,7 @@ from gpu_constructs.preflight.reading.objects import Object, objects_of
 from gpu_constructs.preflight.reading.rendering.charts import helm_template
 from gpu_constructs.preflight.reading.rendering.kustomizations import KUSTOMIZATIONS, kustomize_build
 from gpu_constructs.preflight.reading.rendering.rendering import Rendering
-from gpu_constructs.preflight.reading.unknown import Unknown, dig, mapping
+from gpu_constructs.preflight.reading.unknown import as_written, dig, mapping
 
 
 class NotRendered(Exception):
@@ -67,7 +67,7 @@ def rendered(each: Deployment, folder: Path, plain: list[Object], beside: Beside
 def _of_chart(each: Deployment, folder: Path, made: Rendering) -> list[Object]:
     with tempfile.TemporaryDirectory() as place:
         file = Path(place, "values.json")
-        file.write_text(json.dumps(_known(each.values)))
+        file.write_text(json.dumps(as_written(each.values)))
         text, why = helm_template(folder, each.release, made, values=file, namespace=each.namespace)
     if text is None:
         raise NotRendered(why)
@@ -86,12 +86,12 @@ def _of_kustomize(each: Deployment, folder: Path, plain: list[Object], beside: B
         place = Path(name).resolve()
         base = os.path.relpath(folder, place) if own else "objects.json"
         if not own:
-            contents = [_known(dict(one.content)) for one in plain]
+            contents = [as_written(dict(one.content)) for one in plain]
             (place / base).write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": contents}))
         overlay = {
             "apiVersion": "kustomize.config.k8s.io/v1beta1",
             "kind": "Kustomization",
-            **_known(dict(each.kustomization)),
+            **as_written(dict(each.kustomization)),
             "resources": [base],
             "components": [os.path.relpath(one, place) for one in components],
         }
@@ -125,7 +125,7 @@ def _file(content: Any, places: dict[tuple[str, str], str], file: str) -> str:
 def _substituted(each: Deployment, before: Object) -> list[Object]:
     if is_left_alone(before.content):
         return [before]
-    text = yaml.safe_dump(_known(dict(before.content)), width=1_000_000)
+    text = yaml.safe_dump(as_written(dict(before.content)), width=1_000_000)
     changed = each.variables.put_into(text)
     return [before] if changed == text else _parsed(each, changed, before.origin.file, [before])
 
@@ -137,12 +137,3 @@ def _placed(each: Object, namespace: str | None) -> Object:
         return each
     content = {**each.content, "metadata": {**metadata, "namespace": namespace}}
     return next(objects_of(content, each.origin.file, each.origin.resource, each.cluster), each)
-
-
-def _known(value: Any) -> Any:
-    """Return a value in which each part that is not known is the text that it was written as."""
-    if isinstance(value, dict):
-        return {str(key): _known(each) for key, each in value.items()}
-    if isinstance(value, list):
-        return [_known(each) for each in value]
-    return value.expression if isinstance(value, Unknown) else value

@@ -8,10 +8,12 @@ from urllib.parse import urlsplit
 from gpu_constructs.facts.charts import DCGM_EXPORTER, DEVICE_PLUGIN, GPU_OPERATOR
 from gpu_constructs.facts.versions import pinned_charts
 from gpu_constructs.preflight.case import Case
-from gpu_constructs.preflight.cluster.subnets import is_isolated, region_of
+from gpu_constructs.preflight.cluster.references import referred
+from gpu_constructs.preflight.cluster.subnets import is_isolated, region_of, way_out
 from gpu_constructs.preflight.model.cluster import Cluster, Pool
 from gpu_constructs.preflight.model.container import Container
-from gpu_constructs.preflight.reading.unknown import dig, known_text
+from gpu_constructs.preflight.reading.objects import Chart
+from gpu_constructs.preflight.reading.unknown import dig, items, known_text
 from gpu_constructs.preflight.rules.rule import Problem, rule
 
 _PRIVATE = "https://docs.aws.amazon.com/eks/latest/userguide/private-clusters.html"
@@ -30,6 +32,9 @@ _CHART_IMAGES = {
 }
 _NVIDIA = "nvcr.io"
 _DOCKER_HUB = "docker.io"
+_FUNCTION = "AWS::Lambda::Function"
+# Where the CDK's provider framework is told of the function that does the work.
+_HANDLER = "USER_ON_EVENT_FUNCTION_ARN"
 
 
 @rule("GPU076", "error", source=_PRIVATE)
@@ -109,8 +114,43 @@ def _hosts_of_images(cluster: Cluster) -> Iterator[str]:
 
 
 def _hosts_of_charts(cluster: Cluster) -> Iterator[str]:
-    public = {*_PUBLIC_REGISTRIES, *(urlsplit(each.repository).hostname for each in pinned_charts())}
     for chart in cluster.charts:
-        host = urlsplit(known_text(chart.properties.get("Repository")) or "").hostname
-        if host is not None and host in public:
+        if (host := _public_host(chart)) is not None:
             yield host
+
+
+def _public_host(chart: Chart) -> str | None:
+    """Return the public registry or index that a chart is fetched from, ``None`` for any other place."""
+    public = {*_PUBLIC_REGISTRIES, *(urlsplit(each.repository).hostname for each in pinned_charts())}
+    host = urlsplit(known_text(chart.properties.get("Repository")) or "").hostname
+    return host if host in public else None
+
+
+@rule("GPU455", "error", source=_PRIVATE)
+def chart_that_an_isolated_function_cannot_fetch(case: Case) -> Iterator[Problem]:
+    """Chart that an isolated function cannot fetch.
+
+    Helm runs in the function that applies manifests; without a way out it waits, and the deployment fails.
+
+    Fix: Copy the chart to ECR, as gpu-constructs images lists it, and name it there: gpu-constructs:chartMirror.
+    """
+    for chart in case.cluster.charts:
+        host = _public_host(chart)
+        if host is not None and _fetches_without_a_way_out(chart, case.cluster):
+            tail = f"is fetched from {host} by a function in subnets that nothing leads out of"
+            yield Problem(chart, f"chart {chart.name}: {tail}")
+
+
+def _fetches_without_a_way_out(chart: Chart, cluster: Cluster) -> bool:
+    """Whether the function with helm is in subnets of which none leads out, and is told of no proxy."""
+    resources = cluster.resources
+    provider = referred(chart.properties.get("ServiceToken"), resources)
+    if provider is None or provider.type != _FUNCTION:
+        return False
+    handler = referred(dig(provider.properties, "Environment", "Variables", _HANDLER), resources)
+    for each in (provider, *([handler] if handler else [])):
+        variables = dig(each.properties, "Environment", "Variables") or {}
+        if not isinstance(variables, dict) or any(str(name).upper().endswith("PROXY") for name in variables):
+            return False
+    subnets = items(dig((handler or provider).properties, "VpcConfig", "SubnetIds"))
+    return bool(subnets) and all(way_out(each, resources) == "nowhere" for each in subnets)

@@ -1,0 +1,83 @@
+"""Subnets for pods alone, in a second address block of a VPC."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from ipaddress import IPv4Network
+
+import aws_cdk as cdk
+from aws_cdk import aws_ec2 as ec2
+from constructs import Construct
+
+from gpu_constructs.facts.address_blocks import FOR_PODS
+from gpu_constructs.named_arguments import named_arguments
+from gpu_constructs.refusals import address_block
+
+_ID = "Pods"
+# Source: https://docs.aws.amazon.com/vpc/latest/userguide/vpc-cidr-blocks.html (2026-11)
+_SHORTEST, _LONGEST = 16, 24
+
+
+@named_arguments
+class PodSubnets(Construct):
+    """A second address block of a VPC of `gpu_vpc`, and a subnet of it beside each private one.
+
+    Args:
+        vpc: The network.
+        block: The address block.
+        beside: The private subnets, in zones that are known.
+
+    Attributes:
+        by_zone: Ids of the subnets by zone.
+        association: The block's association with the VPC.
+    """
+
+    def __init__(self, vpc: ec2.Vpc, *, block: IPv4Network, beside: Sequence[ec2.ISubnet]) -> None:
+        super().__init__(vpc, _ID)
+        self.association = ec2.CfnVPCCidrBlock(self, "Block", vpc_id=vpc.vpc_id, cidr_block=str(block))
+        blocks = block.subnets(prefixlen_diff=(len(beside) - 1).bit_length())
+        self.by_zone: Mapping[str, str] = {
+            each.availability_zone: self._beside(vpc, each, part) for each, part in zip(beside, blocks, strict=False)
+        }
+
+    def _beside(self, vpc: ec2.Vpc, private: ec2.ISubnet, block: IPv4Network) -> str:
+        zone = private.availability_zone
+        subnet = ec2.CfnSubnet(
+            self,
+            f"Subnet-{zone}",
+            vpc_id=vpc.vpc_id,
+            availability_zone=zone,
+            cidr_block=str(block),
+            map_public_ip_on_launch=False,
+        )
+        subnet.node.add_dependency(self.association)
+        # Else it carries the name of the VPC.
+        cdk.Tags.of(subnet).add("Name", subnet.node.path)
+        ec2.CfnSubnetRouteTableAssociation(
+            self, f"Routes-{zone}", subnet_id=subnet.ref, route_table_id=private.route_table.route_table_id
+        )
+        return subnet.ref
+
+
+def pod_block(who: object, argument: str, block: object) -> IPv4Network:
+    """Return an address block for pods.
+
+    Raises:
+        TypeError: ``block`` is no string.
+        ValueError: It is none that EKS recommends, or a VPC cannot have it.
+    """
+    if not isinstance(block, str):
+        raise TypeError(f"{who}: {argument} must be an address block such as '100.64.0.0/16', got {block!r}")
+    found = address_block(who, argument, block, example="100.64.0.0/16")
+    if not isinstance(found, IPv4Network) or not any(found.subnet_of(each) for each in FOR_PODS):
+        named = " or ".join(map(str, FOR_PODS))
+        raise ValueError(f"{who}: {argument} must lie in {named}, got {block!r}; '100.64.0.0/16' is usual")
+    if not _SHORTEST <= found.prefixlen <= _LONGEST:
+        raise ValueError(f"{who}: {argument} must have a length of /{_SHORTEST} to /{_LONGEST}, got {block!r}")
+    return found
+
+
+def pod_subnets_of(vpc: ec2.IVpc) -> PodSubnets | None:
+    """Return the subnets for pods that a VPC of `gpu_vpc` has."""
+    own = vpc.node.try_find_child(_ID)
+    return own if isinstance(own, PodSubnets) else None
