@@ -32,6 +32,7 @@ NOUNS = {
     "gpu_constructs.installing": "ClusterRef",
     "gpu_constructs.identity": "WorkloadIdentity",
     "gpu_constructs.storage": "S3Volume Gp3",
+    "gpu_constructs.exposure": "Internal Public",
     "gpu_constructs.nodes": "ManagedNodeGroup",
     "gpu_constructs.devices": "DevicePlugin",
     "gpu_constructs.workloads": "GpuPod GpuJob",

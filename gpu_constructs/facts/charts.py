@@ -23,6 +23,7 @@ EFA_DEVICE_PLUGIN: Final = "aws-efa-k8s-device-plugin"
 DRANET: Final = "aws-dranet"
 NODE_TERMINATION_HANDLER: Final = "aws-node-termination-handler"
 VPC_CNI_CHART: Final = "aws-vpc-cni"
+LOAD_BALANCER_CONTROLLER: Final = "aws-load-balancer-controller"
 
 # Charts that bring the network of pods, beside the add-on.
 NETWORKS: Final = (VPC_CNI_CHART, "cilium", "tigera-operator", "calico")

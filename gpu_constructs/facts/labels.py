@@ -83,6 +83,18 @@ WARNED_LEVEL: Final = "pod-security.kubernetes.io/warn"
 NAMESPACE_NAME: Final = "kubernetes.io/metadata.name"
 APP_NAME: Final = "app.kubernetes.io/name"
 
+# Of AWS Load Balancer Controller: what it puts on all that it makes in AWS, by which of its namespaces it gives pods a
+# readiness gate, and by which classes and annotations Ingresses and Services ask for load balancers.
+# Sources: kubernetes-sigs/aws-load-balancer-controller v3.5.0 docs/deploy/pod_readiness_gate.md,
+# docs/guide/ingress/annotations.md
+LOAD_BALANCER_TAG: Final = "elbv2.k8s.aws/cluster"
+READINESS_GATES: Final = "elbv2.k8s.aws/pod-readiness-gate-inject"
+ALB: Final = "alb.ingress.kubernetes.io/"
+ALB_CLASS: Final = "alb"
+ALB_CONTROLLER: Final = "ingress.k8s.aws/alb"
+NLB: Final = "service.beta.kubernetes.io/aws-load-balancer-"
+NLB_CLASS: Final = "service.k8s.aws/nlb"
+
 # Of the EBS CSI driver.
 EBS_ZONE: Final = "topology.ebs.csi.aws.com/zone"
 
@@ -108,7 +120,17 @@ SAFE_TO_EVICT: Final = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 
 # Of Kueue and KAI: the queue that a workload waits in.
 KUEUE_QUEUE: Final = "kueue.x-k8s.io/queue-name"
+# On the templates of its pods: a label of nodes within one value of which they all run, and parts that go together.
+# Source: https://kueue.sigs.k8s.io/docs/concepts/topology_aware_scheduling/ (0.19)
+KUEUE_TOPOLOGY: Final = "kueue.x-k8s.io/podset-required-topology"
+KUEUE_PODSET_GROUP: Final = "kueue.x-k8s.io/podset-group-name"
 KAI_QUEUE: Final = "kai.scheduler/queue"
+
+# Of LeaderWorkerSet: on its pods, and on itself.
+# Source: kubernetes-sigs/lws 060ab4da1 api/leaderworkerset/v1/leaderworkerset_types.go (2026-11)
+GROUPS_NAME: Final = "leaderworkerset.sigs.k8s.io/name"
+WORKER_INDEX: Final = "leaderworkerset.sigs.k8s.io/worker-index"
+EXCLUSIVE_GROUPS: Final = "leaderworkerset.sigs.k8s.io/exclusive-topology"
 
 # Tags of Auto Scaling groups by which cluster autoscaler finds its own: the second with the cluster's name behind it.
 # Source: kubernetes/autoscaler 1.36.1 cluster-autoscaler/cloudprovider/aws/README.md

@@ -233,6 +233,16 @@ EFA_DEVICE_PLUGIN = Chart(
     as_of="2026-08-03",
 )
 
+# Its policy (gpu_constructs/exposure/load_balancer_policy.json) is of the same release.
+LOAD_BALANCER_CONTROLLER = Chart(
+    version="3.5.0",
+    name=charts.LOAD_BALANCER_CONTROLLER,
+    repository="https://aws.github.io/eks-charts",
+    source="https://github.com/aws/eks-charts/tree/master/stable/aws-load-balancer-controller",
+    as_of="2026-11-22",
+    leaves_definitions=True,
+)
+
 GPU_OPERATOR = Chart(
     version="v26.7.0",
     name=charts.GPU_OPERATOR,

@@ -88,6 +88,7 @@ class Shared(Construct):
         queues: Jobs of one queue, and that queue, by its name; with its namespace where it has one.
         namespaces: What is applied to a namespace, and the team that it is of, by its name.
         fields: DCGM fields that scalers count on, each with who does, and the exporter that reports them.
+        controllers: Objects that a controller works on, and that controller, by the name of its chart.
     """
 
     def __init__(self, scope: Construct, id: str) -> None:
@@ -104,6 +105,7 @@ class Shared(Construct):
         self.claimants: Meeting[Construct] = Meeting()
         self.jobs: Meeting[Construct] = Meeting()
         self.fields: Meeting[tuple[str, str]] = Meeting()
+        self.controllers: defaultdict[str, Meeting[Construct]] = defaultdict(Meeting)
         self.queues: defaultdict[tuple[str, ...], Meeting[Construct]] = defaultdict(Meeting)
         self.namespaces: defaultdict[str, Meeting[Applied]] = defaultdict(Meeting)
 
@@ -228,6 +230,10 @@ class ClusterRef(Construct):
     def jobs(self) -> Meeting[Construct]:
         """Where jobs meet the queueing system."""
         return self._own.jobs
+
+    def controller(self, chart: str) -> Meeting[Construct]:
+        """Where objects meet the controller of a chart, which works on them."""
+        return self._own.controllers[chart]
 
     @property
     def fields(self) -> Meeting[tuple[str, str]]:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import aws_cdk as cdk
+import constructs
 import jsii
 from aws_cdk import aws_eks_v2 as eks
 from constructs import Construct
@@ -55,6 +56,40 @@ def apply_before(needed: Construct) -> Callable[[Construct], None]:
             construct.node.add_dependency(needed)
 
     return put_after
+
+
+def apply_after_controller(applied: Construct, *, cluster: ClusterRef, chart: str, kind: str) -> None:
+    """Apply an object after the controller that works on it, and delete it before; who synthesizes needs that one.
+
+    Args:
+        applied: The object.
+        cluster: Its cluster. One that was imported may have a controller of somebody else's.
+        chart: Chart of the controller.
+        kind: Construct that installs it.
+    """
+    cluster.controller(chart).ask(applied)
+    if cluster.auto_mode is not None:
+        applied.node.add_validation(_ControllerNeeded(applied, cluster, chart, kind))
+
+
+@jsii.implements(constructs.IValidation)
+class _ControllerNeeded:
+    """Says that nobody works on an object."""
+
+    def __init__(self, applied: Construct, cluster: ClusterRef, chart: str, kind: str) -> None:
+        self._applied, self._cluster, self._chart, self._kind = applied, cluster, chart, kind
+
+    def validate(self) -> list[str]:
+        """Return that the controller is missing, where it is."""
+        if self._cluster.holder(release_of(self._chart)) is not None:
+            return []
+        path = self._applied.node.path.removesuffix("/Resource")
+        return [f"{path}: cluster must have a {self._kind}, got none; make {self._kind}(stack, ..., cluster=...)"]
+
+
+def release_of(chart: str) -> str:
+    """Return the claim of a chart's only release."""
+    return f"helm release {chart!r}"
 
 
 def apply_chart(scope: Construct, id: str, *, cluster: ClusterRef, chart: cdk8s.Chart) -> Construct:

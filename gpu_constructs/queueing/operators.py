@@ -10,7 +10,7 @@ from constructs import Construct
 from gpu_constructs.facts.charts import NAMESPACES
 from gpu_constructs.facts.versions import DYNAMO, JOBSET, KUBERAY, LEADER_WORKER_SET, Chart
 from gpu_constructs.installing.cluster_ref import AnyCluster, PathOf, cluster_ref
-from gpu_constructs.installing.delivery import install_helm_chart, value_at
+from gpu_constructs.installing.delivery import apply_before, install_helm_chart, release_of, value_at
 from gpu_constructs.named_arguments import named_arguments
 
 # The chart's own default since 1.4, where requests go by TCP and events by ZMQ; before it was True.
@@ -33,7 +33,7 @@ class _Operator(Construct):
         who = PathOf(self)
         ref = cluster_ref(who, cluster, kubectl=True)
         self._refuse_values(who, values)
-        ref.claim(who, f"helm release {self._release.name!r}", why="a release has one owner")
+        ref.claim(who, release_of(self._release.name), why="a release has one owner")
         self.chart = install_helm_chart(
             self,
             "Resource",
@@ -44,6 +44,7 @@ class _Operator(Construct):
             values=self._values,
             user_values=values,
         )
+        ref.controller(self._release.name).serve(apply_before(self.chart))
 
     @staticmethod
     def _refuse_values(who: object, values: object) -> None:

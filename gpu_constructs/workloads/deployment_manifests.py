@@ -7,6 +7,8 @@ from typing import Any
 import cdk8s
 from cdk8s_plus_28 import k8s
 
+from gpu_constructs.exposure.exposure import Exposure
+from gpu_constructs.exposure.ingress import let_answers_end
 from gpu_constructs.facts.labels import APP_NAME, ZONE
 from gpu_constructs.pools.pool import Pool
 from gpu_constructs.workloads.gpu_pod import GpuPod
@@ -14,6 +16,8 @@ from gpu_constructs.workloads.parts.overlay import with_overlay
 from gpu_constructs.workloads.pod_claim import PodClaim
 from gpu_constructs.workloads.pod_spec import Probes, pod_spec, with_parts
 
+# Name of the port of container and Service.
+HTTP = "http"
 _PROBE_SECONDS = 10
 # A server that is busy with a long batch answers late; a restart loads the model anew.
 _FAILURES_TO_RESTART = 6
@@ -31,6 +35,7 @@ def deployment_manifests(
     probes: Probes,
     traffic: str | None,
     claim: PodClaim | None,
+    expose: Exposure | None,
 ) -> list[dict[str, Any]]:
     """Return Deployment, Service and disruption budget."""
     chart = cdk8s.Chart(cdk8s.App(), name)
@@ -49,7 +54,7 @@ def deployment_manifests(
         pod,
         pool,
         name=name,
-        ports=[k8s.ContainerPort(name="http", container_port=port)],
+        ports=[k8s.ContainerPort(name=HTTP, container_port=port)],
         probes=probes,
         spread=[over_zones],
     )
@@ -73,7 +78,7 @@ def deployment_manifests(
         metadata=metadata,
         spec=k8s.ServiceSpec(
             selector=labels,
-            ports=[k8s.ServicePort(name="http", port=port, target_port=k8s.IntOrString.from_string("http"))],
+            ports=[k8s.ServicePort(name=HTTP, port=port, target_port=k8s.IntOrString.from_string(HTTP))],
         ),
     )
     k8s.KubePodDisruptionBudget(
@@ -86,6 +91,8 @@ def deployment_manifests(
     made: dict[str, dict[str, Any]] = {each["kind"]: each for each in chart.to_json()}
     template = made["Deployment"]["spec"]["template"]
     template["spec"] = with_parts(who, template["spec"], pod)
+    if expose is not None:
+        let_answers_end(template["spec"], expose)
     if traffic is not None:
         made["Service"]["spec"]["trafficDistribution"] = traffic
     if claim is not None:

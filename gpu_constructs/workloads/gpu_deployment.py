@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import re
 
+import aws_cdk as cdk
 from constructs import Construct
 
+from gpu_constructs.exposure.exposure import Exposure, refuse_unless_exposure
+from gpu_constructs.exposure.load_balancer import LoadBalancer
 from gpu_constructs.facts.kubernetes import refuse_unless_object_name
 from gpu_constructs.facts.versions import DEFAULT_KUBERNETES
 from gpu_constructs.installing.cluster_ref import AnyCluster, PathOf, cluster_ref
@@ -43,6 +46,9 @@ class GpuDeployment(Construct):
         replicas: Pods. Default: none stated, because a `GpuHorizontalAutoscaler` has them.
         health_path: HTTP path that answers when the model is loaded.
         startup_minutes: How long loading may take.
+        expose: Clients outside the cluster that reach it through a load balancer, `Internal` or `Public`, which
+            `LoadBalancerController` makes. An update then waits until the load balancer sends to a new pod, and a pod
+            that is to end first finishes its answers. Default: pods of the cluster only.
         same_zone: Route a client to pods in its own zone, where there are any; it suits several pods in every zone.
         kubernetes_version: Minor version of an imported cluster; only for ``same_zone``, for images as volumes, and for
             a name that begins with a digit. Default: the cluster's own.
@@ -51,7 +57,8 @@ class GpuDeployment(Construct):
 
     Raises:
         TypeError: An argument has the wrong type.
-        ValueError: No node of the pool can run the pod, or the cluster has no kubectl provider.
+        ValueError: No node of the pool can run the pod, the cluster has no kubectl provider, or is exposed and has no
+            `LoadBalancerController`, which the CDK says when it synthesizes.
 
     Attributes:
         name: Name of the Deployment.
@@ -72,6 +79,7 @@ class GpuDeployment(Construct):
         replicas: int | None = None,
         health_path: str = "/health",
         startup_minutes: int = 20,
+        expose: Exposure | None = None,
         same_zone: bool = False,
         kubernetes_version: str | None = None,
         model: Model | None = None,
@@ -87,10 +95,10 @@ class GpuDeployment(Construct):
         refuse_unless_whole_number(who, "port", port, least=1, most=65535)
         refuse_unless_whole_number(who, "startup_minutes", startup_minutes, least=1, most=INT32 // 60)
         refuse_unless_bool(who, "same_zone", same_zone)
+        refuse_unless_exposure(who, expose, region=cdk.Stack.of(self).region)
         if replicas is not None:
             refuse_unless_whole_number(who, "replicas", replicas, least=0)
-        if not isinstance(health_path, str) or not _PATH.fullmatch(health_path):
-            raise ValueError(f"{who}: health_path must begin with '/' and have no spaces, got {health_path!r}")
+        refuse_unless_path(who, health_path)
         version = ref.kubernetes_version(kubernetes_version, who=who) if same_zone else DEFAULT_KUBERNETES
         if name[0].isdigit():
             _refuse_early_number(who, name, kubernetes_version or ref.stated_version)
@@ -103,7 +111,7 @@ class GpuDeployment(Construct):
         self.replicas = replicas
         claim = pod_claim(who, pod, pool, name=name, namespace=namespace)
         # Not above: it loads cdk8s, which takes a second.
-        from gpu_constructs.workloads.deployment_manifests import deployment_manifests, probes_of
+        from gpu_constructs.workloads.deployment_manifests import HTTP, deployment_manifests, probes_of
 
         manifests = deployment_manifests(
             who,
@@ -116,11 +124,35 @@ class GpuDeployment(Construct):
             replicas=replicas,
             probes=probes_of(health_path, port, startup_minutes),
             traffic=traffic_distribution(version) if same_zone else None,
+            expose=expose,
         )
         self.resource = apply_manifests(self, "Resource", cluster=ref, manifests=manifests)
         self.resource.node.add_dependency(pool, *brought.needs)
         if claim is not None:
             claim.apply(self, ref, self.resource)
+        if expose is not None:
+            LoadBalancer(
+                self,
+                "LoadBalancer",
+                cluster=ref,
+                name=name,
+                service=name,
+                namespace=namespace,
+                port=HTTP,
+                health_path=health_path,
+                expose=expose,
+                workload=self.resource,
+            )
+
+
+def refuse_unless_path(who: object, health_path: object) -> None:
+    """Refuse what is no path to ask for health.
+
+    Raises:
+        ValueError: It is none.
+    """
+    if not isinstance(health_path, str) or not _PATH.fullmatch(health_path):
+        raise ValueError(f"{who}: health_path must begin with '/' and have no spaces, got {health_path!r}")
 
 
 def _refuse_early_number(who: object, name: str, version: str | None) -> None:

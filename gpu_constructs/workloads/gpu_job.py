@@ -12,13 +12,12 @@ from gpu_constructs.pools.pool import Pool, refuse_unless_pool
 from gpu_constructs.refusals import INT32, refuse_unless_bool, refuse_unless_whole_number
 from gpu_constructs.workloads.gang import make_gang, refuse_unless_gang
 from gpu_constructs.workloads.gpu_pod import GpuPod
-from gpu_constructs.workloads.kai_queue import KaiQueue
+from gpu_constructs.workloads.kai_queue import KaiQueue, apply_after_queue, refuse_unless_queue
 from gpu_constructs.workloads.models.bringing import Place
 from gpu_constructs.workloads.models.model import Model, refuse_early_image_volumes, with_model
 from gpu_constructs.workloads.parts.overlay import with_overlay
 from gpu_constructs.workloads.pod_claim import pod_claim
 
-# Kueue suspends a job with it until the queue has room.
 # A job's name and the hash of its pod.
 _MAX_NAME = 54
 
@@ -135,13 +134,7 @@ class GpuJob(Construct):
         template["spec"] = with_overlay(who, template["spec"], pod.overlay)
         self.resource = apply_manifests(self, "Resource", cluster=ref, manifests=manifests)
         self.resource.node.add_dependency(pool, *brought.needs)
-        ref.jobs.ask(self.resource)
-        if isinstance(queue, KaiQueue):
-            # Also one that is not made here needs the scheduler.
-            ref.queue(queue.key[0]).ask(self.resource)
-            ref.queue(*queue.key).ask(self.resource)
-        elif queue is not None:
-            ref.queue(namespace, queue).ask(self.resource)
+        apply_after_queue(self.resource, cluster=ref, namespace=namespace, queue=queue)
         if claim is not None:
             claim.apply(self, ref, self.resource)
 
@@ -149,8 +142,7 @@ class GpuJob(Construct):
 def _refuse_unless_job(who: object, *, name: object, namespace: object, pod: object, queue: object) -> None:
     refuse_unless_object_name(who, "name", name)
     refuse_unless_object_name(who, "namespace", namespace)
-    if queue is not None and not isinstance(queue, KaiQueue):
-        refuse_unless_object_name(who, "queue", queue)
+    refuse_unless_queue(who, queue)
     if len(str(name)) > _MAX_NAME:
         raise ValueError(f"{who}: name must be at most {_MAX_NAME} characters, got {name!r}; a hash is added to it")
     if not isinstance(pod, GpuPod):

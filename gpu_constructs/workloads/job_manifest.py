@@ -48,7 +48,7 @@ def job_manifest(
     if claim is not None:
         claim.put_on(made)
     if isinstance(queue, KaiQueue):
-        queue.put_on(made)
+        queue.put_on(made, made["spec"]["template"])
     if gang:
         made["spec"]["completionMode"] = "Indexed"
     overlay = {"overlay": dict(pod.overlay)} if pod.overlay else {}

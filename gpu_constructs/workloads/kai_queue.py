@@ -5,9 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from constructs import Construct
+
 from gpu_constructs.facts.charts import KAI_SCHEDULER
 from gpu_constructs.facts.kubernetes import refuse_unless_object_name
 from gpu_constructs.facts.labels import KAI_QUEUE
+from gpu_constructs.installing.cluster_ref import ClusterRef
 from gpu_constructs.named_arguments import named_arguments
 
 
@@ -33,9 +36,31 @@ class KaiQueue:
         """What the jobs of the queue and the queue meet by."""
         return (KAI_SCHEDULER, self.name)
 
-    def put_on(self, job: dict[str, Any]) -> None:
-        """Put a Job and its pods into it."""
-        template = job["spec"]["template"]
-        for each in (job, template):
-            each["metadata"]["labels"][KAI_QUEUE] = self.name
-        template["spec"]["schedulerName"] = KAI_SCHEDULER
+    def put_on(self, workload: dict[str, Any], *templates: dict[str, Any]) -> None:
+        """Put a workload and the pods of its templates into it."""
+        for each in (workload, *templates):
+            each.setdefault("metadata", {}).setdefault("labels", {})[KAI_QUEUE] = self.name
+        for each in templates:
+            each["spec"]["schedulerName"] = KAI_SCHEDULER
+
+
+def refuse_unless_queue(who: object, queue: object) -> None:
+    """Refuse what is neither a queue of KAI Scheduler, nor the name of one of Kueue, nor absent.
+
+    Raises:
+        TypeError: It is something else.
+        ValueError: It is no name.
+    """
+    if queue is not None and not isinstance(queue, KaiQueue):
+        refuse_unless_object_name(who, "queue", queue)
+
+
+def apply_after_queue(applied: Construct, *, cluster: ClusterRef, namespace: str, queue: str | KaiQueue | None) -> None:
+    """Apply a workload after its queue, and after the queueing system, which refuses every job until it answers."""
+    cluster.jobs.ask(applied)
+    if isinstance(queue, KaiQueue):
+        # Also one that is not made here needs the scheduler.
+        cluster.queue(queue.key[0]).ask(applied)
+        cluster.queue(*queue.key).ask(applied)
+    elif queue is not None:
+        cluster.queue(namespace, queue).ask(applied)

@@ -12,6 +12,7 @@ from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.pools.pool import Pool, refuse_unless_pool
 from gpu_constructs.pools.sharing import Exclusive
 from gpu_constructs.refusals import refuse_unless_image, refuse_unless_whole_number
+from gpu_constructs.workloads.kai_queue import KaiQueue, apply_after_queue, refuse_unless_queue
 from gpu_constructs.workloads.mpi_operator import MpiOperator
 
 
@@ -29,6 +30,8 @@ class NcclTest(Construct):
         nodes: How many of them.
         image: Image with tag or digest: NCCL's tests at ``/opt/nccl-tests``, Open MPI, SSH, and EFA's libraries.
         namespace: Existing namespace.
+        queue: Name of a local queue of Kueue, or what ``KaiQueues.queue(...)`` returns; a queue of the same stack is
+            made first. Default: it starts at once.
 
     Raises:
         TypeError: An argument has the wrong type.
@@ -46,6 +49,7 @@ class NcclTest(Construct):
         nodes: int = 2,
         image: str | None = None,
         namespace: str = "default",
+        queue: str | KaiQueue | None = None,
     ) -> None:
         super().__init__(scope, id)
         who = PathOf(self)
@@ -55,6 +59,7 @@ class NcclTest(Construct):
         refuse_unless_pool(who, pool)
         refuse_unless_whole_number(who, "nodes", nodes, least=2, fix="one node talks to itself over NVLink")
         refuse_unless_object_name(who, "namespace", namespace)
+        refuse_unless_queue(who, queue)
         _refuse_unless_testable(who, pool, nodes, image)
         image = NCCL_TESTS.reference if image is None else image
         refuse_unless_image(who, "image", image)
@@ -62,11 +67,11 @@ class NcclTest(Construct):
         # Not above: it loads cdk8s, which takes a second.
         from gpu_constructs.workloads.nccl_test_manifest import mpi_job
 
-        made = mpi_job(who, pool=pool, nodes=nodes, image=image, namespace=namespace)
+        made = mpi_job(who, pool=pool, nodes=nodes, image=image, namespace=namespace, queue=queue)
         self.resource = apply_manifests(self, "Resource", cluster=ref, manifests=[made])
         for needed in (operator, pool):
             self.resource.node.add_dependency(needed)
-        ref.jobs.ask(self.resource)
+        apply_after_queue(self.resource, cluster=ref, namespace=namespace, queue=queue)
 
 
 def _refuse_unless_testable(who: object, pool: Pool, nodes: int, image: str | None) -> None:

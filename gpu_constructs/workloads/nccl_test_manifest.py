@@ -9,9 +9,10 @@ from typing import Any
 import cdk8s
 from cdk8s_plus_28 import k8s
 
-from gpu_constructs.facts.labels import APP_NAME
+from gpu_constructs.facts.labels import APP_NAME, KUEUE_QUEUE
 from gpu_constructs.pools.pool import Pool
 from gpu_constructs.workloads.gpu_pod import GpuPod
+from gpu_constructs.workloads.kai_queue import KaiQueue
 from gpu_constructs.workloads.pod_spec import DO_NOT_DISRUPT, pod_spec
 
 NAME = "nccl-test"
@@ -24,7 +25,9 @@ _KEEP_SECONDS = 86_400
 _PROGRAM = "/opt/nccl-tests/build/all_reduce_perf"
 
 
-def mpi_job(who: object, *, pool: Pool, nodes: int, image: str, namespace: str) -> dict[str, Any]:
+def mpi_job(
+    who: object, *, pool: Pool, nodes: int, image: str, namespace: str, queue: str | KaiQueue | None
+) -> dict[str, Any]:
     """Return the MPIJob; the hash of what it does is in its name.
 
     Source: kubeflow/mpi-operator v0.8.0 pkg/apis/kubeflow/v2beta1/types.go
@@ -45,7 +48,7 @@ def mpi_job(who: object, *, pool: Pool, nodes: int, image: str, namespace: str) 
             }
         ],
     }
-    spec = {
+    spec: dict[str, Any] = {
         "slotsPerWorker": gpus,
         # Before they are all there, mpirun would give up.
         "launcherCreationPolicy": "WaitForWorkersReady",
@@ -60,9 +63,13 @@ def mpi_job(who: object, *, pool: Pool, nodes: int, image: str, namespace: str) 
             "Worker": {"replicas": nodes, "template": _worker(who, pool, gpus, image)},
         },
     }
+    made: dict[str, Any] = {"apiVersion": "kubeflow.org/v2beta1", "kind": "MPIJob", "metadata": {}, "spec": spec}
+    if isinstance(queue, KaiQueue):
+        queue.put_on(made, *(each["template"] for each in spec["mpiReplicaSpecs"].values()))
     unique = f"{NAME}-{hashlib.sha256(json.dumps(spec, sort_keys=True).encode()).hexdigest()[:8]}"
-    metadata = {"name": unique, "namespace": namespace, "labels": {APP_NAME: NAME}}
-    return {"apiVersion": "kubeflow.org/v2beta1", "kind": "MPIJob", "metadata": metadata, "spec": spec}
+    queued = {KUEUE_QUEUE: queue} if isinstance(queue, str) else {}
+    labels = {APP_NAME: NAME} | queued | made["metadata"].get("labels", {})
+    return made | {"metadata": {"name": unique, "namespace": namespace, "labels": labels}}
 
 
 def _worker(who: object, pool: Pool, gpus: int, image: str) -> dict[str, Any]:

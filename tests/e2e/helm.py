@@ -59,7 +59,9 @@ class Helm:
         """Return the objects of a chart, definitions and hooks included."""
         done = self.template(pin, values)
         assert done.returncode == 0, done.stderr
-        return [each for each in yaml.load_all(done.stdout, getattr(yaml, "CSafeLoader", yaml.SafeLoader)) if each]
+        loaded = yaml.load_all(done.stdout, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+        # A list is no object of a server's: its items are.
+        return [one for each in loaded if each for one in (each["items"] if each["kind"] == "List" else [each])]
 
     def kubectl(self, *arguments: str, given: str) -> str:
         """Run kubectl on some objects, and return what it says against them."""

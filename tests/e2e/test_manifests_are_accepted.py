@@ -11,6 +11,7 @@ import yaml
 
 from gpu_constructs.rehearsal.players.cluster.client import Client, Object, Refused
 from gpu_constructs.rehearsal.players.cluster.process import wait_until
+from tests import test_serving_page
 from tests.conftest import FLAGS
 from tests.emitted import EXAMPLES, run
 from tests.stacks.test_gpu_cluster_stack import MODES, options, template_text
@@ -89,6 +90,13 @@ def emitted(resources: Resources) -> list[Object]:
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_every_object_of_an_example_is_accepted(name: str, cluster: Client, tmp_path: Path) -> None:
     for stack, template in run(name, tmp_path).items():
+        assert refusals(cluster, emitted(template["Resources"])) == {}, stack
+
+
+def test_every_object_of_the_page_on_serving_is_accepted(cluster: Client, tmp_path: Path) -> None:
+    test_serving_page.run_examples(tmp_path)
+    for stack in test_serving_page.STACKS:
+        template = json.loads(test_serving_page.file_of(tmp_path, stack).read_text())
         assert refusals(cluster, emitted(template["Resources"])) == {}, stack
 
 

@@ -28,10 +28,12 @@ from gpu_constructs import (
 )
 from gpu_constructs.cluster import PrivateEndpoints
 from gpu_constructs.devices import DraDriver, EfaDevicePlugin, GpuOperator
+from gpu_constructs.exposure import LoadBalancerController
 from gpu_constructs.metrics import DcgmExporter, PrometheusStack, ReservationAlarm
 from gpu_constructs.nodes import NodeTerminationHandler
 from gpu_constructs.pod_scaling import Keda
 from gpu_constructs.queueing import KaiScheduler, Kueue
+from gpu_constructs.workloads import MultiNodeDeployment
 from tests.clusters import imported_cluster, imported_vpc
 from tests.conftest import FLAGS
 from tests.fuzz.hostile import HOSTILE, made_or_refused
@@ -56,7 +58,16 @@ GOOD: dict[Callable[..., Any], dict[str, Any]] = {
     KarpenterNodePool: {"name": "l4", "shape": SHAPE, "size": UpTo(gpus=4)},
     Keda: {},
     Kueue: {},
+    LoadBalancerController: {},
     ManagedNodeGroup: {"name": "l4", "shape": SHAPE, "max_nodes": 2},
+    MultiNodeDeployment: {
+        "name": "r1",
+        "pod": POD,
+        "nodes": 2,
+        "leader": ("serve",),
+        "worker": ("join",),
+        "port": 8000,
+    },
     NodeTerminationHandler: {},
     PrometheusStack: {},
     ReservationAlarm: {"reservation": Reservation(id="cr-0123456789abcdef0", availability_zone="us-east-1a")},

@@ -28,6 +28,7 @@ from gpu_constructs import (
     UpTo,
 )
 from gpu_constructs.cluster import AutoMode
+from gpu_constructs.exposure import Internal, Public
 from gpu_constructs.metrics import ManagedPrometheus
 from gpu_constructs.nodes import Bootstrap, NodeUpdate
 from gpu_constructs.pod_scaling import CpuUtilization, Demand, GpuMemory, GpuUtilization, SmActivity, SqsQueue
@@ -105,6 +106,7 @@ GOOD: dict[type[Any], dict[str, Any]] = {
     ImageMount: {"path": "/models", "image": "example.com/llama@sha256:" + "a" * 64},
     InitContainer: {"name": "load", "image": "example.com/load:1"},
     KaiQueue: {"name": "team"},
+    Internal: {},
     Kubelet: {},
     ManagedPrometheus: {
         "url": "https://aps-workspaces.us-east-1.amazonaws.com/workspaces/ws-0123456789",
@@ -119,6 +121,7 @@ GOOD: dict[type[Any], dict[str, Any]] = {
     NodeUpdate: {},
     PersistentLustre: {},
     Proxy: {"url": "http://proxy.example.com:3128"},
+    Public: {"allow": ("203.0.113.0/24",), "plain_http": True},
     RepairOverride: {
         "condition": "AcceleratedHardwareReady",
         "reason": "NvidiaXID13Error",

@@ -14,8 +14,10 @@ from aws_cdk import aws_eks_v2 as eks
 from syrupy.assertion import SnapshotAssertion
 
 from gpu_constructs import ManagedNodeGroup, NodeShape, TimeSlicing
-from gpu_constructs.workloads import MpiOperator, NcclTest
+from gpu_constructs.queueing import GpuQueues, Kueue, TeamQueue
+from gpu_constructs.workloads import KaiQueue, MpiOperator, NcclTest
 from gpu_constructs.workloads.mpi_operator_manifests import mpi_job_definition
+from gpu_constructs.workloads.nccl_test_manifest import mpi_job
 from tests.schemas import validate, validate_custom
 from tests.templates import MANIFEST, depends_on, manifest, manifests_of, of_type, resources_of
 
@@ -136,3 +138,49 @@ def test_refuses(
 ) -> None:
     with pytest.raises(error, match=f"Test/Test: {rule}"):
         nccl_test(stack, cluster, shape, **changes)
+
+
+def test_in_a_queue_of_kueue_it_waits_for_all_of_its_nodes(stack: cdk.Stack, cluster: eks.ICluster) -> None:
+    alone, queued = (
+        mpi_job("Test", pool=pool_of(stack, cluster), nodes=2, image="a:1", namespace="gpu", queue=queue)
+        for queue in (None, "research")
+    )
+
+    assert queued["metadata"]["labels"] == {**alone["metadata"]["labels"], "kueue.x-k8s.io/queue-name": "research"}
+    assert queued["spec"] == alone["spec"]
+
+
+def test_in_a_queue_of_kai_its_scheduler_places_all_pods(stack: cdk.Stack, cluster: eks.ICluster, crds: Path) -> None:
+    queue = KaiQueue("research")
+    made = mpi_job("Test", pool=pool_of(stack, cluster), nodes=2, image="a:1", namespace="gpu", queue=queue)
+
+    validate_custom(made, crds, file="kubeflow.org_mpijobs.yaml")
+    assert made["metadata"]["labels"]["kai.scheduler/queue"] == "research"
+    for each in made["spec"]["mpiReplicaSpecs"].values():
+        assert each["template"]["metadata"]["labels"] == {"kai.scheduler/queue": "research"}
+        assert each["template"]["spec"]["schedulerName"] == "kai-scheduler"
+
+
+def test_it_is_made_after_its_queue_and_deleted_before(stack: cdk.Stack, cluster: eks.ICluster) -> None:
+    pool = pool_of(stack, cluster)
+    operator = MpiOperator(stack, "Mpi", cluster=cluster)
+    NcclTest(stack, "Test", cluster=cluster, operator=operator, pool=pool, queue="research", namespace="research")
+    team = TeamQueue(name="research", namespace="research", nodes={"p5": 4})
+    kueue = Kueue(stack, "Kueue", cluster=cluster)
+    GpuQueues(stack, "Queues", cluster=cluster, kueue=kueue, pools=[pool], teams=[team])
+
+    resources = resources_of(stack)
+    found = {
+        json.loads(each["Properties"]["Manifest"])[0]["kind"]: id for id, each in of_type(resources, MANIFEST).items()
+    }
+    assert found["LocalQueue"] in depends_on(resources, found["MPIJob"])
+
+
+def pool_of(stack: cdk.Stack, cluster: eks.ICluster) -> ManagedNodeGroup:
+    found = stack.node.try_find_child("Pool")
+    subnets = [cluster.vpc.private_subnets[0]]
+    return (
+        found
+        if isinstance(found, ManagedNodeGroup)
+        else ManagedNodeGroup(stack, "Pool", cluster=cluster, name="p5", shape=P5, max_nodes=4, subnets=subnets)
+    )

@@ -317,6 +317,15 @@ CHARTS: tuple[ChartImages, ...] = (
         source="https://github.com/aws/aws-node-termination-handler/tree/v1.25.6/config/helm",
         as_of=_READ,
     ),
+    _one(
+        charts.LOAD_BALANCER_CONTROLLER,
+        "3.5.0",
+        "public.ecr.aws/eks/aws-load-balancer-controller",
+        "image",
+        tag="v3.5.0",
+        source="https://github.com/aws/eks-charts/tree/master/stable/aws-load-balancer-controller",
+        as_of="2026-11-22",
+    ),
 )
 _BY_CHART = {(each.name, each.version): each for each in CHARTS}
 

@@ -8,7 +8,7 @@ from gpu_constructs.facts.software.model import KnownSoftware
 _CERT_MANAGER, _EXTERNAL_DNS = "cert-manager", "external-dns"
 # Their templates hold none, in any version that was looked at: what they run is Deployments.
 _CHARTS = {
-    "aws-load-balancer-controller": ("https://github.com/aws/eks-charts/tree/master/stable", "2026-08-03"),
+    charts.LOAD_BALANCER_CONTROLLER: ("https://github.com/aws/eks-charts/tree/master/stable", "2026-08-03"),
     _CERT_MANAGER: ("https://github.com/cert-manager/cert-manager/tree/master/deploy/charts", "2026-11-21"),
     charts.CLUSTER_AUTOSCALER: ("https://github.com/kubernetes/autoscaler/tree/master/charts", "2026-08-22"),
     _EXTERNAL_DNS: ("https://github.com/kubernetes-sigs/external-dns/tree/master/charts", "2026-11-21"),

@@ -25,6 +25,17 @@ def of_cluster(cluster: Cluster, *types: str) -> list[Resource]:
     return [each for each in cluster.resources_of(*types) if is_named(each.properties.get("ClusterName"), cluster)]
 
 
+def created_before(resource: Resource, cluster: Cluster) -> set[str]:
+    """Return the keys of what a resource says that it is created after, directly or not."""
+    before, found = list(resource.depends_on), set[str]()
+    while before:
+        key = before.pop()
+        if key not in found and key in cluster.resources:
+            found.add(key)
+            before += cluster.resources[key].depends_on
+    return found
+
+
 def is_named(name: Any, cluster: Cluster) -> bool:
     """Whether a name is a cluster's, refers to it, or is written as the cluster's own is."""
     own = setting(cluster, "Name")

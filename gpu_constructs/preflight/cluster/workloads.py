@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from gpu_constructs.facts.kubernetes import CLUSTER_CRITICAL, NODE_CRITICAL, TRAINING_JOBS
+from gpu_constructs.facts.labels import EXCLUSIVE_GROUPS
 from gpu_constructs.preflight.cluster.operators.part import count
 from gpu_constructs.preflight.cluster.operators.parts import parts, wrapped
 from gpu_constructs.preflight.model.exclusive import Exclusive
@@ -20,12 +21,10 @@ from gpu_constructs.preflight.reading.unknown import dig, is_true, known_number,
 
 # Kinds whose pods stand in `spec.template`.
 _PLAIN = ("DaemonSet", "Deployment", "ReplicaSet", "ReplicationController", "StatefulSet", "Rollout", "Revision")
-# Annotations by which the jobs of a JobSet, and the groups of a LeaderWorkerSet, get a topology domain each.
-# Source: kubernetes-sigs/jobset api/jobset/v1alpha2/jobset_types.go, kubernetes-sigs/lws
-# api/leaderworkerset/v1/leaderworkerset_types.go (2026-11)
+# Annotations by which the jobs of a JobSet get a topology domain each, as the groups of a LeaderWorkerSet do.
+# Source: kubernetes-sigs/jobset api/jobset/v1alpha2/jobset_types.go (2026-11)
 _EXCLUSIVE_JOBS = "alpha.jobset.sigs.k8s.io/exclusive-topology"
 _BY_NODE_SELECTOR = "alpha.jobset.sigs.k8s.io/node-selector"
-_EXCLUSIVE_GROUPS = "leaderworkerset.sigs.k8s.io/exclusive-topology"
 # Stands for the class of pods that name none.
 _WITHOUT = ""
 # Built-in priority classes.
@@ -151,7 +150,7 @@ def _leader_workers(owner: Object) -> Iterator[dict[str, Any]]:
     leader, worker = template.get("leaderTemplate"), template.get("workerTemplate")
     workers_each = None if size is None else (size - 1 if leader else size)
     workers = None if groups is None or workers_each is None else groups * workers_each
-    key = owner.annotations.get(_EXCLUSIVE_GROUPS)
+    key = owner.annotations.get(EXCLUSIVE_GROUPS)
     shared = bool(leader) and workers != 0
     if leader:
         exclusive = None if key is None else Exclusive(key, groups, 1, shared=shared)

@@ -23,7 +23,7 @@ from gpu_constructs.facts.storage import FSX
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.launch import is_one_hop
 from gpu_constructs.preflight.cluster.node_roles import node_role, own_actions, policy_names
-from gpu_constructs.preflight.cluster.references import of_cluster, setting
+from gpu_constructs.preflight.cluster.references import created_before, of_cluster, setting
 from gpu_constructs.preflight.model.cluster import Cluster, Pool
 from gpu_constructs.preflight.model.software import Addon
 from gpu_constructs.preflight.reading.unknown import known_number, known_text
@@ -104,12 +104,7 @@ def _has_other_network(cluster: Cluster) -> bool:
 
 def _waits_for_nodes(cluster: Cluster, addon: Addon) -> Iterator[Problem]:
     """Yield the groups that cannot become ready before the add-on, which is created after them."""
-    before, found = list(addon.resource.depends_on), set[str]()
-    while before:
-        key = before.pop()
-        if key not in found and key in cluster.resources:
-            found.add(key)
-            before += cluster.resources[key].depends_on
+    found = created_before(addon.resource, cluster)
     for pool in cluster.pools:
         if pool.kind == "managed" and pool.resource and pool.resource.key in found and pool.min_nodes:
             message = f"add-on {addon.name} is created after group {pool.name}, whose nodes wait for it"

@@ -1,0 +1,129 @@
+"""AWS Load Balancer Controller: makes the load balancers that Ingresses and Services ask for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import aws_cdk as cdk
+import jsii
+from constructs import Construct
+
+from gpu_constructs.exposure.load_balancer_policy import load_balancer_statements
+from gpu_constructs.facts.kubernetes import KUBE_SYSTEM
+from gpu_constructs.facts.versions import LOAD_BALANCER_CONTROLLER
+from gpu_constructs.installing.cluster_ref import AnyCluster, ClusterRef, PathOf, cluster_ref
+from gpu_constructs.installing.delivery import apply_before, install_helm_chart, release_of
+from gpu_constructs.installing.pod_identity import PodIdentity, policy_document
+from gpu_constructs.named_arguments import named_arguments
+from gpu_constructs.refusals import is_token, refuse_unless_bool
+
+NAMESPACE = KUBE_SYSTEM
+SERVICE_ACCOUNT = LOAD_BALANCER_CONTROLLER.name
+_VPC = re.compile(r"vpc-[0-9a-f]{8,17}")
+
+
+@named_arguments
+class LoadBalancerController(Construct):
+    """AWS Load Balancer Controller with its permissions, by Pod Identity.
+
+    It knows region and VPC by value, because the metadata of its node is out of reach of a pod. It leaves Services that
+    do not ask for it alone: its webhook that claims every new one, and refuses all of them until its pods run, is off.
+    What asks for a load balancer in this app is created after it and deleted before it, so that no load balancer stays.
+    The cluster needs the add-on ``eks-pod-identity-agent``, and nodes without GPUs for it.
+
+    Source: https://github.com/kubernetes-sigs/aws-load-balancer-controller/tree/v3.5.0
+
+    Args:
+        cluster: Cluster to install into; needs a kubectl provider.
+        vpc_id: Id of the cluster's VPC. Default: that of the cluster, unless it was imported without.
+        isolated: The VPC has no way to the internet: do without WAF and Shield, which have no endpoint in it.
+        values: Values of the chart, laid over ours, e.g. for an image of your own registry.
+
+    Raises:
+        TypeError: An argument has the wrong type.
+        ValueError: The cluster has no kubectl provider, has the controller, or was imported without its VPC.
+
+    Attributes:
+        chart: The release; what asks for load balancers depends on it.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        cluster: AnyCluster,
+        vpc_id: str | None = None,
+        isolated: bool = False,
+        values: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(scope, id)
+        who = PathOf(self)
+        ref = cluster_ref(who, cluster, kubectl=True)
+        vpc = _vpc_of(who, ref, vpc_id)
+        refuse_unless_bool(who, "isolated", isolated)
+        ref.claim(who, release_of(LOAD_BALANCER_CONTROLLER.name), why="both would make every load balancer")
+
+        stack = cdk.Stack.of(self)
+        statements = load_balancer_statements(cluster_name=ref.name_token, partition=stack.partition, isolated=isolated)
+        identity = PodIdentity(
+            self,
+            "Identity",
+            cluster_name=ref.name_token,
+            namespace=NAMESPACE,
+            service_account=SERVICE_ACCOUNT,
+            policies={"LoadBalancers": policy_document(statements)},
+        )
+        self.chart = install_helm_chart(
+            self,
+            "Resource",
+            cluster=ref,
+            chart=LOAD_BALANCER_CONTROLLER,
+            namespace=NAMESPACE,
+            values=controller_values(cluster_name=ref.name_token, region=stack.region, vpc_id=vpc, isolated=isolated),
+            user_values=values,
+        )
+        self.chart.node.add_dependency(identity)
+        ref.controller(LOAD_BALANCER_CONTROLLER.name).serve(apply_before(self.chart))
+
+
+def controller_values(*, cluster_name: str, region: str, vpc_id: str, isolated: bool = False) -> Mapping[str, Any]:
+    """Return the values of the chart.
+
+    Source: aws/eks-charts stable/aws-load-balancer-controller 3.5.0 values.yaml
+    """
+    without = dict.fromkeys(("enableShield", "enableWaf", "enableWafv2"), False) if isolated else {}
+    return {
+        "clusterName": cluster_name,
+        "region": region,
+        "vpcId": vpc_id,
+        "serviceAccount": {"name": SERVICE_ACCOUNT},
+        "enableServiceMutatorWebhook": False,
+        # To pods, not to ports of nodes: Services need none of those then.
+        "defaultTargetType": "ip",
+        # Another one with every upgrade would fail the webhooks until the pods have read it.
+        "keepTLSSecret": True,
+        "podDisruptionBudget": {"maxUnavailable": 1},
+        # The chart sets none, and the kubelet evicts a pod without requests first.
+        "resources": {"requests": {"cpu": "100m", "memory": "256Mi"}, "limits": {"memory": "512Mi"}},
+        **without,
+    }
+
+
+def _vpc_of(who: object, cluster: ClusterRef, given: object) -> str:
+    if given is None:
+        try:
+            return cluster.cluster.vpc.vpc_id
+        except (jsii.errors.JSIIError, RuntimeError):
+            raise ValueError(
+                f"{who}: vpc_id must be given when the cluster was imported without its VPC, got None; pass vpc to "
+                "from_cluster_attributes, or vpc_id here"
+            ) from None
+    if not isinstance(given, str):
+        fix = "; write vpc.vpc_id" if hasattr(given, "vpc_id") else ""
+        raise TypeError(f"{who}: vpc_id must be a string, got {given!r}{fix}")
+    if not is_token(given) and not _VPC.fullmatch(given):
+        raise ValueError(f"{who}: vpc_id must be an id such as 'vpc-0123456789abcdef0', got {given!r}")
+    return given

@@ -1,0 +1,1 @@
+"""Servers whose model takes the GPUs of several nodes."""

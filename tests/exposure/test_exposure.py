@@ -1,0 +1,120 @@
+"""Who may reach pods is said in values that refuse what would leave them open, or cut answers off."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import aws_cdk as cdk
+import pytest
+
+from gpu_constructs.exposure import Internal, Public
+from gpu_constructs.exposure.exposure import drain_seconds, refuse_unless_exposure
+from gpu_constructs.exposure.ingress import ingress, let_answers_end
+from tests.schemas import validate
+
+CERTIFICATE = "arn:aws:acm:us-east-1:111122223333:certificate/0a1b2c3d"
+OFFICE = ("203.0.113.0/24",)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"allow": ()}, r"^public: allow must name the addresses of clients, got \(\); everybody is \('0.0.0.0/0',\)$"),
+        ({"allow": "10.0.0.0/8"}, r"^public: allow must be a list of names, got '10.0.0.0/8'; write \['10.0.0.0/8'\]$"),
+        (
+            {"allow": ("203.0.113.7/24",)},
+            r"^public: allow must be an address block such as '203.0.113.0/24', got '203.0.113.7/24'; did you mean",
+        ),
+        ({"certificate_arn": None}, r"^public: certificate_arn must be given, got None; .*plain_http=True"),
+        ({"plain_http": True}, r"^public: plain_http must be left out with certificate_arn, got True$"),
+        ({"certificate_arn": "cert"}, r"^public: certificate_arn must be an ARN of ACM or IAM, got 'cert'; list yours"),
+        ({"idle_seconds": 0}, r"^public: idle_seconds must be at least 1, got 0$"),
+        ({"idle_seconds": 3601}, r"^public: idle_seconds must be at most 3600, got 3601$"),
+        ({"drain_seconds": 14}, r"^public: drain_seconds must be at least 15, got 14$"),
+    ],
+)
+def test_refuses_what_would_leave_pods_open_or_cut_answers_off(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises((ValueError, TypeError), match=message):
+        Public(**{"allow": OFFICE, "certificate_arn": CERTIFICATE} | changes)
+
+
+@pytest.mark.parametrize(
+    "changes", [{"idle_seconds": 1}, {"idle_seconds": 3600}, {"drain_seconds": 15}, {"allow": ("::/0",)}]
+)
+def test_the_nearest_legal_values_are_taken(changes: dict[str, Any]) -> None:
+    assert Public(**{"allow": OFFICE, "certificate_arn": CERTIFICATE} | changes)
+    assert Internal(**changes)
+
+
+def test_everybody_without_a_certificate_must_be_written() -> None:
+    assert Public(allow=("0.0.0.0/0",), plain_http=True).certificate_arn is None
+
+
+def test_a_certificate_construct_is_no_arn() -> None:
+    class Certificate:
+        certificate_arn = CERTIFICATE
+
+    with pytest.raises(TypeError, match=r"; write certificate.certificate_arn$"):
+        Internal(certificate_arn=Certificate())  # type: ignore[arg-type]
+
+
+def test_a_certificate_is_of_the_region_of_its_load_balancer() -> None:
+    expose = Internal(certificate_arn=CERTIFICATE)
+
+    refuse_unless_exposure("Test/Chat", expose, region="us-east-1")
+    refuse_unless_exposure("Test/Chat", expose, region=cdk.Aws.REGION)
+    refuse_unless_exposure("Test/Chat", Internal(certificate_arn=cdk.Fn.import_value("arn")), region="eu-west-1")
+    with pytest.raises(ValueError, match=r"^Test/Chat: expose must have a certificate of 'eu-west-1', .* 'us-east-1'$"):
+        refuse_unless_exposure("Test/Chat", expose, region="eu-west-1")
+
+
+def test_what_is_no_exposure_is_refused() -> None:
+    with pytest.raises(TypeError, match=r"^Test/Chat: expose must be Internal\(...\) or Public\(...\), got 'public'$"):
+        refuse_unless_exposure("Test/Chat", "public", region="us-east-1")
+
+
+@pytest.mark.parametrize(
+    ("expose", "drain", "grace"),
+    [(Internal(), 900, 1830), (Internal(idle_seconds=120), 120, 270), (Internal(drain_seconds=30), 30, 960)],
+)
+def test_a_pod_lives_as_long_as_its_answers(expose: Internal, drain: int, grace: int) -> None:
+    pod: dict[str, Any] = {"containers": [{"name": "chat"}]}
+
+    let_answers_end(pod, expose)
+
+    assert drain_seconds(expose) == drain
+    assert pod["terminationGracePeriodSeconds"] == grace
+    assert pod["containers"][0]["lifecycle"] == {"preStop": {"sleep": {"seconds": drain}}}
+
+
+def said_by(expose: Internal | Public, *, ipv6: bool = False) -> dict[str, str]:
+    made = ingress(
+        name="chat", namespace="serve", service="chat", port="http", health_path="/health", expose=expose, ipv6=ipv6
+    )
+    for minor in ("1.33", "1.36"):
+        validate(made, minor)
+    said = made["metadata"]["annotations"]
+    return {key.removeprefix("alb.ingress.kubernetes.io/"): value for key, value in said.items()}
+
+
+def test_an_internal_load_balancer_is_for_the_vpc() -> None:
+    said = said_by(Internal(idle_seconds=600))
+
+    assert said["scheme"] == "internal"
+    assert said["target-type"] == "ip"
+    assert said["listen-ports"] == '[{"HTTP": 80}]'
+    assert said["healthcheck-path"] == "/health"
+    assert "idle_timeout.timeout_seconds=600" in said["load-balancer-attributes"].split(",")
+    assert "deregistration_delay.timeout_seconds=600" in said["target-group-attributes"].split(",")
+    assert said.keys().isdisjoint({"inbound-cidrs", "certificate-arn", "ssl-policy", "ip-address-type"})
+
+
+def test_a_public_one_takes_the_clients_named_and_speaks_tls() -> None:
+    said = said_by(Public(allow=("203.0.113.0/24", "2001:db8::/32"), certificate_arn=CERTIFICATE), ipv6=True)
+
+    assert said["scheme"] == "internet-facing"
+    assert said["listen-ports"] == '[{"HTTPS": 443}]'
+    assert said["certificate-arn"] == CERTIFICATE
+    assert said["ssl-policy"] == "ELBSecurityPolicy-TLS13-1-2-2021-06"
+    assert said["inbound-cidrs"] == "203.0.113.0/24,2001:db8::/32"
+    assert said["ip-address-type"] == "dualstack"

@@ -1,0 +1,91 @@
+"""The examples of the page on serving are apps whose pods preflight says will run."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gpu_constructs.preflight.case import Case
+from gpu_constructs.preflight.cluster.clusters import clusters
+from gpu_constructs.preflight.judging.check import check
+from gpu_constructs.preflight.model.answer import Answer
+from gpu_constructs.preflight.reading.inputs import read_input
+from tests.conftest import ROOT
+from tests.emitted import Template
+from tests.linting import cfn_lint
+from tests.templates import CHART, MANIFEST, depends_on, manifests_of, of_type, text_of
+
+PAGE = (ROOT / "docs" / "serving.md").read_text()
+STACKS = ("Chat", "Reasoner")
+
+
+def run_examples(folder: Path) -> None:
+    """Have the apps of the examples write into a folder."""
+    examples = re.findall(r"^```python\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
+    for example in examples:
+        environment = os.environ | {"PYTHONPATH": str(ROOT), "CDK_OUTDIR": str(folder)}
+        done = subprocess.run(
+            [sys.executable, "-c", example], cwd=folder, env=environment, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+
+
+@pytest.fixture(scope="module")
+def output(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the apps of the examples write."""
+    folder = tmp_path_factory.mktemp("page")
+    run_examples(folder)
+    return folder
+
+
+def file_of(output: Path, stack: str) -> Path:
+    return output / f"{stack}.template.json"
+
+
+def template_of(output: Path, stack: str) -> Template:
+    return dict(json.loads(file_of(output, stack).read_text()))
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_cloudformation_takes_it(output: Path, stack: str) -> None:
+    assert cfn_lint([file_of(output, stack)]) == []
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_preflight_finds_no_fault(output: Path, stack: str) -> None:
+    read = read_input([str(file_of(output, stack))])
+    [cluster] = clusters(read)
+    found = check(read).findings
+
+    assert [each.answer for each in Case(cluster).verdicts if each.answer is Answer.NO] == []
+    assert [str(each.problem.message) for each in found if each.rule.severity == "error"] == []
+    assert [each.rule.id for each in found if each.rule.id in re.findall(r"GPU4\d\d", PAGE)] == []
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_every_client_has_a_way_to_pods_and_none_is_left_behind(output: Path, stack: str) -> None:
+    resources = template_of(output, stack)["Resources"]
+
+    [ingress] = [
+        id
+        for id, each in of_type(resources, MANIFEST).items()
+        if '"kind":"Ingress"' in text_of(each["Properties"]["Manifest"])
+    ]
+    charts = {
+        resources[id]["Properties"]["Chart"] for id in depends_on(resources, ingress) if id in of_type(resources, CHART)
+    }
+    assert "aws-load-balancer-controller" in charts
+
+
+def test_a_group_is_admitted_whole(output: Path) -> None:
+    [groups] = [
+        each for each in manifests_of(template_of(output, "Reasoner")["Resources"]) if each["kind"] == "LeaderWorkerSet"
+    ]
+
+    assert groups["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "serving"
