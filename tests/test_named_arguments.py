@@ -27,6 +27,7 @@ FOLDERS = (
     "autoscaling",
     "cluster",
     "devices",
+    "exposure",
     "identity",
     "metrics",
     "nodes",

@@ -14,7 +14,8 @@ from gpu_constructs.autoscaling import auto_mode_manifests as manifests
 from gpu_constructs.autoscaling.node_pool import NodePool, place
 from gpu_constructs.facts.image_releases import LTS
 from gpu_constructs.installing import eks_resources
-from gpu_constructs.installing.cluster_ref import AnyCluster, ClusterRef, PathOf, cluster_ref
+from gpu_constructs.installing.claims import PathOf
+from gpu_constructs.installing.cluster_ref import AnyCluster, ClusterRef, cluster_ref
 from gpu_constructs.installing.delivery import apply_manifests
 from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.nodes.gpu_nodes import GpuNodes

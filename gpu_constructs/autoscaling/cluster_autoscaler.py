@@ -19,7 +19,8 @@ from gpu_constructs.autoscaling.cluster_autoscaler_settings import (
 from gpu_constructs.facts.labels import AUTOSCALED_BY_TAG, AUTOSCALED_TAG
 from gpu_constructs.facts.versions import WITHOUT_CLAIMS, autoscaler_image
 from gpu_constructs.installing import claims
-from gpu_constructs.installing.cluster_ref import AnyCluster, PathOf, cluster_ref
+from gpu_constructs.installing.claims import PathOf
+from gpu_constructs.installing.cluster_ref import AnyCluster, cluster_ref
 from gpu_constructs.installing.delivery import apply_chart
 from gpu_constructs.installing.pod_identity import PodIdentity, policy_document, string_equals
 from gpu_constructs.named_arguments import named_arguments

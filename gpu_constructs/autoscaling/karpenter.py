@@ -13,7 +13,8 @@ from gpu_constructs.autoscaling.karpenter_policies import KarpenterScope, karpen
 from gpu_constructs.facts.kubernetes import KUBE_SYSTEM
 from gpu_constructs.facts.versions import KARPENTER, KARPENTER_RELEASES, KarpenterRelease, karpenter_release
 from gpu_constructs.installing import claims, eks_resources
-from gpu_constructs.installing.cluster_ref import AnyCluster, ClusterRef, PathOf, cluster_ref
+from gpu_constructs.installing.claims import PathOf
+from gpu_constructs.installing.cluster_ref import AnyCluster, ClusterRef, cluster_ref
 from gpu_constructs.installing.delivery import install_helm_chart, late_values, refuse_unless_chart_values
 from gpu_constructs.installing.pod_identity import PodIdentity, policy_document, string_equals
 from gpu_constructs.named_arguments import named_arguments, named_call

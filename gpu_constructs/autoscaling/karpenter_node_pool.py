@@ -17,7 +17,8 @@ from gpu_constructs.autoscaling.node_pool import NodePool, place
 from gpu_constructs.facts.image_releases import TAKE_WITH_BOTH
 from gpu_constructs.facts.operating_systems import OperatingSystem
 from gpu_constructs.facts.versions import AMI_RELEASES
-from gpu_constructs.installing.cluster_ref import AnyCluster, PathOf, cluster_ref
+from gpu_constructs.installing.claims import PathOf
+from gpu_constructs.installing.cluster_ref import AnyCluster, cluster_ref
 from gpu_constructs.installing.delivery import apply_manifests
 from gpu_constructs.installing.gitops import delivery_of
 from gpu_constructs.named_arguments import named_arguments

@@ -15,9 +15,10 @@ from constructs import Construct
 from gpu_constructs.facts import charts
 from gpu_constructs.facts.kubernetes import KUBE_SYSTEM
 from gpu_constructs.installing import claims, eks_resources
-from gpu_constructs.installing.cluster_ref import AnyCluster, ClusterRef, PathOf, cluster_ref
-from gpu_constructs.installing.csi_driver import CsiDriver
+from gpu_constructs.installing.claims import PathOf
+from gpu_constructs.installing.cluster_ref import AnyCluster, ClusterRef, cluster_ref
 from gpu_constructs.installing.pod_identity import policy_document, trust
+from gpu_constructs.installing.shared import CsiDriver
 from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.refusals import refuse_unless_bool, refuse_unless_one_of
 from gpu_constructs.storage import ebs_csi_driver

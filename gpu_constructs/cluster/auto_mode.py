@@ -12,7 +12,8 @@ from constructs import Construct
 
 from gpu_constructs.facts.kubernetes import KUBE_SYSTEM
 from gpu_constructs.installing import claims
-from gpu_constructs.installing.cluster_ref import ClusterRef, PathOf
+from gpu_constructs.installing.claims import PathOf
+from gpu_constructs.installing.cluster_ref import ClusterRef
 from gpu_constructs.installing.delivery import apply_manifests
 from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.nodes.node_role import make_auto_mode_role

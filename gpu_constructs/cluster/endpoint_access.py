@@ -6,8 +6,10 @@ from ipaddress import IPv4Network
 
 from aws_cdk import aws_eks_v2 as eks
 
-from gpu_constructs.facts.address_blocks import LOOPBACK, PRIVATE
+from gpu_constructs.cluster.network import PRIVATE
 from gpu_constructs.refusals import address_block, words
+
+_LOOPBACK = IPv4Network("127.0.0.0/8")
 
 
 def endpoint_access(who: object, cidrs: object) -> eks.EndpointAccess:
@@ -28,7 +30,7 @@ def endpoint_access(who: object, cidrs: object) -> eks.EndpointAccess:
         return eks.EndpointAccess.PRIVATE
     for block in blocks:
         network = address_block(who, "public_access_cidrs", block, example="203.0.113.0/24")
-        if isinstance(network, IPv4Network) and any(network.subnet_of(each) for each in (*PRIVATE, LOOPBACK)):
+        if isinstance(network, IPv4Network) and any(network.subnet_of(each) for each in (*PRIVATE, _LOOPBACK)):
             raise ValueError(
                 f"{who}: public_access_cidrs must be public, such as '198.51.100.7/32', got "
                 f"{block!r}; from inside the VPC the endpoint is reached anyway"

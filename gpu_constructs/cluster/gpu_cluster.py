@@ -29,7 +29,8 @@ from gpu_constructs.facts.hardware.regions import refuse_misspelt_region
 from gpu_constructs.facts.resources import GPU
 from gpu_constructs.facts.versions import DEFAULT_KUBERNETES, kubernetes_minor
 from gpu_constructs.installing import claims, eks_resources
-from gpu_constructs.installing.cluster_ref import ClusterRef, PathOf, cluster_ref
+from gpu_constructs.installing.claims import PathOf
+from gpu_constructs.installing.cluster_ref import ClusterRef, cluster_ref
 from gpu_constructs.installing.subnets import node_subnets, refuse_unless_vpc
 from gpu_constructs.named_arguments import named_arguments, named_call
 from gpu_constructs.nodes.gpu_nodes import GpuNodes

@@ -17,7 +17,6 @@ from gpu_constructs.cluster.log_key import arn_of
 from gpu_constructs.cluster.pod_subnets import PodSubnets
 from gpu_constructs.cluster.pod_subnets import pod_block as pod_block_of
 from gpu_constructs.cluster.private_endpoints import PrivateEndpoints
-from gpu_constructs.facts.address_blocks import PRIVATE
 from gpu_constructs.facts.hardware.regions import refuse_misspelt_region
 from gpu_constructs.installing.subnets import node_subnets
 from gpu_constructs.named_arguments import named_call
@@ -30,6 +29,8 @@ from gpu_constructs.refusals import (
     words,
 )
 
+# Source: RFC 1918
+PRIVATE = tuple(IPv4Network(each) for each in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16"))
 # Explicit, because EKS picks one of two and CloudFormation cannot read which.
 SERVICE_CIDR = "172.20.0.0/16"
 # Of a block's length: the subnets of nodes are an eighth of it each, because every pod takes an address.

@@ -8,8 +8,8 @@ from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
 from gpu_constructs.cluster.pod_subnets import pod_subnets_of
-from gpu_constructs.installing.cluster_ref import PathOf
-from gpu_constructs.installing.pod_network import PodNetwork, subnets_by_zone
+from gpu_constructs.installing.claims import PathOf
+from gpu_constructs.installing.subnets import PodNetwork, subnets_by_zone
 from gpu_constructs.refusals import refuse_unless_bool
 
 

@@ -9,7 +9,7 @@ from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from gpu_constructs.cluster.pod_subnets import pod_block
-from gpu_constructs.installing.cluster_ref import PathOf
+from gpu_constructs.installing.claims import PathOf
 from gpu_constructs.installing.subnets import given_subnets, node_subnets, refuse_unless_vpc
 from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.refusals import refuse_unless_bool, refuse_unless_one_of, words

@@ -11,7 +11,8 @@ from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
 from gpu_constructs.facts.hardware.plain_types import refuse_unless_plain_type
-from gpu_constructs.installing.cluster_ref import AnyCluster, ClusterRef, PathOf, cluster_ref
+from gpu_constructs.installing.claims import PathOf
+from gpu_constructs.installing.cluster_ref import AnyCluster, ClusterRef, cluster_ref
 from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.nodes.ami_type import pinned_release
 from gpu_constructs.nodes.host.node_tags import NodeTags

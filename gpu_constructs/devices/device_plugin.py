@@ -10,7 +10,8 @@ from constructs import Construct
 from gpu_constructs.devices.coexistence import warn_of_both
 from gpu_constructs.facts.versions import DEVICE_PLUGIN
 from gpu_constructs.installing import claims
-from gpu_constructs.installing.cluster_ref import AnyCluster, PathOf, cluster_ref
+from gpu_constructs.installing.claims import PathOf
+from gpu_constructs.installing.cluster_ref import AnyCluster, cluster_ref
 from gpu_constructs.installing.delivery import apply_chart
 from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.pools.device_manager import DeviceManagerName

@@ -15,7 +15,8 @@ from gpu_constructs.facts.charts import NAMESPACES
 from gpu_constructs.facts.labels import DEVICE_MANAGER
 from gpu_constructs.facts.versions import GPU_OPERATOR
 from gpu_constructs.installing import claims
-from gpu_constructs.installing.cluster_ref import AnyCluster, PathOf, cluster_ref
+from gpu_constructs.installing.claims import PathOf
+from gpu_constructs.installing.cluster_ref import AnyCluster, cluster_ref
 from gpu_constructs.installing.delivery import install_helm_chart, late_values
 from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.pools.device_manager import DeviceManagerName

@@ -15,8 +15,10 @@ from gpu_constructs.facts.versions import LOAD_BALANCER_CONTROLLER
 from gpu_constructs.installing.cluster_ref import ClusterRef
 from gpu_constructs.installing.delivery import apply_after_controller, apply_manifests
 from gpu_constructs.installing.gitops import delivery_of
+from gpu_constructs.named_arguments import named_arguments
 
 
+@named_arguments
 class LoadBalancer(Construct):
     """An Ingress before a Service, and readiness gates for the pods behind it.
 

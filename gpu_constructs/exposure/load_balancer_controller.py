@@ -13,7 +13,8 @@ from constructs import Construct
 from gpu_constructs.exposure.load_balancer_policy import load_balancer_statements
 from gpu_constructs.facts.kubernetes import KUBE_SYSTEM
 from gpu_constructs.facts.versions import LOAD_BALANCER_CONTROLLER
-from gpu_constructs.installing.cluster_ref import AnyCluster, ClusterRef, PathOf, cluster_ref
+from gpu_constructs.installing.claims import PathOf
+from gpu_constructs.installing.cluster_ref import AnyCluster, ClusterRef, cluster_ref
 from gpu_constructs.installing.delivery import apply_before, install_helm_chart, release_of
 from gpu_constructs.installing.pod_identity import PodIdentity, policy_document
 from gpu_constructs.named_arguments import named_arguments

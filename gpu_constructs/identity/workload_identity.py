@@ -8,7 +8,8 @@ from constructs import Construct
 
 from gpu_constructs.facts.kubernetes import refuse_unless_object_name
 from gpu_constructs.installing import eks_resources
-from gpu_constructs.installing.cluster_ref import AnyCluster, ClusterRef, PathOf, cluster_ref
+from gpu_constructs.installing.claims import PathOf
+from gpu_constructs.installing.cluster_ref import AnyCluster, ClusterRef, cluster_ref
 from gpu_constructs.installing.delivery import apply_chart
 from gpu_constructs.installing.pod_identity import POD_IDENTITY, session_of
 from gpu_constructs.named_arguments import named_arguments

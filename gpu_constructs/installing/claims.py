@@ -1,8 +1,10 @@
-"""What a cluster can have one of."""
+"""What a cluster can have one of, and who it is."""
 
 from __future__ import annotations
 
 from typing import Generic, TypeVar
+
+from constructs import Construct
 
 # Used as `claims.KARPENTER`: other modules have names like these for other things.
 DEVICE_MANAGER = "device manager"
@@ -18,6 +20,16 @@ S3_CSI_DRIVER = "Mountpoint S3 CSI driver"
 POD_NETWORK = "network of pods"
 NETWORK_POLICIES = "enforcer of network policies"
 _Holder = TypeVar("_Holder")
+
+
+class PathOf:
+    """The path of a construct, asked for only when a message needs it."""
+
+    def __init__(self, construct: Construct) -> None:
+        self.construct = construct
+
+    def __str__(self) -> str:
+        return self.construct.node.path
 
 
 def pool_named(name: str) -> str:

@@ -16,7 +16,8 @@ from constructs import Construct
 
 from gpu_constructs.facts.versions import Chart
 from gpu_constructs.installing.chart_definitions import apply_definitions
-from gpu_constructs.installing.cluster_ref import ClusterRef, PathOf
+from gpu_constructs.installing.claims import PathOf
+from gpu_constructs.installing.cluster_ref import ClusterRef
 from gpu_constructs.installing.context import CHART_DEFINITIONS, CHART_MIRROR, refuse_wrong_context
 from gpu_constructs.installing.gitops import ChartFile, ManifestFile, delivery_of
 from gpu_constructs.installing.once import Applied

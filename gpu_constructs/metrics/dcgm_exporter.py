@@ -8,7 +8,8 @@ from constructs import Construct
 
 from gpu_constructs.facts.versions import DCGM_EXPORTER
 from gpu_constructs.installing import claims
-from gpu_constructs.installing.cluster_ref import AnyCluster, PathOf, cluster_ref
+from gpu_constructs.installing.claims import PathOf
+from gpu_constructs.installing.cluster_ref import AnyCluster, cluster_ref
 from gpu_constructs.installing.delivery import apply_chart, apply_manifests
 from gpu_constructs.metrics.dcgm_fields import DEFAULT_FIELDS, counters_csv
 from gpu_constructs.metrics.prometheus_stack import NAMESPACE, PrometheusStack

@@ -14,7 +14,8 @@ from gpu_constructs.facts.charts import KUBE_STATE_METRICS, NAMESPACES
 from gpu_constructs.facts.kubernetes import refuse_unless_object_name
 from gpu_constructs.facts.labels import APP_NAME
 from gpu_constructs.facts.versions import KUBE_PROMETHEUS_STACK
-from gpu_constructs.installing.cluster_ref import AnyCluster, PathOf, cluster_ref
+from gpu_constructs.installing.claims import PathOf
+from gpu_constructs.installing.cluster_ref import AnyCluster, cluster_ref
 from gpu_constructs.installing.delivery import apply_manifests, install_helm_chart, value_at
 from gpu_constructs.installing.pod_identity import PodIdentity, policy_document
 from gpu_constructs.named_arguments import named_arguments, named_call

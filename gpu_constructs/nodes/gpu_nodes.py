@@ -9,8 +9,8 @@ from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from gpu_constructs.installing.claims import pool_named
-from gpu_constructs.installing.cluster_ref import ClusterRef, PathOf
+from gpu_constructs.installing.claims import PathOf, pool_named
+from gpu_constructs.installing.cluster_ref import ClusterRef
 from gpu_constructs.pools.node_shape import NodeShape
 from gpu_constructs.pools.pool import Autoscaler, node_selector, tolerations
 from gpu_constructs.storage.drivers import bring_drivers

@@ -10,8 +10,7 @@ from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
 from gpu_constructs.installing.cluster_ref import ClusterRef
-from gpu_constructs.installing.pod_network import PodNetwork
-from gpu_constructs.installing.subnets import ipv4_block_of, zone_of
+from gpu_constructs.installing.subnets import PodNetwork, ipv4_block_of, zone_of
 from gpu_constructs.pools.node_shape import NodeShape
 
 # AWS keeps the first four addresses of a subnet and the last one.

@@ -9,7 +9,8 @@ from constructs import Construct
 
 from gpu_constructs.facts.charts import KEDA_OPERATOR, NAMESPACES
 from gpu_constructs.facts.versions import KEDA
-from gpu_constructs.installing.cluster_ref import AnyCluster, PathOf, cluster_ref
+from gpu_constructs.installing.claims import PathOf
+from gpu_constructs.installing.cluster_ref import AnyCluster, cluster_ref
 from gpu_constructs.installing.delivery import install_helm_chart
 from gpu_constructs.installing.pod_identity import PodIdentity, policy_document
 from gpu_constructs.named_arguments import named_arguments

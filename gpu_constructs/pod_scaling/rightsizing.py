@@ -9,7 +9,8 @@ from constructs import Construct
 
 from gpu_constructs.facts.charts import NAMESPACES
 from gpu_constructs.facts.versions import VERTICAL_POD_AUTOSCALER
-from gpu_constructs.installing.cluster_ref import AnyCluster, PathOf, cluster_ref
+from gpu_constructs.installing.claims import PathOf
+from gpu_constructs.installing.cluster_ref import AnyCluster, cluster_ref
 from gpu_constructs.installing.delivery import apply_manifests, install_helm_chart
 from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.pod_scaling.metrics_server import bring_metrics_server

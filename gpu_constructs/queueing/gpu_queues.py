@@ -8,7 +8,8 @@ from typing import Any
 from constructs import Construct
 
 from gpu_constructs.facts.kubernetes import refuse_unless_object_name
-from gpu_constructs.installing.cluster_ref import AnyCluster, ClusterRef, PathOf, cluster_ref
+from gpu_constructs.installing.claims import PathOf
+from gpu_constructs.installing.cluster_ref import AnyCluster, ClusterRef, cluster_ref
 from gpu_constructs.installing.delivery import apply_before, apply_manifests
 from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.pools.pool import Pool

@@ -11,7 +11,8 @@ from gpu_constructs.facts.charts import NAMESPACES
 from gpu_constructs.facts.kubernetes import refuse_unless_object_name
 from gpu_constructs.facts.resources import GPU
 from gpu_constructs.facts.versions import KAI_SCHEDULER
-from gpu_constructs.installing.cluster_ref import AnyCluster, PathOf, cluster_ref
+from gpu_constructs.installing.claims import PathOf
+from gpu_constructs.installing.cluster_ref import AnyCluster, cluster_ref
 from gpu_constructs.installing.delivery import apply_before, apply_manifests, install_helm_chart
 from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.pools.pool import Pool

@@ -11,7 +11,8 @@ from gpu_constructs.facts.charts import NAMESPACES
 from gpu_constructs.facts.kubernetes import KUBE_SYSTEM, refuse_unless_object_name
 from gpu_constructs.facts.labels import NAMESPACE_NAME
 from gpu_constructs.facts.versions import KUEUE
-from gpu_constructs.installing.cluster_ref import AnyCluster, PathOf, cluster_ref
+from gpu_constructs.installing.claims import PathOf
+from gpu_constructs.installing.cluster_ref import AnyCluster, cluster_ref
 from gpu_constructs.installing.delivery import apply_before, install_helm_chart
 from gpu_constructs.installing.yaml_text import to_yaml
 from gpu_constructs.named_arguments import named_arguments

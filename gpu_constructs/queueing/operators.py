@@ -9,7 +9,8 @@ from constructs import Construct
 
 from gpu_constructs.facts.charts import NAMESPACES
 from gpu_constructs.facts.versions import DYNAMO, JOBSET, KUBERAY, LEADER_WORKER_SET, Chart
-from gpu_constructs.installing.cluster_ref import AnyCluster, PathOf, cluster_ref
+from gpu_constructs.installing.claims import PathOf
+from gpu_constructs.installing.cluster_ref import AnyCluster, cluster_ref
 from gpu_constructs.installing.delivery import apply_before, install_helm_chart, release_of, value_at
 from gpu_constructs.named_arguments import named_arguments
 

@@ -12,8 +12,8 @@ from constructs import Construct
 from gpu_constructs.facts.kubernetes import KUBE_SYSTEM
 from gpu_constructs.installing import eks_resources
 from gpu_constructs.installing.cluster_ref import ClusterRef
-from gpu_constructs.installing.csi_driver import CsiDriver
 from gpu_constructs.installing.pod_identity import trust
+from gpu_constructs.installing.shared import CsiDriver
 
 
 def refuse_unless_version(who: object, version: object) -> None:

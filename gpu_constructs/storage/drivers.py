@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from gpu_constructs.facts.storage import TAINT_REMOVED_SINCE
 from gpu_constructs.installing.cluster_ref import ClusterRef
-from gpu_constructs.installing.csi_driver import CsiDriver
+from gpu_constructs.installing.shared import CsiDriver
 from gpu_constructs.pools.taint import DRIVER_NAMES, StorageDriver
 from gpu_constructs.storage.ebs_csi_driver import ebs_csi_driver
 from gpu_constructs.storage.fsx_csi_driver import fsx_csi_driver

@@ -10,8 +10,9 @@ from constructs import Construct
 from gpu_constructs.facts.charts import S3_CSI_DRIVER
 from gpu_constructs.facts.kubernetes import QUALIFIED_NAME
 from gpu_constructs.installing import claims
-from gpu_constructs.installing.cluster_ref import AnyCluster, ClusterRef, PathOf, cluster_ref
-from gpu_constructs.installing.csi_driver import CsiDriver
+from gpu_constructs.installing.claims import PathOf
+from gpu_constructs.installing.cluster_ref import AnyCluster, ClusterRef, cluster_ref
+from gpu_constructs.installing.shared import CsiDriver
 from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.refusals import words
 from gpu_constructs.storage.csi_addon import csi_addon, refuse_unless_version

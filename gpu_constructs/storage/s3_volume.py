@@ -12,10 +12,11 @@ from constructs import Construct
 from gpu_constructs.facts.hardware.regions import refuse_unless_region
 from gpu_constructs.facts.kubernetes import refuse_unless_object_name
 from gpu_constructs.identity.workload_identity import WorkloadIdentity
-from gpu_constructs.installing.cluster_ref import AnyCluster, PathOf, cluster_ref
-from gpu_constructs.installing.csi_driver import CsiDriver
+from gpu_constructs.installing.claims import PathOf
+from gpu_constructs.installing.cluster_ref import AnyCluster, cluster_ref
 from gpu_constructs.installing.delivery import apply_chart
 from gpu_constructs.installing.pod_identity import policy_document
+from gpu_constructs.installing.shared import CsiDriver
 from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.storage.s3_csi_driver import s3_csi_driver
 from gpu_constructs.storage.s3_mount import S3Mount

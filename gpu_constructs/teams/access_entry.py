@@ -11,7 +11,8 @@ import aws_cdk as cdk
 from constructs import Construct
 
 from gpu_constructs.installing import eks_resources
-from gpu_constructs.installing.cluster_ref import ClusterRef, PathOf
+from gpu_constructs.installing.claims import PathOf
+from gpu_constructs.installing.cluster_ref import ClusterRef
 from gpu_constructs.named_arguments import named_arguments
 
 _PRINCIPAL = re.compile(r"arn:[\w-]+:iam::\d{12}:(user|role)/[\w+=,.@/-]+", re.ASCII)

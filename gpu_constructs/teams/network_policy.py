@@ -12,7 +12,8 @@ from gpu_constructs.facts.charts import KUBE_PROMETHEUS_STACK, KUBERAY, NAMESPAC
 from gpu_constructs.facts.kubernetes import refuse_unless_object_name
 from gpu_constructs.facts.labels import NAMESPACE_NAME
 from gpu_constructs.installing import claims
-from gpu_constructs.installing.cluster_ref import ClusterRef, PathOf
+from gpu_constructs.installing.claims import PathOf
+from gpu_constructs.installing.cluster_ref import ClusterRef
 from gpu_constructs.refusals import address_block, words
 
 # Prometheus scrapes pods, and KubeRay's operator asks the head of a Ray cluster for its jobs.

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from constructs import Construct
 
-from gpu_constructs.installing.cluster_ref import ClusterRef, PathOf
+from gpu_constructs.installing.claims import PathOf
+from gpu_constructs.installing.cluster_ref import ClusterRef
 from gpu_constructs.installing.delivery import apply_manifests
 from gpu_constructs.refusals import words
 from gpu_constructs.teams.access_entry import (

@@ -11,7 +11,8 @@ from gpu_constructs.exposure.exposure import Exposure, refuse_unless_exposure
 from gpu_constructs.exposure.load_balancer import LoadBalancer
 from gpu_constructs.facts.kubernetes import refuse_unless_object_name
 from gpu_constructs.facts.versions import DEFAULT_KUBERNETES
-from gpu_constructs.installing.cluster_ref import AnyCluster, PathOf, cluster_ref
+from gpu_constructs.installing.claims import PathOf
+from gpu_constructs.installing.cluster_ref import AnyCluster, cluster_ref
 from gpu_constructs.installing.delivery import apply_manifests
 from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.pools.pool import Pool, refuse_unless_pool

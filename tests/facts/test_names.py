@@ -18,11 +18,15 @@ NAMES = {
     for name, value in vars(module).items()
     if name.isupper() and isinstance(value, str)
 }
+# Where images are told, some of which are called as their chart is.
+IMAGES = "facts/software/images_of_charts.py"
 # Words that mean something else elsewhere, which a type of literals knows: where they may be written.
 ALLOWED = {
     charts.KARPENTER: ("",),  # a kind of pools and of autoscalers
     charts.CLUSTER_AUTOSCALER: ("",),  # a kind of autoscalers
-    charts.GPU_OPERATOR: ("pools/", "devices/gpu_operator.py"),  # a manager of devices, which a shape names
+    charts.KEDA: (IMAGES,),
+    charts.DRA_DRIVER: (IMAGES,),
+    charts.GPU_OPERATOR: ("pools/", "devices/gpu_operator.py", IMAGES),  # a manager of devices, which a shape names
 }
 # Who plays in a rehearsal may not know what the library knows.
 PLAYERS = PACKAGE / "rehearsal" / "players"

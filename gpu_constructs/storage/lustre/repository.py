@@ -9,7 +9,7 @@ from aws_cdk import aws_fsx as fsx
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
-from gpu_constructs.installing.cluster_ref import PathOf
+from gpu_constructs.installing.claims import PathOf
 from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.refusals import refuse_unless_bool, refuse_unless_whole_number
 from gpu_constructs.storage.s3_names import refuse_unless_bucket, refuse_unless_prefix
