@@ -57,10 +57,12 @@ def test_every_example_is_tried() -> None:
         "fleet",
         "llm_service",
         "mig_on_p5",
+        "model_from_s3",
         "multi_node_training",
         "quickstart",
         "reference_stacks",
         "shared_notebooks",
+        "training_on_lustre",
     }
 
 
@@ -122,6 +124,38 @@ def test_training_waits_in_a_queue_that_has_all_it_needs(synthesize: Stacks) -> 
     assert int(quota["nvidia.com/gpu"]) == 4 * int(asked["nvidia.com/gpu"])
     assert int(quota["vpc.amazonaws.com/efa"]) == 4 * int(asked["vpc.amazonaws.com/efa"])
     assert made["Job"]["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == made["LocalQueue"]["metadata"]["name"]
+
+
+def test_a_model_comes_from_its_bucket_and_answers_inside_the_vpc(synthesize: Stacks) -> None:
+    [resources] = synthesize("model_from_s3").values()
+
+    made = {each["kind"]: each for each in manifests_of(resources) if each["metadata"]["name"].startswith("chat")}
+    [server] = made["Deployment"]["spec"]["template"]["spec"]["containers"]
+    assert server["args"][1].startswith("s3://")
+    assert server["args"][1].endswith("/llama-70b-fp8/")
+    assert made["Ingress"]["metadata"]["annotations"]["alb.ingress.kubernetes.io/scheme"] == "internal"
+    roles = [each["Properties"] for each in of_type(resources, "AWS::EKS::PodIdentityAssociation").values()]
+    assert ("default", "chat") in {(each["Namespace"], each["ServiceAccount"]) for each in roles}
+
+
+def test_a_team_reads_and_writes_its_bucket_through_files(synthesize: Stacks) -> None:
+    [resources] = synthesize("training_on_lustre").values()
+
+    [files] = of_type(resources, "AWS::FSx::FileSystem").values()
+    assert files["Properties"]["FileSystemTypeVersion"] == "2.15"
+    links = [each["Properties"] for each in of_type(resources, "AWS::FSx::DataRepositoryAssociation").values()]
+    assert {each["FileSystemPath"]: "AutoExportPolicy" in each.get("S3", {}) for each in links} == {
+        "/corpus": False,
+        "/checkpoints": True,
+    }
+    [job] = [each for each in manifests_of(resources) if each["kind"] == "Job"]
+    [volume] = [each for each in job["spec"]["template"]["spec"]["volumes"] if "persistentVolumeClaim" in each]
+    claims = {
+        each["metadata"]["name"]: each["metadata"]["namespace"]
+        for each in manifests_of(resources)
+        if each["kind"] == "PersistentVolumeClaim"
+    }
+    assert claims[volume["persistentVolumeClaim"]["claimName"]] == job["metadata"]["namespace"] == "research"
 
 
 def test_a_fleet_is_the_same_platform_in_every_place(synthesize: Stacks) -> None:

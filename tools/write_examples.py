@@ -13,9 +13,11 @@ EXAMPLES = (
     "existing_cluster",
     "shared_notebooks",
     "llm_service",
+    "model_from_s3",
     "mig_on_p5",
     "dra_pool",
     "multi_node_training",
+    "training_on_lustre",
     "reference_stacks",
     "fleet",
 )

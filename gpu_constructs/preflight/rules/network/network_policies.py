@@ -18,7 +18,7 @@ _OTHERS = ("calico-node", "cilium", "kube-router", "antrea-agent")
 
 @rule(
     "GPU433",
-    "warning",
+    "note",
     source="https://docs.aws.amazon.com/eks/latest/userguide/cni-network-policy-configure.html",
 )
 def network_policy_that_nothing_enforces(case: Case) -> Iterator[Problem]:

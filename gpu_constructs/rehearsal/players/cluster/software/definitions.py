@@ -15,6 +15,8 @@ from gpu_constructs.rehearsal.players.cluster.client import Client, Object
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "aws-node-termination-handler": (),  # https://github.com/aws/aws-node-termination-handler
     "aws-efa-k8s-device-plugin": (),  # https://github.com/aws/eks-charts/tree/master/stable
+    # Beside it the kinds of the Gateway API, which it serves where they are installed.
+    "aws-load-balancer-controller": ("elbv2.k8s.aws", "gateway.k8s.aws", "aga.k8s.aws"),  # the same
     "dra-driver-nvidia-gpu": ("resource.nvidia.com",),  # https://github.com/kubernetes-sigs/dra-driver-nvidia-gpu
     "gpu-operator": ("nvidia.com", "nfd.k8s-sigs.io"),  # https://github.com/NVIDIA/gpu-operator
     "jobset": ("jobset.x-k8s.io",),  # https://github.com/kubernetes-sigs/jobset
