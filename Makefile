@@ -26,11 +26,12 @@ diff: $(VENV)/.synth ## Show what the working tree changes against BASE=<git ref
 test: $(VENV)/.dev ## Run the tests
 	pytest -n auto $(ARGS)
 
-lint: $(VENV)/.dev ## Check format, style, types and import arrows
+lint: $(VENV)/.dev ## Check format, style, types, import arrows, and every template with cfn-lint
 	ruff format --check .
 	ruff check .
 	mypy
 	lint-imports
+	pytest -n auto -m linted
 
 check: lint test ## Everything that CI asks of a change
 

@@ -31,6 +31,7 @@ def synthesize(templates_of: Templates) -> Stacks:
 ZONES_ARE_MEANT = "W3010"
 
 
+@pytest.mark.linted
 @pytest.mark.parametrize("name", LINTED)
 def test_every_story_lints_clean(name: str, templates_of: Templates, tmp_path: Path) -> None:
     for stack, template in templates_of(name).items():

@@ -156,6 +156,7 @@ def test_custom_resources_are_valid(page: Path, crds: Path) -> None:
             validate_custom(each, crds)
 
 
+@pytest.mark.linted
 def test_cloudformation_takes_the_resources(tmp_path: Path) -> None:
     found = [block for page in PAGES for block in blocks(page) if "Resources:" in block]
     files = [tmp_path / f"{number}.yaml" for number in range(len(found))]

@@ -40,6 +40,7 @@ def resources(output: Path) -> dict[str, Any]:
     return dict(json.loads((output / "Lab.template.json").read_text())["Resources"])
 
 
+@pytest.mark.linted
 def test_cloudformation_takes_it(output: Path) -> None:
     # A reservation is in one zone, and so are the subnets for it.
     assert cfn_lint([output / "Lab.template.json"], ignore=(*CDKS_OWN, "W3010")) == []

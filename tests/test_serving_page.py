@@ -52,6 +52,7 @@ def template_of(output: Path, stack: str) -> Template:
     return dict(json.loads(file_of(output, stack).read_text()))
 
 
+@pytest.mark.linted
 @pytest.mark.parametrize("stack", STACKS)
 def test_cloudformation_takes_it(output: Path, stack: str) -> None:
     assert cfn_lint([file_of(output, stack)]) == []

@@ -39,6 +39,7 @@ def template(output: Path) -> Template:
     return dict(json.loads((output / "Training.template.json").read_text()))
 
 
+@pytest.mark.linted
 def test_cloudformation_takes_it(output: Path) -> None:
     found = cfn_lint([output / "Training.template.json"])
 

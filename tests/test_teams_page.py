@@ -47,6 +47,7 @@ def report(output: Path) -> Report:
     return check(read_input([str(output)]))
 
 
+@pytest.mark.linted
 def test_cloudformation_takes_it(output: Path) -> None:
     assert cfn_lint([output / "Shared.template.json"]) == []
 

@@ -162,6 +162,7 @@ def test_the_example_has_a_group_that_stays_behind(lab: Path) -> None:
     assert cluster["Properties"]["ControlPlaneScalingConfig"] == {"Tier": "tier-xl"}
 
 
+@pytest.mark.linted
 def test_cloudformation_takes_what_the_first_example_writes(lab: Path) -> None:
     assert cfn_lint(lab.glob("*.template.json")) == []
 

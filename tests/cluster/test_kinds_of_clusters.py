@@ -243,6 +243,7 @@ def test_a_permissions_boundary_reaches_every_role(stack: cdk.Stack, vpc: ec2.IV
     )
 
 
+@pytest.mark.linted
 def test_cfn_lint_finds_nothing_in_the_kinds(tmp_path: Any) -> None:
     app = cdk.App(outdir=str(tmp_path), analytics_reporting=False)
     kinds: list[dict[str, Any]] = [{"auto_mode": AutoMode()}, {"ip_family": "ipv6", "pack_gpus": True}]

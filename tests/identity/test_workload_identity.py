@@ -72,6 +72,7 @@ def test_the_service_account_is_valid(stack: cdk.Stack, define: Define, minor: s
     validate(manifest(resources_of(stack), "ServiceAccount"), minor)
 
 
+@pytest.mark.linted
 def test_cloudformation_takes_it(stack: cdk.Stack, define: Define, target: iam.IRole, tmp_path: Path) -> None:
     granted(stack, define())
     define(id="Other", service_account="other", target_role=target)

@@ -93,6 +93,7 @@ def test_the_order_of_pools_moves_nothing(tmp_path: Path) -> None:
     assert one["Resources"] == other["Resources"]
 
 
+@pytest.mark.linted
 def test_cfn_lint_finds_nothing(templates: dict[str, dict[str, Any]], tmp_path: Path) -> None:
     for mode, template in templates.items():
         (tmp_path / f"{mode}.json").write_text(json.dumps(template))
@@ -100,6 +101,7 @@ def test_cfn_lint_finds_nothing(templates: dict[str, dict[str, Any]], tmp_path: 
     assert cfn_lint(tmp_path / f"{mode}.json" for mode in MODES) == []
 
 
+@pytest.mark.linted
 def test_cfn_lint_would_find_a_wrong_property(templates: dict[str, dict[str, Any]], tmp_path: Path) -> None:
     template = json.loads(json.dumps(templates["karpenter"]))
     [cluster] = of_type(template["Resources"], "AWS::EKS::Cluster").values()

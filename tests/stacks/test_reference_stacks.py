@@ -58,6 +58,7 @@ def test_inventory(made: Made, name: str, snapshot_text: SnapshotAssertion) -> N
     assert "\n".join(line for line in lines if "Version" not in line) == snapshot_text
 
 
+@pytest.mark.linted
 def test_cfn_lint_finds_nothing(made: Made) -> None:
     # W3010: the zones are the user's word, because GPUs are sold in few.
     assert cfn_lint(made.paths, ignore=(*CDKS_OWN, "W3010")) == []

@@ -79,6 +79,7 @@ def test_resources_of_a_cluster_without_a_driver(
     assert {**slice_of(resources, "Fast"), **slice_of(resources, "CreatedsharedEbs")} == snapshot_yaml
 
 
+@pytest.mark.linted
 def test_cloudformation_takes_it(stack: cdk.Stack, cluster: eks.ICluster, define: Define, tmp_path: Path) -> None:
     EbsCsiDriver(stack, "Driver", cluster=cluster)
     define(key=kms.Key(stack, "Key"))

@@ -71,6 +71,7 @@ def test_resources(stack: cdk.Stack, define: Define, snapshot_yaml: SnapshotAsse
     assert slice_of(resources_of(stack), "Data") == snapshot_yaml
 
 
+@pytest.mark.linted
 def test_cloudformation_takes_it(stack: cdk.Stack, define: Define, tmp_path: Path) -> None:
     data = define(key=kms.Key(stack, "Key"))
     data.add_data_repository("Corpus", bucket=s3.Bucket(stack, "Bucket"), path="/corpus", exports=True)

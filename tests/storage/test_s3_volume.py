@@ -91,6 +91,7 @@ def test_resources_of_a_cluster_without_a_driver(
     assert {**slice_of(resources, "Weights"), **slice_of(resources, "CreatedsharedS3")} == snapshot_yaml
 
 
+@pytest.mark.linted
 def test_cloudformation_takes_it(stack: cdk.Stack, cluster: eks.ICluster, define: Define, tmp_path: Path) -> None:
     S3CsiDriver(stack, "Driver", cluster=cluster, controller_tolerates=["CriticalAddonsOnly"])
     define(bucket=s3.Bucket(stack, "Own", encryption=s3.BucketEncryption.KMS))

@@ -100,6 +100,7 @@ def test_the_objects_are_valid(shared: Resources, minor: str) -> None:
         validate(each, minor)
 
 
+@pytest.mark.linted
 def test_cloudformation_takes_it(stack: cdk.Stack, define: Define, tmp_path: Path) -> None:
     define(members={LEAD: "admin", DEVELOPER: "view"}, quota=TeamQuota(gpus=4))
     define(id="Vision", namespace="vision", members={LEAD: "admin"})

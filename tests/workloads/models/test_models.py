@@ -122,6 +122,7 @@ def test_schemas_take_the_pods(resources: Resources, name: str, minor: str) -> N
     validate({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "chat"}, "spec": spec}, minor)
 
 
+@pytest.mark.linted
 def test_cloudformation_takes_it(resources: Resources, tmp_path: Path) -> None:
     template = tmp_path / "template.json"
     template.write_text(json.dumps({"Resources": resources}))

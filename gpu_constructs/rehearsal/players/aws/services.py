@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from gpu_constructs.rehearsal.players.aws.api.operations import Play, operations_of
 from gpu_constructs.rehearsal.players.aws.calls import Call
+from gpu_constructs.rehearsal.players.aws.data_repositories import DataRepositories
 from gpu_constructs.rehearsal.players.aws.ec2.capacity import Capacity
 from gpu_constructs.rehearsal.players.aws.ec2.catalogue import Catalogue
 from gpu_constructs.rehearsal.players.aws.ec2.fleets import Fleets
@@ -62,6 +63,7 @@ class Services:
             images,
             Addons(self.clusters, self.identities),
             Catalogue(region),
+            DataRepositories(region),
             Fleets(region, self.launches, Sizes(region)),
             InstanceProfiles(region),
             Instances(region, self.launches),

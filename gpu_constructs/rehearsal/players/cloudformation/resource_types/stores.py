@@ -1,11 +1,14 @@
-"""Keys, logs, parameters, file systems, and what the CDK notes of itself.
+"""Keys, logs, alarms, parameters, buckets, file systems, and what the CDK notes of itself.
 
 Source of every type: https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/AWS_KMS.html, AWS_FSx.html,
-AWS_Logs.html and AWS_SSM.html there (2026-11)
+AWS_CloudWatch.html, AWS_Logs.html, AWS_S3.html and AWS_SSM.html there (2026-11)
 """
 
 from __future__ import annotations
 
+import json
+
+from gpu_constructs.rehearsal.players.cloudformation.account import partition_of
 from gpu_constructs.rehearsal.players.cloudformation.creation import Creation, Made
 from gpu_constructs.rehearsal.players.cloudformation.resource_types.network import is_true
 from gpu_constructs.rehearsal.players.cloudformation.shaping import Shaping
@@ -52,6 +55,40 @@ def file_system(creation: Creation) -> Made:
     made = found["FileSystemId"]
     names = {"DNSName": f"{made}.fsx.amazonaws.com", "LustreMountName": "played"}
     return Made(ref=made, attributes=names | {"ResourceARN": found["ResourceARN"]})
+
+
+def data_repository(creation: Creation) -> Made:
+    """Link a bucket to a directory of a file system."""
+    found = creation.call("fsx", "CreateDataRepositoryAssociation")["Association"]
+    made = found["AssociationId"]
+    return Made(ref=made, attributes={"AssociationId": made, "ResourceARN": found["ResourceARN"]})
+
+
+def bucket(creation: Creation) -> Made:
+    """Make a bucket; what it is like is said by calls of its own."""
+    name = creation.named("BucketName", 63, lower=True)
+    versioning = creation.take("VersioningConfiguration")
+    # The only region that is not said.
+    elsewhere = creation.aws.region != "us-east-1"
+    where = {"CreateBucketConfiguration": {"LocationConstraint": creation.aws.region}} if elsewhere else {}
+    creation.call("s3", "CreateBucket", Bucket=name, **where)
+    if versioning is not None:
+        creation.ask("s3", "PutBucketVersioning", Bucket=name, VersioningConfiguration=versioning)
+    return Made(ref=name, attributes={"Arn": f"arn:{partition_of(creation.aws.region)}:s3:::{name}"})
+
+
+def bucket_policy(creation: Creation) -> Made:
+    """Write the policy of a bucket."""
+    name, document = creation.take("Bucket"), json.dumps(creation.take("PolicyDocument"))
+    creation.call("s3", "PutBucketPolicy", Bucket=name, Policy=document)
+    return Made(ref=name)
+
+
+def alarm(creation: Creation) -> Made:
+    """Make an alarm of CloudWatch."""
+    name = creation.named("AlarmName", 255)
+    creation.call("cloudwatch", "PutMetricAlarm", AlarmName=name)
+    return Made(ref=name, attributes={"Arn": creation.arn("cloudwatch", f"alarm:{name}")})
 
 
 def metadata(creation: Creation) -> Made:
