@@ -29,7 +29,8 @@ RARE = {
     "AWS::KMS::Alias",
     "AWS::Lambda::Permission",
 }
-ARN = "arn:aws:iam::123456789012:role/anybody"
+# Of an access point, which also a bucket may be named by.
+ARN = f"arn:aws:s3:{REGION}:123456789012:accesspoint/anybody"
 
 
 class Anything:

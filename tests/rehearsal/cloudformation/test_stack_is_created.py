@@ -118,16 +118,16 @@ def test_a_property_that_reaches_no_call_is_a_failure(aws: MotoAccount, tmp_path
 
 def test_what_is_not_played_is_said_and_fails_nobody(aws: MotoAccount, tmp_path: Path) -> None:
     resources = {
-        "Bucket": {"Type": "AWS::S3::Bucket"},
-        "Refers": {**VPC, "Properties": {"CidrBlock": {"Ref": "Bucket"}}},
-        "Waits": {**VPC, "DependsOn": "Bucket"},
+        "Topic": {"Type": "AWS::SNS::Topic"},
+        "Refers": {**VPC, "Properties": {"CidrBlock": {"Ref": "Topic"}}},
+        "Waits": {**VPC, "DependsOn": "Topic"},
     }
 
     events = by_id(stack_of(aws, tmp_path, resources).create())
 
     assert {name: (event.status, event.reason) for name, event in events.items()} == {
-        "Bucket": ("NOT_PLAYED", "nothing here plays AWS::S3::Bucket"),
-        "Refers": ("NOT_PLAYED", "refers to Bucket, not played"),
+        "Topic": ("NOT_PLAYED", "nothing here plays AWS::SNS::Topic"),
+        "Refers": ("NOT_PLAYED", "refers to Topic, not played"),
         "Waits": ("CREATE_COMPLETE", ""),
     }
 

@@ -69,9 +69,9 @@ def bucket(creation: Creation) -> Made:
     name = creation.named("BucketName", 63, lower=True)
     versioning = creation.take("VersioningConfiguration")
     # The only region that is not said.
-    elsewhere = creation.aws.region != "us-east-1"
-    where = {"CreateBucketConfiguration": {"LocationConstraint": creation.aws.region}} if elsewhere else {}
-    creation.call("s3", "CreateBucket", Bucket=name, **where)
+    if creation.aws.region != "us-east-1":
+        creation.properties["CreateBucketConfiguration"] = {"LocationConstraint": creation.aws.region}
+    creation.call("s3", "CreateBucket", Bucket=name)
     if versioning is not None:
         creation.ask("s3", "PutBucketVersioning", Bucket=name, VersioningConfiguration=versioning)
     return Made(ref=name, attributes={"Arn": f"arn:{partition_of(creation.aws.region)}:s3:::{name}"})
