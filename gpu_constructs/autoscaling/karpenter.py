@@ -50,8 +50,8 @@ class Karpenter(Construct):
         node_role: Role of the nodes that Karpenter launches, with an access entry of its own.
             Default: a new role and access entry.
         node_repair: Replace nodes that the node monitoring agent finds broken, also under running pods; alpha. It
-            needs the add-on ``eks-node-monitoring-agent``. From version 1.15 on one node of a pool at a time, unless
-            its `Disruption` says otherwise.
+            needs the add-on ``eks-node-monitoring-agent``. From version 1.15 on one node of a pool at a time,
+            in pools without a `Disruption` of their own.
         reboot_for_repair: Reboot a node in place for a GPU fault that a reboot clears, instead of replacing it; alpha,
             with ``node_repair`` and from version 1.15 on.
         dynamic_resource_allocation: Launch nodes for pods that claim GPUs; alpha, from version 1.15 on. Without it

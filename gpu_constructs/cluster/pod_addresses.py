@@ -42,7 +42,9 @@ def pod_network(
         for argument, value in said.items():
             if value:
                 raise ValueError(f"{who}: {argument} must be left out {without}, got {value!r}")
-    if made is not None and not given and without is None:
+    if made is not None and without is not None:
+        raise ValueError(f"{who}: vpc must have no pod_block {without}, got {vpc.node.path!r}; make it without")
+    if made is not None and not given:
         # EKS learns of a block that comes later after hours only.
         # Source: https://docs.aws.amazon.com/eks/latest/userguide/cni-custom-network-tutorial.html (2026-11)
         cluster.node.add_dependency(made.association)

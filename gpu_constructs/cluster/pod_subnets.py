@@ -13,9 +13,11 @@ from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.refusals import address_block
 
 _ID = "Pods"
-# What EKS recommends, since companies seldom route it.
-# Source: https://docs.aws.amazon.com/eks/latest/best-practices/custom-networking.html (2026-11)
-_FOR_PODS = (IPv4Network("100.64.0.0/10"), IPv4Network("198.19.0.0/16"))
+# What EKS recommends, since companies seldom route it. It names 198.19.0.0/16, too, which VPC does not take beside a
+# private block.
+# Sources: https://docs.aws.amazon.com/eks/latest/best-practices/custom-networking.html,
+# https://docs.aws.amazon.com/vpc/latest/userguide/vpc-cidr-blocks.html (2026-11)
+_FOR_PODS = IPv4Network("100.64.0.0/10")
 # Source: https://docs.aws.amazon.com/vpc/latest/userguide/vpc-cidr-blocks.html (2026-11)
 _SHORTEST, _LONGEST = 16, 24
 
@@ -66,14 +68,13 @@ def pod_block(who: object, argument: str, block: object) -> IPv4Network:
 
     Raises:
         TypeError: ``block`` is no string.
-        ValueError: It is none that EKS recommends, or a VPC cannot have it.
+        ValueError: It is none for pods, or a VPC cannot have it.
     """
     if not isinstance(block, str):
         raise TypeError(f"{who}: {argument} must be an address block such as '100.64.0.0/16', got {block!r}")
     found = address_block(who, argument, block, example="100.64.0.0/16")
-    if not isinstance(found, IPv4Network) or not any(found.subnet_of(each) for each in _FOR_PODS):
-        named = " or ".join(map(str, _FOR_PODS))
-        raise ValueError(f"{who}: {argument} must lie in {named}, got {block!r}; '100.64.0.0/16' is usual")
+    if not isinstance(found, IPv4Network) or not found.subnet_of(_FOR_PODS):
+        raise ValueError(f"{who}: {argument} must lie in {_FOR_PODS}, got {block!r}; '100.64.0.0/16' is usual")
     if not _SHORTEST <= found.prefixlen <= _LONGEST:
         raise ValueError(f"{who}: {argument} must have a length of /{_SHORTEST} to /{_LONGEST}, got {block!r}")
     return found

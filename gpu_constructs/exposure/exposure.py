@@ -11,6 +11,8 @@ from gpu_constructs.refusals import address_block, is_token, refuse_unless_bool,
 
 # A load balancer may wait up to 4,000 seconds for a byte, and up to an hour for the answers of a pod that ends.
 # Source: https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_TargetGroupAttribute.html (2026-11)
+# Less, and clients get errors while the load balancer still sends.
+_LEAST_DRAIN = 15
 _LONGEST_SECONDS = 3600
 _CERTIFICATE = re.compile(r"arn:[a-z-]+:(acm:[a-z0-9-]+:\d{12}:certificate/|iam::\d{12}:server-certificate/)\S+")
 _EVERYBODY = "0.0.0.0/0"
@@ -24,7 +26,8 @@ class Internal:
     Attributes:
         idle_seconds: How long a connection may carry no byte: the longest answer that is not streamed. At most 3600.
         drain_seconds: How long a pod that is to end goes on before it is told, so that it ends what it began. Fewer
-            are for servers that themselves end what they began when they are told. Default: ``idle_seconds``.
+            are for servers that themselves end what they began when they are told. Default: ``idle_seconds``, and
+            15 at least.
         certificate_arn: Certificate of ACM or IAM, in the region of the cluster. Default: none, and plain HTTP.
         allow: Blocks of addresses that may connect. Default: all that reach the VPC.
 
@@ -56,7 +59,8 @@ class Public:
         plain_http: Do without certificate: everybody on the way reads requests, keys of your API among them.
         idle_seconds: How long a connection may carry no byte: the longest answer that is not streamed. At most 3600.
         drain_seconds: How long a pod that is to end goes on before it is told, so that it ends what it began. Fewer
-            are for servers that themselves end what they began when they are told. Default: ``idle_seconds``.
+            are for servers that themselves end what they began when they are told. Default: ``idle_seconds``, and
+            15 at least.
 
     Raises:
         TypeError: An argument has the wrong type.
@@ -115,14 +119,13 @@ def refuse_unless_exposure(who: object, expose: object, *, region: str) -> None:
 
 def drain_seconds(expose: Exposure) -> int:
     """Return how long a pod that is to end goes on before it is told."""
-    return expose.idle_seconds if expose.drain_seconds is None else expose.drain_seconds
+    return max(_LEAST_DRAIN, expose.idle_seconds) if expose.drain_seconds is None else expose.drain_seconds
 
 
 def _refuse_unless_seconds(who: str, idle: object, drain: object) -> None:
     refuse_unless_whole_number(who, "idle_seconds", idle, least=1, most=_LONGEST_SECONDS)
     if drain is not None:
-        # Less, and clients get errors while the load balancer still sends.
-        refuse_unless_whole_number(who, "drain_seconds", drain, least=15, most=_LONGEST_SECONDS)
+        refuse_unless_whole_number(who, "drain_seconds", drain, least=_LEAST_DRAIN, most=_LONGEST_SECONDS)
 
 
 def _refuse_unless_certificate(who: str, arn: object) -> None:

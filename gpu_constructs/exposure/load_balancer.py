@@ -15,6 +15,7 @@ from gpu_constructs.facts.versions import LOAD_BALANCER_CONTROLLER
 from gpu_constructs.installing.cluster_ref import ClusterRef
 from gpu_constructs.installing.delivery import apply_after_controller, apply_manifests
 from gpu_constructs.installing.gitops import delivery_of
+from gpu_constructs.installing.once import Applied
 from gpu_constructs.named_arguments import named_arguments
 
 
@@ -91,4 +92,6 @@ class LoadBalancer(Construct):
         )
         resource = cast("Construct", patch.node.find_child("Resource"))
         cast("cdk.CustomResource", resource).apply_removal_policy(cdk.RemovalPolicy.RETAIN)
+        # A team's namespace is there before.
+        self._cluster.namespace(namespace).ask(Applied(patch, ()))
         return patch

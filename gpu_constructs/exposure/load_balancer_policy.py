@@ -1,4 +1,4 @@
-"""What AWS Load Balancer Controller may do: the policy of exactly the pinned release, confined to one cluster.
+"""What AWS Load Balancer Controller may do: the policy of exactly the pinned release, with the tag of one cluster.
 
 `load_balancer_policy.json` is upstream's file, unchanged, as read on 2026-11-22. The files of other partitions differ
 in their ARNs; those of ``aws-iso`` and ``aws-iso-b`` also lack five actions on what load balancers there do not have.
@@ -22,7 +22,7 @@ _OUT_OF_REACH = ("waf-regional:", "wafv2:", "shield:", "cognito-idp:")
 
 
 def load_balancer_statements(*, cluster_name: str, partition: str, isolated: bool) -> list[dict[str, Any]]:
-    """Return the statements: what they let it change it may change of this cluster's alone.
+    """Return the statements: where upstream asks for the tag of any cluster, they ask for this one's.
 
     Args:
         cluster_name: Name of the cluster, which stands in the tag on all that the controller makes.

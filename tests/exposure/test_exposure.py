@@ -75,7 +75,12 @@ def test_what_is_no_exposure_is_refused() -> None:
 
 @pytest.mark.parametrize(
     ("expose", "drain", "grace"),
-    [(Internal(), 900, 1830), (Internal(idle_seconds=120), 120, 270), (Internal(drain_seconds=30), 30, 960)],
+    [
+        (Internal(), 900, 1830),
+        (Internal(idle_seconds=120), 120, 270),
+        (Internal(drain_seconds=30), 30, 960),
+        (Internal(idle_seconds=5), 15, 50),
+    ],
 )
 def test_a_pod_lives_as_long_as_its_answers(expose: Internal, drain: int, grace: int) -> None:
     pod: dict[str, Any] = {"containers": [{"name": "chat"}]}

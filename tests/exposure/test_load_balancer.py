@@ -15,6 +15,7 @@ from constructs import Construct
 from gpu_constructs import GpuDeployment, GpuPod, ManagedNodeGroup, NodeShape
 from gpu_constructs.exposure import Internal, LoadBalancerController, Public
 from gpu_constructs.installing.cluster_ref import AnyCluster
+from gpu_constructs.teams import Team
 from tests.clusters import imported_cluster, imported_vpc
 from tests.templates import CHART, MANIFEST, depends_on, manifest, of_type, resources_of
 
@@ -131,3 +132,18 @@ def test_a_certificate_of_another_region_is_refused_before_anything_is_made(
 
     with pytest.raises(ValueError, match=r"^Test/Chat: expose must have a certificate of 'us-east-1'"):
         deployment(stack, cluster, expose=Public(allow=("0.0.0.0/0",), certificate_arn=arn))
+
+
+@pytest.mark.parametrize("team_first", [True, False])
+def test_gates_come_after_the_namespace_of_a_team(stack: cdk.Stack, cluster: eks.ICluster, team_first: bool) -> None:
+    LoadBalancerController(stack, "LoadBalancers", cluster=cluster)
+    if team_first:
+        Team(stack, "Team", cluster=cluster, namespace="serve")
+    deployment(stack, cluster)
+    if not team_first:
+        Team(stack, "Team", cluster=cluster, namespace="serve")
+
+    resources = resources_of(stack)
+    [gates] = of_type(resources, PATCH)
+    [namespace] = ids_of(resources, "Namespace")
+    assert namespace in depends_on(resources, gates)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 import aws_cdk as cdk
@@ -11,7 +10,7 @@ from constructs import Construct
 from gpu_constructs.exposure.exposure import Exposure, refuse_unless_exposure
 from gpu_constructs.exposure.load_balancer import LoadBalancer
 from gpu_constructs.facts.charts import LEADER_WORKER_SET
-from gpu_constructs.facts.kubernetes import refuse_unless_object_name
+from gpu_constructs.facts.kubernetes import QUALIFIED_NAME, refuse_unless_object_name
 from gpu_constructs.installing.claims import PathOf
 from gpu_constructs.installing.cluster_ref import AnyCluster, cluster_ref
 from gpu_constructs.installing.delivery import apply_after_controller, apply_manifests
@@ -21,12 +20,12 @@ from gpu_constructs.refusals import INT32, refuse_unless_whole_number
 from gpu_constructs.workloads.gpu_deployment import refuse_unless_path
 from gpu_constructs.workloads.gpu_pod import GpuPod
 from gpu_constructs.workloads.kai_queue import KaiQueue, apply_after_queue, refuse_unless_queue
+from gpu_constructs.workloads.models.model import refuse_early_image_volumes
 from gpu_constructs.workloads.parts.command import command_words
 from gpu_constructs.workloads.pod_claim import pod_claim
 
 # A label of pods has the name of their StatefulSet, which ends in a group's number, and a hash.
 _MAX_NAME = 44
-_LABEL = re.compile(r"([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
 
 
 @named_arguments
@@ -112,6 +111,7 @@ class MultiNodeDeployment(Construct):
         refuse_unless_exposure(who, expose, region=cdk.Stack.of(self).region)
 
         self.name, self.namespace, self.service = name, namespace, f"{name}-leader"
+        refuse_early_image_volumes(who, pod, ref, None)
         claim = pod_claim(who, pod, pool, name=name, namespace=namespace)
         # Not above: they load cdk8s, which takes a second.
         from gpu_constructs.workloads.deployment_manifests import HTTP, probes_of
@@ -206,7 +206,7 @@ def _refuse_without_commands(who: object, commands: dict[str, tuple[str, ...]]) 
 def _refuse_unless_topology(who: object, topology: object, queue: object) -> None:
     if topology is None:
         return
-    if not isinstance(topology, str) or not _LABEL.fullmatch(topology):
+    if not isinstance(topology, str) or not QUALIFIED_NAME.fullmatch(topology):
         raise ValueError(
             f"{who}: topology must be a label of nodes such as 'topology.kubernetes.io/zone', got {topology!r}"
         )

@@ -42,7 +42,7 @@ _GONE_FLAGS = {
     **dict.fromkeys(("kubelet-extra-args", "use-max-pods", "b64-cluster-ca", "apiserver-endpoint", "dns-cluster-ip")),
 }
 _IMAGE_VERSION = re.compile(
-    r"(?:/optimized-ami/|aws-k8s-|amazon-eks-node-(?:[a-z0-9_]+-)+)([0-9]{1,3}\.[0-9]{1,3})(?:\b|-)"
+    r"(?:/optimized-ami/|aws-k8s-|amazon-eks-node-(?:[a-z0-9_]+-)+)([0-9]{1,3}\.[0-9]{1,3})(?![0-9*?])"
 )
 _MINOR = re.compile(r"[0-9]{1,3}\.[0-9]{1,3}")
 

@@ -6,12 +6,14 @@ from collections.abc import Iterator
 
 from gpu_constructs.facts.charts import LOAD_BALANCER_CONTROLLER
 from gpu_constructs.preflight.case import Case
+from gpu_constructs.preflight.cluster.iam import is_associated
 from gpu_constructs.preflight.cluster.launch import is_one_hop
 from gpu_constructs.preflight.cluster.references import created_before
+from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Cluster
 from gpu_constructs.preflight.reading.cloudformation import Resource
 from gpu_constructs.preflight.reading.objects import Chart
-from gpu_constructs.preflight.reading.unknown import dig, is_true
+from gpu_constructs.preflight.reading.unknown import dig, is_true, known_text
 from gpu_constructs.preflight.rules.rule import Problem, rule
 
 # By which IAM roles for service accounts are asked for; who gives them gives pods their region, too.
@@ -33,13 +35,18 @@ def load_balancer_controller_out_of_reach_of_what_it_asks(case: Case) -> Iterato
         return
     if is_true(chart.values.get("hostNetwork")):
         return
-    missing = [name for name, given in (("region", _knows_region(chart)), ("vpcId", _knows_vpc(chart))) if not given]
+    known = {"region": _knows_region(chart, cluster), "vpcId": _knows_vpc(chart)}
+    missing = [name for name, given in known.items() if not given]
     if missing:
         message = f"chart {chart.name}: {' and '.join(missing)} missing, and metadata is one hop away on every pool"
         yield Problem(chart, message, unknown=not cluster.whole or bool(cluster.hidden))
 
 
-def _knows_region(chart: Chart) -> bool:
+def _knows_region(chart: Chart, cluster: Cluster) -> bool:
+    # Pod Identity, too, gives pods their region with the credentials.
+    name = known_text(dig(chart.values, "serviceAccount", "name")) or LOAD_BALANCER_CONTROLLER
+    if is_associated((chart.namespace, name), cluster) is not Answer.NO:
+        return True
     by_role = dig(chart.values, "serviceAccount", "annotations", _ROLE) is not None
     # An account made elsewhere may have the annotation.
     elsewhere = dig(chart.values, "serviceAccount", "create") is False

@@ -69,6 +69,9 @@ def _of_size(file_system: Resource) -> Iterator[str]:
     size = known_number(file_system.properties.get("StorageCapacity"))
     if size is None or deployment is None or storage is None or storage == _ELASTIC:
         return
+    # A backup says itself of what kind it is.
+    if _OF_A_BACKUP in file_system.properties and "DeploymentType" not in _told(file_system):
+        return
     throughput = known_number(_told(file_system).get("PerUnitStorageThroughput"))
     if not is_size(size, deployment, storage, throughput):
         yield f"StorageCapacity must be {sizes(deployment, storage, throughput)}, got {size}"

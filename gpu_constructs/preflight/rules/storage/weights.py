@@ -144,7 +144,7 @@ def _too_old(container: Container) -> str | None:
     if found is None or found["version"] is None or least is None or not _reads_s3(container):
         return None
     version = tuple(map(int, found["version"].split(".")))
-    return f"{found['name']} {found['version']}" if version < least else None
+    return f"{found['name']} {found['version']}" if version < least[: len(version)] else None
 
 
 def _by_pod_identity_alone(workload: Workload, cluster: Cluster) -> Answer:
