@@ -31,7 +31,7 @@ from gpu_constructs.facts.versions import DEFAULT_KUBERNETES, kubernetes_minor
 from gpu_constructs.installing import claims, eks_resources
 from gpu_constructs.installing.claims import PathOf
 from gpu_constructs.installing.cluster_ref import ClusterRef, cluster_ref
-from gpu_constructs.installing.subnets import node_subnets, refuse_unless_vpc
+from gpu_constructs.installing.subnets import node_subnets, refuse_unless_vpc, refuse_zones_without_pods
 from gpu_constructs.named_arguments import named_arguments, named_call
 from gpu_constructs.nodes.gpu_nodes import GpuNodes
 from gpu_constructs.pools.capacity import Capacity
@@ -184,13 +184,11 @@ class GpuCluster(Construct):
         self.name = name
         self.vpc = vpc if vpc is not None else gpu_vpc(self, "Vpc", ip_family=ip_family, log_key=log_key)
         subnets = node_subnets(self.vpc)
+        usual = _why_usual(auto_mode, ip_family)
         addresses = pod_network(
-            self,
-            self.vpc,
-            pod_subnets=pod_subnets,
-            prefix_delegation=prefix_delegation,
-            without=_why_usual(auto_mode, ip_family),
+            self, self.vpc, pod_subnets=pod_subnets, prefix_delegation=prefix_delegation, without=usual
         )
+        refuse_zones_without_pods(who, addresses, subnets)
         key = secrets_key if secrets_key is not None else kms.Key(self, "SecretsKey", enable_key_rotation=True)
         self.cluster = eks.Cluster(
             self,

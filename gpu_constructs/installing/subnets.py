@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -145,3 +145,19 @@ def subnets_by_zone(who: object, argument: str, given: object) -> dict[str, str]
     if not given:
         raise ValueError(f"{who}: {argument} must name a subnet for each zone of nodes, got none; leave it out")
     return dict(given)
+
+
+def refuse_zones_without_pods(who: object, network: PodNetwork | None, subnets: Iterable[ec2.ISubnet]) -> None:
+    """Refuse nodes in a zone that has no subnet for their pods, where those have subnets of their own.
+
+    Raises:
+        ValueError: There is such a zone.
+    """
+    if network is None or not network.subnets:
+        return
+    missing = sorted({zone for each in subnets if (zone := zone_of(each)) is not None} - network.subnets.keys())
+    if missing:
+        raise ValueError(
+            f"{who}: pod_subnets must have a subnet for each zone of nodes, got none for {', '.join(missing)}; "
+            "pods there would get no address"
+        )

@@ -10,7 +10,7 @@ from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
 from gpu_constructs.installing.cluster_ref import ClusterRef
-from gpu_constructs.installing.subnets import PodNetwork, ipv4_block_of, zone_of
+from gpu_constructs.installing.subnets import PodNetwork, ipv4_block_of, refuse_zones_without_pods, zone_of
 from gpu_constructs.pools.node_shape import NodeShape
 
 # AWS keeps the first four addresses of a subnet and the last one.
@@ -36,9 +36,10 @@ def check_subnets(
     Says nothing of addresses where the size of a subnet, or the number of nodes, is known at deployment only.
 
     Raises:
-        ValueError: The last node could not start; or with EFA the subnets lie in several zones, or may, or one is
-            public.
+        ValueError: The last node could not start; a zone has no subnet for pods; or with EFA the subnets lie in several
+            zones, or may, or one is public.
     """
+    refuse_zones_without_pods(who, cluster.pod_network, subnets)
     if shape.efa:
         _refuse_unless_one_zone(who, subnets)
     if cluster.ip_family != "ipv6" and isinstance(max_nodes, int):

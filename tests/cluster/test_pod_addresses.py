@@ -127,6 +127,14 @@ def test_subnets_of_a_network_of_ones_own() -> None:
     assert told == {zone: {"id": subnet} for zone, subnet in mine.items()}
 
 
+def test_a_zone_of_nodes_without_a_subnet_for_pods() -> None:
+    stack = a_stack()
+    vpc = gpu_vpc(stack, "Net", availability_zones=ZONES)
+
+    with pytest.raises(ValueError, match="for each zone of nodes, got none for eu-west-1b, eu-west-1c"):
+        GpuCluster(stack, "Gpu", vpc=vpc, pod_subnets={"eu-west-1a": "subnet-0123456789abcdef0"})
+
+
 def test_isolated_pods_reach_the_endpoints() -> None:
     stack = a_stack()
     gpu_vpc(stack, "Net", pod_block="100.64.0.0/16", availability_zones=ZONES[:2], nat_gateways=0)

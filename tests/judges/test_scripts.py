@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
-
 import pytest
 
 from gpu_constructs.nodes.host.surroundings import al2023_scripts
@@ -12,17 +9,7 @@ from tests.conftest import ROOT
 from tests.emitted import Template
 from tests.hosts import SURROUNDED
 from tests.judges.booting import SCRIPT, parts
-
-
-def complaints(script: str, *, shell: str = "bash") -> str:
-    """Return what ShellCheck says of a script."""
-    program = shutil.which("shellcheck")
-    assert program, "no shellcheck: install requirements-dev.txt"
-    done = subprocess.run(
-        [program, "--shell", shell, "--format", "gcc", "-"], input=script, capture_output=True, text=True, check=False
-    )
-    assert not done.stderr
-    return done.stdout
+from tests.judges.shellcheck import complaints
 
 
 def test_every_script_of_a_node_is_clean(emitted: dict[str, Template]) -> None:

@@ -9,7 +9,8 @@ import pytest
 
 from gpu_constructs.preflight.judging.review import Review, review
 from tests.preflight.inputs import BAD, given, template
-from tests.templates import CHART
+
+CHART = "Custom::AWSCDK-EKS-HelmChart"
 
 
 def compared(folder: Path, old: Any, new: Any) -> Review:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -18,7 +19,10 @@ from gpu_constructs.preflight.report import copy_script, markdown, text
 from gpu_constructs.preflight.report import json as as_json
 from gpu_constructs.preflight.report.finding_view import View
 from gpu_constructs.preflight.report.view import images_view
-from tests.judges.test_scripts import complaints
+from tests.judges.shellcheck import complaints
+
+# The base install is tested without what requirements-dev.txt brings.
+JUDGED = pytest.mark.skipif(shutil.which("shellcheck") is None, reason="no shellcheck: install requirements-dev.txt")
 
 ECR = "111122223333.dkr.ecr.eu-west-1.amazonaws.com"
 PLAIN = "mirror.example.com:5000"
@@ -81,10 +85,12 @@ def asked(script: str, folder: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("mirror", [ECR, PLAIN])
+@JUDGED
 def test_it_is_clean(file: Path, mirror: str) -> None:
     assert complaints(copy_script.render(view(file, mirror))) == ""
 
 
+@JUDGED
 def test_one_that_copies_nothing_is_clean(tmp_path: Path) -> None:
     empty = tmp_path / "empty.yaml"
     empty.write_text("{apiVersion: v1, kind: Namespace, metadata: {name: a}}")
