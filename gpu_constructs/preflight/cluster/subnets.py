@@ -140,5 +140,5 @@ def tagged_subnets(terms: Iterable[Mapping[str, Any]], resources: Mapping[str, R
 
 
 def _carries(subnet: Resource, tags: Mapping[str, Any]) -> bool:
-    have = {each.get("Key"): each.get("Value") for each in mappings(subnet.properties.get("Tags"))}
+    have = {str(each.get("Key")): each.get("Value") for each in mappings(subnet.properties.get("Tags"))}
     return all(key in have and value in (have[key], "*") for key, value in tags.items())
