@@ -26,7 +26,6 @@ from gpu_constructs.pools.disruption import Disruption
 from gpu_constructs.pools.node_shape import NodeShape
 from gpu_constructs.pools.size import Size, Static, refuse_unless_size
 from gpu_constructs.pools.taint import Taint
-from gpu_constructs.refusals import words
 
 
 @named_arguments
@@ -169,7 +168,7 @@ def place(
         subnets=chosen,
         security_group_ids=list(
             dict.fromkeys(
-                [*_security_groups(who, cluster, security_group_ids), *pool.shape.host.security_group_ids],
+                [*cluster.security_group_ids(who, security_group_ids), *pool.shape.host.security_group_ids],
             )
         ),
     )
@@ -198,23 +197,3 @@ def _refuse_unless_launchable(who: object, shape: NodeShape, capacities: Sequenc
         raise ValueError(
             f"{who}: shape must not be {shape.names[0]!r}; Karpenter knows no UltraServers, use a ManagedNodeGroup"
         )
-
-
-def _security_groups(who: object, cluster: ClusterRef, given: Sequence[str] | None) -> list[str]:
-    """Return the ids of the nodes' security groups: as given, or the cluster's own.
-
-    Raises:
-        TypeError: ``given`` is no list of ids.
-        ValueError: It is empty, or the cluster was imported without its group.
-    """
-    if given is not None:
-        ids = words(who, "security_group_ids", given)
-        if not ids:
-            raise ValueError(f"{who}: security_group_ids must name at least one group, got none")
-        return list(ids)
-    if cluster.security_group_id is None:
-        raise ValueError(
-            f"{who}: security_group_ids must be given when the cluster was imported without "
-            "cluster_security_group_id, got None"
-        )
-    return [cluster.security_group_id]

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import aws_cdk as cdk
-import jsii
 from constructs import Construct
 
 from gpu_constructs.exposure.load_balancer_policy import load_balancer_statements
@@ -115,13 +114,7 @@ def controller_values(*, cluster_name: str, region: str, vpc_id: str, isolated: 
 
 def _vpc_of(who: object, cluster: ClusterRef, given: object) -> str:
     if given is None:
-        try:
-            return cluster.cluster.vpc.vpc_id
-        except (jsii.errors.JSIIError, RuntimeError):
-            raise ValueError(
-                f"{who}: vpc_id must be given when the cluster was imported without its VPC, got None; pass vpc to "
-                "from_cluster_attributes, or vpc_id here"
-            ) from None
+        return cluster.vpc_for(who, "vpc_id").vpc_id
     if not isinstance(given, str):
         fix = "; write vpc.vpc_id" if hasattr(given, "vpc_id") else ""
         raise TypeError(f"{who}: vpc_id must be a string, got {given!r}{fix}")

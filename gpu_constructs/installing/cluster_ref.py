@@ -25,6 +25,7 @@ from gpu_constructs.installing.once import Applied, Meeting, Once
 from gpu_constructs.installing.shared import CsiDriver, Shared
 from gpu_constructs.installing.subnets import PodNetwork, given_subnets, in_zone, node_subnets
 from gpu_constructs.pools.sharing import Sharing
+from gpu_constructs.refusals import words
 
 if TYPE_CHECKING:
     from gpu_constructs.pools.node_shape import NodeShape
@@ -77,12 +78,17 @@ class ClusterRef(Construct):
         return stated if stated and not cdk.Token.is_unresolved(stated) else self.name_token
 
     @cached_property
-    def private_subnets(self) -> list[ec2.ISubnet] | None:
-        """Subnets of its VPC for nodes; ``None`` when it was imported without."""
+    def vpc(self) -> ec2.IVpc | None:
+        """Its VPC; ``None`` when it was imported without."""
         try:
-            return node_subnets(self.cluster.vpc)
+            return self.cluster.vpc
         except (jsii.errors.JSIIError, RuntimeError):
             return None
+
+    @cached_property
+    def private_subnets(self) -> list[ec2.ISubnet] | None:
+        """Subnets of its VPC for nodes; ``None`` when it was imported without."""
+        return None if self.vpc is None else node_subnets(self.vpc)
 
     @cached_property
     def has_kubectl(self) -> bool:
@@ -263,18 +269,48 @@ class ClusterRef(Construct):
         found = self._private_subnets_or_refuse(who)
         return found if zone is None else in_zone(found, zone, who, unknown=False)
 
-    def _private_subnets_or_refuse(self, who: object) -> list[ec2.ISubnet]:
-        if self.private_subnets is None:
+    def vpc_for(self, who: object, argument: str) -> ec2.IVpc:
+        """Return its VPC, where an argument that would say otherwise is left out.
+
+        Raises:
+            ValueError: The cluster was imported without.
+        """
+        if self.vpc is None:
             raise ValueError(
-                f"{who}: subnets must be given when the cluster was imported without its VPC, got None; "
-                "pass vpc to from_cluster_attributes, or subnets here"
+                f"{who}: {argument} must be given when the cluster was imported without its VPC, got None; "
+                f"pass vpc to from_cluster_attributes, or {argument} here"
             )
-        if not self.private_subnets:
+        return self.vpc
+
+    def security_group_ids(self, who: object, given: object) -> tuple[str, ...]:
+        """Return the ids of the nodes' security groups: as given, or its own.
+
+        Raises:
+            TypeError: ``given`` is no list of ids.
+            ValueError: It is empty, or the cluster was imported without its group.
+        """
+        if given is not None:
+            ids = words(who, "security_group_ids", given)
+            if not ids:
+                raise ValueError(
+                    f"{who}: security_group_ids must name at least one group, got none; leave it out for the cluster's"
+                )
+            return ids
+        if self.security_group_id is None:
+            raise ValueError(
+                f"{who}: security_group_ids must be given when the cluster was imported without "
+                "cluster_security_group_id, got None; pass that to from_cluster_attributes, or the ids here"
+            )
+        return (self.security_group_id,)
+
+    def _private_subnets_or_refuse(self, who: object) -> list[ec2.ISubnet]:
+        found = node_subnets(self.vpc_for(who, "subnets"))
+        if not found:
             raise ValueError(
                 f"{who}: subnets must name private or isolated subnets, got a VPC that has none; pass the subnets "
                 "nodes may use"
             )
-        return self.private_subnets
+        return found
 
 
 # What was found in the tree, which alone keeps it; to look there takes eight questions to the CDK.

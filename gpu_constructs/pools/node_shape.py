@@ -28,15 +28,12 @@ from gpu_constructs.pools.device_manager import DeviceManager, DeviceManagerName
 from gpu_constructs.pools.disk import Disk, Volume, volumes_of
 from gpu_constructs.pools.host.host import Host
 from gpu_constructs.pools.kubelet import Kubelet
+from gpu_constructs.pools.room import disk_gib_left, memory_gib_left, vcpus_left
 from gpu_constructs.pools.sharing import Exclusive, Mig, Sharing, refuse_unless_shareable
 from gpu_constructs.pools.taint import GPU_TAINT, StorageDriver, Taint, checked_drivers, checked_taints, startup_taint
 from gpu_constructs.pools.user_labels import checked_labels, checked_tags
 from gpu_constructs.refusals import refuse_unless_one_of, words
 
-# kubelet keeps 1 GiB for itself and evicts when less than a tenth is free.
-# Source: karpenter-provider-aws v1.14.1 pkg/providers/instancetype/types.go
-_KUBE_RESERVED_GIB = 1
-_EVICTION_FRACTION = 0.1
 _GIB_PER_GB = 1e9 / 2**30
 
 # What soci's parallel unpacking writes, and the least it runs on.
@@ -246,7 +243,17 @@ class NodeShape:
     def ephemeral_storage_gib(self) -> int:
         """What pods can use of the smallest node's disk, in GiB, rounded down."""
         size = min(each.nvme_gb for each in self.rows) * _GIB_PER_GB if self.uses_raid0 else self.disk.size_gib
-        return int((size - _KUBE_RESERVED_GIB) * (1 - _EVICTION_FRACTION))
+        return disk_gib_left(size)
+
+    @property
+    def pod_vcpus(self) -> float:
+        """Virtual CPUs that kubelet of the smallest node leaves to pods; 0 where the catalogue does not state them."""
+        return vcpus_left(self.rows, self.kubelet)
+
+    @property
+    def pod_memory_gib(self) -> int:
+        """Memory that it leaves to them, in GiB, rounded down; 0 where the catalogue does not state it."""
+        return memory_gib_left(self.rows, self.kubelet)
 
     @property
     def accelerator_label(self) -> str:

@@ -15,6 +15,8 @@ from gpu_constructs.storage.csi_addon import csi_addon, refuse_unless_version
 
 # Source: https://docs.aws.amazon.com/eks/latest/userguide/workloads-add-ons-available-eks.html (2026-08)
 SERVICE_ACCOUNT = "ebs-csi-controller-sa"
+# AmazonEBSCSIDriverPolicyV2 would leave volumes without the driver's tag alone, those made by hand among them. AWS'
+# reference and the driver's own docs call it by different ARNs (2026-11), one of which fails the deployment.
 POLICY = "service-role/AmazonEBSCSIDriverPolicy"
 
 

@@ -200,11 +200,13 @@ class GpuPod:
         Raises:
             ValueError: No node of the pool has so many.
         """
-        least = shape.vcpus
         if self.cpus is None:
             return str(self._usual_cpus(shape))
-        if least and self.cpus > least:
-            raise ValueError(f"{who}: pod must have at most the {least} vCPUs of the pool's nodes, got {self.cpus}")
+        if shape.vcpus and self.cpus > shape.pod_vcpus:
+            raise ValueError(
+                f"{who}: pod must have at most {shape.pod_vcpus:g} vCPUs, which kubelet leaves to pods of the "
+                f"{shape.vcpus} of the pool's nodes, got {self.cpus}"
+            )
         return f"{int(self.cpus * 1000)}m"
 
     def _usual_cpus(self, shape: NodeShape) -> int:
@@ -217,16 +219,16 @@ class GpuPod:
             ValueError: One alone, or the pod and its sidecars, ask for more than a node has.
         """
         for argument, own, most in (
-            ("cpus", self._usual_cpus(shape) if self.cpus is None else self.cpus, shape.vcpus),
-            ("memory_gib", self._memory_gib(who, shape), shape.memory_gib),
+            ("cpus", self._usual_cpus(shape) if self.cpus is None else self.cpus, shape.pod_vcpus),
+            ("memory_gib", self._memory_gib(who, shape), shape.pod_memory_gib),
         ):
             asked = [(getattr(each, argument), each.sidecar) for each in self.init_containers]
             together = own + sum(amount for amount, stays in asked if stays)
             wanted = max([together, *(amount for amount, _ in asked)])
             if most and asked and wanted > most:
                 raise ValueError(
-                    f"{who}: pod must have at most the {most} {argument} of the pool's nodes for an init container, or "
-                    f"for itself with its sidecars, got {wanted}"
+                    f"{who}: pod must have at most {most:g} {argument}, which kubelet of the pool's nodes leaves to "
+                    f"pods, for an init container, or for itself with its sidecars, got {wanted}"
                 )
 
     def scratch_request(self, who: object, shape: NodeShape) -> str | None:
@@ -253,16 +255,17 @@ class GpuPod:
 
     def _memory_gib(self, who: object, shape: NodeShape) -> int:
         least = shape.memory_gib
-        if least and self.shm_gib >= least:
+        if least and self.shm_gib >= shape.pod_memory_gib:
             raise ValueError(
-                f"{who}: shm_gib must be below the {least} GiB of memory of the pool's nodes, which it is part of, got "
-                f"{self.shm_gib}"
+                f"{who}: shm_gib must be below {shape.pod_memory_gib}, the GiB of memory that kubelet of the pool's "
+                f"nodes leaves to pods, which it is part of, got {self.shm_gib}"
             )
         if self.memory_gib is None:
             return max(self.shm_gib + 1, int(least * self._part(shape) * _FOR_PODS))
-        if least and self.memory_gib > least:
+        if least and self.memory_gib > shape.pod_memory_gib:
             raise ValueError(
-                f"{who}: pod must have at most the {least} GiB of memory of the pool's nodes, got {self.memory_gib}"
+                f"{who}: pod must have at most {shape.pod_memory_gib} GiB of memory, which kubelet leaves to pods of "
+                f"the {least} of the pool's nodes, got {self.memory_gib}"
             )
         return self.memory_gib
 

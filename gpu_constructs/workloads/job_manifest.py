@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping
 from typing import Any
 
-import aws_cdk as cdk
 import cdk8s
 from cdk8s_plus_28 import k8s
 from constructs import Construct
@@ -18,6 +15,7 @@ from gpu_constructs.workloads.gpu_pod import GpuPod
 from gpu_constructs.workloads.kai_queue import KaiQueue
 from gpu_constructs.workloads.pod_claim import PodClaim
 from gpu_constructs.workloads.pod_spec import DO_NOT_DISRUPT, pod_spec, with_parts
+from gpu_constructs.workloads.unique_name import unique_name
 
 
 def job_manifest(
@@ -52,11 +50,5 @@ def job_manifest(
     if gang:
         made["spec"]["completionMode"] = "Indexed"
     overlay = {"overlay": dict(pod.overlay)} if pod.overlay else {}
-    says = json.dumps(_as_written(scope, made["spec"] | overlay), sort_keys=True)
-    made["metadata"]["name"] = f"{name}-{hashlib.sha256(says.encode()).hexdigest()[:8]}"
+    made["metadata"]["name"] = unique_name(scope, name, made["spec"] | overlay)
     return made
-
-
-def _as_written(scope: Construct, spec: dict[str, Any]) -> Any:
-    """Return what the template says: a token is called otherwise when the app changes elsewhere."""
-    return cdk.Stack.of(scope).resolve(spec) if cdk.Token.is_unresolved(json.dumps(spec)) else spec

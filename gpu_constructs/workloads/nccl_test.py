@@ -68,7 +68,7 @@ class NcclTest(Construct):
         # Not above: it loads cdk8s, which takes a second.
         from gpu_constructs.workloads.nccl_test_manifest import mpi_job
 
-        made = mpi_job(who, pool=pool, nodes=nodes, image=image, namespace=namespace, queue=queue)
+        made = mpi_job(who, scope=self, pool=pool, nodes=nodes, image=image, namespace=namespace, queue=queue)
         self.resource = apply_manifests(self, "Resource", cluster=ref, manifests=[made])
         for needed in (operator, pool):
             self.resource.node.add_dependency(needed)

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from typing import Any
 
 import cdk8s
 from cdk8s_plus_28 import k8s
+from constructs import Construct
 
 from gpu_constructs.facts.labels import APP_NAME, KUEUE_QUEUE
 from gpu_constructs.pools.pool import Pool
 from gpu_constructs.workloads.gpu_pod import GpuPod
 from gpu_constructs.workloads.kai_queue import KaiQueue
 from gpu_constructs.workloads.pod_spec import DO_NOT_DISRUPT, pod_spec
+from gpu_constructs.workloads.unique_name import unique_name
 
 NAME = "nccl-test"
 _SHM_GIB = 16
@@ -26,7 +26,7 @@ _PROGRAM = "/opt/nccl-tests/build/all_reduce_perf"
 
 
 def mpi_job(
-    who: object, *, pool: Pool, nodes: int, image: str, namespace: str, queue: str | KaiQueue | None
+    who: object, *, scope: Construct, pool: Pool, nodes: int, image: str, namespace: str, queue: str | KaiQueue | None
 ) -> dict[str, Any]:
     """Return the MPIJob; the hash of what it does is in its name.
 
@@ -66,10 +66,9 @@ def mpi_job(
     made: dict[str, Any] = {"apiVersion": "kubeflow.org/v2beta1", "kind": "MPIJob", "metadata": {}, "spec": spec}
     if isinstance(queue, KaiQueue):
         queue.put_on(made, *(each["template"] for each in spec["mpiReplicaSpecs"].values()))
-    unique = f"{NAME}-{hashlib.sha256(json.dumps(spec, sort_keys=True).encode()).hexdigest()[:8]}"
     queued = {KUEUE_QUEUE: queue} if isinstance(queue, str) else {}
     labels = {APP_NAME: NAME} | queued | made["metadata"].get("labels", {})
-    return made | {"metadata": {"name": unique, "namespace": namespace, "labels": labels}}
+    return made | {"metadata": {"name": unique_name(scope, NAME, spec), "namespace": namespace, "labels": labels}}
 
 
 def _worker(who: object, pool: Pool, gpus: int, image: str) -> dict[str, Any]:

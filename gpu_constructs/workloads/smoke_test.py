@@ -63,7 +63,7 @@ class GpuSmokeTest(Construct):
         # Not above: it loads cdk8s, which takes a second.
         from gpu_constructs.workloads.smoke_test_manifest import smoke_test_chart
 
-        chart = smoke_test_chart(pool=pool, image=image, cuda_image=cuda_image, namespace=namespace)
+        chart = smoke_test_chart(scope=self, pool=pool, image=image, cuda_image=cuda_image, namespace=namespace)
         self.resource = apply_chart(self, "Resource", cluster=ref, chart=chart)
         self.resource.node.add_dependency(pool)
         ref.jobs.ask(self.resource)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
+from typing import Any
 
 import cdk8s
 from cdk8s_plus_28 import k8s
+from constructs import Construct
 
 from gpu_constructs.facts.labels import APP_NAME, POOL
 from gpu_constructs.pools.pool import Pool
 from gpu_constructs.workloads.pod_spec import typed_tolerations
+from gpu_constructs.workloads.unique_name import unique_name
 
 NAME = "gpu-smoke-test"
 # A node from zero needs about 5 minutes, a p5 or p6 up to 30.
@@ -19,10 +20,12 @@ _KEEP_SECONDS = 86_400
 _MEMORY_LIMIT = "2Gi"
 
 
-def smoke_test_chart(*, pool: Pool, image: str, cuda_image: str | None, namespace: str) -> cdk8s.Chart:
+def smoke_test_chart(
+    *, scope: Construct, pool: Pool, image: str, cuda_image: str | None, namespace: str
+) -> cdk8s.Chart:
     """Return the job. Its name contains a hash of its pod, because Kubernetes never changes a job's pod."""
     pod = _pod(pool, image, cuda_image)
-    name = f"{NAME}-{_hash(pod)}"
+    name = unique_name(scope, NAME, _written(pod))
     labels = {APP_NAME: NAME}
     chart = cdk8s.Chart(cdk8s.App(), NAME)
     k8s.KubeJob(
@@ -39,11 +42,11 @@ def smoke_test_chart(*, pool: Pool, image: str, cuda_image: str | None, namespac
     return chart
 
 
-def _hash(pod: k8s.PodSpec) -> str:
+def _written(pod: k8s.PodSpec) -> dict[str, Any]:
     chart = cdk8s.Chart(cdk8s.App(), NAME)
     k8s.KubePod(chart, "Pod", spec=pod)
-    says = json.dumps(chart.to_json()[0]["spec"], sort_keys=True)
-    return hashlib.sha256(says.encode()).hexdigest()[:8]
+    spec: dict[str, Any] = chart.to_json()[0]["spec"]
+    return spec
 
 
 def _pod(pool: Pool, image: str, cuda_image: str | None) -> k8s.PodSpec:

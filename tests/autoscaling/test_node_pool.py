@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from gpu_constructs.autoscaling import node_pool
 from gpu_constructs.autoscaling.node_pool import Network, NodePool, is_in, node_taints, place
 from gpu_constructs.facts.hardware.catalogue import instance_type
+from gpu_constructs.installing.cluster_ref import ClusterRef
 from gpu_constructs.pools.capacity import CapacityBlock, OnDemand, Reservation, Spot
 from gpu_constructs.pools.disruption import Disruption
 from gpu_constructs.pools.node_shape import NodeShape
@@ -308,6 +309,8 @@ def test_taints_are_spelled_as_kubernetes_does() -> None:
 class Place:
     """A cluster as far as a place in it goes: it keeps what it is asked."""
 
+    security_group_ids = ClusterRef.security_group_ids
+
     def __init__(self, group: str | None = "sg-cluster") -> None:
         """Remember nothing yet."""
         self.security_group_id = group
@@ -378,13 +381,13 @@ def test_groups_are_those_given_or_the_clusters(
 @pytest.mark.parametrize(
     ("given", "error", "message"),
     [
-        ([], ValueError, "security_group_ids must name at least one group, got none"),
+        ([], ValueError, "security_group_ids must name at least one group, got none; leave it out for the cluster's"),
         ("sg-1", TypeError, "security_group_ids must be a list of names, got 'sg-1'; write ['sg-1']"),
         (
             None,
             ValueError,
             "security_group_ids must be given when the cluster was imported without cluster_security_group_id, got "
-            "None",
+            "None; pass that to from_cluster_attributes, or the ids here",
         ),
     ],
 )

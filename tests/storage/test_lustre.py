@@ -223,7 +223,28 @@ def test_refuses_a_directory_in_another_one(stack: cdk.Stack, define: Define) ->
 
     with pytest.raises(ValueError, match=r"path must lie apart .* '/corpus', got '/corpus/text'"):
         data.add_data_repository("Text", bucket=bucket, path="/corpus/text")
-    data.add_data_repository("Other", bucket=bucket, path="/corpus-2")
+    data.add_data_repository("Other", bucket=bucket, path="/corpus-2", prefix="2/")
+
+
+def test_refuses_a_second_directory_for_the_same_objects(stack: cdk.Stack, define: Define) -> None:
+    first, second = (s3.Bucket(stack, each) for each in ("First", "Second"))
+    data = define()
+    data.add_data_repository("Corpus", bucket=first, path="/corpus", prefix="text/")
+    data.add_data_repository("Images", bucket=first, path="/images", prefix="images/")
+    data.add_data_repository("Other", bucket=second, path="/other", prefix="text/")
+
+    with pytest.raises(ValueError, match=r"must be linked to one directory, got '/again' beside '/corpus'; mount that"):
+        data.add_data_repository("Again", bucket=first, path="/again", prefix="text/")
+
+
+def test_refuses_a_ninth_link(stack: cdk.Stack, define: Define) -> None:
+    bucket = s3.Bucket(stack, "Bucket")
+    data = define()
+    for number in range(8):
+        data.add_data_repository(f"Link{number}", bucket=bucket, path=f"/{number}", prefix=f"{number}/")
+
+    with pytest.raises(ValueError, match=r"must have at most 8 data repositories, got 9; link a prefix"):
+        data.add_data_repository("Link8", bucket=bucket, path="/8", prefix="8/")
 
 
 def test_a_linked_file_system_has_no_backups(stack: cdk.Stack, define: Define) -> None:

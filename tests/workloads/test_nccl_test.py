@@ -142,7 +142,7 @@ def test_refuses(
 
 def test_in_a_queue_of_kueue_it_waits_for_all_of_its_nodes(stack: cdk.Stack, cluster: eks.ICluster) -> None:
     alone, queued = (
-        mpi_job("Test", pool=pool_of(stack, cluster), nodes=2, image="a:1", namespace="gpu", queue=queue)
+        mpi_job("Test", scope=stack, pool=pool_of(stack, cluster), nodes=2, image="a:1", namespace="gpu", queue=queue)
         for queue in (None, "research")
     )
 
@@ -152,7 +152,9 @@ def test_in_a_queue_of_kueue_it_waits_for_all_of_its_nodes(stack: cdk.Stack, clu
 
 def test_in_a_queue_of_kai_its_scheduler_places_all_pods(stack: cdk.Stack, cluster: eks.ICluster, crds: Path) -> None:
     queue = KaiQueue("research")
-    made = mpi_job("Test", pool=pool_of(stack, cluster), nodes=2, image="a:1", namespace="gpu", queue=queue)
+    made = mpi_job(
+        "Test", scope=stack, pool=pool_of(stack, cluster), nodes=2, image="a:1", namespace="gpu", queue=queue
+    )
 
     validate_custom(made, crds, file="kubeflow.org_mpijobs.yaml")
     assert made["metadata"]["labels"]["kai.scheduler/queue"] == "research"

@@ -161,10 +161,10 @@ def test_refuses_scratch_that_no_node_of_the_pool_has(stack: cdk.Stack, cluster:
 @pytest.mark.parametrize(
     ("pod", "init", "message"),
     [
-        ({}, {"cpus": 5}, "at most the 4 cpus of the pool's nodes for an init container, .* got 5"),
-        ({}, {"memory_gib": 17}, "at most the 16 memory_gib of the pool's nodes for an init container, .* got 17"),
-        ({"cpus": 3}, {"cpus": 1.5, "sidecar": True}, "at most the 4 cpus .* got 4.5"),
-        ({"memory_gib": 12}, {"memory_gib": 5, "sidecar": True}, "at most the 16 memory_gib .* got 17"),
+        ({}, {"cpus": 5}, "at most 3.92 cpus, which kubelet .* leaves to pods, for an init container, .* got 5"),
+        ({}, {"memory_gib": 17}, "at most 15 memory_gib, .* for an init container, .* got 17"),
+        ({"cpus": 3}, {"cpus": 1.5, "sidecar": True}, "at most 3.92 cpus, .* got 4.5"),
+        ({"memory_gib": 12}, {"cpus": 0.5, "memory_gib": 5, "sidecar": True}, "at most 15 memory_gib, .* got 17"),
     ],
 )
 def test_refuses_init_containers_that_no_node_has_room_for(
@@ -176,8 +176,8 @@ def test_refuses_init_containers_that_no_node_has_room_for(
 
 def test_takes_init_containers_that_fill_a_node(stack: cdk.Stack, cluster: eks.ICluster) -> None:
     fills = [
-        InitContainer(name="load", image=IMAGE, cpus=4, memory_gib=16),
-        InitContainer(name="logs", image=IMAGE, cpus=1, memory_gib=4, sidecar=True),
+        InitContainer(name="load", image=IMAGE, cpus=3.92, memory_gib=15),
+        InitContainer(name="logs", image=IMAGE, cpus=0.92, memory_gib=3, sidecar=True),
     ]
 
     assert job(stack, cluster, {"cpus": 3, "memory_gib": 12, "init_containers": fills})["initContainers"]

@@ -70,7 +70,7 @@ def test_whatever_changes_in_the_pod_changes_the_name(
 
 def _job(pool: ManagedNodeGroup) -> dict[str, Any]:
     chart = smoke_test_manifest.smoke_test_chart(
-        pool=pool, image=SMOKE_TEST.reference, cuda_image=CUDA_SAMPLE.reference, namespace="default"
+        scope=pool, pool=pool, image=SMOKE_TEST.reference, cuda_image=CUDA_SAMPLE.reference, namespace="default"
     )
     return dict(chart.to_json()[0])
 

@@ -184,9 +184,9 @@ def test_a_job_is_gone_before_its_pool(stack: cdk.Stack, cluster: eks.ICluster) 
     ("shape", "pod", "message"),
     [
         (L4, {"gpus": 2}, r"Test/Job: pod must have at most the 1 nvidia.com/gpu of a node of the pool, got 2"),
-        (L4, {"cpus": 5}, r"pod must have at most the 4 vCPUs of the pool's nodes, got 5"),
-        (L4, {"memory_gib": 17}, r"pod must have at most the 16 GiB of memory of the pool's nodes, got 17"),
-        (L4, {"shm_gib": 16}, r"shm_gib must be below the 16 GiB of memory of the pool's nodes, .*, got 16"),
+        (L4, {"cpus": 4}, r"pod must have at most 3\.92 vCPUs, which kubelet leaves to pods of the 4 .*, got 4"),
+        (L4, {"memory_gib": 16}, r"pod must have at most 15 GiB of memory, which kubelet leaves .* the 16 .*, got 16"),
+        (L4, {"shm_gib": 15}, r"shm_gib must be below 15, the GiB of memory that kubelet .*, got 15"),
         (L4, {"efa": 1}, r"pod must have at most the 0 EFA interfaces of the pool's nodes, got 1"),
         (P5, {"efa": 33}, r"pod must have at most the 32 EFA interfaces"),
         (L4, {"mig_profile": "1g.10gb"}, r"pod must have no mig_profile, because the pool has no MIG"),
@@ -215,9 +215,9 @@ def test_refuses_a_pod_that_no_node_of_the_pool_can_run(
 
 
 def test_the_largest_shared_memory_of_a_node_is_taken(stack: cdk.Stack, cluster: eks.ICluster) -> None:
-    [container] = job(stack, cluster, L4, pod={"shm_gib": 15})["spec"]["template"]["spec"]["containers"]
+    [container] = job(stack, cluster, L4, pod={"shm_gib": 14})["spec"]["template"]["spec"]["containers"]
 
-    assert container["resources"]["limits"]["memory"] == "16Gi"
+    assert container["resources"]["limits"]["memory"] == "15Gi"
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """What a node of an instance type has left for pods, before the pods of DaemonSets.
 
-Sources: awslabs/amazon-eks-ami v20260724 nodeadm/internal/kubelet/config.go; aws/karpenter-provider-aws v1.14.1
-pkg/providers/instancetype/types.go, whose reserve of memory for the hypervisor is the pessimistic figure here.
+Source: aws/karpenter-provider-aws v1.14.1 pkg/providers/instancetype/types.go, whose reserve of memory for the
+hypervisor is the pessimistic figure here.
 """
 
 from __future__ import annotations
@@ -12,6 +12,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from gpu_constructs.facts.hardware.catalogue import InstanceType
+from gpu_constructs.facts.hardware.kubelet_reserve import (
+    EVICTED_DISK,
+    EVICTED_MEMORY,
+    RESERVED_DISK,
+    eni_pods,
+    reserved_cpu,
+    reserved_memory,
+)
 from gpu_constructs.facts.quantities import GIB, MIB, quantity, resources
 from gpu_constructs.preflight.cluster.launch import is_visible
 from gpu_constructs.preflight.model.cluster import Pool
@@ -21,12 +29,6 @@ from gpu_constructs.preflight.reading.unknown import dig, known_number, mapping
 _VM_OVERHEAD = 0.075
 # What the kernel sets aside on arm64.
 _ARM_KERNEL_MIB = 64
-# Thousandths of each core that kubelet keeps: of the first, the second, the next two, and each further one.
-_CPU_RESERVED = (60, 10, 5, 5)
-_CPU_RESERVED_FURTHER = 2.5
-_EVICTION_MEMORY = 100 * MIB
-_EVICTION_DISK = 0.1
-_RESERVED_DISK = GIB
 _SHARE = re.compile(r"(\d{1,3}(?:\.\d{1,9})?)%")
 _DEFAULT_ROOT_GIB = 20
 # Source: https://docs.aws.amazon.com/eks/latest/userguide/create-node-class.html (2026-08)
@@ -34,14 +36,6 @@ _AUTO_MODE_GIB = 80
 _ROOT_DEVICE = {"bottlerocket": "/dev/xvdb"}
 # A file system takes a part of its volume for itself.
 _FILE_SYSTEM = 0.05
-
-
-def eni_pods(row: InstanceType) -> int | None:
-    """Return how many pods the addresses of a type allow, ``None`` where no source states them."""
-    card = row.network_cards[0] if row.network_cards else None
-    if card is None or card.interfaces is None or row.ipv4_per_interface is None:
-        return None
-    return card.interfaces * (row.ipv4_per_interface - 1) + 2
 
 
 def max_pods(pool: Pool, row: InstanceType) -> int | None:
@@ -57,14 +51,14 @@ def allocatable(pool: Pool, row: InstanceType) -> tuple[dict[str, int], dict[str
     if pods is not None:
         least["pods"] = most["pods"] = pods
     if row.vcpus is not None:
-        least["cpu"] = most["cpu"] = row.vcpus * 1000 - _reserved(pool, "cpu", _cpu_reserved(row.vcpus))
+        least["cpu"] = most["cpu"] = row.vcpus * 1000 - _reserved(pool, "cpu", reserved_cpu(row.vcpus))
     if row.memory_mib is not None and (counted := eni_pods(row) or pods) is not None:
-        kept = _reserved(pool, "memory", (11 * counted + 255) * MIB) + _evicted_memory(pool, row.memory_mib * MIB)
+        kept = _reserved(pool, "memory", reserved_memory(counted)) + _evicted_memory(pool, row.memory_mib * MIB)
         most["memory"] = row.memory_mib * MIB - kept
         least["memory"] = (least_memory(row) or 0) - kept
     disk = disk_bytes(pool, row)
     if disk is not None:
-        kept = _reserved(pool, "ephemeral-storage", _RESERVED_DISK)
+        kept = _reserved(pool, "ephemeral-storage", RESERVED_DISK)
         smaller = math.floor(disk * (1 - _FILE_SYSTEM))
         most["ephemeral-storage"] = disk - kept - _evicted_disk(pool, disk)
         least["ephemeral-storage"] = smaller - kept - _evicted_disk(pool, smaller)
@@ -79,11 +73,6 @@ def least_memory(row: InstanceType) -> int | None:
     return (mib - math.ceil(mib * _VM_OVERHEAD)) * MIB
 
 
-def _cpu_reserved(vcpus: int) -> int:
-    first = sum(_CPU_RESERVED[:vcpus])
-    return math.ceil(first + max(vcpus - len(_CPU_RESERVED), 0) * _CPU_RESERVED_FURTHER)
-
-
 def _reserved(pool: Pool, name: str, default: int) -> int:
     kubelet = _kubelet(pool)
     kube = quantity(name, dig(kubelet, "kubeReserved", name))
@@ -92,11 +81,11 @@ def _reserved(pool: Pool, name: str, default: int) -> int:
 
 
 def _evicted_memory(pool: Pool, memory: int) -> int:
-    return _signal(pool, "memory.available", memory, _EVICTION_MEMORY)
+    return _signal(pool, "memory.available", memory, EVICTED_MEMORY)
 
 
 def _evicted_disk(pool: Pool, disk: int) -> int:
-    return _signal(pool, "nodefs.available", disk, math.ceil(disk * _EVICTION_DISK))
+    return _signal(pool, "nodefs.available", disk, math.ceil(disk * EVICTED_DISK))
 
 
 def _signal(pool: Pool, name: str, capacity: int, default: int) -> int:

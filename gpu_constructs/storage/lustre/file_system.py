@@ -19,7 +19,7 @@ from gpu_constructs.installing.cluster_ref import AnyCluster, ClusterRef, cluste
 from gpu_constructs.installing.delivery import apply_chart
 from gpu_constructs.installing.subnets import refuse_unless_vpc, zone_of
 from gpu_constructs.named_arguments import named_arguments, named_call
-from gpu_constructs.refusals import refuse_unless_bool, refuse_unless_key, words
+from gpu_constructs.refusals import refuse_unless_bool, refuse_unless_key
 from gpu_constructs.storage.fsx_csi_driver import fsx_csi_driver
 from gpu_constructs.storage.lustre.repository import LustreRepository
 from gpu_constructs.storage.lustre.size_and_speed import LustreStorage, PersistentLustre
@@ -105,11 +105,11 @@ class LustreFileSystem(Construct):
         chosen = _subnet(who, subnet, pool)
         zone = None if other_zones else _zone(who, chosen)
         refuse_unless_short(who, name, namespace)
-        clients = _clients(who, ref, security_group_ids)
+        clients = ref.security_group_ids(who, security_group_ids)
         network = _vpc(who, ref, vpc)
 
         self.name, self.namespace, self.storage = name, namespace, storage
-        self._who, self._cluster, self._repositories = who, ref, list[str]()
+        self._who, self._cluster, self._repositories = who, ref, list[LustreRepository]()
         self.security_group = ec2.SecurityGroup(self, "SecurityGroup", vpc=network, description="FSx for Lustre")
         self._open(clients)
         self.file_system = fsx.CfnFileSystem(
@@ -196,7 +196,8 @@ class LustreFileSystem(Construct):
 
         Raises:
             TypeError: An argument has the wrong type.
-            ValueError: The path is none, lies in that of another link, or the file system has backups.
+            ValueError: The path is none, another link has it or the bucket's prefix, the file system has as many links
+                as it can, or has backups.
         """
         if isinstance(self.storage, PersistentLustre) and self.storage.backup_days:
             raise ValueError(
@@ -214,7 +215,7 @@ class LustreFileSystem(Construct):
             chunk_mib=chunk_mib,
             beside=tuple(self._repositories),
         )
-        self._repositories.append(path)
+        self._repositories.append(found)
         return found
 
     def _open(self, clients: Sequence[str]) -> None:
@@ -287,24 +288,8 @@ def _zone(who: object, subnet: ec2.ISubnet) -> str:
         ) from error
 
 
-def _clients(who: object, cluster: ClusterRef, given: Sequence[str] | None) -> tuple[str, ...]:
-    if given is not None:
-        ids = words(who, "security_group_ids", given)
-        if not ids:
-            raise ValueError(f"{who}: security_group_ids must name at least one group, got none")
-        return ids
-    if cluster.security_group_id is None:
-        raise ValueError(
-            f"{who}: security_group_ids must be given when the cluster was imported without "
-            "cluster_security_group_id, got None"
-        )
-    return (cluster.security_group_id,)
-
-
 def _vpc(who: object, cluster: ClusterRef, given: ec2.IVpc | None) -> ec2.IVpc:
-    if given is not None:
-        refuse_unless_vpc(who, given)
-        return given
-    if cluster.private_subnets is None:
-        raise ValueError(f"{who}: vpc must be given when the cluster was imported without its VPC, got None")
-    return cluster.cluster.vpc
+    if given is None:
+        return cluster.vpc_for(who, "vpc")
+    refuse_unless_vpc(who, given)
+    return given

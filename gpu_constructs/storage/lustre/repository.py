@@ -18,6 +18,7 @@ from gpu_constructs.storage.s3_names import refuse_unless_bucket, refuse_unless_
 _PATH = re.compile(r"(/[^/\0\r\n]+)+")
 _MOST_CHARACTERS = 4096
 _MOST_CHUNK_MIB = 512_000
+_MOST_LINKS = 8
 _EVERY_CHANGE = ["NEW", "CHANGED", "DELETED"]
 
 
@@ -32,13 +33,15 @@ class LustreRepository(Construct):
         prefix: What the names of its objects begin with, up to a ``/``.
         exports: Write what changes in the directory to the bucket.
         chunk_mib: Size of the pieces of a file on each disk, in MiB.
-        beside: Directories of the other links.
+        beside: The other links of the file system.
 
     Raises:
         TypeError: An argument has the wrong type.
-        ValueError: The path or the prefix is none, or lies in that of another link.
+        ValueError: The path or the prefix is none, another link has it, or the file system has as many as it can.
 
     Attributes:
+        path: Directory of the file system.
+        source: What is behind it, as ``s3://bucket/prefix``.
         resource: The association.
     """
 
@@ -53,23 +56,26 @@ class LustreRepository(Construct):
         prefix: str,
         exports: bool,
         chunk_mib: int,
-        beside: Sequence[str] = (),
+        beside: Sequence[LustreRepository] = (),
     ) -> None:
         super().__init__(scope, id)
         who = PathOf(self)
         refuse_unless_bucket(who, bucket)
         refuse_unless_prefix(who, prefix)
-        _refuse_unless_path(who, path, beside)
+        _refuse_unless_path(who, path)
         refuse_unless_bool(who, "exports", exports)
         refuse_unless_whole_number(who, "chunk_mib", chunk_mib, least=1)
         if chunk_mib > _MOST_CHUNK_MIB:
             raise ValueError(f"{who}: chunk_mib must be at most {_MOST_CHUNK_MIB}, got {chunk_mib}")
+        self.path = path
+        self.source = f"s3://{bucket.bucket_name}/{prefix}"
+        _refuse_unless_apart(who, self, beside)
         self.resource = fsx.CfnDataRepositoryAssociation(
             self,
             "Resource",
             file_system_id=file_system_id,
             file_system_path=path,
-            data_repository_path=f"s3://{bucket.bucket_name}/{prefix}",
+            data_repository_path=self.source,
             # Otherwise files that are there already are not seen.
             batch_import_meta_data_on_create=True,
             imported_file_chunk_size=chunk_mib,
@@ -80,11 +86,26 @@ class LustreRepository(Construct):
         )
 
 
-def _refuse_unless_path(who: object, path: object, beside: Sequence[str]) -> None:
+def _refuse_unless_path(who: object, path: object) -> None:
     if not isinstance(path, str):
         raise TypeError(f"{who}: path must be a string, got {path!r}")
     if not _PATH.fullmatch(path) or len(path) > _MOST_CHARACTERS:
         raise ValueError(f"{who}: path must be a directory such as '/corpus', got {path!r}")
+
+
+def _refuse_unless_apart(who: object, link: LustreRepository, beside: Sequence[LustreRepository]) -> None:
+    if len(beside) >= _MOST_LINKS:
+        raise ValueError(
+            f"{who}: file system must have at most {_MOST_LINKS} data repositories, got {len(beside) + 1}; link a "
+            "prefix that holds several of them"
+        )
     for each in beside:
-        if f"{path}/".startswith(f"{each}/") or f"{each}/".startswith(f"{path}/"):
-            raise ValueError(f"{who}: path must lie apart from that of the other link, {each!r}, got {path!r}")
+        if f"{link.path}/".startswith(f"{each.path}/") or f"{each.path}/".startswith(f"{link.path}/"):
+            raise ValueError(
+                f"{who}: path must lie apart from that of the other link, {each.path!r}, got {link.path!r}"
+            )
+        if link.source == each.source:
+            raise ValueError(
+                f"{who}: bucket and prefix must be linked to one directory, got {link.path!r} beside {each.path!r}; "
+                "mount that one in both pods"
+            )

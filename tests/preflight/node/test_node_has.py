@@ -12,13 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpu_constructs.facts.hardware.catalogue import InstanceType, NetworkCard, catalogue
+from gpu_constructs.facts.hardware.kubelet_reserve import eni_pods
 from gpu_constructs.facts.quantities import GIB, MIB
 from gpu_constructs.preflight.model.cluster import Pool
 from gpu_constructs.preflight.model.launch import Disk, Launch
 from gpu_constructs.preflight.node.node_size import (
     allocatable,
     disk_bytes,
-    eni_pods,
     max_pods,
     root_device,
     root_gib,

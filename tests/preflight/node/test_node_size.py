@@ -8,9 +8,10 @@ import pytest
 import yaml
 
 from gpu_constructs.facts.hardware.catalogue import catalogue
+from gpu_constructs.facts.hardware.kubelet_reserve import eni_pods
 from gpu_constructs.facts.quantities import GIB, MIB, quantity
 from gpu_constructs.preflight.model.launch import class_launch, template_launch
-from gpu_constructs.preflight.node.node_size import allocatable, disk_bytes, eni_pods, max_pods, root_gib
+from gpu_constructs.preflight.node.node_size import allocatable, disk_bytes, max_pods, root_gib
 from gpu_constructs.preflight.reading.unknown import Unknown
 from tests.preflight.readers import pool, pool_told
 

@@ -291,7 +291,7 @@ def test_the_version_of_a_cluster_of_the_app_is_known(stack: cdk.Stack, created_
     [
         ("s3://weights", {}, TypeError, "Chat: model must be one of CopiedModel, MountedModel, .*got 's3://weights'"),
         ("copied", {"mounts": [ScratchMount(path="/models", size_gib=1)]}, ValueError, "path of their own"),
-        ("copied", {"memory_gib": 500}, ValueError, "must have at most the 128 GiB of memory"),
+        ("copied", {"memory_gib": 500}, ValueError, "must have at most 125 GiB of memory"),
         ("huge", {}, ValueError, r"at most \d+ GiB of scratch"),
         ("streamed", {"memory_gib": 5}, ValueError, "more memory_gib than 4 for the buffers.*and 1 of shm_gib, got 5"),
     ],

@@ -1,0 +1,48 @@
+"""What a job is called does not change when something else in the app does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import aws_cdk as cdk
+import pytest
+from aws_cdk import aws_eks_v2 as eks
+
+from gpu_constructs import GpuPod, ManagedNodeGroup, NodeShape
+from gpu_constructs.workloads.job_manifest import job_manifest
+from gpu_constructs.workloads.nccl_test_manifest import mpi_job
+from gpu_constructs.workloads.smoke_test_manifest import smoke_test_chart
+
+
+def names(pool: ManagedNodeGroup, image: str) -> list[Any]:
+    """What the three kinds of jobs of an image are called."""
+    job = job_manifest(
+        "Test",
+        scope=pool,
+        pool=pool,
+        name="train",
+        pod=GpuPod(image=image),
+        namespace="gpu",
+        queue=None,
+        limits={},
+        claim=None,
+        gang=False,
+    )
+    test = mpi_job("Test", scope=pool, pool=pool, nodes=2, image=image, namespace="gpu", queue=None)
+    smoke = smoke_test_chart(scope=pool, pool=pool, image=image, cuda_image=None, namespace="gpu").to_json()[0]
+    return [each["metadata"]["name"] for each in (job, test, smoke)]
+
+
+@pytest.fixture
+def pool(stack: cdk.Stack, cluster: eks.ICluster) -> ManagedNodeGroup:
+    """Two nodes of one GPU."""
+    shape = NodeShape(instance_types=["g6.2xlarge"])
+    return ManagedNodeGroup(stack, "Pool", cluster=cluster, name="l4", shape=shape, max_nodes=2)
+
+
+def test_an_image_that_deployment_tells_is_named_as_the_template_writes_it(pool: ManagedNodeGroup) -> None:
+    # Each call is another token, as when a construct before it makes one more.
+    once, again, other = (names(pool, cdk.Fn.ref(each)) for each in ("Image", "Image", "Other"))
+
+    assert once == again
+    assert not set(once) & set(other)
