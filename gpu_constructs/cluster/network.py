@@ -123,12 +123,12 @@ def _zones(who: object, scope: Construct, given: object) -> tuple[str, ...] | No
     for zone in zones:
         refuse_unless_zone(who, "availability_zones", zone)
     if len({zone[:-1] for zone in zones}) > 1:
-        raise ValueError(f"{who}: availability_zones must lie in one region, got {zones!r}")
+        raise ValueError(f"{who}: availability_zones must lie in one region, got {zones!r}; EKS has a cluster in each")
     region = cdk.Stack.of(scope).region
     if not cdk.Token.is_unresolved(region) and not zones[0].startswith(region):
         raise ValueError(f"{who}: availability_zones must lie in {region!r}, the region of the stack, got {zones!r}")
     if len(set(zones)) < len(zones):
-        raise ValueError(f"{who}: availability_zones must differ, got {zones!r}")
+        raise ValueError(f"{who}: availability_zones must differ, got {zones!r}; leave one of each")
     return zones
 
 

@@ -22,7 +22,7 @@ from gpu_constructs.nodes.node_role import open_to_session_manager, shared_node_
 from gpu_constructs.nodes.user_data import plain_user_data
 from gpu_constructs.pools.disk import Disk, volumes_of
 from gpu_constructs.pools.host.host import Host
-from gpu_constructs.pools.user_labels import checked_labels
+from gpu_constructs.pools.user_labels import labels_of_nodes
 from gpu_constructs.refusals import refuse_unless_whole_number, words
 
 # Graviton families have a "g" right behind the generation: m7g, c8gn, t4g. The first of them has none.
@@ -79,7 +79,7 @@ class SystemNodes:
         if not isinstance(self.host, Host):
             raise TypeError(f"{who}: host must be a Host, got {self.host!r}; write Host(session_manager=True)")
         self.host.refuse_on(who, "al2023")
-        object.__setattr__(self, "labels", MappingProxyType(checked_labels(who, self.labels)))
+        object.__setattr__(self, "labels", MappingProxyType(labels_of_nodes(who, self.labels)))
 
     @property
     def ami_type(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final, Literal
 
 from gpu_constructs.facts import labels
@@ -96,6 +96,25 @@ def refuse_unless_object_name(who: object, argument: str, name: object, *, fix: 
             f"{who}: {argument} must be 1 to 63 lower-case letters, digits and '-', beginning and ending with a "
             f"letter or digit, got {name!r}"
         )
+
+
+def checked_labels(who: object, labels: object) -> dict[str, str]:
+    """Return labels of an object as a dict.
+
+    Raises:
+        TypeError: ``labels`` is no mapping.
+        ValueError: Kubernetes takes no such key or value.
+    """
+    if not isinstance(labels, Mapping):
+        raise TypeError(f"{who}: labels must map keys to values, got {labels!r}")
+    for key, value in labels.items():
+        if not isinstance(key, str) or not QUALIFIED_NAME.fullmatch(key):
+            raise ValueError(
+                f"{who}: labels must have qualified names as keys, got {key!r}; write one such as 'example.com/team'"
+            )
+        if not isinstance(value, str) or not LABEL_VALUE.fullmatch(value):
+            raise ValueError(f"{who}: label {key!r} must be at most 63 letters, digits, '-', '_' or '.', got {value!r}")
+    return dict(labels)
 
 
 def refuse_unless_dotted_name(who: object, argument: str, name: object, *, fix: str = "") -> None:

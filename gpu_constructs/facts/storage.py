@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Final
 
@@ -37,6 +38,13 @@ STARTUP_TAINTS: Final[Mapping[str, str]] = {
 # First version of a driver that does so, where older ones are about.
 # Source: awslabs/mountpoint-s3-csi-driver v2.7.0 CHANGELOG.md
 TAINT_REMOVED_SINCE: Final[Mapping[str, tuple[int, int]]] = {S3: (2, 1)}
+_VERSION = re.compile(r"v?(\d+)\.(\d+)\.")
 
 # Source: https://kubernetes.io/docs/concepts/storage/storage-classes/ (2026-11)
 DEFAULT_CLASS: Final = "storageclass.kubernetes.io/is-default-class"
+
+
+def keeps_its_taint(driver: str, version: str | None) -> bool:
+    """Whether a version of a driver's add-on or chart is one that does not take its startup taint off nodes."""
+    since, stated = TAINT_REMOVED_SINCE.get(driver), _VERSION.match(version or "")
+    return since is not None and stated is not None and (int(stated[1]), int(stated[2])) < since

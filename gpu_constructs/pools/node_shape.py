@@ -31,7 +31,7 @@ from gpu_constructs.pools.kubelet import Kubelet
 from gpu_constructs.pools.room import disk_gib_left, memory_gib_left, vcpus_left
 from gpu_constructs.pools.sharing import Exclusive, Mig, Sharing, refuse_unless_shareable
 from gpu_constructs.pools.taint import GPU_TAINT, StorageDriver, Taint, checked_drivers, checked_taints, startup_taint
-from gpu_constructs.pools.user_labels import checked_labels, checked_tags
+from gpu_constructs.pools.user_labels import checked_tags, labels_of_nodes
 from gpu_constructs.refusals import refuse_unless_one_of, words
 
 _GIB_PER_GB = 1e9 / 2**30
@@ -119,7 +119,7 @@ class NodeShape:
     def __post_init__(self) -> None:
         refuse_unless_operating_system("node shape", self.os)
         object.__setattr__(self, "instance_types", _rows(self.instance_types))
-        object.__setattr__(self, "labels", MappingProxyType(checked_labels("node shape", self.labels)))
+        object.__setattr__(self, "labels", MappingProxyType(labels_of_nodes("node shape", self.labels)))
         object.__setattr__(self, "tags", MappingProxyType(checked_tags(self.tags)))
         object.__setattr__(self, "taints", checked_taints("node shape", self.taints, gpu_taint=self.gpu_taint))
         object.__setattr__(self, "storage_drivers", checked_drivers("node shape", self.storage_drivers))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gpu_constructs.facts.kubernetes import KUBELET_DOMAINS, LABEL_VALUE, QUALIFIED_NAME, RESTRICTED_DOMAINS, is_under
+from gpu_constructs.facts.kubernetes import KUBELET_DOMAINS, RESTRICTED_DOMAINS, checked_labels, is_under
 from gpu_constructs.facts.labels import (
     ACCELERATOR,
     CLUSTER_TAG,
@@ -24,22 +24,17 @@ _MAX_TAGS, _MAX_KEY, _MAX_VALUE = 40, 128, 256
 _FOREIGN_TAGS = ("aws:", "eks:", CLUSTER_TAG.rstrip("/"), f"{KARPENTER_DOMAIN}/", f"{KARPENTER_AWS_DOMAIN}/")
 
 
-def checked_labels(who: object, labels: object) -> dict[str, str]:
+def labels_of_nodes(who: object, labels: object) -> dict[str, str]:
     """Return node labels as a dict.
 
     Raises:
         TypeError: ``labels`` is no mapping.
         ValueError: A node cannot have such a label, or does not give it to itself.
     """
-    if not isinstance(labels, Mapping):
-        raise TypeError(f"{who}: labels must map keys to values, got {labels!r}")
-    for key, value in labels.items():
-        if not isinstance(key, str) or not QUALIFIED_NAME.fullmatch(key):
-            raise ValueError(f"{who}: labels must have qualified names as keys, got {key!r}")
-        if not isinstance(value, str) or not LABEL_VALUE.fullmatch(value):
-            raise ValueError(f"{who}: label {key!r} must be at most 63 letters, digits, '-', '_' or '.', got {value!r}")
+    found = checked_labels(who, labels)
+    for key in found:
         _refuse_foreign_label(who, key)
-    return dict(labels)
+    return found
 
 
 def _refuse_foreign_label(who: object, key: str) -> None:

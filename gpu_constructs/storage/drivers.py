@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping
 
-from gpu_constructs.facts.storage import TAINT_REMOVED_SINCE
+from gpu_constructs.facts.storage import TAINT_REMOVED_SINCE, keeps_its_taint
 from gpu_constructs.installing.cluster_ref import ClusterRef
 from gpu_constructs.installing.shared import CsiDriver
 from gpu_constructs.pools.taint import DRIVER_NAMES, StorageDriver
@@ -18,7 +17,6 @@ _BRING: Mapping[StorageDriver, Callable[[ClusterRef], CsiDriver | None]] = {
     "fsx": fsx_csi_driver,
     "s3": s3_csi_driver,
 }
-_VERSION = re.compile(r"v(\d+)\.(\d+)\.")
 
 
 def bring_drivers(who: object, cluster: ClusterRef, drivers: Iterable[StorageDriver]) -> None:
@@ -29,10 +27,10 @@ def bring_drivers(who: object, cluster: ClusterRef, drivers: Iterable[StorageDri
     """
     for each in drivers:
         made = _BRING[each](cluster)
-        since = TAINT_REMOVED_SINCE.get(DRIVER_NAMES[each])
-        stated = _VERSION.match(made.addon.addon_version or "") if made is not None else None
-        if since is not None and stated and (int(stated[1]), int(stated[2])) < since:
+        version = made.addon.addon_version if made is not None else None
+        if keeps_its_taint(DRIVER_NAMES[each], version):
+            first, second = TAINT_REMOVED_SINCE[DRIVER_NAMES[each]]
             raise ValueError(
                 f"{who}: storage_drivers must have drivers that take their startup taint away, got {each!r} of version "
-                f"v{stated[1]}.{stated[2]}; v{since[0]}.{since[1]} does, or leave it out"
+                f"{version}; v{first}.{second} does, or leave it out"
             )

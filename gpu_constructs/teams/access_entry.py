@@ -104,7 +104,7 @@ def refuse_unless_principals(who: object, argument: str, arns: tuple[str, ...]) 
                 "get-caller-identity' shows yours, and of an assumed role the access entry takes the role's ARN"
             )
     if len(set(arns)) < len(arns):
-        raise ValueError(f"{who}: {argument} must differ, got {arns!r}")
+        raise ValueError(f"{who}: {argument} must differ, got {arns!r}; leave one of each")
 
 
 def warn_of_identity_center(who: Construct, arns: tuple[str, ...]) -> None:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, get_args
+from typing import get_args
 
 from constructs import Construct
 
 from gpu_constructs.facts.charts import NAMESPACES
 from gpu_constructs.facts.kubernetes import (
-    LABEL_VALUE,
-    QUALIFIED_NAME,
     RESTRICTED_DOMAINS,
+    checked_labels,
     is_under,
     refuse_unless_object_name,
 )
@@ -143,7 +142,7 @@ class Team(Construct):
             if (wanted := refused(self.pod_security, each)) is not None:
                 raise ValueError(
                     f"{path}: pod must have {wanted}, got it in namespace {self.namespace!r} of Pod Security level "
-                    f"{self.pod_security!r} [GPU372]"
+                    f"{self.pod_security!r}; give the pod that, or the team another pod_security [GPU372]"
                 )
         apply_before(self)(applied.construct)
 
@@ -173,7 +172,8 @@ def _refuse_unless_free(who: object, namespace: object) -> None:
     refuse_unless_object_name(who, "namespace", namespace)
     if namespace in _TAKEN or str(namespace).startswith("kube-"):
         raise ValueError(
-            f"{who}: namespace must be the team's own, got {namespace!r}, which Kubernetes or a chart of ours has"
+            f"{who}: namespace must be the team's own, got {namespace!r}, which Kubernetes or a chart of ours "
+            "has; write another name"
         )
 
 
@@ -181,7 +181,10 @@ def _members(who: object, members: object) -> dict[str, Right]:
     if members is None:
         return {}
     if not isinstance(members, Mapping):
-        raise TypeError(f"{who}: members must map ARNs to view, edit or admin, got {members!r}")
+        raise TypeError(
+            f"{who}: members must map ARNs to view, edit or admin, got {members!r}; "
+            "write {'arn:aws:iam::111122223333:role/Ann': 'edit'}"
+        )
     for arn, right in members.items():
         if not isinstance(arn, str):
             raise TypeError(f"{who}: members must have ARNs as keys, got {arn!r}")
@@ -190,16 +193,11 @@ def _members(who: object, members: object) -> dict[str, Right]:
     return dict(members)
 
 
-def _labels(who: object, labels: object) -> dict[str, Any]:
-    if labels is None:
-        return {}
-    if not isinstance(labels, Mapping):
-        raise TypeError(f"{who}: labels must map keys to values, got {labels!r}")
-    for key, value in labels.items():
-        if not isinstance(key, str) or not QUALIFIED_NAME.fullmatch(key):
-            raise ValueError(f"{who}: labels must have qualified names as keys, got {key!r}")
+def _labels(who: object, labels: object) -> dict[str, str]:
+    found = {} if labels is None else checked_labels(who, labels)
+    for key in found:
         if is_under(key, RESTRICTED_DOMAINS):
-            raise ValueError(f"{who}: labels must not be of Kubernetes' own domains, got {key!r}")
-        if not isinstance(value, str) or not LABEL_VALUE.fullmatch(value):
-            raise ValueError(f"{who}: label {key!r} must be at most 63 letters, digits, '-', '_' or '.', got {value!r}")
-    return dict(labels)
+            raise ValueError(
+                f"{who}: labels must not be of Kubernetes' own domains, got {key!r}; use a domain of your own"
+            )
+    return found

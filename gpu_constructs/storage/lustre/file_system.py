@@ -248,7 +248,10 @@ class LustreFileSystem(Construct):
 def _refuse_key_of_scratch(who: object, storage: LustreStorage, key: object) -> None:
     # Source: https://docs.aws.amazon.com/fsx/latest/LustreGuide/encryption-at-rest.html (2026-11)
     if key is not None and not isinstance(storage, PersistentLustre):
-        raise ValueError(f"{who}: key must be left out with ScratchLustre, which FSx encrypts with its own, got one")
+        raise ValueError(
+            f"{who}: key must be left out with ScratchLustre, which FSx encrypts with its own, got one; "
+            "take PersistentLustre"
+        )
 
 
 def _subnet(who: object, given: ec2.ISubnet | None, pool: object) -> ec2.ISubnet:
@@ -273,7 +276,8 @@ def _refuse_other_zone(who: object, subnet: ec2.ISubnet, of_pool: Sequence[ec2.I
     own, theirs = zone_of(subnet), [zone_of(each) for each in of_pool]
     if own is not None and theirs and None not in theirs and own not in theirs:
         raise ValueError(
-            f"{who}: subnet must lie in a zone of the pool, {', '.join(sorted(map(str, set(theirs))))}, got {own!r}"
+            f"{who}: subnet must lie in a zone of the pool, {', '.join(sorted(map(str, set(theirs))))}, got {own!r}; "
+            "pass one of the pool's subnets"
         )
 
 

@@ -64,9 +64,7 @@ class LustreRepository(Construct):
         refuse_unless_prefix(who, prefix)
         _refuse_unless_path(who, path)
         refuse_unless_bool(who, "exports", exports)
-        refuse_unless_whole_number(who, "chunk_mib", chunk_mib, least=1)
-        if chunk_mib > _MOST_CHUNK_MIB:
-            raise ValueError(f"{who}: chunk_mib must be at most {_MOST_CHUNK_MIB}, got {chunk_mib}")
+        refuse_unless_whole_number(who, "chunk_mib", chunk_mib, least=1, most=_MOST_CHUNK_MIB)
         self.path = path
         self.source = f"s3://{bucket.bucket_name}/{prefix}"
         _refuse_unless_apart(who, self, beside)

@@ -45,9 +45,7 @@ class PersistentLustre:
                 f"lustre: mb_s_per_tib must be one of {', '.join(map(str, known))}, got {self.mb_s_per_tib!r}"
             )
         refuse_unless_bool("lustre", "compress", self.compress)
-        refuse_unless_whole_number("lustre", "backup_days", self.backup_days, least=0)
-        if self.backup_days > MOST_BACKUP_DAYS:
-            raise ValueError(f"lustre: backup_days must be at most {MOST_BACKUP_DAYS}, got {self.backup_days}")
+        refuse_unless_whole_number("lustre", "backup_days", self.backup_days, least=0, most=MOST_BACKUP_DAYS)
 
     def configuration(self) -> dict[str, object]:
         """Return the ``LustreConfiguration``."""

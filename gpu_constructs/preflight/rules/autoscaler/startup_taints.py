@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from gpu_constructs.facts.charts import CLUSTER_AUTOSCALER
-from gpu_constructs.facts.storage import BROUGHT_BY, STARTUP_TAINTS, TAINT_REMOVED_SINCE
+from gpu_constructs.facts.storage import BROUGHT_BY, STARTUP_TAINTS, TAINT_REMOVED_SINCE, keeps_its_taint
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.objects.storage import driver_of, installs, node_daemons
 from gpu_constructs.preflight.model.answer import Answer
@@ -21,7 +20,6 @@ from gpu_constructs.preflight.scheduling.fitting import autoscaler_of, startup_f
 _NODE_POOLS = "https://karpenter.sh/docs/concepts/nodepools/#spectemplatespecstartuptaints"
 _FAQ = "kubernetes/autoscaler cluster-autoscaler 1.36.1 cluster-autoscaler/FAQ.md"
 _DRIVER_OF = {key: driver for driver, key in STARTUP_TAINTS.items()}
-_VERSION = re.compile(r"v?(\d+)\.(\d+)\.")
 
 
 @rule("GPU176", "warning", source=_NODE_POOLS)
@@ -83,10 +81,10 @@ def startup_taint_that_its_driver_does_not_remove(case: Case) -> Iterator[Proble
 def _unremoved(pool: Pool, taint: Taint, case: Case) -> Iterator[Problem]:
     driver, cluster = _DRIVER_OF[taint.key], case.cluster
     addon = BROUGHT_BY[driver]
-    since, installed = TAINT_REMOVED_SINCE.get(driver), cluster.addon(addon) or cluster.chart(addon)
-    runs = _VERSION.match((installed.version if installed else None) or "")
-    if since and runs and (int(runs[1]), int(runs[2])) < since:
-        text = f"{addon} {runs[0].rstrip('.')} does not remove startup taint {taint}; v{since[0]}.{since[1]} does"
+    installed = cluster.addon(addon) or cluster.chart(addon)
+    if installed is not None and keeps_its_taint(driver, installed.version):
+        first, second = TAINT_REMOVED_SINCE[driver]
+        text = f"{addon} {installed.version} does not remove startup taint {taint}; v{first}.{second} does"
         yield Problem.of(pool, text)
         return
     daemons = node_daemons(addon, cluster)
