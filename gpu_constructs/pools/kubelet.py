@@ -7,6 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
+from gpu_constructs.facts.hardware.catalogue import InstanceType
+from gpu_constructs.facts.hardware.kubelet_reserve import EVICTED_MEMORY, eni_pods, reserved_cpu, reserved_memory
+from gpu_constructs.facts.quantities import GIB, MIB, resources
 from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.refusals import refuse_unless_one_of, refuse_unless_whole_number
 
@@ -55,6 +58,25 @@ class Kubelet:
         if self.system_reserved:
             found["systemReserved"] = dict(self.system_reserved)
         return found
+
+    def vcpus_left(self, row: InstanceType) -> float:
+        """Return the virtual CPUs that it leaves to all pods; 0 where nobody states them."""
+        if row.vcpus is None:
+            return 0
+        return max(row.vcpus - self._kept("cpu", reserved_cpu(row.vcpus)) / 1000, 0)
+
+    def memory_gib_left(self, row: InstanceType) -> int:
+        """Return the memory that it leaves to them, in GiB, rounded down; 0 where nobody states it.
+
+        The hypervisor and the kernel keep some more, which differs by type.
+        """
+        if row.memory_mib is None:
+            return 0
+        kept = self._kept("memory", reserved_memory(eni_pods(row) or 0)) + EVICTED_MEMORY
+        return int(max(row.memory_mib * MIB - kept, 0) // GIB)
+
+    def _kept(self, name: str, default: int) -> int:
+        return resources(self.kube_reserved).get(name, default) + resources(self.system_reserved).get(name, 0)
 
     def pulls(self) -> dict[str, object]:
         """Return the fields about image pulls, which an EC2NodeClass does not have. EKS' images pull in parallel.

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Literal, cast, get_args
 
 from gpu_constructs.facts.hardware.catalogue import Architecture, InstanceType, instance_type
+from gpu_constructs.facts.hardware.kubelet_reserve import disk_left_gib
 from gpu_constructs.facts.hardware.own_row import refuse_unless_row
 from gpu_constructs.facts.image_releases import DRIVER_BRANCHES, LTS, driver_branches
 from gpu_constructs.facts.labels import (
@@ -28,7 +29,6 @@ from gpu_constructs.pools.device_manager import DeviceManager, DeviceManagerName
 from gpu_constructs.pools.disk import Disk, Volume, volumes_of
 from gpu_constructs.pools.host.host import Host
 from gpu_constructs.pools.kubelet import Kubelet
-from gpu_constructs.pools.room import disk_gib_left, memory_gib_left, vcpus_left
 from gpu_constructs.pools.sharing import Exclusive, Mig, Sharing, refuse_unless_shareable
 from gpu_constructs.pools.taint import GPU_TAINT, StorageDriver, Taint, checked_drivers, checked_taints, startup_taint
 from gpu_constructs.pools.user_labels import checked_tags, labels_of_nodes
@@ -243,17 +243,17 @@ class NodeShape:
     def ephemeral_storage_gib(self) -> int:
         """What pods can use of the smallest node's disk, in GiB, rounded down."""
         size = min(each.nvme_gb for each in self.rows) * _GIB_PER_GB if self.uses_raid0 else self.disk.size_gib
-        return disk_gib_left(size)
+        return disk_left_gib(size)
 
     @property
     def pod_vcpus(self) -> float:
         """Virtual CPUs that kubelet of the smallest node leaves to pods; 0 where the catalogue does not state them."""
-        return vcpus_left(self.rows, self.kubelet)
+        return min(self.kubelet.vcpus_left(each) for each in self.rows)
 
     @property
     def pod_memory_gib(self) -> int:
         """Memory that it leaves to them, in GiB, rounded down; 0 where the catalogue does not state it."""
-        return memory_gib_left(self.rows, self.kubelet)
+        return min(self.kubelet.memory_gib_left(each) for each in self.rows)
 
     @property
     def accelerator_label(self) -> str:

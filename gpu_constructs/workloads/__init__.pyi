@@ -8,9 +8,9 @@ from gpu_constructs.workloads.models.image_model import ImageModel as ImageModel
 from gpu_constructs.workloads.models.model import Model as Model
 from gpu_constructs.workloads.models.mounted_model import MountedModel as MountedModel
 from gpu_constructs.workloads.models.streamed_model import StreamedModel as StreamedModel
-from gpu_constructs.workloads.mpi_operator import MpiOperator as MpiOperator
+from gpu_constructs.workloads.mpi.mpi_operator import MpiOperator as MpiOperator
+from gpu_constructs.workloads.mpi.nccl_test import NcclTest as NcclTest
 from gpu_constructs.workloads.multi_node.multi_node_deployment import MultiNodeDeployment as MultiNodeDeployment
-from gpu_constructs.workloads.nccl_test import NcclTest as NcclTest
 from gpu_constructs.workloads.parts.claim_mount import VolumeClaimMount as VolumeClaimMount
 from gpu_constructs.workloads.parts.config_map_mount import ConfigMapMount as ConfigMapMount
 from gpu_constructs.workloads.parts.environment import ConfigMapEnv as ConfigMapEnv

@@ -36,3 +36,8 @@ def reserved_cpu(vcpus: int) -> int:
 def reserved_memory(pods: int) -> int:
     """Return what kubelet keeps of the memory, in bytes, by how many pods the addresses of the type allow."""
     return (11 * pods + 255) * MIB
+
+
+def disk_left_gib(size_gib: float) -> int:
+    """Return what pods can use of a disk for images and pods, in GiB, rounded down."""
+    return int((size_gib - RESERVED_DISK / GIB) * (1 - EVICTED_DISK))

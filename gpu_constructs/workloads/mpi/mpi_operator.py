@@ -38,7 +38,7 @@ class MpiOperator(Construct):
         ref.claim(who, "MPI operator", why="both would start every job")
 
         # Not above: it loads cdk8s, which takes a second.
-        from gpu_constructs.workloads import mpi_operator_manifests as manifests
+        from gpu_constructs.workloads.mpi import mpi_operator_manifests as manifests
 
         definition = apply_manifests(self, "Definition", cluster=ref, manifests=[manifests.mpi_job_definition()])
         self.resource = apply_chart(self, "Resource", cluster=ref, chart=manifests.operator_chart(image))

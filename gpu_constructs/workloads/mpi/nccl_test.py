@@ -14,7 +14,7 @@ from gpu_constructs.pools.pool import Pool, refuse_unless_pool
 from gpu_constructs.pools.sharing import Exclusive
 from gpu_constructs.refusals import refuse_unless_image, refuse_unless_whole_number
 from gpu_constructs.workloads.kai_queue import KaiQueue, apply_after_queue, refuse_unless_queue
-from gpu_constructs.workloads.mpi_operator import MpiOperator
+from gpu_constructs.workloads.mpi.mpi_operator import MpiOperator
 
 
 @named_arguments
@@ -66,7 +66,7 @@ class NcclTest(Construct):
         refuse_unless_image(who, "image", image)
 
         # Not above: it loads cdk8s, which takes a second.
-        from gpu_constructs.workloads.nccl_test_manifest import mpi_job
+        from gpu_constructs.workloads.mpi.nccl_test_manifest import mpi_job
 
         made = mpi_job(who, scope=self, pool=pool, nodes=nodes, image=image, namespace=namespace, queue=queue)
         self.resource = apply_manifests(self, "Resource", cluster=ref, manifests=[made])

@@ -1,0 +1,1 @@
+"""Programs over several nodes that MPI starts."""
