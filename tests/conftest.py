@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 from importlib.util import find_spec
@@ -39,6 +40,12 @@ hypothesis.settings.load_profile("suite")
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Offer to test with another version of the CDK than the pinned one (`make floor`)."""
     parser.addoption("--other-cdk", action="store_true", help="compare templates by types and logical ids only")
+
+
+def pytest_collection_finish() -> None:
+    """Leave what was collected, which lasts, out of every look for what can be freed."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

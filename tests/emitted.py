@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -13,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.apps import run_file
 from tests.conftest import ROOT
 from tests.matrix import KINDS, ON_NEWER, Tried
 from tests.once import Once
@@ -36,11 +34,7 @@ def templates_of(once: Once, tmp_path_factory: pytest.TempPathFactory) -> Templa
 
 def run(name: str, output: Path) -> dict[str, dict[str, Any]]:
     """Run an example and return the templates of its stacks."""
-    environment = os.environ | {"PYTHONPATH": str(ROOT), "CDK_OUTDIR": str(output)}
-    folder = ROOT / "examples" / name
-    command = [sys.executable, "app.py"]
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    run_file(ROOT / "examples" / name / "app.py", output)
     return {path.name.split(".")[0]: json.loads(path.read_text()) for path in output.glob("**/*.template.json")}
 
 

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -17,6 +13,7 @@ from gpu_constructs.preflight.judging.images import pulls
 from gpu_constructs.preflight.judging.mirror import Mirror
 from gpu_constructs.preflight.reading.inputs import read_input
 from gpu_constructs.preflight.report.view import images_view
+from tests.apps import programs_of, run_program
 from tests.conftest import ROOT
 from tests.templates import of_type
 
@@ -26,14 +23,8 @@ PAGE = (ROOT / "docs" / "isolated.md").read_text()
 @pytest.fixture(scope="module")
 def output(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What the example's app writes."""
-    [example] = re.findall(r"^```python\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
-    folder = tmp_path_factory.mktemp("isolated")
-    environment = os.environ | {"PYTHONPATH": str(ROOT), "CDK_OUTDIR": str(folder)}
-    done = subprocess.run(
-        [sys.executable, "-c", example], cwd=folder, env=environment, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    return folder / "Isolated.template.json"
+    [example] = programs_of(PAGE)
+    return run_program(example, tmp_path_factory.mktemp("isolated")) / "Isolated.template.json"
 
 
 def errors(file: Path) -> list[str]:

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -16,6 +13,7 @@ from gpu_constructs.preflight.cluster.clusters import clusters
 from gpu_constructs.preflight.judging.check import check
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.reading.inputs import read_input
+from tests.apps import programs_of, run_program
 from tests.conftest import ROOT
 from tests.emitted import Template
 from tests.linting import cfn_lint
@@ -27,13 +25,8 @@ STACKS = ("Chat", "Reasoner")
 
 def run_examples(folder: Path) -> None:
     """Have the apps of the examples write into a folder."""
-    examples = re.findall(r"^```python\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
-    for example in examples:
-        environment = os.environ | {"PYTHONPATH": str(ROOT), "CDK_OUTDIR": str(folder)}
-        done = subprocess.run(
-            [sys.executable, "-c", example], cwd=folder, env=environment, capture_output=True, text=True, check=False
-        )
-        assert done.returncode == 0, done.stderr
+    for example in programs_of(PAGE):
+        run_program(example, folder)
 
 
 @pytest.fixture(scope="module")

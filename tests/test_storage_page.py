@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from gpu_constructs.preflight.judging.check import check
 from gpu_constructs.preflight.reading.inputs import read_input
+from tests.apps import programs_of, run_program
 from tests.conftest import ROOT
 from tests.emitted import Template
 from tests.linting import cfn_lint
@@ -24,14 +21,8 @@ PAGE = (ROOT / "docs" / "storage.md").read_text()
 @pytest.fixture(scope="module")
 def output(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What the example's app writes."""
-    [example] = re.findall(r"^```python\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
-    folder = tmp_path_factory.mktemp("page")
-    environment = os.environ | {"PYTHONPATH": str(ROOT), "CDK_OUTDIR": str(folder)}
-    done = subprocess.run(
-        [sys.executable, "-c", example], cwd=folder, env=environment, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    return folder
+    [example] = programs_of(PAGE)
+    return run_program(example, tmp_path_factory.mktemp("page"))
 
 
 @pytest.fixture(scope="module")

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,6 +11,7 @@ import pytest
 from gpu_constructs.preflight.judging.check import Report, check
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.reading.inputs import read_input
+from tests.apps import programs_of, run_program
 from tests.conftest import ROOT
 from tests.emitted import Template
 from tests.linting import cfn_lint
@@ -24,13 +22,8 @@ PAGE = (ROOT / "docs" / "teams.md").read_text()
 
 def synthesized(folder: Path) -> Path:
     """Return a folder with what the example's app writes."""
-    [example] = re.findall(r"^```python\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
-    environment = os.environ | {"PYTHONPATH": str(ROOT), "CDK_OUTDIR": str(folder)}
-    done = subprocess.run(
-        [sys.executable, "-c", example], cwd=folder, env=environment, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    return folder
+    [example] = programs_of(PAGE)
+    return run_program(example, folder)
 
 
 def template_of(folder: Path) -> Template:

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
-import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -19,12 +16,13 @@ from gpu_constructs import DevicePlugin, GpuCluster, Karpenter, ManagedNodeGroup
 from gpu_constructs.preflight.judging.check import check
 from gpu_constructs.preflight.judging.review import Review, review
 from gpu_constructs.preflight.reading.inputs import Input, read_input
+from tests.apps import programs_of, run_program
 from tests.conftest import FLAGS, ROOT
 from tests.linting import cfn_lint
 from tests.templates import manifests_of, of_type, resources_of
 
 PAGE = (ROOT / "docs" / "upgrades.md").read_text()
-LAB, OLD = re.findall(r"^```python\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
+LAB, OLD = programs_of(PAGE)
 ENV = cdk.Environment(account="111122223333", region="us-east-1")
 RESERVED = Reservation(id="cr-0123456789abcdef0", availability_zone="us-east-1a")
 GROUP = "AWS::EKS::Nodegroup"
@@ -125,25 +123,16 @@ def test_two_pools_may_name_one_reservation(reviewed: Review) -> None:
     assert [each.problem.message for each in reviewed.new if each.rule.severity == "error"] == []
 
 
-def output_of(program: str, folder: Path) -> Path:
-    environment = os.environ | {"PYTHONPATH": str(ROOT), "CDK_OUTDIR": str(folder)}
-    done = subprocess.run(
-        [sys.executable, "-c", program], cwd=folder, env=environment, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    return folder
-
-
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What the first example writes."""
-    return output_of(LAB, tmp_path_factory.mktemp("lab"))
+    return run_program(LAB, tmp_path_factory.mktemp("lab"))
 
 
 @pytest.fixture(scope="module")
 def old(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What the second example writes."""
-    return output_of(OLD, tmp_path_factory.mktemp("old"))
+    return run_program(OLD, tmp_path_factory.mktemp("old"))
 
 
 def template_of(folder: Path) -> Resources:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import base64
 import json
-import os
 import re
-import subprocess
-import sys
 from typing import Any
 
 import pytest
 
+from tests.apps import run_program
 from tests.conftest import ROOT
 from tests.templates import of_type, only
 from tests.user_data import parts_of
@@ -26,13 +24,8 @@ def resources(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     section = PAGE.partition("## Escape hatches\n")[2].partition("\n## ")[0]
     [example] = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
     assert "app = cdk.App()" in example
-    (folder / "app.py").write_text(f"{example}\napp.synth()\n")
-    environment = os.environ | {"PYTHONPATH": str(ROOT), "CDK_OUTDIR": str(folder / "out")}
-    done = subprocess.run(
-        [sys.executable, "app.py"], cwd=folder, env=environment, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    template = json.loads((folder / "out" / "Gpu.template.json").read_text())
+    run_program(f"{example}\napp.synth()\n", folder)
+    template = json.loads((folder / "Gpu.template.json").read_text())
     return dict(template["Resources"])
 
 

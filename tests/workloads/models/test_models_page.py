@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 
 import pytest
 
@@ -13,6 +10,7 @@ from gpu_constructs.preflight.judging.check import Report, check
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.reading.inputs import read_input
 from gpu_constructs.workloads import CopiedModel, HubModel, ImageModel, MountedModel, StreamedModel
+from tests.apps import programs_of, run_program
 from tests.conftest import ROOT
 
 PAGE = (ROOT / "docs" / "models.md").read_text()
@@ -21,11 +19,8 @@ PAGE = (ROOT / "docs" / "models.md").read_text()
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
     """What preflight says of the example."""
-    [program] = re.findall(r"^```python\n(.+?)^```$", PAGE, re.MULTILINE | re.DOTALL)
-    out = tmp_path_factory.mktemp("page")
-    environment = {**os.environ, "CDK_OUTDIR": str(out), "PYTHONPATH": str(ROOT)}
-    subprocess.run([sys.executable, "-c", program], cwd=out, env=environment, check=True, capture_output=True)
-    return check(read_input([str(out)]))
+    [program] = programs_of(PAGE)
+    return check(read_input([str(run_program(program, tmp_path_factory.mktemp("page")))]))
 
 
 def test_every_workload_of_the_example_runs(report: Report) -> None:
