@@ -38,7 +38,7 @@ check: lint test ## Everything that CI asks of a change
 e2e: $(VENV)/.dev ## Run the tests that need the API server and scheduler of Kubernetes itself
 	python tools/build_e2e_tools.py --check
 	PYTHONPATH=. python tools/charts.py --check
-	pytest tests/e2e --ignore=tests/e2e/rehearsal $(ARGS)
+	pytest -n auto tests/e2e --ignore=tests/e2e/rehearsal $(ARGS)
 
 e2e-tools: ## Build that control plane and Karpenter with Go, once; some minutes
 	$(PYTHON) tools/build_e2e_tools.py

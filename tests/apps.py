@@ -15,6 +15,8 @@ from unittest import mock
 
 import aws_cdk as cdk
 
+_NO_COPIES = {"aws:cdk:disable-asset-staging": True}
+
 
 def programs_of(page: str) -> list[str]:
     """Return the programs in Python of a page."""
@@ -42,7 +44,7 @@ def _app_of_its_own(folder: Path, output: Path) -> Iterator[None]:
     os.chdir(folder)
     try:
         with (
-            mock.patch.object(cdk, "App", partial(cdk.App, outdir=str(output))),
+            mock.patch.object(cdk, "App", partial(cdk.App, outdir=str(output), context=_NO_COPIES)),
             mock.patch.object(sys, "path", [str(folder), *sys.path]),
             warnings.catch_warnings(),
         ):

@@ -11,7 +11,6 @@ from xdist.scheduler import LoadFileScheduling
 
 APART = (
     "tests/test_matrix.py",
-    "tests/tools/test_diff_against.py",
     "tests/test_app.py",
     "tests/test_examples.py",
 )

@@ -34,6 +34,7 @@ def _cdk_is_installed() -> None:
         pytest.skip("no cdk beside this Python: pip install -r requirements.txt")
 
 
+@pytest.mark.linted
 @pytest.mark.parametrize("mode", ["cluster-autoscaler", "karpenter"])
 def test_synth_passes_cdks_own_rules_as_errors(mode: str, tmp_path: Path) -> None:
     said = (f"autoscaler={mode}", "smoke_test=true", "admins=arn:aws:iam::111122223333:role/Admin")
@@ -46,6 +47,7 @@ def test_synth_passes_cdks_own_rules_as_errors(mode: str, tmp_path: Path) -> Non
     assert json.loads((tmp_path / "validation-report.json").read_text())["pluginReports"] == []
 
 
+@pytest.mark.linted
 def test_the_same_synth_fails_on_a_template_that_is_wrong(tmp_path: Path) -> None:
     app = tmp_path / "app.py"
     app.write_text(

@@ -170,7 +170,7 @@ def test_every_public_value_is_tried() -> None:
 
 
 @pytest.mark.parametrize("cls", GOOD, ids=lambda each: each.__name__)
-@settings(max_examples=80)
+@settings(max_examples=40)
 @given(data=st.data())
 def test_a_value_is_made_or_refused_in_words(cls: type[Any], data: st.DataObject) -> None:
     assert cls(**GOOD[cls])

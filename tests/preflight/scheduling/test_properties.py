@@ -24,7 +24,7 @@ from tests.preflight.strategies.worlds import worlds
 from tests.preflight.world_files import LATER, read
 
 # More examples: EXAMPLES=2000 pytest tests/preflight/test_properties.py.
-_EXAMPLES = int(os.environ.get("EXAMPLES", "40"))
+_EXAMPLES = int(os.environ.get("EXAMPLES", "20"))
 RANDOMS = st.randoms(use_true_random=False)
 property_of = settings(max_examples=_EXAMPLES)
 Answers = dict[tuple[str, str], Answer]

@@ -49,6 +49,7 @@ def read() -> dict[str, Callable[[], Iterable[Source]]]:
     return readers()
 
 
+@pytest.mark.linted
 @pytest.mark.parametrize("name", [*(each.name for each in definitions.PROJECTS), *OTHERS])
 def test_the_same_source_gives_the_same_schemas(read: dict[str, Callable[[], Iterable[Source]]], name: str) -> None:
     try:
