@@ -14,8 +14,6 @@ from typing import Any
 os.environ["CDK_VALIDATION"] = "false"
 # The day on which everything is judged: 2026-11-21.
 os.environ["SOURCE_DATE_EPOCH"] = "1795219200"
-# Before moto is imported: each of its accounts would begin with hundreds of images, which take a quarter of a second.
-os.environ["MOTO_EC2_LOAD_DEFAULT_AMIS"] = "false"
 
 import hypothesis
 import pytest

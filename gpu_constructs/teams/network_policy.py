@@ -14,6 +14,7 @@ from gpu_constructs.facts.labels import NAMESPACE_NAME
 from gpu_constructs.installing import claims
 from gpu_constructs.installing.claims import PathOf
 from gpu_constructs.installing.cluster_ref import ClusterRef
+from gpu_constructs.installing.once import Applied
 from gpu_constructs.refusals import address_block, words
 
 # Prometheus scrapes pods, and KubeRay's operator asks the head of a Ray cluster for its jobs.
@@ -57,6 +58,17 @@ def refuse_unless_enforced(who: PathOf, cluster: ClusterRef) -> None:
         f"does nothing; its add-on vpc-cni has to have {json.dumps({'enableNetworkPolicy': 'true'})}, and Auto Mode "
         'ConfigMap kube-system/amazon-vpc-cni with enable-network-policy-controller: "true"',
     )
+
+
+def warn_of_exposure(who: PathOf, applied: Applied, reachable_from: Sequence[str]) -> None:
+    """Warn where what is applied asks a load balancer for pods that no address outside the cluster reaches."""
+    exposed = any(each.get("kind") == "Ingress" for each in applied.manifests)
+    if exposed and not any("/" in each for each in reachable_from):
+        cdk.Annotations.of(applied.construct).add_warning_v2(
+            "gpu-constructs:exposedButIsolated",
+            f"{applied.construct.node.path}: the load balancer reaches no pod of team {who}, which isolates them; name "
+            "the address blocks of its subnets there, reachable_from=['10.0.0.0/16']",
+        )
 
 
 def network_policy(namespace: str, reachable_from: Sequence[str]) -> dict[str, Any]:

@@ -23,7 +23,12 @@ from gpu_constructs.named_arguments import named_arguments, named_call
 from gpu_constructs.queueing.team_queue import TeamQueue
 from gpu_constructs.refusals import refuse_unless_bool, refuse_unless_one_of
 from gpu_constructs.teams.access_entry import access_entry, refuse_unless_principals, warn_of_identity_center
-from gpu_constructs.teams.network_policy import network_policy, refuse_unless_enforced, refuse_unless_reachable
+from gpu_constructs.teams.network_policy import (
+    network_policy,
+    refuse_unless_enforced,
+    refuse_unless_reachable,
+    warn_of_exposure,
+)
 from gpu_constructs.teams.pod_security import Level, refused
 from gpu_constructs.teams.rights import POLICIES, Right, bound_role, member_rules
 from gpu_constructs.teams.team_quota import TeamQuota
@@ -102,6 +107,7 @@ class Team(Construct):
 
         self.namespace: str = namespace
         self.pod_security: Level = pod_security
+        self._reachable = reachable if isolate else None
         self.groups: dict[Right, str] = {each: _group(namespace, each) for each in get_args(Right)}
         # Not by 'enforce' alone: that refuses pods, and who applies a Job would hear nothing of it.
         level = {ENFORCED_LEVEL: pod_security, WARNED_LEVEL: pod_security}
@@ -144,6 +150,8 @@ class Team(Construct):
                     f"{path}: pod must have {wanted}, got it in namespace {self.namespace!r} of Pod Security level "
                     f"{self.pod_security!r}; give the pod that, or the team another pod_security [GPU372]"
                 )
+        if self._reachable is not None:
+            warn_of_exposure(PathOf(self), applied, self._reachable)
         apply_before(self)(applied.construct)
 
     @named_call

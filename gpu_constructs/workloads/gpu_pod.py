@@ -47,7 +47,8 @@ class GpuPod:
         args: Arguments instead of the image's.
         env: Environment variables: each a string, a `SecretKey` or a `ConfigMapKey`. Access tokens are refused, here,
             in commands and in the overlay: everybody who may read the template or the pod would have them.
-        cpus: Virtual CPUs it asks for. Default: the GPUs' part of four fifths of the smallest node.
+        cpus: Virtual CPUs it asks for. Default: the GPUs' part of four fifths of the smallest node, or
+            what sidecars leave.
         memory_gib: Memory it asks for and may take, in GiB. Default: likewise.
         shm_gib: Size of ``/dev/shm`` in GiB, which counts as the pod's memory; loaders and NCCL pass data through it.
         efa: EFA interfaces, for pools with ``NodeShape(efa=True)``.
@@ -210,7 +211,12 @@ class GpuPod:
         return f"{int(self.cpus * 1000)}m"
 
     def _usual_cpus(self, shape: NodeShape) -> int:
-        return max(1, int(shape.vcpus * self._part(shape) * _FOR_PODS))
+        part = shape.vcpus * self._part(shape) * _FOR_PODS
+        return max(1, int(min(part, shape.pod_vcpus - self._sidecars("cpus"))))
+
+    def _sidecars(self, argument: str) -> float:
+        found: float = sum(getattr(each, argument) for each in self.init_containers if each.sidecar)
+        return found
 
     def refuse_large_init_containers(self, who: object, shape: NodeShape) -> None:
         """Refuse init containers with which no node of the pool has room for the pod.
@@ -222,9 +228,8 @@ class GpuPod:
             ("cpus", self._usual_cpus(shape) if self.cpus is None else self.cpus, shape.pod_vcpus),
             ("memory_gib", self._memory_gib(who, shape), shape.pod_memory_gib),
         ):
-            asked = [(getattr(each, argument), each.sidecar) for each in self.init_containers]
-            together = own + sum(amount for amount, stays in asked if stays)
-            wanted = max([together, *(amount for amount, _ in asked)])
+            asked = [getattr(each, argument) for each in self.init_containers]
+            wanted = max([own + self._sidecars(argument), *asked])
             if most and asked and wanted > most:
                 raise ValueError(
                     f"{who}: pod must have at most {most:g} {argument}, which kubelet of the pool's nodes leaves to "
@@ -261,7 +266,8 @@ class GpuPod:
                 f"nodes leaves to pods, which it is part of, got {self.shm_gib}"
             )
         if self.memory_gib is None:
-            return max(self.shm_gib + 1, int(least * self._part(shape) * _FOR_PODS))
+            part = least * self._part(shape) * _FOR_PODS
+            return max(self.shm_gib + 1, int(min(part, shape.pod_memory_gib - self._sidecars("memory_gib"))))
         if least and self.memory_gib > shape.pod_memory_gib:
             raise ValueError(
                 f"{who}: pod must have at most {shape.pod_memory_gib} GiB of memory, which kubelet leaves to pods of "

@@ -12,9 +12,10 @@ from aws_cdk import aws_eks_v2 as eks
 from aws_cdk.assertions import Annotations, Match
 from syrupy.assertion import SnapshotAssertion
 
-from gpu_constructs import GpuCluster, GpuJob, GpuPod, NodeShape, UpTo
+from gpu_constructs import GpuCluster, GpuDeployment, GpuJob, GpuPod, ManagedNodeGroup, NodeShape, UpTo
 from gpu_constructs.cluster import AutoMode
 from gpu_constructs.cluster.addons import Addons
+from gpu_constructs.exposure import Internal
 from gpu_constructs.identity import WorkloadIdentity
 from gpu_constructs.queueing import GpuQueues, KaiQueues, KaiScheduler, Kueue
 from gpu_constructs.teams import Team, TeamQuota
@@ -289,6 +290,30 @@ def test_who_runs_the_network_of_a_plain_cluster_is_not_known(
     define(cluster=created_cluster, isolate=True)
 
     Annotations.from_stack(stack).has_warning("/Test/Nlp", Match.string_like_regexp("is not known here"))
+
+
+@pytest.mark.parametrize(("reachable_from", "warned"), [(["web"], 1), (["10.0.0.0/16"], 0)])
+def test_a_load_balancer_that_reaches_no_isolated_pod_is_warned_of(
+    stack: cdk.Stack, cluster: eks.ICluster, define: Define, reachable_from: list[str], warned: int
+) -> None:
+    pool = ManagedNodeGroup(
+        stack, "Pool", cluster=cluster, name="l4", shape=NodeShape(instance_types=["g6.xlarge"]), max_nodes=2
+    )
+    GpuDeployment(
+        stack,
+        "Chat",
+        cluster=cluster,
+        pool=pool,
+        name="chat",
+        namespace="nlp",
+        pod=GpuPod(image="example.com/chat:1"),
+        port=8000,
+        expose=Internal(),
+    )
+    define(isolate=True, reachable_from=reachable_from)
+
+    found = Annotations.from_stack(stack).find_warning("*", Match.string_like_regexp("reaches no pod of team Test/Nlp"))
+    assert len(found) == warned
 
 
 def test_a_role_of_identity_center_is_warned_of(stack: cdk.Stack, define: Define) -> None:

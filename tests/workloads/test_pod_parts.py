@@ -183,6 +183,15 @@ def test_takes_init_containers_that_fill_a_node(stack: cdk.Stack, cluster: eks.I
     assert job(stack, cluster, {"cpus": 3, "memory_gib": 12, "init_containers": fills})["initContainers"]
 
 
+def test_by_default_a_pod_takes_what_its_sidecars_leave(stack: cdk.Stack, cluster: eks.ICluster) -> None:
+    logs = InitContainer(name="logs", image=IMAGE, cpus=2, memory_gib=6, sidecar=True)
+
+    [container] = job(stack, cluster, {"init_containers": [logs]})["containers"]
+
+    assert container["resources"]["requests"]["cpu"] == "1"
+    assert container["resources"]["limits"]["memory"] == "9Gi"
+
+
 def test_refuses_an_init_container_of_the_jobs_name(stack: cdk.Stack, cluster: eks.ICluster) -> None:
     with pytest.raises(
         ValueError, match=r"Test/Job: pod must have init_containers of other names .* got 'train' twice"

@@ -85,6 +85,8 @@ def aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[Aws]:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "testing")
     monkeypatch.setenv("AWS_DEFAULT_REGION", REGION)
+    # Hundreds of images, which would take a quarter of a second.
+    monkeypatch.setenv("MOTO_EC2_LOAD_DEFAULT_AMIS", "false")
     with mock_aws(config={"core": {"reset_boto3_session": False}}):
         yield Aws()
 
