@@ -19,7 +19,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 OURS, BY_HAND = "benchmarks/library_app.py", "benchmarks/handwritten_app.py"
 CHECKED = "benchmarks/checked_app.py"
-GROWTH = (1, 10, 50, 200)
+# A stack takes 500 resources.
+GROWTH = (1, 10, 50, 100)
 
 
 def main() -> None:
@@ -52,8 +53,8 @@ def growth(folder: Path, runs: int) -> None:
     for (app, groups), median in zip(commands, medians, strict=True):
         per_group[groups] = (median - medians[0]) / (groups - 1) * 1000 if groups > 1 else 0.0
         print(f"{groups:6}  {resources(folder, app, groups):9}  {median:8.2f}  {per_group[groups]:8.2f}")
-    print(f"per group at 200 / at 10: {per_group[200] / per_group[10]:.2f}")
-    print(f"whole synth per group at 200 / at 10: {medians[3] / 200 / (medians[1] / 10):.2f}")
+    print(f"per group at 100 / at 10: {per_group[100] / per_group[10]:.2f}")
+    print(f"whole synth per group at 100 / at 10: {medians[3] / 100 / (medians[1] / 10):.2f}")
 
 
 def alternate(folder: Path, commands: list[tuple[str, int]], runs: int) -> list[list[float]]:
