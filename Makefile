@@ -11,7 +11,7 @@ export CDK_DISABLE_CLI_TELEMETRY := true
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help synth diff test lint check e2e e2e-tools charts rehearse scenes snapshots bench corpus mutants catalogue schemas examples options picture rules architecture constraints floor released stale dist pyz light clean
+.PHONY: help synth diff test lint types templates check e2e e2e-tools charts rehearse scenes snapshots bench corpus mutants catalogue schemas examples options picture rules architecture constraints floor released stale dist pyz light clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -29,8 +29,14 @@ test: $(VENV)/.dev ## Run the tests
 lint: $(VENV)/.dev ## Check format, style, types, import arrows, and every template with cfn-lint
 	ruff format --check .
 	ruff check .
-	mypy
 	lint-imports
+	$(MAKE) --no-print-directory --jobs=2 --output-sync=target types templates
+
+# Side by side: mypy takes one core, and as long.
+types: $(VENV)/.dev
+	mypy
+
+templates: $(VENV)/.dev
 	pytest -n auto -m linted
 
 check: lint test ## Everything that CI asks of a change
