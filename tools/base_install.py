@@ -24,6 +24,9 @@ ELSEWHERE = (
     "tests/preflight/test_rule.py",
     "tests/preflight/test_rule_coverage.py",
     "tests/preflight/schema",
+    # Drawn inputs and slow patterns, which say the same with and without the CDK.
+    "tests/preflight/hostile",
+    "tests/preflight/scheduling/test_properties.py",
 )
 # What reads files, once more with PyYAML's own loader.
 READING = (
