@@ -80,7 +80,7 @@ class WorkloadIdentity(Construct):
             )
         ref.claim(
             who,
-            f"role of service account {namespace}/{service_account}",
+            claim_of(namespace, service_account),
             why="EKS takes one association for a service account",
         )
 
@@ -117,3 +117,8 @@ class WorkloadIdentity(Construct):
         made = apply_chart(self, "ServiceAccount", cluster=cluster, chart=chart)
         # Also after policies that are granted later.
         made.node.add_dependency(self.role, self.association)
+
+
+def claim_of(namespace: str, service_account: str) -> str:
+    """Return what an identity claims of its cluster."""
+    return f"role of service account {namespace}/{service_account}"

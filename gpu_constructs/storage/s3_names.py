@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import re
 
+import aws_cdk as cdk
+from aws_cdk import aws_s3 as s3
+from constructs import Construct
+
+from gpu_constructs.facts.hardware.regions import refuse_unless_region
 from gpu_constructs.refusals import is_token
 
 # '*' and '?' would mean more than themselves in a policy, and a space ends a mount option.
@@ -25,7 +30,23 @@ def refuse_unless_bucket(who: object, bucket: object) -> None:
         )
 
 
-def refuse_newer_name(who: object, name: str, region: str) -> None:
+def region_of(scope: Construct, who: object, bucket: s3.IBucket, given: str | None) -> str:
+    """Return the region of a bucket: as given, as the bucket knows, which is that of the stack where it does not.
+
+    Raises:
+        ValueError: ``given`` is no region, or another than the bucket's, or no bucket there can be called so.
+    """
+    knows = bucket.env.region
+    if given is not None:
+        refuse_unless_region(who, "region", given)
+        if not is_token(knows) and knows not in (given, cdk.Stack.of(scope).region):
+            raise ValueError(f"{who}: region must be that of the bucket, {knows!r}, got {given!r}; leave it out")
+    found = given if given is not None else knows
+    _refuse_newer_name(who, bucket.bucket_name, found)
+    return found
+
+
+def _refuse_newer_name(who: object, name: str, region: str) -> None:
     """Refuse a bucket of a name that none there can have.
 
     Raises:

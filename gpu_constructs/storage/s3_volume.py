@@ -9,7 +9,6 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
-from gpu_constructs.facts.hardware.regions import refuse_unless_region
 from gpu_constructs.facts.kubernetes import refuse_unless_object_name
 from gpu_constructs.identity.workload_identity import WorkloadIdentity
 from gpu_constructs.installing.claims import PathOf
@@ -20,7 +19,7 @@ from gpu_constructs.installing.shared import CsiDriver
 from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.storage.s3_csi_driver import s3_csi_driver
 from gpu_constructs.storage.s3_mount import S3Mount
-from gpu_constructs.storage.s3_names import refuse_newer_name, refuse_unless_bucket, refuse_unless_prefix
+from gpu_constructs.storage.s3_names import refuse_unless_bucket, refuse_unless_prefix, region_of
 from gpu_constructs.storage.s3_permissions import key_actions, let_pods, mount_statements
 from gpu_constructs.storage.volume_names import refuse_unless_short, volume_name
 
@@ -43,7 +42,7 @@ class S3Volume(Construct):
         mount: How pods see it.
         identity: Who reads it, of the same namespace: then every pod mounts it as its own service account, and may what
             that may. Default: the driver, for every pod that mounts the claim.
-        region: Region of the bucket. Default: the stack's.
+        region: Region of the bucket. Default: what the bucket knows, which of an imported one may be the stack's.
 
     Raises:
         TypeError: An argument has the wrong type.
@@ -80,11 +79,7 @@ class S3Volume(Construct):
         if not isinstance(mount, S3Mount):
             raise TypeError(f"{who}: mount must be S3Mount(...), got {mount!r}")
         _refuse_unless_identity(who, identity, namespace)
-        if region is not None:
-            refuse_unless_region(who, "region", region)
-        lies_in = region if region is not None else cdk.Stack.of(self).region
-        bucket_name = bucket.bucket_name
-        refuse_newer_name(who, bucket_name, lies_in)
+        lies_in = region_of(self, who, bucket, region)
         refuse_unless_short(who, name, namespace)
         ref.claim(who, f"volume {namespace}/{name}", why="they are one object of the cluster")
 
@@ -97,7 +92,7 @@ class S3Volume(Construct):
             name=name,
             namespace=namespace,
             volume=volume_name(name, namespace),
-            bucket_name=bucket_name,
+            bucket_name=bucket.bucket_name,
             region=lies_in,
             prefix=prefix,
             mount=mount,

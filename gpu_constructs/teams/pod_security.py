@@ -7,18 +7,37 @@ Source: https://kubernetes.io/docs/concepts/security/pod-security-standards/ (20
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 Level = Literal["privileged", "baseline", "restricted"]
 
 
-def refused(level: Level, manifest: Any) -> str | None:
-    """Return what in a manifest the level refuses, and what to do; ``None`` where nothing was found."""
+class Refused(NamedTuple):
+    """What a level refuses.
+
+    Attributes:
+        rule: What a pod must have.
+        got: What it has.
+        fix: What to do.
+    """
+
+    rule: str
+    got: str
+    fix: str
+
+
+_NO_EFA = Refused("no efa, which needs IPC_LOCK", "efa", "give the team pod_security='privileged'")
+
+
+def refused(level: Level, manifest: Any) -> Refused | None:
+    """Return what in a manifest the level refuses; ``None`` where nothing was found."""
     for pod in _pods(manifest):
         if level != "privileged" and any("IPC_LOCK" in _added(each) for each in _containers(pod)):
-            return "no efa, which needs IPC_LOCK; give the team pod_security='privileged'"
-        if level == "restricted" and not all(_is_not_root(pod, each) for each in _containers(pod)):
-            return "run_as_user; name a user other than root, or give the team pod_security='baseline'"
+            return _NO_EFA
+        root = [each for each in _containers(pod) if not _is_not_root(pod, each)] if level == "restricted" else []
+        if root:
+            fix = "name another user there and for its init containers, or give the team pod_security='baseline'"
+            return Refused("run_as_user other than root", f"container {root[0].get('name')!r} without", fix)
     return None
 
 

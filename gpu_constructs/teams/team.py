@@ -145,10 +145,10 @@ class Team(Construct):
             applied.construct.node.add_dependency(self.resource)
             return
         for each in applied.manifests:
-            if (wanted := refused(self.pod_security, each)) is not None:
+            if (found := refused(self.pod_security, each)) is not None:
                 raise ValueError(
-                    f"{path}: pod must have {wanted}, got it in namespace {self.namespace!r} of Pod Security level "
-                    f"{self.pod_security!r}; give the pod that, or the team another pod_security [GPU372]"
+                    f"{path}: pod must have {found.rule}, as namespace {self.namespace!r} is of Pod Security level "
+                    f"{self.pod_security!r}, got {found.got}; {found.fix} [GPU372]"
                 )
         if self._reachable is not None:
             warn_of_exposure(PathOf(self), applied, self._reachable)

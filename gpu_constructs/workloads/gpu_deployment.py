@@ -103,7 +103,7 @@ class GpuDeployment(Construct):
         version = ref.kubernetes_version(kubernetes_version, who=who) if same_zone else DEFAULT_KUBERNETES
         if name[0].isdigit():
             _refuse_early_number(who, name, kubernetes_version or ref.stated_version)
-        place = Place(scope=self, who=who, cluster=ref, name=name, namespace=namespace, pod=pod)
+        place = Place(scope=self, who=who, cluster=ref, name=name, namespace=namespace, pod=pod, shape=pool.shape)
         brought = with_model(place, model)
         pod = brought.pod
         refuse_early_image_volumes(who, pod, ref, kubernetes_version)

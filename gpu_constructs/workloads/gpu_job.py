@@ -93,7 +93,8 @@ class GpuJob(Construct):
         ):
             refuse_unless_whole_number(who, argument, hours, least=least, most=INT32 // 3600)
         refuse_unless_bool(who, "gang", gang)
-        brought = with_model(Place(scope=self, who=who, cluster=ref, name=name, namespace=namespace, pod=pod), model)
+        place = Place(scope=self, who=who, cluster=ref, name=name, namespace=namespace, pod=pod, shape=pool.shape)
+        brought = with_model(place, model)
         pod = brought.pod
         refuse_early_image_volumes(who, pod, ref, kubernetes_version)
 

@@ -164,7 +164,7 @@ class GpuPod:
             ValueError: No node of the pool has so much.
         """
         gpus = {self._gpu_resource(who, shape): str(self.gpus)}
-        found = ({} if shape.managed_by.by_claim else gpus) | {"memory": f"{self._memory_gib(who, shape)}Gi"}
+        found = ({} if shape.managed_by.by_claim else gpus) | {"memory": f"{self.memory_on(who, shape)}Gi"}
         if self.efa:
             most = shape.rows[0].max_efa if shape.efa else 0
             if self.efa > (most or 0):
@@ -226,7 +226,7 @@ class GpuPod:
         """
         for argument, own, most in (
             ("cpus", self._usual_cpus(shape) if self.cpus is None else self.cpus, shape.pod_vcpus),
-            ("memory_gib", self._memory_gib(who, shape), shape.pod_memory_gib),
+            ("memory_gib", self.memory_on(who, shape), shape.pod_memory_gib),
         ):
             asked = [getattr(each, argument) for each in self.init_containers]
             wanted = max([own + self._sidecars(argument), *asked])
@@ -258,7 +258,12 @@ class GpuPod:
         """
         return shape.gpu_resources(shape.gpus)[self._gpu_resource(who, shape)] // self.gpus
 
-    def _memory_gib(self, who: object, shape: NodeShape) -> int:
+    def memory_on(self, who: object, shape: NodeShape) -> int:
+        """Return the memory it asks for, in GiB.
+
+        Raises:
+            ValueError: No node of the pool has so much.
+        """
         least = shape.memory_gib
         if least and self.shm_gib >= shape.pod_memory_gib:
             raise ValueError(

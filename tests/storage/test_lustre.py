@@ -219,22 +219,30 @@ def test_refuses_what_is_no_directory(stack: cdk.Stack, define: Define, path: st
 def test_refuses_a_directory_in_another_one(stack: cdk.Stack, define: Define) -> None:
     bucket = s3.Bucket.from_bucket_name(stack, "Bucket", "corpus")
     data = define()
-    data.add_data_repository("Corpus", bucket=bucket, path="/corpus")
+    data.add_data_repository("Corpus", bucket=bucket, path="/corpus", prefix="1/")
 
     with pytest.raises(ValueError, match=r"path must lie apart .* '/corpus', got '/corpus/text'"):
         data.add_data_repository("Text", bucket=bucket, path="/corpus/text")
     data.add_data_repository("Other", bucket=bucket, path="/corpus-2", prefix="2/")
 
 
-def test_refuses_a_second_directory_for_the_same_objects(stack: cdk.Stack, define: Define) -> None:
+@pytest.mark.parametrize("prefix", ["text/", "text/en/", ""])
+def test_refuses_a_second_directory_for_the_same_objects(stack: cdk.Stack, define: Define, prefix: str) -> None:
     first, second = (s3.Bucket(stack, each) for each in ("First", "Second"))
     data = define()
     data.add_data_repository("Corpus", bucket=first, path="/corpus", prefix="text/")
     data.add_data_repository("Images", bucket=first, path="/images", prefix="images/")
     data.add_data_repository("Other", bucket=second, path="/other", prefix="text/")
 
-    with pytest.raises(ValueError, match=r"must be linked to one directory, got '/again' beside '/corpus'; mount that"):
-        data.add_data_repository("Again", bucket=first, path="/again", prefix="text/")
+    with pytest.raises(ValueError, match=r"linked to one directory, got those of '/again' behind '/corpus' too; link"):
+        data.add_data_repository("Again", bucket=first, path="/again", prefix=prefix)
+
+
+def test_refuses_a_bucket_of_another_region(stack: cdk.Stack, define: Define) -> None:
+    bucket = s3.Bucket.from_bucket_attributes(stack, "Bucket", bucket_name="corpus", region="eu-central-1")
+
+    with pytest.raises(ValueError, match=r"bucket must be of the file system's region 'us-east-1', got .* copy it"):
+        define().add_data_repository("Corpus", bucket=bucket, path="/corpus")
 
 
 def test_refuses_a_ninth_link(stack: cdk.Stack, define: Define) -> None:

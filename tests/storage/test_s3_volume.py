@@ -189,6 +189,20 @@ def test_a_volume_in_another_stack_leaves_that_of_the_cluster_alone(stack: cdk.S
     assert "There" not in json.dumps(resources_of(stack))
 
 
+def test_an_imported_bucket_may_know_its_region(stack: cdk.Stack, define: Define) -> None:
+    bucket = s3.Bucket.from_bucket_attributes(stack, "There", bucket_name="weights", region="eu-central-1")
+    define(bucket=bucket)
+
+    assert options(stack)[-1] == "region eu-central-1"
+
+
+def test_refuses_another_region_than_an_imported_bucket_knows(stack: cdk.Stack, define: Define) -> None:
+    bucket = s3.Bucket.from_bucket_attributes(stack, "There", bucket_name="weights", region="eu-central-1")
+
+    with pytest.raises(ValueError, match=r"region must be that of the bucket, 'eu-central-1', got 'eu-west-1'; leave"):
+        define(bucket=bucket, region="eu-west-1")
+
+
 def test_the_region_is_that_of_the_stack_or_the_one_that_is_said(stack: cdk.Stack, define: Define) -> None:
     define(region="eu-west-1", prefix="a/")
 

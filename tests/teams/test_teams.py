@@ -226,9 +226,14 @@ def test_a_part_of_the_pools_is_a_queue(stack: cdk.Stack, karpenter: GpuCluster,
 @pytest.mark.parametrize(
     ("level", "pod", "message"),
     [
-        ("baseline", {"efa": 1}, r"Test/Job: pod must have no efa.*pod_security='privileged'.*\[GPU372\]"),
+        (
+            "baseline",
+            {"efa": 1},
+            r"Test/Job: pod must have no efa.*, got efa; give .*='privileged' \[GPU372\]",
+        ),
         ("restricted", {"efa": 1, "run_as_user": 1000}, "no efa"),
-        ("restricted", {}, "pod must have run_as_user"),
+        ("restricted", {}, r"pod must have run_as_user .* 'restricted', got container 'train' without; name another"),
+        ("restricted", {"run_as_user": 0}, r"pod must have run_as_user other than root"),
         ("restricted", {"run_as_user": 1000}, None),
         ("baseline", {}, None),
         ("privileged", {"efa": 1}, None),

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, ClassVar
 
+from gpu_constructs.facts.access_tokens import token_in
 from gpu_constructs.facts.operating_systems import OperatingSystem
 from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.pools.host.owned_settings import BOTTLEROCKETS, FLAGS, KNOWN, NODEADMS
@@ -31,7 +32,7 @@ class ShellScript:
 
     Raises:
         TypeError: ``text`` is no string.
-        ValueError: cloud-init would not run it.
+        ValueError: cloud-init would not run it, or it has an access token in it.
     """
 
     text: str
@@ -45,6 +46,11 @@ class ShellScript:
         if not self.text.isascii():
             odd = next(each for each in self.text if not each.isascii())
             raise ValueError(f"shell script: text must be ASCII, as MIME is here, got {odd!r}")
+        if (kind := token_in(self.text)) is not None:
+            raise ValueError(
+                f"shell script: text must name no secret in the template, got {kind}; have the script read it from "
+                "Secrets Manager with the role of the nodes"
+            )
 
 
 @named_arguments

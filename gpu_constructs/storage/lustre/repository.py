@@ -5,16 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+import aws_cdk as cdk
 from aws_cdk import aws_fsx as fsx
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 from gpu_constructs.installing.claims import PathOf
 from gpu_constructs.named_arguments import named_arguments
-from gpu_constructs.refusals import refuse_unless_bool, refuse_unless_whole_number
+from gpu_constructs.refusals import is_token, refuse_unless_bool, refuse_unless_whole_number
 from gpu_constructs.storage.s3_names import refuse_unless_bucket, refuse_unless_prefix
 
-# Source: https://docs.aws.amazon.com/fsx/latest/APIReference/API_CreateDataRepositoryAssociation.html (2026-11)
+# Sources: https://docs.aws.amazon.com/fsx/latest/APIReference/API_CreateDataRepositoryAssociation.html,
+# https://docs.aws.amazon.com/fsx/latest/LustreGuide/create-dra-linked-data-repo.html (2026-11)
 _PATH = re.compile(r"(/[^/\0\r\n]+)+")
 _MOST_CHARACTERS = 4096
 _MOST_CHUNK_MIB = 512_000
@@ -63,6 +65,7 @@ class LustreRepository(Construct):
         refuse_unless_bucket(who, bucket)
         refuse_unless_prefix(who, prefix)
         _refuse_unless_path(who, path)
+        _refuse_other_region(who, self, bucket)
         refuse_unless_bool(who, "exports", exports)
         refuse_unless_whole_number(who, "chunk_mib", chunk_mib, least=1, most=_MOST_CHUNK_MIB)
         self.path = path
@@ -84,6 +87,15 @@ class LustreRepository(Construct):
         )
 
 
+def _refuse_other_region(who: object, scope: Construct, bucket: s3.IBucket) -> None:
+    own, theirs = cdk.Stack.of(scope).region, bucket.env.region
+    if not is_token(own) and not is_token(theirs) and own != theirs:
+        raise ValueError(
+            f"{who}: bucket must be of the file system's region {own!r}, got one of {theirs!r}; copy it, or read it by "
+            "S3Volume"
+        )
+
+
 def _refuse_unless_path(who: object, path: object) -> None:
     if not isinstance(path, str):
         raise TypeError(f"{who}: path must be a string, got {path!r}")
@@ -102,8 +114,8 @@ def _refuse_unless_apart(who: object, link: LustreRepository, beside: Sequence[L
             raise ValueError(
                 f"{who}: path must lie apart from that of the other link, {each.path!r}, got {link.path!r}"
             )
-        if link.source == each.source:
+        if link.source.startswith(each.source) or each.source.startswith(link.source):
             raise ValueError(
-                f"{who}: bucket and prefix must be linked to one directory, got {link.path!r} beside {each.path!r}; "
-                "mount that one in both pods"
+                f"{who}: objects must be linked to one directory, got those of {link.path!r} behind {each.path!r} too; "
+                "link prefixes that lie apart, or mount the one that has both"
             )

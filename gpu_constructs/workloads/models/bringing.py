@@ -10,6 +10,7 @@ from constructs import Construct
 
 from gpu_constructs.installing.cluster_ref import ClusterRef
 from gpu_constructs.named_arguments import named_arguments
+from gpu_constructs.pools.node_shape import NodeShape
 from gpu_constructs.workloads.gpu_pod import GpuPod
 from gpu_constructs.workloads.parts.environment import EnvValue
 from gpu_constructs.workloads.parts.init_container import InitContainer
@@ -35,6 +36,7 @@ class Place:
         name: Its name.
         namespace: Its namespace.
         pod: Its pod, so far.
+        shape: Nodes it is for.
     """
 
     scope: Construct
@@ -43,6 +45,7 @@ class Place:
     name: str
     namespace: str
     pod: GpuPod
+    shape: NodeShape
 
 
 @named_arguments

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import aws_cdk as cdk
 from aws_cdk import aws_s3 as s3
 
 from gpu_constructs.facts.hardware.regions import refuse_unless_region
-from gpu_constructs.identity.workload_identity import WorkloadIdentity
-from gpu_constructs.storage.s3_names import refuse_newer_name, refuse_unless_bucket, refuse_unless_prefix
+from gpu_constructs.identity.workload_identity import WorkloadIdentity, claim_of
+from gpu_constructs.storage.s3_names import refuse_unless_bucket, refuse_unless_prefix
 from gpu_constructs.storage.s3_permissions import let_pods_read
 from gpu_constructs.workloads.models.bringing import Place
 
@@ -32,30 +31,26 @@ def uri(bucket: s3.IBucket, prefix: str) -> str:
     return f"s3://{bucket.bucket_name}/{prefix}"
 
 
-def region_of(place: Place, bucket: s3.IBucket, region: str | None) -> str:
-    """Return the region of a bucket: as given, or that of the stack.
-
-    Raises:
-        ValueError: No bucket there can be called so.
-    """
-    found = region if region is not None else cdk.Stack.of(place.scope).region
-    refuse_newer_name(place.who, bucket.bucket_name, found)
-    return found
-
-
 def identity_of(place: Place, given: WorkloadIdentity | None) -> WorkloadIdentity:
     """Return who the pod is to AWS: as given, or made here, with a service account where the pod names none.
 
     Raises:
-        ValueError: The one given is of another namespace or service account.
+        ValueError: The one given is of another namespace or service account, or the pod's has one that is not given.
     """
     stated = place.pod.service_account
     if given is None:
+        account = stated if stated is not None else place.name
+        holder = place.cluster.holder(claim_of(place.namespace, account))
+        if holder is not None:
+            raise ValueError(
+                f"{place.who}: model must have the identity of service account {place.namespace}/{account}, got none; "
+                f"write model(identity=...) with {holder.node.path!r}"
+            )
         return WorkloadIdentity(
             place.scope,
             "Identity",
             cluster=place.cluster.cluster,
-            service_account=stated if stated is not None else place.name,
+            service_account=account,
             namespace=place.namespace,
             create_service_account=stated is None,
         )

@@ -10,8 +10,9 @@ from gpu_constructs.facts.versions import AWS_CLI
 from gpu_constructs.identity.workload_identity import WorkloadIdentity
 from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.refusals import refuse_unless_image, refuse_unless_whole_number
+from gpu_constructs.storage.s3_names import region_of
 from gpu_constructs.workloads.models.bringing import PATH, Brought, Place, pod_with, scratch
-from gpu_constructs.workloads.models.bucket import reader_of, refuse_unless_source, region_of, uri
+from gpu_constructs.workloads.models.bucket import reader_of, refuse_unless_source, uri
 from gpu_constructs.workloads.parts.init_container import InitContainer
 from gpu_constructs.workloads.parts.mount_path import refuse_unless_mount_path
 
@@ -33,7 +34,7 @@ class CopiedModel:
         prefix: What the names of the objects begin with, up to a ``/``. Default: all of the bucket.
         path: Where the files appear, absolute.
         identity: Who reads, which must be of the pod's namespace and service account. Default: made for the pod.
-        region: Region of the bucket. Default: the stack's.
+        region: Region of the bucket. Default: what the bucket knows, which of an imported one may be the stack's.
         image: Image that copies, with ``aws`` of version 2.15 or newer as its entrypoint. Tools that came before Pod
             Identity, such as s5cmd 2.3.0, get no credentials.
         memory_gib: Memory of the container that copies, in GiB: its buffers take 2, above 25 Gbit/s of network 4, and
@@ -76,7 +77,7 @@ class CopiedModel:
         Raises:
             ValueError: Somebody else reads, or something else is at the path.
         """
-        region = region_of(place, self.bucket, self.region)
+        region = region_of(place.scope, place.who, self.bucket, self.region)
         reader = reader_of(place, self.bucket, self.prefix, self.identity)
         disk = scratch(self.path, self.size_gib)
         copy = InitContainer(

@@ -31,7 +31,7 @@ class MountedModel:
         path: Where the files appear, absolute.
         cache_gib: Size of a cache on each node, in GiB, which nobody counts as in use. Default: none.
         identity: Who reads, which must be of the pod's namespace and service account. Default: made for the pod.
-        region: Region of the bucket. Default: the stack's.
+        region: Region of the bucket. Default: what the bucket knows, which of an imported one may be the stack's.
 
     Raises:
         TypeError: An argument has the wrong type.

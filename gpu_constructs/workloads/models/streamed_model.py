@@ -10,8 +10,9 @@ from gpu_constructs.facts.quantities import GIB
 from gpu_constructs.identity.workload_identity import WorkloadIdentity
 from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.refusals import refuse_unless_whole_number
+from gpu_constructs.storage.s3_names import region_of
 from gpu_constructs.workloads.models.bringing import Brought, Place, pod_with
-from gpu_constructs.workloads.models.bucket import reader_of, refuse_unless_source, region_of, uri
+from gpu_constructs.workloads.models.bucket import reader_of, refuse_unless_source, uri
 
 
 @named_arguments
@@ -30,7 +31,7 @@ class StreamedModel:
         buffer_gib: Memory of the pod that the process of each GPU may hold weights in on their way, in GiB; at least
             the largest tensor. More is faster.
         identity: Who reads, which must be of the pod's namespace and service account. Default: made for the pod.
-        region: Region of the bucket. Default: the stack's.
+        region: Region of the bucket. Default: what the bucket knows, which of an imported one may be the stack's.
 
     Raises:
         TypeError: An argument has the wrong type.
@@ -64,7 +65,7 @@ class StreamedModel:
             ValueError: Somebody else reads, or the buffers are more than the pod's memory.
         """
         self._refuse_too_little_memory(place)
-        region = region_of(place, self.bucket, self.region)
+        region = region_of(place.scope, place.who, self.bucket, self.region)
         reader = reader_of(place, self.bucket, self.prefix, self.identity)
         env = {
             # Of the SDK for C++, and of boto3, which knows the other alone.
@@ -78,8 +79,9 @@ class StreamedModel:
 
     def _refuse_too_little_memory(self, place: Place) -> None:
         pod, buffers = place.pod, self.buffer_gib * place.pod.gpus
-        if pod.memory_gib is not None and pod.memory_gib <= buffers + pod.shm_gib:
+        memory = pod.memory_on(place.who, place.shape)
+        if place.shape.memory_gib and memory <= buffers + pod.shm_gib:
             raise ValueError(
                 f"{place.who}: pod must have more memory_gib than {buffers} for the buffers of the model and "
-                f"{pod.shm_gib} of shm_gib, got {pod.memory_gib}; leave memory_gib out, or lower buffer_gib"
+                f"{pod.shm_gib} of shm_gib, got {memory}; raise memory_gib, or lower buffer_gib"
             )

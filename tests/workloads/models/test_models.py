@@ -293,7 +293,18 @@ def test_the_version_of_a_cluster_of_the_app_is_known(stack: cdk.Stack, created_
         ("copied", {"mounts": [ScratchMount(path="/models", size_gib=1)]}, ValueError, "path of their own"),
         ("copied", {"memory_gib": 500}, ValueError, "must have at most 125 GiB of memory"),
         ("huge", {}, ValueError, r"at most \d+ GiB of scratch"),
-        ("streamed", {"memory_gib": 5}, ValueError, "more memory_gib than 4 for the buffers.*and 1 of shm_gib, got 5"),
+        (
+            "streamed",
+            {"memory_gib": 5},
+            ValueError,
+            "more memory_gib than 4 for .*and 1 of shm_gib, got 5; raise",
+        ),
+        (
+            "wide",
+            {},
+            ValueError,
+            r"more memory_gib than 120 for the buffers .*, got \d+; raise memory_gib, or lower",
+        ),
     ],
 )
 def test_refuses_what_cannot_be(
@@ -305,7 +316,11 @@ def test_refuses_what_cannot_be(
     error: type[Exception],
     message: str,
 ) -> None:
-    made = {**models(bucket), "huge": CopiedModel(bucket=bucket, size_gib=5000)}.get(model, model)
+    impossible = {
+        "huge": CopiedModel(bucket=bucket, size_gib=5000),
+        "wide": StreamedModel(bucket=bucket, buffer_gib=120),
+    }
+    made = {**models(bucket), **impossible}.get(model, model)
 
     with pytest.raises(error, match=message):
         serve(stack, cluster, made, **changes)
@@ -313,6 +328,15 @@ def test_refuses_what_cannot_be(
 
 def test_six_gib_are_enough_for_buffers_of_four(stack: cdk.Stack, cluster: eks.ICluster, bucket: s3.IBucket) -> None:
     assert serve(stack, cluster, StreamedModel(bucket=bucket), memory_gib=6).pod.memory_gib == 6
+
+
+def test_a_service_account_that_has_an_identity_is_told_to_pass_it(
+    stack: cdk.Stack, cluster: eks.ICluster, bucket: s3.IBucket
+) -> None:
+    WorkloadIdentity(stack, "Mine", cluster=cluster, service_account="mine")
+
+    with pytest.raises(ValueError, match=r"account default/mine, got none; write model.identity=.* with 'Test/Mine'"):
+        serve(stack, cluster, StreamedModel(bucket=bucket), service_account="mine")
 
 
 @pytest.mark.parametrize(
@@ -343,5 +367,5 @@ def test_two_workloads_of_one_account_share_an_identity(stack: cdk.Stack, cluste
     how: dict[str, Any] = {"cluster": cluster, "pool": nodes, "pod": pod, "model": StreamedModel(bucket=bucket)}
     GpuJob(stack, "One", name="one", **how)
 
-    with pytest.raises(ValueError, match=r"role of service account default/both.*Test/One/Identity"):
+    with pytest.raises(ValueError, match=r"service account default/both, got none; .*Test/One/Identity"):
         GpuJob(stack, "Other", name="other", **how)
