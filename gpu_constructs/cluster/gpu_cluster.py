@@ -31,7 +31,7 @@ from gpu_constructs.facts.versions import DEFAULT_KUBERNETES, kubernetes_minor
 from gpu_constructs.installing import claims, eks_resources
 from gpu_constructs.installing.claims import PathOf
 from gpu_constructs.installing.cluster_ref import ClusterRef, cluster_ref
-from gpu_constructs.installing.subnets import node_subnets, refuse_unless_vpc, refuse_zones_without_pods
+from gpu_constructs.installing.subnets import node_subnets, refuse_unless_vpc, refuse_zones_without_pods, zones_at_most
 from gpu_constructs.named_arguments import named_arguments, named_call
 from gpu_constructs.nodes.gpu_nodes import GpuNodes
 from gpu_constructs.pools.capacity import Capacity
@@ -339,10 +339,10 @@ def _refuse_parts(who: object, *, vpc: ec2.IVpc | None, system_nodes: object, se
     refuse_unless_key(who, "secrets_key", secrets_key)
     if vpc is not None:
         refuse_unless_vpc(who, vpc)
-    if vpc is not None and len(node_subnets(vpc)) < MIN_ZONES:
+    if vpc is not None and (zones := zones_at_most(node_subnets(vpc))) < MIN_ZONES:
         raise ValueError(
             f"{who}: vpc must have private or isolated subnets in at least {MIN_ZONES} zones, which EKS asks for, got "
-            f"{vpc.node.path!r} with {len(node_subnets(vpc))}; nodes are private"
+            f"{vpc.node.path!r} with {zones}; nodes are private"
         )
 
 

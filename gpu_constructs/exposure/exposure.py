@@ -13,9 +13,12 @@ from gpu_constructs.refusals import address_block, is_token, refuse_unless_bool,
 # Source: https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_TargetGroupAttribute.html (2026-11)
 # Less, and clients get errors while the load balancer still sends.
 _LEAST_DRAIN = 15
+# A managed group fails its update where pods take longer than 15 minutes, and the server has to end in them, too.
+# Source: https://docs.aws.amazon.com/eks/latest/userguide/managed-node-update-behavior.html (2026-11)
+_USUAL_DRAIN = 300
 _LONGEST_SECONDS = 3600
 _CERTIFICATE = re.compile(r"arn:[a-z-]+:(acm:[a-z0-9-]+:\d{12}:certificate/|iam::\d{12}:server-certificate/)\S+")
-_EVERYBODY = "0.0.0.0/0"
+_EVERYBODY = "('0.0.0.0/0',), with '::/0' in a cluster of IPv6"
 
 
 @named_arguments
@@ -26,8 +29,8 @@ class Internal:
     Attributes:
         idle_seconds: How long a connection may carry no byte: the longest answer that is not streamed. At most 3600.
         drain_seconds: How long a pod that is to end goes on before it is told, so that it ends what it began. Fewer
-            are for servers that themselves end what they began when they are told. Default: ``idle_seconds``, and
-            15 at least.
+            are for servers that themselves end what they began when they are told. Default: ``idle_seconds``, 15 at
+            least and 300 at most: an update of a managed group gives pods 15 minutes, and then fails.
         certificate_arn: Certificate of ACM or IAM, in the region of the cluster. Default: none, and plain HTTP.
         allow: Blocks of addresses that may connect. Default: all that reach the VPC.
 
@@ -53,14 +56,14 @@ class Public:
     """Clients on the internet, those of some addresses.
 
     Attributes:
-        allow: Blocks of addresses that may connect; everybody is ``("0.0.0.0/0",)``, with no password of the load
-            balancer's.
+        allow: Blocks of addresses that may connect; everybody is ``("0.0.0.0/0",)``, and ``"::/0"`` besides in a
+            cluster of IPv6, with no password of the load balancer's.
         certificate_arn: Certificate of ACM or IAM, in the region of the cluster.
         plain_http: Do without certificate: everybody on the way reads requests, keys of your API among them.
         idle_seconds: How long a connection may carry no byte: the longest answer that is not streamed. At most 3600.
         drain_seconds: How long a pod that is to end goes on before it is told, so that it ends what it began. Fewer
-            are for servers that themselves end what they began when they are told. Default: ``idle_seconds``, and
-            15 at least.
+            are for servers that themselves end what they began when they are told. Default: ``idle_seconds``, 15 at
+            least and 300 at most: an update of a managed group gives pods 15 minutes, and then fails.
 
     Raises:
         TypeError: An argument has the wrong type.
@@ -78,7 +81,7 @@ class Public:
         blocks = _blocks(who, self.allow)
         if not blocks:
             raise ValueError(
-                f"{who}: allow must name the addresses of clients, got {self.allow!r}; everybody is ('{_EVERYBODY}',)"
+                f"{who}: allow must name the addresses of clients, got {self.allow!r}; everybody is {_EVERYBODY}"
             )
         object.__setattr__(self, "allow", blocks)
         refuse_unless_bool(who, "plain_http", self.plain_http)
@@ -96,17 +99,29 @@ class Public:
 Exposure = Internal | Public
 
 
-def refuse_unless_exposure(who: object, expose: object, *, region: str) -> None:
+def refuse_unless_exposure(who: object, expose: object, *, region: str, ipv6: bool) -> None:
     """Refuse what neither says who may reach pods nor is absent.
+
+    Args:
+        who: Who asks.
+        expose: What says it.
+        region: Region of the load balancer.
+        ipv6: Whether the load balancer has addresses of IPv6, too.
 
     Raises:
         TypeError: It is something else.
-        ValueError: Its certificate is of another region than ``region``.
+        ValueError: Its certificate is of another region, or its load balancer has no address that all of ``allow``
+            could connect to.
     """
     if expose is None:
         return
     if not isinstance(expose, (Internal, Public)):
         raise TypeError(f"{who}: expose must be Internal(...) or Public(...), got {expose!r}")
+    if expose.allow and not ipv6 and all(":" in each and not is_token(each) for each in expose.allow):
+        raise ValueError(
+            f"{who}: expose must allow a block of IPv4 in a cluster of IPv4, where the load balancer has no other "
+            f"address, got {expose.allow!r}"
+        )
     arn = expose.certificate_arn
     if arn is None or is_token(arn) or is_token(region):
         return
@@ -119,7 +134,9 @@ def refuse_unless_exposure(who: object, expose: object, *, region: str) -> None:
 
 def drain_seconds(expose: Exposure) -> int:
     """Return how long a pod that is to end goes on before it is told."""
-    return max(_LEAST_DRAIN, expose.idle_seconds) if expose.drain_seconds is None else expose.drain_seconds
+    if expose.drain_seconds is not None:
+        return expose.drain_seconds
+    return min(max(_LEAST_DRAIN, expose.idle_seconds), _USUAL_DRAIN)
 
 
 def _refuse_unless_seconds(who: str, idle: object, drain: object) -> None:

@@ -88,3 +88,7 @@ def let_answers_end(pod: dict[str, Any], expose: Exposure) -> None:
     pod["terminationGracePeriodSeconds"] = drain + expose.idle_seconds + _TO_EXIT
     [container] = pod["containers"]
     container["lifecycle"] = {"preStop": {"sleep": {"seconds": drain}}}
+    # One that answers no more is not waited for: the hook runs before a restart, too.
+    for each in ("startupProbe", "livenessProbe"):
+        if each in container:
+            container[each]["terminationGracePeriodSeconds"] = _TO_EXIT

@@ -39,6 +39,7 @@ class LoadBalancerController(Construct):
         cluster: Cluster to install into; needs a kubectl provider.
         vpc_id: Id of the cluster's VPC. Default: that of the cluster, unless it was imported without.
         isolated: The VPC has no way to the internet: do without WAF and Shield, which have no endpoint in it.
+            Default: whether the cluster's VPC has isolated subnets only.
         values: Values of the chart, laid over ours, e.g. for an image of your own registry.
 
     Raises:
@@ -56,13 +57,15 @@ class LoadBalancerController(Construct):
         *,
         cluster: AnyCluster,
         vpc_id: str | None = None,
-        isolated: bool = False,
+        isolated: bool | None = None,
         values: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__(scope, id)
         who = PathOf(self)
         ref = cluster_ref(who, cluster, kubectl=True)
         vpc = _vpc_of(who, ref, vpc_id)
+        if isolated is None:
+            isolated = ref.vpc is not None and not ref.vpc.private_subnets and bool(ref.vpc.isolated_subnets)
         refuse_unless_bool(who, "isolated", isolated)
         ref.claim(who, release_of(LOAD_BALANCER_CONTROLLER.name), why="both would make every load balancer")
 

@@ -75,6 +75,10 @@ JOBSET: Final = "jobset"
 LEADER_WORKER_SET: Final = "lws"
 KUBERAY: Final = "kuberay-operator"
 
+# Of what comes in manifests, and the pods that mount buckets for others: namespaces that no chart is released into.
+MPI_OPERATOR: Final = "mpi-operator"
+OTHER_NAMESPACES: Final = (MPI_OPERATOR, "mount-s3")
+
 # Namespaces of the releases that are installed here; the others go to kube-system.
 NAMESPACES: Final[Mapping[str, str]] = {
     GPU_OPERATOR: GPU_OPERATOR,

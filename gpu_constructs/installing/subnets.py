@@ -88,6 +88,12 @@ def zone_of(subnet: ec2.ISubnet) -> str | None:
     return None if is_token(zone) else zone
 
 
+def zones_at_most(subnets: Iterable[ec2.ISubnet]) -> int:
+    """Return in how many zones subnets lie, of which those that only deployment tells may be one each."""
+    zones = [zone_of(each) for each in subnets]
+    return len({each for each in zones if each is not None}) + zones.count(None)
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PodNetwork:
     """Addresses of pods.

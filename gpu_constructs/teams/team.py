@@ -7,7 +7,7 @@ from typing import get_args
 
 from constructs import Construct
 
-from gpu_constructs.facts.charts import NAMESPACES
+from gpu_constructs.facts.charts import NAMESPACES, OTHER_NAMESPACES
 from gpu_constructs.facts.kubernetes import (
     RESTRICTED_DOMAINS,
     checked_labels,
@@ -34,7 +34,7 @@ from gpu_constructs.teams.rights import POLICIES, Right, bound_role, member_rule
 from gpu_constructs.teams.team_quota import TeamQuota
 
 # The first is there before anybody makes it, the others belong to what runs in the cluster.
-_TAKEN = ("default", *dict.fromkeys(NAMESPACES.values()))
+_TAKEN = ("default", *dict.fromkeys(NAMESPACES.values()), *OTHER_NAMESPACES)
 
 
 @named_arguments

@@ -21,13 +21,11 @@ from gpu_constructs.workloads.gpu_pod import GpuPod
 from gpu_constructs.workloads.models.bringing import Place
 from gpu_constructs.workloads.models.model import Model, refuse_early_image_volumes, with_model
 from gpu_constructs.workloads.pod_claim import pod_claim
+from gpu_constructs.workloads.service_name import refuse_early_number
 
 # Its older spelling, for API servers that do not know the newer one.
 # Source: https://github.com/kubernetes/enhancements/tree/master/keps/sig-network/3015-prefer-same-node
 _PREFER_CLOSE = ("1.33",)
-# Until 1.36 a Service begins with a letter.
-# Source: kubernetes/kubernetes v1.36.3 pkg/features/kube_features.go (RelaxedServiceNameValidation)
-_LETTER_FIRST = ("1.33", "1.34", "1.35")
 _PATH = re.compile(r"/[!-~]*")
 
 
@@ -96,13 +94,12 @@ class GpuDeployment(Construct):
         refuse_unless_whole_number(who, "port", port, least=1, most=65535)
         refuse_unless_whole_number(who, "startup_minutes", startup_minutes, least=1, most=INT32 // 60)
         refuse_unless_bool(who, "same_zone", same_zone)
-        refuse_unless_exposure(who, expose, region=cdk.Stack.of(self).region)
+        refuse_unless_exposure(who, expose, region=cdk.Stack.of(self).region, ipv6=ref.ip_family == "ipv6")
         if replicas is not None:
             refuse_unless_whole_number(who, "replicas", replicas, least=0)
         refuse_unless_path(who, health_path)
         version = ref.kubernetes_version(kubernetes_version, who=who) if same_zone else DEFAULT_KUBERNETES
-        if name[0].isdigit():
-            _refuse_early_number(who, name, kubernetes_version or ref.stated_version)
+        refuse_early_number(who, name, kubernetes_version or ref.stated_version)
         place = Place(scope=self, who=who, cluster=ref, name=name, namespace=namespace, pod=pod, shape=pool.shape)
         brought = with_model(place, model)
         pod = brought.pod
@@ -154,15 +151,6 @@ def refuse_unless_path(who: object, health_path: object) -> None:
     """
     if not isinstance(health_path, str) or not _PATH.fullmatch(health_path):
         raise ValueError(f"{who}: health_path must begin with '/' and have no spaces, got {health_path!r}")
-
-
-def _refuse_early_number(who: object, name: str, version: str | None) -> None:
-    if version is None or version in _LETTER_FIRST:
-        runs = "a cluster whose kubernetes_version is not given" if version is None else f"Kubernetes {version}"
-        raise ValueError(
-            f"{who}: name must begin with a letter in {runs}, got {name!r}; Kubernetes 1.36 is the first that takes a "
-            "digit for a Service"
-        )
 
 
 def traffic_distribution(kubernetes_version: str) -> str:

@@ -18,6 +18,7 @@ from gpu_constructs.workloads.models.bringing import Place
 from gpu_constructs.workloads.models.model import Model, refuse_early_image_volumes, with_model
 from gpu_constructs.workloads.parts.overlay import with_overlay
 from gpu_constructs.workloads.pod_claim import pod_claim
+from gpu_constructs.workloads.service_name import refuse_early_number
 
 # A job's name and the hash of its pod.
 _MAX_NAME = 54
@@ -93,6 +94,8 @@ class GpuJob(Construct):
         ):
             refuse_unless_whole_number(who, argument, hours, least=least, most=INT32 // 3600)
         refuse_unless_bool(who, "gang", gang)
+        if gang:
+            refuse_early_number(who, name, kubernetes_version or ref.stated_version)
         place = Place(scope=self, who=who, cluster=ref, name=name, namespace=namespace, pod=pod, shape=pool.shape)
         brought = with_model(place, model)
         pod = brought.pod

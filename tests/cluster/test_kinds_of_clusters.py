@@ -198,13 +198,14 @@ def test_refuses_endpoints_that_would_let_nothing_in(stack: cdk.Stack) -> None:
         PrivateEndpoints(stack, "Endpoints", vpc=isolated_vpc(stack))
 
 
-def test_refuses_a_vpc_of_one_zone(stack: cdk.Stack) -> None:
+@pytest.mark.parametrize("subnets", [1, 2])
+def test_refuses_a_vpc_of_one_zone(stack: cdk.Stack, subnets: int) -> None:
     one = ec2.Vpc.from_vpc_attributes(
         stack,
         "One",
         vpc_id="vpc-0123456789abcdef1",
-        availability_zones=["us-east-1a"],
-        private_subnet_ids=["subnet-0123456789abcdef4"],
+        availability_zones=["us-east-1a"] * subnets,
+        private_subnet_ids=[f"subnet-0123456789abcdef{each}" for each in range(subnets)],
     )
 
     with pytest.raises(ValueError, match="in at least 2 zones, which EKS asks for, got 'Test/One' with 1"):

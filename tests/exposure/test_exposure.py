@@ -19,7 +19,10 @@ OFFICE = ("203.0.113.0/24",)
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"allow": ()}, r"^public: allow must name the addresses of clients, got \(\); everybody is \('0.0.0.0/0',\)$"),
+        (
+            {"allow": ()},
+            r"^public: allow must name the addresses .*, got \(\); everybody is \('0.0.0.0/0',\), with",
+        ),
         ({"allow": "10.0.0.0/8"}, r"^public: allow must be a list of names, got '10.0.0.0/8'; write \['10.0.0.0/8'\]$"),
         (
             {"allow": ("203.0.113.7/24",)},
@@ -61,35 +64,52 @@ def test_a_certificate_construct_is_no_arn() -> None:
 def test_a_certificate_is_of_the_region_of_its_load_balancer() -> None:
     expose = Internal(certificate_arn=CERTIFICATE)
 
-    refuse_unless_exposure("Test/Chat", expose, region="us-east-1")
-    refuse_unless_exposure("Test/Chat", expose, region=cdk.Aws.REGION)
-    refuse_unless_exposure("Test/Chat", Internal(certificate_arn=cdk.Fn.import_value("arn")), region="eu-west-1")
+    refuse_unless_exposure("Test/Chat", expose, region="us-east-1", ipv6=False)
+    refuse_unless_exposure("Test/Chat", expose, region=cdk.Aws.REGION, ipv6=False)
+    refuse_unless_exposure(
+        "Test/Chat", Internal(certificate_arn=cdk.Fn.import_value("arn")), region="eu-west-1", ipv6=False
+    )
     with pytest.raises(ValueError, match=r"^Test/Chat: expose must have a certificate of 'eu-west-1', .* 'us-east-1'$"):
-        refuse_unless_exposure("Test/Chat", expose, region="eu-west-1")
+        refuse_unless_exposure("Test/Chat", expose, region="eu-west-1", ipv6=False)
 
 
 def test_what_is_no_exposure_is_refused() -> None:
     with pytest.raises(TypeError, match=r"^Test/Chat: expose must be Internal\(...\) or Public\(...\), got 'public'$"):
-        refuse_unless_exposure("Test/Chat", "public", region="us-east-1")
+        refuse_unless_exposure("Test/Chat", "public", region="us-east-1", ipv6=False)
 
 
 @pytest.mark.parametrize(
     ("expose", "drain", "grace"),
     [
-        (Internal(), 900, 1830),
+        (Internal(), 300, 1230),
         (Internal(idle_seconds=120), 120, 270),
         (Internal(drain_seconds=30), 30, 960),
         (Internal(idle_seconds=5), 15, 50),
     ],
 )
 def test_a_pod_lives_as_long_as_its_answers(expose: Internal, drain: int, grace: int) -> None:
-    pod: dict[str, Any] = {"containers": [{"name": "chat"}]}
+    pod: dict[str, Any] = {"containers": [{"name": "chat", "livenessProbe": {}, "readinessProbe": {}}]}
 
     let_answers_end(pod, expose)
 
     assert drain_seconds(expose) == drain
     assert pod["terminationGracePeriodSeconds"] == grace
     assert pod["containers"][0]["lifecycle"] == {"preStop": {"sleep": {"seconds": drain}}}
+    # A server that hangs is not waited for; a readiness probe has no such field.
+    assert pod["containers"][0]["livenessProbe"] == {"terminationGracePeriodSeconds": 30}
+    assert pod["containers"][0]["readinessProbe"] == {}
+
+
+@pytest.mark.parametrize(
+    ("ipv6", "message"), [(False, r"must allow a block of IPv4 .*got \('2001:db8::/32',\)"), (True, None)]
+)
+def test_clients_have_an_address_to_connect_to(ipv6: bool, message: str | None) -> None:
+    expose = Public(allow=("2001:db8::/32",), plain_http=True)
+    if message is None:
+        refuse_unless_exposure("Test/Chat", expose, region="us-east-1", ipv6=ipv6)
+        return
+    with pytest.raises(ValueError, match=f"^Test/Chat: expose {message}"):
+        refuse_unless_exposure("Test/Chat", expose, region="us-east-1", ipv6=ipv6)
 
 
 def said_by(expose: Internal | Public, *, ipv6: bool = False) -> dict[str, str]:

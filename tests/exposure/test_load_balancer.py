@@ -73,7 +73,7 @@ def test_ingress_service_and_pod_agree(stack: cdk.Stack, cluster: eks.ICluster) 
     }
     assert ingress["metadata"]["annotations"]["alb.ingress.kubernetes.io/healthcheck-path"] == "/ready"
     pod = manifest(resources, "Deployment")["spec"]["template"]["spec"]
-    assert pod["terminationGracePeriodSeconds"] == 1830
+    assert pod["terminationGracePeriodSeconds"] == 1230
 
 
 def test_an_overlay_has_the_last_word_on_how_long_a_pod_lives(stack: cdk.Stack, cluster: eks.ICluster) -> None:

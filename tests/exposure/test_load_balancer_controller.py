@@ -10,6 +10,7 @@ import pytest
 from aws_cdk import aws_eks_v2 as eks
 
 from gpu_constructs import GpuCluster
+from gpu_constructs.cluster import gpu_vpc
 from gpu_constructs.exposure import LoadBalancerController
 from gpu_constructs.exposure.load_balancer_controller import controller_values
 from gpu_constructs.exposure.load_balancer_policy import load_balancer_statements
@@ -171,3 +172,11 @@ def test_a_cluster_has_one(stack: cdk.Stack, cluster: eks.ICluster) -> None:
         ValueError, match=r"^Test/Second: cluster must have one helm release 'aws-load-balancer-controller'"
     ):
         LoadBalancerController(stack, "Second", cluster=cluster)
+
+
+def test_a_vpc_without_a_way_out_is_seen(stack: cdk.Stack) -> None:
+    gpu = GpuCluster(stack, "Gpu", vpc=gpu_vpc(stack, "Net", nat_gateways=0))
+    LoadBalancerController(stack, "Lb", cluster=gpu)
+
+    values = json.loads(text_of(controller(resources_of(stack))[1]["Values"]))
+    assert (values["enableShield"], values["enableWafv2"]) == (False, False)

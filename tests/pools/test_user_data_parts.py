@@ -18,7 +18,11 @@ SCRIPT = ShellScript(text="#!/bin/bash\ntrue\n")
         ("echo", ValueError, r"text must begin with '#!/bin/bash', got 'echo'"),
         ("", ValueError, r"text must begin with"),
         ("#!/bin/bash\necho ü", ValueError, r"text must be ASCII, as MIME is here, got 'ü'"),
-        (f"#!/bin/bash\nexport T=hf_{'a' * 34}", ValueError, r"text must name no secret .* got a token of Hugging Face"),
+        (
+            f"#!/bin/bash\nexport T=hf_{'a' * 34}",
+            ValueError,
+            r"text must name no secret .* got a token of Hugging Face",
+        ),
         (b"#!/bin/bash", TypeError, r"text must be a string"),
     ],
 )

@@ -208,12 +208,21 @@ def test_files_come_from_a_bucket(stack: cdk.Stack, define: Define) -> None:
     assert made["BatchImportMetaDataOnCreate"] is True
 
 
-@pytest.mark.parametrize("path", ["corpus", "/", "/corpus/", "", "/a//b"])
+@pytest.mark.parametrize("path", ["corpus", "//", "/corpus/", "", "/a//b"])
 def test_refuses_what_is_no_directory(stack: cdk.Stack, define: Define, path: str) -> None:
     bucket = s3.Bucket.from_bucket_name(stack, "Bucket", "corpus")
 
     with pytest.raises(ValueError, match="path must be a directory such as '/corpus'"):
         define().add_data_repository("Corpus", bucket=bucket, path=path)
+
+
+def test_all_of_a_file_system_may_be_the_only_link(stack: cdk.Stack, define: Define) -> None:
+    bucket = s3.Bucket.from_bucket_name(stack, "Bucket", "corpus")
+    data = define()
+    data.add_data_repository("All", bucket=bucket, path="/", prefix="1/")
+
+    with pytest.raises(ValueError, match=r"path must lie apart .* '/', got '/corpus'"):
+        data.add_data_repository("Corpus", bucket=bucket, path="/corpus", prefix="2/")
 
 
 def test_refuses_a_directory_in_another_one(stack: cdk.Stack, define: Define) -> None:

@@ -371,6 +371,8 @@ def test_files_for_argo_cd_have_it_too(tmp_path: Path, monkeypatch: pytest.Monke
         ({"namespace": "default"}, "Test/Nlp: namespace must be the team's own, got 'default'"),
         ({"namespace": "kube-system"}, "namespace must be the team's own"),
         ({"namespace": "monitoring"}, "namespace must be the team's own"),
+        ({"namespace": "mpi-operator"}, "namespace must be the team's own"),
+        ({"namespace": "mount-s3"}, "namespace must be the team's own"),
         ({"namespace": "Nlp"}, "namespace must be 1 to 63 lower-case"),
         ({"members": [LEAD]}, "members must map ARNs to view, edit or admin"),
         ({"members": {LEAD: "edti"}}, "must be one of view, edit, admin, got 'edti'; did you mean 'edit'"),

@@ -17,7 +17,7 @@ from gpu_constructs.storage.s3_names import refuse_unless_bucket, refuse_unless_
 
 # Sources: https://docs.aws.amazon.com/fsx/latest/APIReference/API_CreateDataRepositoryAssociation.html,
 # https://docs.aws.amazon.com/fsx/latest/LustreGuide/create-dra-linked-data-repo.html (2026-11)
-_PATH = re.compile(r"(/[^/\0\r\n]+)+")
+_PATH = re.compile(r"/|(/[^/\0\r\n]+)+")
 _MOST_CHARACTERS = 4096
 _MOST_CHUNK_MIB = 512_000
 _MOST_LINKS = 8
@@ -100,7 +100,7 @@ def _refuse_unless_path(who: object, path: object) -> None:
     if not isinstance(path, str):
         raise TypeError(f"{who}: path must be a string, got {path!r}")
     if not _PATH.fullmatch(path) or len(path) > _MOST_CHARACTERS:
-        raise ValueError(f"{who}: path must be a directory such as '/corpus', got {path!r}")
+        raise ValueError(f"{who}: path must be a directory such as '/corpus', or '/' for all, got {path!r}")
 
 
 def _refuse_unless_apart(who: object, link: LustreRepository, beside: Sequence[LustreRepository]) -> None:
@@ -110,12 +110,18 @@ def _refuse_unless_apart(who: object, link: LustreRepository, beside: Sequence[L
             "prefix that holds several of them"
         )
     for each in beside:
-        if f"{link.path}/".startswith(f"{each.path}/") or f"{each.path}/".startswith(f"{link.path}/"):
+        if _holds(link.path, each.path) or _holds(each.path, link.path):
             raise ValueError(
-                f"{who}: path must lie apart from that of the other link, {each.path!r}, got {link.path!r}"
+                f"{who}: path must lie apart from that of the other link, {each.path!r}, got {link.path!r}; name a "
+                "directory beside it"
             )
         if link.source.startswith(each.source) or each.source.startswith(link.source):
             raise ValueError(
                 f"{who}: objects must be linked to one directory, got those of {link.path!r} behind {each.path!r} too; "
                 "link prefixes that lie apart, or mount the one that has both"
             )
+
+
+def _holds(path: str, other: str) -> bool:
+    """Whether a directory is another one, or has it in it."""
+    return f"{other}/".startswith(f"{path.rstrip('/')}/")

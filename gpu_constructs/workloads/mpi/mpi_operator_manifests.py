@@ -7,9 +7,9 @@ from typing import Any
 import cdk8s
 from cdk8s_plus_28 import k8s
 
+from gpu_constructs.facts.charts import MPI_OPERATOR as NAME
 from gpu_constructs.facts.labels import APP_NAME
 
-NAME = "mpi-operator"
 _LABELS = {APP_NAME: NAME}
 _EVERY_OBJECT = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 # What its controller calls, read in kubeflow/mpi-operator v0.8.0 pkg/controller/mpi_job_controller.go; upstream's role

@@ -58,6 +58,7 @@ class MultiNodeDeployment(Construct):
             group. Default: any nodes of the pool.
         expose: Clients outside the cluster that reach the leaders through a load balancer, `Internal` or `Public`.
             Default: pods of the cluster only.
+        kubernetes_version: Minor version of an imported cluster; only for images as volumes.
 
     Raises:
         TypeError: An argument has the wrong type.
@@ -91,6 +92,7 @@ class MultiNodeDeployment(Construct):
         queue: str | KaiQueue | None = None,
         topology: str | None = None,
         expose: Exposure | None = None,
+        kubernetes_version: str | None = None,
     ) -> None:
         super().__init__(scope, id)
         who = PathOf(self)
@@ -108,10 +110,10 @@ class MultiNodeDeployment(Construct):
         refuse_unless_path(who, health_path)
         refuse_unless_queue(who, queue)
         _refuse_unless_topology(who, topology, queue)
-        refuse_unless_exposure(who, expose, region=cdk.Stack.of(self).region)
+        refuse_unless_exposure(who, expose, region=cdk.Stack.of(self).region, ipv6=ref.ip_family == "ipv6")
 
         self.name, self.namespace, self.service = name, namespace, f"{name}-leader"
-        refuse_early_image_volumes(who, pod, ref, None)
+        refuse_early_image_volumes(who, pod, ref, kubernetes_version)
         claim = pod_claim(who, pod, pool, name=name, namespace=namespace)
         # Not above: they load cdk8s, which takes a second.
         from gpu_constructs.workloads.deployment_manifests import HTTP, probes_of
