@@ -5,11 +5,12 @@ Follows kube-scheduler 1.36, cluster autoscaler 1.36 and Karpenter 1.14; `fittin
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from gpu_constructs.preflight.admission.admission import Admission
 from gpu_constructs.preflight.cluster.pools import desired_nodes, desired_size
+from gpu_constructs.preflight.cluster.schedulers import scheduler_runs
 from gpu_constructs.preflight.model.answer import Answer, all_of
 from gpu_constructs.preflight.model.cluster import Cluster, Pool
 from gpu_constructs.preflight.model.pod import Pod
@@ -84,6 +85,7 @@ class Scheduler:
         self._memory = Memory()
         self._signatures = [self._signature(each) for each in self._pools]
         self._seen: dict[tuple[object, ...], tuple[Demand, tuple[PoolVerdict, ...]]] = {}
+        self._schedulers = {_DEFAULT_SCHEDULER: Answer.YES}
         self._short: dict[tuple[int, int], tuple[Demand, tuple[PoolVerdict, ...], tuple[Reason, ...]]] = {}
 
     def verdict(self, workload: Workload) -> Verdict:
@@ -96,8 +98,22 @@ class Scheduler:
             judged = self._judged(wanted)
             self._seen[key] = wanted, tuple(sorted(judged, key=lambda each: each.distance))
         wanted, pools = self._seen[key]
-        held = (*let_in.refusals, *wanted.refusals, *_held(workload.pod, self.cluster))
+        held = (
+            *let_in.refusals,
+            *wanted.refusals,
+            *_held(workload.pod, self.cluster),
+            *self._unscheduled(workload.pod),
+        )
         return self.over(workload, wanted, pools, held)
+
+    def _unscheduled(self, pod: Pod) -> Iterator[Reason]:
+        """Yield that the scheduler which a pod waits for does not run, or may not."""
+        name = known_text(pod.scheduler) or _DEFAULT_SCHEDULER
+        if name not in self._schedulers:
+            self._schedulers[name] = scheduler_runs(name, self.cluster)
+        if (runs := self._schedulers[name]) is not Answer.YES:
+            text = f"waits for scheduler {name}, which nothing here installs"
+            yield Reason(runs, "scheduler", text, rule="GPU128")
 
     def over(
         self, workload: Workload, wanted: Demand, pools: tuple[PoolVerdict, ...], held: tuple[Reason, ...]
@@ -198,11 +214,6 @@ def _held(pod: Pod, cluster: Cluster) -> tuple[Reason, ...]:
         found.append(Reason(Answer.UNKNOWN, "pod", text))
     if pod.gates:
         found.append(Reason(Answer.UNKNOWN, "gate", f"waits until scheduling gate {', '.join(pod.gates)} is removed"))
-    scheduler = known_text(pod.scheduler) or _DEFAULT_SCHEDULER
-    if scheduler != _DEFAULT_SCHEDULER and not _runs(scheduler, cluster):
-        answer = Answer.NO if cluster.whole and not cluster.opaque else Answer.UNKNOWN
-        text = f"waits for scheduler {scheduler}, which nothing here installs"
-        found.append(Reason(answer, "scheduler", text, rule="GPU128"))
     return tuple(found)
 
 
@@ -218,12 +229,6 @@ def _without_pools(pod: Pod, cluster: Cluster) -> list[Reason]:
     if cluster.auto_mode:
         return [Reason(Answer.NO, "pool", _BUILT_IN)] if pod.asks_for_gpu else []
     return [Reason(Answer.NO, "pool", "the cluster has no pool of its own")]
-
-
-def _runs(scheduler: str, cluster: Cluster) -> bool:
-    return any(scheduler in (each.name, each.origin.path.rpartition("/")[2]) for each in cluster.charts) or any(
-        each.name == scheduler and each.kind == "Deployment" for each in cluster.objects
-    )
 
 
 def _judge(wanted: Demand, candidate: _Candidate, cluster: Cluster, memory: Memory) -> PoolVerdict:
