@@ -23,6 +23,7 @@ from gpu_constructs.preflight.scheduling.claims import not_made_for, without_dev
 from gpu_constructs.preflight.scheduling.daemons import on_each_node
 from gpu_constructs.preflight.scheduling.demand import Demand, demand
 from gpu_constructs.preflight.scheduling.enough import shortage
+from gpu_constructs.preflight.scheduling.first_type import first_type_is_too_small
 from gpu_constructs.preflight.scheduling.fitting import Fit, autoscaler_of, fits
 from gpu_constructs.preflight.scheduling.memory import Memory, Profile
 from gpu_constructs.preflight.scheduling.min_values import least_values, too_few_values
@@ -240,6 +241,7 @@ def _judge(wanted: Demand, candidate: _Candidate, cluster: Cluster, memory: Memo
     taking = [each.node for each in judged if each.answer is Answer.YES]
     if pool.is_group and len(taking) not in (0, len(judged)):
         reasons = _some_types(judged, reasons)
+        reasons += () if running else first_type_is_too_small(wanted, pool, judged, cluster)
     reasons += [] if wanted.claimed is None else without_devices(wanted.claimed, nodes)
     unhelped = [*candidate.autoscaled, *_fixed(pool), *_expendable(wanted.workload, pool, cluster)]
     if not pool.is_group and running:
