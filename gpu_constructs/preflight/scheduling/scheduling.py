@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from gpu_constructs.facts.quantities import show
 from gpu_constructs.preflight.admission.admission import Admission
+from gpu_constructs.preflight.cluster.operators.schedulers import scheduler_runs
 from gpu_constructs.preflight.cluster.pools import desired_nodes, desired_size
-from gpu_constructs.preflight.cluster.schedulers import scheduler_runs
 from gpu_constructs.preflight.model.answer import Answer, all_of
 from gpu_constructs.preflight.model.cluster import Cluster, Pool
 from gpu_constructs.preflight.model.pod import Pod
@@ -23,7 +24,6 @@ from gpu_constructs.preflight.scheduling.claims import not_made_for, without_dev
 from gpu_constructs.preflight.scheduling.daemons import on_each_node
 from gpu_constructs.preflight.scheduling.demand import Demand, demand
 from gpu_constructs.preflight.scheduling.enough import shortage
-from gpu_constructs.preflight.scheduling.first_type import first_type_is_too_small
 from gpu_constructs.preflight.scheduling.fitting import Fit, autoscaler_of, fits
 from gpu_constructs.preflight.scheduling.memory import Memory, Profile
 from gpu_constructs.preflight.scheduling.min_values import least_values, too_few_values
@@ -241,7 +241,7 @@ def _judge(wanted: Demand, candidate: _Candidate, cluster: Cluster, memory: Memo
     taking = [each.node for each in judged if each.answer is Answer.YES]
     if pool.is_group and len(taking) not in (0, len(judged)):
         reasons = _some_types(judged, reasons)
-        reasons += () if running else first_type_is_too_small(wanted, pool, judged, cluster)
+        reasons += () if running else _first_type(wanted, pool, judged, cluster)
     reasons += [] if wanted.claimed is None else without_devices(wanted.claimed, nodes)
     unhelped = [*candidate.autoscaled, *_fixed(pool), *_expendable(wanted.workload, pool, cluster)]
     if not pool.is_group and running:
@@ -285,6 +285,32 @@ def _some_types(judged: list[Fit], reasons: list[Reason]) -> list[Reason]:
     text = f"fits {taking}, but not every instance type that the group may launch; make the types alike"
     general = [each for each in reasons if all(each in (*fit.reasons, *fit.unexpected) for fit in judged)]
     return [*general, Reason(Answer.UNKNOWN, "resource", text)]
+
+
+def _first_type(wanted: Demand, pool: Pool, judged: Sequence[Fit], cluster: Cluster) -> Iterator[Reason]:
+    """Yield what the first type of a group without nodes lacks for a pod that another of its types takes.
+
+    A group that starts with nodes is taken for what they are, and in which order deployment names types is not known.
+    Source: kubernetes/autoscaler cluster-autoscaler 1.36.1 cluster-autoscaler/cloudprovider/aws/aws_manager.go
+    """
+    starts_empty = desired_size(pool) is None or desired_nodes(pool) == 0
+    if not starts_empty or pool.undecided or cluster.autoscaler("cluster-autoscaler") is None:
+        return
+    taking = [str(each.node.instance_type) for each in judged if each.answer is Answer.YES]
+    first = next((each for each in judged if each.node.instance_type == pool.instance_types[0]), None)
+    if first is not None and taking and (lacks := _first_lacks(wanted, first)):
+        text = f"cluster autoscaler takes every node of the group for {pool.instance_types[0]}, its first type, {lacks}"
+        yield Reason(Answer.NO, "autoscaler", f"{text}; name {taking[0]} first, or give it a group of its own", 1)
+
+
+def _first_lacks(wanted: Demand, first: Fit) -> str:
+    """Return what the autoscaler sees that the first type lacks: not what only kubelet keeps for itself."""
+    for name, asked in wanted.requests.items():
+        have = first.node.believed.get(name)
+        if have is not None and asked > have:
+            return f"which has {show(name, have)} {name} of {show(name, asked)}"
+    refusing = (each.text for each in first.reasons if each.kind == "label" and each.answer is Answer.NO)
+    return next((f"and the pod {each}" for each in refusing), "")
 
 
 def _autoscaled(pool: Pool, cluster: Cluster) -> list[Reason]:
