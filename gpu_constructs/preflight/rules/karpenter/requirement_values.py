@@ -25,6 +25,8 @@ _KNOWN: Mapping[str, tuple[str, ...]] = {
 # A zone of a region, and the longer name of a Local or Wavelength Zone; its id, such as use1-az1, is another label's.
 # Source: https://docs.aws.amazon.com/global-infrastructure/latest/regions/aws-availability-zones.html (2026-11)
 _ZONE = re.compile(r"[a-z]+(-[a-z]+)+-\d+([a-z]|-[a-z0-9-]+)")
+# What is meant to be one, and is no word such as YOUR_ZONE that somebody fills in.
+_MEANT = re.compile(r"(af|ap|ca|cn|eu|il|me|mx|sa|us)[a-z-]*\d[a-z0-9-]*")
 
 
 @rule(
@@ -64,7 +66,8 @@ def _region(cluster: Cluster) -> str | None:
 
 def _is_elsewhere(zone: str, region: str | None) -> bool:
     """Whether a text is the name of no zone of a region, or of no zone at all."""
-    return not _ZONE.fullmatch(zone) or not zone.startswith(region or "")
+    named = _ZONE.fullmatch(zone)
+    return not zone.startswith(region or "") if named else bool(_MEANT.fullmatch(zone))
 
 
 def _listed(pool: Pool, keys: Container[str] = _KNOWN) -> Iterator[tuple[str, tuple[str, ...]]]:
