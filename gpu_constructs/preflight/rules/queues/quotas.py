@@ -15,7 +15,7 @@ from gpu_constructs.preflight.rules.rule import Problem, rule
 from gpu_constructs.preflight.scheduling.pool_limits import node_limit
 
 
-@rule("GPU452", "warning", source="https://kueue.sigs.k8s.io/docs/concepts/cluster_queue/")
+@rule("GPU456", "warning", source="https://kueue.sigs.k8s.io/docs/concepts/cluster_queue/")
 def quota_of_more_gpus_than_the_pools_can_have(case: Case) -> Iterator[Problem]:
     """Quota of more GPUs than the pools can have.
 
