@@ -174,6 +174,11 @@ def is_associated(account: tuple[str, str], cluster: Cluster) -> Answer:
     return any_of(_is_for(each, account) for each in associations(cluster))
 
 
+def associations_of(account: tuple[str, str], cluster: Cluster) -> list[Resource]:
+    """Return the Pod Identity associations that surely give a service account, by namespace and name, its role."""
+    return [each for each in associations(cluster) if _is_for(each, account) is Answer.YES]
+
+
 def _is_for(association: Resource, account: tuple[str, str]) -> Answer:
     said = tuple(str(association.properties.get(key)) for key in ("Namespace", "ServiceAccount"))
     if not all(map(may_equal, said, account)):

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TypeVar
 
 from gpu_constructs.preflight.case import Case
+from gpu_constructs.preflight.cluster.iam import associations_of
 from gpu_constructs.preflight.cluster.kueue import cluster_queues, queued_jobs, quotas
 from gpu_constructs.preflight.model.cluster import Pool
 from gpu_constructs.preflight.model.workload import Workload
@@ -40,9 +41,7 @@ class Reach:
             # CloudFormation takes nothing of the template.
             return [each for each in cluster.pools if each.origin.file == origin.file]
         found = [*self._made_of.get(origin, ()), *self._managed_by.get(origin, ())]
-        for each in cluster.autoscalers:
-            if each.origin == origin:
-                found += [pool for pool in cluster.pools if each.kind == pool.autoscaler and not pool.min_nodes]
+        found += self._grown_by.get(origin, ())
         return {id(each): each for each in found}.values()
 
     def workloads(self, subject: Subject) -> Iterable[Workload]:
@@ -69,6 +68,18 @@ class Reach:
             for pool in case.cluster.pools
             for name in {name for node in case.nodes(pool) for name in node.device_managers}
             if name in managers
+        )
+
+    @cached_property
+    def _grown_by(self) -> dict[Origin, list[Pool]]:
+        """Pools without a node of their own, by their autoscaler and by what gives its account a role."""
+        cluster = self._case.cluster
+        return _grouped(
+            (part.origin, pool)
+            for each in cluster.autoscalers
+            for part in (each, *associations_of(each.service_account, cluster))
+            for pool in cluster.pools
+            if each.kind == pool.autoscaler and not pool.min_nodes
         )
 
     @cached_property

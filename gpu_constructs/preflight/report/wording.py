@@ -46,7 +46,10 @@ def headline(view: View) -> str:
         return f"{count(pending, 'workload')} would stay Pending"
     if unsure:
         return f"Whether {count(unsure, 'workload')} would run is not known"
-    return "Every workload runs" if view["counts"]["yes"] else "No workload to judge"
+    besides = _besides(view)
+    if not view["counts"]["yes"]:
+        return f"No workload to judge{besides}"
+    return f"Every workload runs{' as far as is known' if besides else ''}{besides}"
 
 
 def _is_judged(clusters: Iterable[View]) -> bool:

@@ -53,8 +53,10 @@ def shortage(wanted: Demand, pools: Sequence[PoolVerdict]) -> list[Reason]:
         return []
     if most >= replicas:
         text = f"whether more than {sure} of {replicas} pods find room is not known"
-        return [_reason(Answer.UNKNOWN, text, taking, wanted)]
-    return [_reason(Answer.NO, f"at most {most} of {replicas} pods run", taking, wanted)]
+        uneven = _kept_close(zip(certain, surely, strict=True), skew, sure)
+        return [_reason(Answer.UNKNOWN, text + uneven, taking, wanted)]
+    uneven = _kept_close(zip(taking, at_most, strict=True), skew, most)
+    return [_reason(Answer.NO, f"at most {most} of {replicas} pods run{uneven}", taking, wanted)]
 
 
 def _holding(
@@ -85,6 +87,19 @@ def _room(amounts: Iterable[tuple[PoolVerdict, int | None]], skew: int, counted:
         most = min((by_zone.get(each, 0) for each in counted), default=math.inf) + skew
         return sum(min(each, most) for each in by_zone.values())
     return sum(by_zone.values())
+
+
+def _kept_close(amounts: Iterable[tuple[PoolVerdict, int | None]], skew: int, room: float) -> str:
+    """Return that the spread over zones leaves room unused, where it does.
+
+    Args:
+        amounts: Each pool with the pods that it has room for; ``None`` without bound.
+        skew: How many more pods than the emptiest zone another may have; 0 where nothing is asked.
+        room: How many pods run with that.
+    """
+    if not skew or _room(amounts, 0, ()) <= room:
+        return ""
+    return f", as the spread over zones allows a zone {skew} more than the emptiest that has nodes"
 
 
 def _has_its_zone(judged: PoolVerdict) -> bool:

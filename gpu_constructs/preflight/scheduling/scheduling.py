@@ -5,10 +5,12 @@ Follows kube-scheduler 1.36, cluster autoscaler 1.36 and Karpenter 1.14; `fittin
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from gpu_constructs.facts.quantities import show
 from gpu_constructs.preflight.admission.admission import Admission
+from gpu_constructs.preflight.cluster.operators.schedulers import scheduler_runs
 from gpu_constructs.preflight.cluster.pools import desired_nodes, desired_size
 from gpu_constructs.preflight.model.answer import Answer, all_of
 from gpu_constructs.preflight.model.cluster import Cluster, Pool
@@ -84,6 +86,7 @@ class Scheduler:
         self._memory = Memory()
         self._signatures = [self._signature(each) for each in self._pools]
         self._seen: dict[tuple[object, ...], tuple[Demand, tuple[PoolVerdict, ...]]] = {}
+        self._schedulers = {_DEFAULT_SCHEDULER: Answer.YES}
         self._short: dict[tuple[int, int], tuple[Demand, tuple[PoolVerdict, ...], tuple[Reason, ...]]] = {}
 
     def verdict(self, workload: Workload) -> Verdict:
@@ -96,8 +99,22 @@ class Scheduler:
             judged = self._judged(wanted)
             self._seen[key] = wanted, tuple(sorted(judged, key=lambda each: each.distance))
         wanted, pools = self._seen[key]
-        held = (*let_in.refusals, *wanted.refusals, *_held(workload.pod, self.cluster))
+        held = (
+            *let_in.refusals,
+            *wanted.refusals,
+            *_held(workload.pod, self.cluster),
+            *self._unscheduled(workload.pod),
+        )
         return self.over(workload, wanted, pools, held)
+
+    def _unscheduled(self, pod: Pod) -> Iterator[Reason]:
+        """Yield that the scheduler which a pod waits for does not run, or may not."""
+        name = known_text(pod.scheduler) or _DEFAULT_SCHEDULER
+        if name not in self._schedulers:
+            self._schedulers[name] = scheduler_runs(name, self.cluster)
+        if (runs := self._schedulers[name]) is not Answer.YES:
+            text = f"waits for scheduler {name}, which nothing here installs"
+            yield Reason(runs, "scheduler", text, rule="GPU128")
 
     def over(
         self, workload: Workload, wanted: Demand, pools: tuple[PoolVerdict, ...], held: tuple[Reason, ...]
@@ -198,11 +215,6 @@ def _held(pod: Pod, cluster: Cluster) -> tuple[Reason, ...]:
         found.append(Reason(Answer.UNKNOWN, "pod", text))
     if pod.gates:
         found.append(Reason(Answer.UNKNOWN, "gate", f"waits until scheduling gate {', '.join(pod.gates)} is removed"))
-    scheduler = known_text(pod.scheduler) or _DEFAULT_SCHEDULER
-    if scheduler != _DEFAULT_SCHEDULER and not _runs(scheduler, cluster):
-        answer = Answer.NO if cluster.whole and not cluster.opaque else Answer.UNKNOWN
-        text = f"waits for scheduler {scheduler}, which nothing here installs"
-        found.append(Reason(answer, "scheduler", text, rule="GPU128"))
     return tuple(found)
 
 
@@ -220,12 +232,6 @@ def _without_pools(pod: Pod, cluster: Cluster) -> list[Reason]:
     return [Reason(Answer.NO, "pool", "the cluster has no pool of its own")]
 
 
-def _runs(scheduler: str, cluster: Cluster) -> bool:
-    return any(scheduler in (each.name, each.origin.path.rpartition("/")[2]) for each in cluster.charts) or any(
-        each.name == scheduler and each.kind == "Deployment" for each in cluster.objects
-    )
-
-
 def _judge(wanted: Demand, candidate: _Candidate, cluster: Cluster, memory: Memory) -> PoolVerdict:
     """Say whether a pool gives a pod a node, and how many nodes all its replicas need."""
     pool, nodes = candidate.pool, candidate.nodes
@@ -235,6 +241,7 @@ def _judge(wanted: Demand, candidate: _Candidate, cluster: Cluster, memory: Memo
     taking = [each.node for each in judged if each.answer is Answer.YES]
     if pool.is_group and len(taking) not in (0, len(judged)):
         reasons = _some_types(judged, reasons)
+        reasons += () if running else _first_type(wanted, pool, judged, cluster)
     reasons += [] if wanted.claimed is None else without_devices(wanted.claimed, nodes)
     unhelped = [*candidate.autoscaled, *_fixed(pool), *_expendable(wanted.workload, pool, cluster)]
     if not pool.is_group and running:
@@ -278,6 +285,32 @@ def _some_types(judged: list[Fit], reasons: list[Reason]) -> list[Reason]:
     text = f"fits {taking}, but not every instance type that the group may launch; make the types alike"
     general = [each for each in reasons if all(each in (*fit.reasons, *fit.unexpected) for fit in judged)]
     return [*general, Reason(Answer.UNKNOWN, "resource", text)]
+
+
+def _first_type(wanted: Demand, pool: Pool, judged: Sequence[Fit], cluster: Cluster) -> Iterator[Reason]:
+    """Yield what the first type of a group without nodes lacks for a pod that another of its types takes.
+
+    A group that starts with nodes is taken for what they are, and in which order deployment names types is not known.
+    Source: kubernetes/autoscaler cluster-autoscaler 1.36.1 cluster-autoscaler/cloudprovider/aws/aws_manager.go
+    """
+    starts_empty = desired_size(pool) is None or desired_nodes(pool) == 0
+    if not starts_empty or pool.undecided or cluster.autoscaler("cluster-autoscaler") is None:
+        return
+    taking = [str(each.node.instance_type) for each in judged if each.answer is Answer.YES]
+    first = next((each for each in judged if each.node.instance_type == pool.instance_types[0]), None)
+    if first is not None and taking and (lacks := _first_lacks(wanted, first)):
+        text = f"cluster autoscaler takes every node of the group for {pool.instance_types[0]}, its first type, {lacks}"
+        yield Reason(Answer.NO, "autoscaler", f"{text}; name {taking[0]} first, or give it a group of its own", 1)
+
+
+def _first_lacks(wanted: Demand, first: Fit) -> str:
+    """Return what the autoscaler sees that the first type lacks: not what only kubelet keeps for itself."""
+    for name, asked in wanted.requests.items():
+        have = first.node.believed.get(name)
+        if have is not None and asked > have:
+            return f"which has {show(name, have)} {name} of {show(name, asked)}"
+    refusing = (each.text for each in first.reasons if each.kind == "label" and each.answer is Answer.NO)
+    return next((f"and the pod {each}" for each in refusing), "")
 
 
 def _autoscaled(pool: Pool, cluster: Cluster) -> list[Reason]:

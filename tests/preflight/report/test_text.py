@@ -74,3 +74,15 @@ def test_places_of_one_rule_are_cut() -> None:
 
     assert written.count("has none") == 50
     assert "10 more places; --format json lists all" in written
+
+
+def test_what_could_not_be_read_stands_in_the_verdict_of_explain() -> None:
+    view = explain_view([samples.explanation()]) | {"counts": {"yes": 1, "no": 0, "unknown": 0}}
+    place = {"file": "a.json", "path": "stack/Transform", "resource": None}
+
+    written = text.render(view | {"unread": [{"origin": place, "reason": "what macro M makes cannot be read"}]})
+
+    assert text.render(view).endswith("Every workload runs\n")
+    assert written.endswith(
+        "Every workload runs as far as is known, without stack/Transform, which could not be read\n"
+    )

@@ -284,3 +284,14 @@ def test_jobs_of_two_parts_want_domains_of_their_own(tmp_path: Path) -> None:
     found = answers(tmp_path, [group("a", "a", 2), group("b", "b", 2)], both)
 
     assert set(found.values()) == {UNKNOWN}
+
+
+def test_a_spread_that_leaves_nodes_empty_is_the_reason(tmp_path: Path) -> None:
+    groups = [group("a", "a", 4), group("b", "b", 1)]
+
+    spared = verdicts(tmp_path, groups, deployment("chat", 4, spread(ZONE, "chat")))["chat"]
+    full = verdicts(tmp_path, groups, deployment("chat", 6, spread(ZONE, "chat")))["chat"]
+
+    why = "at most 3 of {} pods run, as the spread over zones allows a zone 1 more than the emptiest that has nodes"
+    assert [each.text.partition(" (")[0] for each in spared.reasons] == [why.format(4)]
+    assert [each.text.partition(" (")[0] for each in full.reasons] == [why.format(6)]

@@ -88,8 +88,11 @@ def _miss(daemon: DaemonSet, pool: Pool, case: Case) -> str:
     found = miss(daemon, pool.taints, case.nodes(pool))
     if not found.unselected:
         return found.intolerance
-    named = any(one.key == GPU_PRESENT for each in daemon.pod.selection.terms or () for one in each.labels)
-    labels = f"{GPU_PRESENT}=true" if named else ", ".join(found.unmet)
+    # Of terms that each would do, the one that people can meet is said.
+    selection = daemon.pod.selection
+    named = any(one.key == GPU_PRESENT for each in selection.terms or () for one in each.labels)
+    selected = {str(each) for each in selection.selector}.intersection(found.unmet)
+    labels = f"{GPU_PRESENT}=true" if named and not selected else ", ".join(found.unmet)
     return f"{daemon.name} asks for label {labels}, which its nodes do not have"
 
 

@@ -41,8 +41,7 @@ def scheduler_that_nothing_installs(case: Case) -> Iterator[Problem]:
         workload = verdict.workload
         for each in verdict.reasons:
             if each.kind == "scheduler" and cluster.whole:
-                unknown = each.answer is not Answer.NO or not cluster.sees_software
-                yield Problem.of(workload, each.text, unknown=unknown)
+                yield Problem.of(workload, each.text, unknown=each.answer is not Answer.NO)
 
 
 @rule("GPU129", "warning", source="kubernetes/autoscaler cluster-autoscaler 1.36.1 cluster-autoscaler/FAQ.md")
