@@ -49,6 +49,11 @@ def quantity(name: str, value: Any) -> int | None:
     return int(scaled.to_integral_value(rounding="ROUND_CEILING"))
 
 
+def millicores(cpus: float) -> str:
+    """Return virtual CPUs as they are written, to the nearest thousandth, which is the least that Kubernetes counts."""
+    return f"{round(cpus * 1000)}m"
+
+
 def resources(values: Any) -> dict[str, int]:
     """Return the resources of a mapping that are quantities."""
     found = {name: quantity(name, value) for name, value in values.items()} if isinstance(values, Mapping) else {}

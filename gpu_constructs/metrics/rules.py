@@ -52,7 +52,8 @@ def alerting_rules() -> list[dict[str, Any]]:
         _alert("GpuHot", f"{GPU_TEMP} > 87", "10m", "warning", f"{where} is at {{{{ $value }}}} C"),
         _alert(
             "GpuIdleButTaken",
-            f"max by ({_BY_POD}) (max_over_time({GPU_UTIL}{{{_USED}}}[1h])) < {_IDLE_PERCENT}",
+            # The hour is that of `for`, which begins when the window holds no use any more; a new pod gets all of it.
+            f"max by ({_BY_POD}) (max_over_time({GPU_UTIL}{{{_USED}}}[5m])) < {_IDLE_PERCENT}",
             "1h",
             "info",
             "Pod {{ $labels.exported_namespace }}/{{ $labels.exported_pod }} has not used its GPUs for an hour",

@@ -19,8 +19,8 @@ def s3_volume_chart(
 ) -> cdk8s.Chart:
     """Return a volume that is kept for one claim, and that claim.
 
-    Of two volumes with one handle Kubernetes mounts one, so the handle is the name of the volume, unique in the
-    cluster. The region is stated, because the metadata service, which would tell it, does not answer pods.
+    Of two volumes with one handle in a pod Kubernetes mounts one, so the handle is the name of the volume, unique in
+    the cluster. The region is stated, because the metadata service, which would tell it, does not answer pods.
     """
     chart = cdk8s.Chart(cdk8s.App(), name)
     modes = ["ReadOnlyMany" if mount.read_only else "ReadWriteMany"]

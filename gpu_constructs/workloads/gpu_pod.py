@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 from gpu_constructs.facts.kubernetes import refuse_unless_dotted_name, refuse_unless_object_name
+from gpu_constructs.facts.quantities import millicores
 from gpu_constructs.facts.resources import EFA, EFA_HUGE_PAGES, HUGE_PAGE_MIB, HUGE_PAGES
 from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.pools.gpu_claim import GpuClaim
@@ -208,7 +209,7 @@ class GpuPod:
                 f"{who}: pod must have at most {shape.pod_vcpus:g} vCPUs, which kubelet leaves to pods of the "
                 f"{shape.vcpus} of the pool's nodes, got {self.cpus}"
             )
-        return f"{int(self.cpus * 1000)}m"
+        return millicores(self.cpus)
 
     def _usual_cpus(self, shape: NodeShape) -> int:
         part = shape.vcpus * self._part(shape) * _FOR_PODS

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gpu_constructs.facts.quantities import GIB, MIB, add, quantity, resources, show, total
+from gpu_constructs.facts.quantities import GIB, MIB, add, millicores, quantity, resources, show, total
 
 
 @pytest.mark.parametrize(
@@ -82,3 +82,10 @@ def test_cpu_is_summed_in_thousandths(amounts: list[str], sum_of_all: str) -> No
 )
 def test_memory_is_summed_in_mebibytes_where_it_is_whole(amounts: list[str], sum_of_all: str) -> None:
     assert total([{"memory": each} for each in amounts]) == {"memory": sum_of_all}
+
+
+@pytest.mark.parametrize(
+    ("cpus", "written"), [(1, "1000m"), (0.001, "1m"), (1.005, "1005m"), (0.1 + 0.2, "300m"), (3.92, "3920m")]
+)
+def test_cpus_are_written_to_the_nearest_thousandth(cpus: float, written: str) -> None:
+    assert millicores(cpus) == written

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ipaddress import ip_address
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from gpu_constructs.pools import Host, Proxy
 from tests.hosts import CERTIFICATE
 
-NAMES = tuple(f"a{number}.example.com" for number in range(43))
+NAMES = tuple(f"a{number}.example.com" for number in range(37))
 KEY = "-----BEGIN PRIVATE KEY-----\nMC4=\n-----END PRIVATE KEY-----\n"
 
 
@@ -50,7 +51,7 @@ def test_refuses(changes: dict[str, Any], error: type[Exception], message: str) 
         ({"url": 1}, ValueError, r"url must be one such as .*, got 1"),
         ({"url": "http://p:1", "no_proxy": ".example.com"}, TypeError, r"no_proxy must be a list of names"),
         ({"url": "http://p:1", "no_proxy": ("a,b",)}, ValueError, r"no_proxy must hold names such as .*, got 'a,b'"),
-        ({"url": "http://p:1", "no_proxy": NAMES}, ValueError, r"no_proxy must be at most 42 names, got 43"),
+        ({"url": "http://p:1", "no_proxy": NAMES}, ValueError, r"no_proxy must be at most 36 names, got 37"),
     ],
 )
 def test_refuses_a_proxy(says: dict[str, Any], error: type[Exception], message: str) -> None:
@@ -59,7 +60,7 @@ def test_refuses_a_proxy(says: dict[str, Any], error: type[Exception], message: 
 
 
 def test_accepts_the_nearest() -> None:
-    proxy = Proxy(url="https://10.0.0.1:3128", no_proxy=NAMES[:42])
+    proxy = Proxy(url="https://10.0.0.1:3128", no_proxy=NAMES[:36])
     host = Host(
         registry_mirrors={"registry.example.com:5000": ["http://a", "https://b:8443"]},
         certificate_authorities=(CERTIFICATE * 2,),
@@ -69,6 +70,27 @@ def test_accepts_the_nearest() -> None:
     assert len(proxy.exceptions) == 50
     assert host.registry_mirrors == {"registry.example.com:5000": ("http://a", "https://b:8443")}
     assert hash(host) == hash(host)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "0123456789abcdef0123456789abcdef.gr7.us-west-2.eks.amazonaws.com",
+        "0123456789abcdef0123456789abcdef.eks-cluster.us-west-2.api.aws",
+        "0123456789abcdef0123456789abcdef.gr7.cn-north-1.eks.amazonaws.com.cn",
+        "0123456789abcdef0123456789abcdef.eks-cluster.cn-north-1.api.amazonwebservices.com.cn",
+        "0123456789abcdef0123456789abcdef.eks-cluster.cn-north-1.amazonwebservices.com.cn",
+    ],
+)
+def test_no_proxy_stands_before_an_api_server(name: str) -> None:
+    assert name.endswith(Proxy(url="http://p:1").exceptions)
+
+
+def test_addresses_of_ipv6_are_written_as_go_reads_them() -> None:
+    found = [each for each in Proxy(url="http://p:1").exceptions if ":" in each]
+
+    assert found == ["::1", "fd00:ec2::254", "fd00:ec2::23"]
+    assert all(ip_address(each) for each in found)
 
 
 def test_what_only_deployment_tells_is_accepted() -> None:

@@ -278,3 +278,7 @@ def test_refuses_a_deployment(
     says: dict[str, Any] = {"pool": pool(stack, cluster), "name": "chat", "pod": GpuPod(image=IMAGE), "port": 8000}
     with pytest.raises(error, match=f"Test/Serve: {message}"):
         GpuDeployment(stack, "Serve", cluster=cluster, **says | changes)
+
+
+def test_cpus_are_asked_for_to_the_nearest_thousandth() -> None:
+    assert GpuPod(image=IMAGE, cpus=1.005).cpu_request("pod", L4) == "1005m"

@@ -46,7 +46,7 @@ class Host:
             the later one wins, lists are joined. Scripts run in their order, after this library's own.
         registry_mirrors: Where images of a registry are pulled first, e.g.
             ``{"docker.io": "https://mirror.example.com"}``; several addresses are tried in their order, then the
-            registry itself.
+            registry itself. Whether ``NodeShape(soci=True)`` pulls through them is not known.
         certificate_authorities: Certificates in PEM that the node trusts beside the public ones: of mirrors, of a proxy
             that opens connections. Pods trust what is in their images.
         proxy: What stands between the node and the internet.

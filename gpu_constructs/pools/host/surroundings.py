@@ -14,17 +14,28 @@ _REGISTRY = re.compile(_HOST, re.ASCII)
 _URL = re.compile(rf"https?://{_HOST}", re.ASCII)
 _EXCEPTION = re.compile(r"[A-Za-z0-9.:/\[\]-]+", re.ASCII)
 _CERTIFICATES = re.compile(r"(-----BEGIN CERTIFICATE-----\n[A-Za-z0-9+/=\n]+\n-----END CERTIFICATE-----\s*)+", re.ASCII)
-# What no proxy may stand before: the node itself, metadata, Pod Identity, services, names in the VPC, the API server.
-# Source: https://docs.aws.amazon.com/eks/latest/userguide/pod-id-how-it-works.html (2026-11)
+# What no proxy may stand before: the node itself, metadata, Pod Identity, services, names in the VPC, the API server of
+# clusters of IPv4 and IPv6, in China too, where .amazonwebservices.com.cn holds .api.amazonwebservices.com.cn.
+# Software of nodes is written in Go, which knows addresses of IPv6 without brackets only.
+# Sources: https://docs.aws.amazon.com/eks/latest/userguide/pod-id-how-it-works.html,
+# https://docs.aws.amazon.com/eks/latest/userguide/cluster-endpoint.html,
+# https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instancedata-data-retrieval.html,
+# https://github.com/golang/net/blob/master/http/httpproxy/proxy.go (2026-11)
 _NEVER = (
     "localhost",
     "127.0.0.1",
     "169.254.169.254",
     "169.254.170.23",
+    "::1",
+    "fd00:ec2::254",
+    "fd00:ec2::23",
     ".svc",
     ".cluster.local",
     ".internal",
     ".eks.amazonaws.com",
+    ".api.aws",
+    ".eks.amazonaws.com.cn",
+    ".amazonwebservices.com.cn",
 )
 # Source: https://docs.aws.amazon.com/eks/latest/userguide/create-node-class.html (2026-11)
 _MOST_EXCEPTIONS = 50

@@ -42,6 +42,11 @@ def is_named(name: Any, cluster: Cluster) -> bool:
     return name == cluster.name or refers(name, cluster.resource) or (own is not None and name == own)
 
 
+def may_be_apart(one: Resource, other: Resource) -> bool:
+    """Whether resources of two templates name their cluster, which may be one in each account."""
+    return one.file != other.file and isinstance(one.properties.get("ClusterName"), str)
+
+
 def setting(cluster: Cluster, *path: str) -> Any:
     """Return a property of a cluster, named as CloudFormation does; ``None`` where it is not written."""
     if cluster.resource is None:

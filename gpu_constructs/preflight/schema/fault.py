@@ -90,6 +90,12 @@ def is_typo_of(said: str, word: str) -> bool:
     return _plain(said) == _plain(word) or _are_typos(_parts(said), _parts(word))
 
 
+def is_slip_for_one(said: str, words: Iterable[str]) -> bool:
+    """Whether a name can only be the nearest of some words."""
+    nearest = near(said, words)
+    return nearest is not None and is_typo_of(said, nearest)
+
+
 def _plain(word: str) -> str:
     return "".join(each for each in word.lower() if each.isalnum())
 

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 from gpu_constructs.facts.kubernetes import refuse_unless_object_name
+from gpu_constructs.facts.quantities import millicores
 from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.refusals import refuse_unless_bool, refuse_unless_image, refuse_unless_whole_number
 from gpu_constructs.workloads.parts.command import command_words
@@ -90,7 +91,7 @@ class InitContainer:
             "envFrom": [each.to_manifest() for each in self.env_from],
             "image": self.image,
             "name": self.name,
-            "resources": {"limits": memory, "requests": {"cpu": f"{int(self.cpus * 1000)}m"} | memory},
+            "resources": {"limits": memory, "requests": {"cpu": millicores(self.cpus)} | memory},
             "restartPolicy": "Always" if self.sidecar else None,
             "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}} | self._user(),
             "volumeMounts": [each.to_manifest() for each in self.mounts],

@@ -60,6 +60,7 @@ def test_refuses_an_init_container(changes: dict[str, Any], error: type[Exceptio
 
 
 def test_the_smallest_init_container_is_taken() -> None:
+    assert load(cpus=1.005).to_manifest()["resources"]["requests"]["cpu"] == "1005m"
     assert load(cpus=0.001, memory_gib=1).to_manifest()["resources"]["requests"] == {"cpu": "1m", "memory": "1Gi"}
 
 

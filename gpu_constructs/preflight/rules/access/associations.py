@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.iam import associations
+from gpu_constructs.preflight.cluster.references import may_be_apart
 from gpu_constructs.preflight.reading.cloudformation import Resource
 from gpu_constructs.preflight.rules.rule import Problem, rule
 
@@ -32,9 +33,4 @@ def service_account_with_two_roles(case: Case) -> Iterator[Problem]:
         other = seen.setdefault(account, each)
         if other is not each:
             text = f"{each.path}: service account {account[1]}/{account[2]} has a role by {other.path} already"
-            yield Problem(each, text, unknown=each.conditional or other.conditional or _may_be_apart(each, other))
-
-
-def _may_be_apart(one: Resource, other: Resource) -> bool:
-    """Whether two templates name a cluster, which may be one in each account."""
-    return one.file != other.file and isinstance(one.properties.get("ClusterName"), str)
+            yield Problem(each, text, unknown=each.conditional or other.conditional or may_be_apart(each, other))

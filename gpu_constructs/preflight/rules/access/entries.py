@@ -8,7 +8,7 @@ from typing import Any
 
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.objects.rbac import bound_groups
-from gpu_constructs.preflight.cluster.references import of_cluster, setting
+from gpu_constructs.preflight.cluster.references import may_be_apart, of_cluster, setting
 from gpu_constructs.preflight.model.cluster import Cluster
 from gpu_constructs.preflight.reading.cloudformation import Resource
 from gpu_constructs.preflight.reading.unknown import Unknown, is_expression, items, known_text, mappings
@@ -50,13 +50,8 @@ def principal_with_two_access_entries(case: Case) -> Iterator[Problem]:
         other = seen.setdefault(principal, entry)
         if other is not entry:
             text = f"{entry.path}: {principal} has an entry by {other.path} already"
-            unknown = entry.conditional or other.conditional or _may_be_apart(entry, other)
+            unknown = entry.conditional or other.conditional or may_be_apart(entry, other)
             yield Problem(entry, text, unknown=unknown)
-
-
-def _may_be_apart(one: Resource, other: Resource) -> bool:
-    """Whether two templates name a cluster, which may be one in each account."""
-    return one.file != other.file and isinstance(one.properties.get("ClusterName"), str)
 
 
 @rule("GPU432", "warning", source="https://docs.aws.amazon.com/eks/latest/userguide/access-policies.html")

@@ -13,7 +13,7 @@ from gpu_constructs.preflight.cluster.subnets import is_isolated, region_of, way
 from gpu_constructs.preflight.model.cluster import Cluster, Pool
 from gpu_constructs.preflight.model.container import Container
 from gpu_constructs.preflight.reading.objects import Chart
-from gpu_constructs.preflight.reading.unknown import dig, items, known_text
+from gpu_constructs.preflight.reading.unknown import dig, is_true, items, known_text
 from gpu_constructs.preflight.rules.rule import Problem, rule
 
 _PRIVATE = "https://docs.aws.amazon.com/eks/latest/userguide/private-clusters.html"
@@ -46,20 +46,22 @@ def image_that_isolated_nodes_cannot_pull(case: Case) -> Iterator[Problem]:
     Fix: Copy the image to ECR, by a pull-through cache for instance, and name it from there.
     """
     cluster = case.cluster
-    isolated = [each for each in case.gpu_groups if is_isolated(each, cluster.resources) and not _is_mirrored(each)]
+    groups = [each for each in case.gpu_groups if is_isolated(each, cluster.resources)]
+    isolated = [each for each in groups if not _is_mirrored(each) or _pulls_by_soci(each)]
     if not isolated or len(isolated) != len(case.gpu_pools):
         return
+    unknown = any(map(_is_mirrored, isolated))
     names = ", ".join(each.name for each in isolated)
     tail = f"nodes of {names} pull from ECR in their VPC only"
     for workload in cluster.workloads:
         for image in sorted(_foreign(workload.containers)) if workload.asks_for_gpu else ():
-            yield Problem.of(workload, f"image {image}, and {tail}")
+            yield Problem.of(workload, f"image {image}, and {tail}", unknown=unknown)
     for daemon in cluster.daemon_sets:
         for image in sorted(_foreign(daemon.pod.containers or ())):
-            yield Problem(daemon, f"DaemonSet {daemon.name}: image {image}, and {tail}")
+            yield Problem(daemon, f"DaemonSet {daemon.name}: image {image}, and {tail}", unknown=unknown)
     for chart in cluster.charts:
         if chart.name in _CHART_IMAGES and dig(chart.values, *_CHART_IMAGES[chart.name]) is None:
-            yield Problem(chart, f"chart {chart.name}: its images are on {_NVIDIA}, and {tail}")
+            yield Problem(chart, f"chart {chart.name}: its images are on {_NVIDIA}, and {tail}", unknown=unknown)
 
 
 def _foreign(containers: Iterable[Container]) -> set[str]:
@@ -77,6 +79,16 @@ def _is_public(image: str) -> bool:
 def _is_mirrored(pool: Pool) -> bool:
     text = pool.user_data.text or ""
     return pool.user_data.format == "unknown" or any(each in text for each in ("mirrors", "certs.d", "hosts.toml"))
+
+
+def _pulls_by_soci(pool: Pool) -> bool:
+    """Whether soci pulls images in parallel, which reads no mirrors of containerd as far as is known.
+
+    Sources: https://github.com/awslabs/soci-snapshotter/issues/1561, .../pull/2083 (closed 2026-09)
+    """
+    config, settings = pool.user_data.node_config, pool.user_data.settings
+    fast = is_true(dig(config, "featureGates", "FastImagePull"))
+    return fast or dig(settings, "container-runtime", "snapshotter") == "soci"
 
 
 # Of regions by what their names begin with: why public registries are far from there.

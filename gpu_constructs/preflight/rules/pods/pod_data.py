@@ -12,8 +12,8 @@ from gpu_constructs.preflight.model.container import Container
 from gpu_constructs.preflight.model.workload import Workload
 from gpu_constructs.preflight.reading.unknown import Unknown, known_text
 from gpu_constructs.preflight.rules.rule import Problem, rule
-from gpu_constructs.preflight.schema.fault import is_typo_of
-from gpu_constructs.refusals import did_you_mean, near
+from gpu_constructs.preflight.schema.fault import is_slip_for_one
+from gpu_constructs.refusals import did_you_mean
 
 
 @rule("GPU410", "error", source="https://kubernetes.io/docs/concepts/configuration/configmap/")
@@ -45,8 +45,7 @@ def _missing(workload: Workload, wanted: NamedData, cluster: Cluster) -> Iterato
 
 def _should_be_there(wanted: NamedData, there: Collection[str], workload: Workload, cluster: Cluster) -> bool:
     """Whether the input would have it: people keep Secrets elsewhere, and charts bring some of their own."""
-    nearest = near(wanted.name, there)
-    if nearest is not None and is_typo_of(wanted.name, nearest):
+    if is_slip_for_one(wanted.name, there):
         return True
     charts = any(each.namespace == workload.namespace for each in cluster.charts)
     return wanted.kind == "ConfigMap" and bool(there) and cluster.sees_objects and not charts

@@ -30,11 +30,12 @@ def _buckets(cluster: Cluster) -> Iterator[Object]:
             yield each
 
 
-@rule("GPU402", "warning", source=f"{_DOCS}/CONFIGURATION.md")
+@rule("GPU402", "warning", source="https://github.com/kubernetes/kubernetes/issues/132921")
 def one_handle_of_two_buckets(case: Case) -> Iterator[Problem]:
     """One handle of two buckets.
 
-    Kubelet mounts a handle once on a node: a pod of the other volume hangs in ContainerCreating.
+    Kubernetes knows a volume by its handle: a pod with both hangs in ContainerCreating, or sees one bucket in both.
+    Pods with one of them each run, and the scheduler counts their volumes as one.
 
     Fix: Give each PersistentVolume a volumeHandle of its own, for example its name.
     """

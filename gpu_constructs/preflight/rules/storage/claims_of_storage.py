@@ -19,6 +19,7 @@ from gpu_constructs.preflight.model.workload import Workload
 from gpu_constructs.preflight.reading.objects import Object
 from gpu_constructs.preflight.reading.unknown import Unknown, dig, known_text, mapping
 from gpu_constructs.preflight.rules.rule import Problem, rule
+from gpu_constructs.preflight.schema.fault import is_slip_for_one
 from gpu_constructs.refusals import did_you_mean
 
 _VOLUMES = "https://kubernetes.io/docs/concepts/storage/persistent-volumes/"
@@ -30,7 +31,8 @@ _ONE_NODE = ("ReadWriteOnce", _ONE_POD)
 def claim_of_storage_that_does_not_exist(case: Case) -> Iterator[Problem]:
     """Claim of storage that does not exist.
 
-    The pod stays Pending until somebody makes the PersistentVolumeClaim in its namespace.
+    The pod stays Pending until somebody makes the PersistentVolumeClaim in its namespace. Others may do so beside the
+    input: it is certain of a name that can only be a slip for one that is there.
 
     Fix: Create the claim in the pod's namespace, or correct the name.
     """
@@ -42,7 +44,9 @@ def claim_of_storage_that_does_not_exist(case: Case) -> Iterator[Problem]:
         if cluster.whole:
             hint = did_you_mean(claim.name, beside) or _elsewhere(claim.name, cluster)
             text = f"PersistentVolumeClaim {name} does not exist{hint}"
-            yield Problem.of(workload, text, unknown=not cluster.sees_objects)
+            yield Problem.of(
+                workload, text, unknown=not cluster.sees_objects or not is_slip_for_one(claim.name, beside)
+            )
         elif beside:
             # Of a cluster that is not in the input more may be there.
             text = f"PersistentVolumeClaim {name} is not among those of its namespace, {', '.join(beside)}"

@@ -18,6 +18,8 @@ from gpu_constructs.preflight.model.cluster import Cluster
 from gpu_constructs.preflight.node.nodes import minor
 from gpu_constructs.preflight.reading.unknown import dig, is_expression
 from gpu_constructs.preflight.rules.rule import Problem, rule
+from gpu_constructs.preflight.schema.fault import is_slip_for_one
+from gpu_constructs.refusals import did_you_mean
 
 _CLASSES = "https://kubernetes.io/docs/concepts/storage/storage-classes/"
 # EKS makes it in every cluster, and since 1.30 no longer makes it the default.
@@ -33,15 +35,15 @@ _BY_HAND = ("kubernetes.io/no-provisioner",)
 def storage_class_that_does_not_exist(case: Case) -> Iterator[Problem]:
     """StorageClass that does not exist.
 
-    Nothing makes the volume of the claim, and its pod stays Pending.
+    Nothing makes the volume of the claim, and its pod stays Pending until somebody makes the class. Others may do so
+    beside the input: it is certain of a name that can only be a slip for one that is there.
 
     Fix: Create the StorageClass, name one that is there, or name the volume in the claim.
     """
     cluster = case.cluster
     if not cluster.whole:
         return
-    hidden = not cluster.sees_objects
-    classes = cluster.of_kind("StorageClass")
+    classes = [*(each.name for each in cluster.of_kind("StorageClass")), _OF_EKS]
     for workload, claim in case.gpu_claims:
         spec = claim.spec
         if spec is None or spec.get("volumeName") or spec.get("selector") or spec.get("dataSource"):
@@ -49,12 +51,11 @@ def storage_class_that_does_not_exist(case: Case) -> Iterator[Problem]:
         name = spec.get("storageClassName")
         if name is None and not _has_default(cluster):
             text = f"{claim.title} names no StorageClass, and Kubernetes {cluster.version} on EKS has no default one"
-            yield Problem.of(workload, text, unknown=hidden)
+            yield Problem.of(workload, text, unknown=True)
         elif isinstance(name, str) and name and storage_class(claim, cluster) is None and not _may_be(name, cluster):
-            near = get_close_matches(name, [each.name for each in classes], 1)
-            hint = f"; did you mean '{near[0]}'?" if near else ""
-            text = f"{claim.title} is of StorageClass {name}, which does not exist{hint}"
-            yield Problem.of(workload, text, unknown=hidden)
+            text = f"{claim.title} is of StorageClass {name}, which does not exist{did_you_mean(name, classes)}"
+            certain = cluster.sees_objects and is_slip_for_one(name, classes)
+            yield Problem.of(workload, text, unknown=not certain)
 
 
 def _has_default(cluster: Cluster) -> bool:

@@ -33,6 +33,21 @@ _SIGNS = re.compile(r"(?:^|[\s/;&|(])(?:aws|aws-cli|s5cmd)(?=[\s:@]|$)")
 _OTHERWISE = re.compile(
     r"AWS_(ACCESS_KEY_ID|PROFILE|SHARED_CREDENTIALS_FILE|CONFIG_FILE|ROLE_ARN|ENDPOINT_URL\w*)|S3_.*"
 )
+# Where the folder .aws of whoever runs a container is; inline volumes of a driver may bring anything.
+_HOME = re.compile(r"/(root|home(/[^/]+)?)?|.*/\.aws(/.*)?")
+# Of those that give pods credentials beside their spec: Vault's injectors, and kube2iam or kiam.
+# Sources: https://developer.hashicorp.com/vault/docs/platform/k8s/injector/annotations,
+# https://bank-vaults.dev/docs/mutating-webhook/annotations/, https://github.com/jtblin/kube2iam (2026-11)
+_GIVEN = re.compile(
+    r"vault\.hashicorp\.com/agent-inject|vault\.security\.banzaicloud\.io/.+|iam\.amazonaws\.com/role"
+    r"|secrets-webhook\.security\.bank-vaults\.io/.+"
+)
+# Words of a command that look for credentials themselves, or ask another store than S3.
+_LOOKS = re.compile(
+    r"AWS_(ACCESS_KEY_ID|PROFILE|DEFAULT_PROFILE|SHARED_CREDENTIALS_FILE|CONFIG_FILE|ROLE_ARN|ENDPOINT_URL)"
+    r"|--(profile|credentials-file|endpoint-url)(?![\w-])|\bassume-role|\baws configure\b|\beval\b"
+    r"|(?:^|[;&|({\n]|\bthen\b|\bdo\b)\s*(?:\.|source)\s+\S"
+)
 # The first version of a program, by its image, that takes credentials of Pod Identity; s5cmd has none yet, and what
 # comes after its last release is not known.
 # Sources: https://docs.aws.amazon.com/eks/latest/userguide/pod-id-minimum-sdk.html,
@@ -75,7 +90,7 @@ def program_that_knows_no_pod_identity(case: Case) -> Iterator[Problem]:
     """
     for workload, container in _containers(case):
         too_old = _too_old(container)
-        answer = _by_pod_identity_alone(workload, case.cluster)
+        answer = _by_pod_identity_alone(workload, container, case.cluster)
         if too_old is not None and answer is not Answer.NO:
             text = f"container {container.name} runs {too_old}, and its service account has a role by Pod Identity"
             yield Problem.of(workload, text, unknown=answer is Answer.UNKNOWN)
@@ -119,7 +134,8 @@ def objects_of_s3_for_pods_without_a_role(case: Case) -> Iterator[Problem]:
         answer = has_role(account, case.cluster)
         if answer is not Answer.YES and not _nodes_may_read(workload, case):
             text = f"container {container.name} reads from s3://, and service account {'/'.join(account)} has no role"
-            yield Problem.of(workload, text, unknown=answer is Answer.UNKNOWN or not _signs(container))
+            unknown = answer is Answer.UNKNOWN or not _signs(container) or _may_have_others(workload, container)
+            yield Problem.of(workload, text, unknown=unknown)
 
 
 def _containers(case: Case) -> Iterator[tuple[Workload, Container]]:
@@ -147,7 +163,7 @@ def _too_old(container: Container) -> str | None:
     return f"{found['name']} {found['version']}" if version < least[: len(version)] else None
 
 
-def _by_pod_identity_alone(workload: Workload, cluster: Cluster) -> Answer:
+def _by_pod_identity_alone(workload: Workload, container: Container, cluster: Cluster) -> Answer:
     account = account_of(workload)
     if account is None or _brings_credentials(workload.pod):
         return Answer.NO
@@ -155,7 +171,8 @@ def _by_pod_identity_alone(workload: Workload, cluster: Cluster) -> Answer:
     if any(each.annotations.get(ROLE_ANNOTATION) for each in written):
         return Answer.NO
     # Whoever makes the account elsewhere may have annotated it.
-    return all_of((is_associated(account, cluster), Answer.YES if written else Answer.UNKNOWN))
+    seen = bool(written) and not _may_have_others(workload, container)
+    return all_of((is_associated(account, cluster), Answer.YES if seen else Answer.UNKNOWN))
 
 
 def _brings_credentials(pod: Pod) -> bool:
@@ -167,6 +184,15 @@ def _brings_credentials(pod: Pod) -> bool:
     return any(each.get("envFrom") for each in raw) or any(
         each.get("secret") or each.get("projected") for each in mappings(pod.written.get("volumes"))
     )
+
+
+def _may_have_others(workload: Workload, container: Container) -> bool:
+    """Whether a container perhaps gets credentials by a volume, by what changes its pod, or by its own script."""
+    home = known_text(container.env.get("HOME"))
+    at_home = any(path == home or _HOME.fullmatch(path) for path in map(posixpath.normpath, container.mounts))
+    inline = any(each.get("csi") for each in mappings(workload.pod.written.get("volumes")))
+    given = any(_GIVEN.fullmatch(name) and str(said) != "false" for name, said in workload.annotations.items())
+    return at_home or inline or given or any(map(_LOOKS.search, map(str, container.words)))
 
 
 def _nodes_may_read(workload: Workload, case: Case) -> bool:
