@@ -18,8 +18,7 @@ from constructs import Construct
 
 from gpu_constructs.facts.versions import KUBERNETES, kubernetes_minor
 from gpu_constructs.installing import eks_resources
-from gpu_constructs.installing.applied_objects import AppliedObjects
-from gpu_constructs.installing.claims import PathOf
+from gpu_constructs.installing.claims import AppliedObjects, PathOf
 from gpu_constructs.installing.context import refuse_wrong_context
 from gpu_constructs.installing.gitops import delivery_of
 from gpu_constructs.installing.once import Applied, Meeting, Once

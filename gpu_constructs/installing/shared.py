@@ -9,8 +9,7 @@ from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from gpu_constructs.installing.applied_objects import AppliedObjects
-from gpu_constructs.installing.claims import Claims, PathOf
+from gpu_constructs.installing.claims import AppliedObjects, Claims, PathOf
 from gpu_constructs.installing.once import Applied, Meeting, Once
 from gpu_constructs.pools.sharing import Sharing
 

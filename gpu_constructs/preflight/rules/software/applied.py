@@ -1,0 +1,135 @@
+"""Objects that the API server does not take as they are meant: two of one name, or in a namespace that is not there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gpu_constructs.facts.kubernetes import CLUSTER_SCOPED
+from gpu_constructs.preflight.case import Case
+from gpu_constructs.preflight.cluster.objects.makers import is_made
+from gpu_constructs.preflight.model.answer import Answer
+from gpu_constructs.preflight.model.cluster import Cluster
+from gpu_constructs.preflight.model.workload import Workload
+from gpu_constructs.preflight.reading.objects import Object, Origin
+from gpu_constructs.preflight.reading.unknown import Unknown, dig, is_expression, known_text
+from gpu_constructs.preflight.reading.values import is_partly_unknown
+from gpu_constructs.preflight.rules.rule import Problem, Subject, rule
+
+_Identity = tuple[str, str, str, str]
+# What Argo CD and Flux bring may come from one file to several clusters.
+_GITOPS = ("argoproj.io", "kustomize.toolkit.fluxcd.io", "helm.toolkit.fluxcd.io")
+# Helm deletes an object of a hook before it makes the next of its name.
+_HOOK = "helm.sh/hook"
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where an object stands, without what is made of it: a pool whose name is taken still makes nodes."""
+
+    origin: Origin
+
+
+@rule("GPU452", "error", source="https://kubernetes.io/docs/concepts/overview/working-with-objects/names/")
+def two_objects_of_one_name(case: Case) -> Iterator[Problem]:
+    """Two objects of one name.
+
+    They are one object: kubectl apply overwrites one with the other, and who removes one of them deletes it for both.
+
+    Fix: Give one of them another name or namespace, or leave one out.
+    """
+    cluster = case.cluster
+    delivered = any(each.group in _GITOPS for each in cluster.objects)
+    known: dict[_Identity, list[Object]] = {}
+    for each in cluster.objects:
+        if (identity := _identity(each)) is None:
+            continue
+        before = known.setdefault(identity, [])
+        if (first := next((one for one in before if _meets(one, each, delivered)), None)) is not None:
+            for subject in _subjects(each, cluster):
+                yield _taken(subject, each, first, cluster)
+        before.append(each)
+
+
+def _identity(each: Object) -> _Identity | None:
+    """Return what tells an object from the others of its cluster; ``None`` where that is not known."""
+    name = known_text(dig(dict(each.content), "metadata", "name"))
+    space = dig(dict(each.content), "metadata", "namespace")
+    if not name or isinstance(space, Unknown) or is_expression(f"{each.namespace}{name}{each.group}"):
+        return None
+    return each.group, each.kind, "" if each.kind in CLUSTER_SCOPED else each.namespace, name
+
+
+def _meets(one: Object, other: Object, delivered: bool) -> bool:
+    """Whether two of one name certainly come into one cluster, where one of them is lost."""
+    if one.origin.resource == other.origin.resource:
+        same_file = one.origin.file == other.origin.file and one.content != other.content
+        hooked = _HOOK in one.annotations or _HOOK in other.annotations
+        return same_file and not hooked and (one.origin.resource is not None or not delivered)
+    if one.origin.resource is None or other.origin.resource is None:
+        return False
+    # Stacks of two regions may name clusters alike.
+    referred = isinstance(one.cluster, Unknown) and one.cluster == other.cluster
+    return referred or one.origin.file == other.origin.file
+
+
+def _subjects(each: Object, cluster: Cluster) -> list[Subject]:
+    """Return the workloads that are made of an object, or else where it stands."""
+    if workloads := _workloads(each, cluster):
+        return [*workloads]
+    resource = cluster.resources.get(each.origin.resource or "")
+    file = each.origin.file
+    return [resource if resource is not None else _Place(Origin(file, f"second {each.origin.path}"))]
+
+
+def _workloads(each: Object, cluster: Cluster) -> list[Workload]:
+    return [part for part in cluster.parts_of(each) if isinstance(part, Workload)]
+
+
+def _taken(subject: Subject, each: Object, first: Object, cluster: Cluster) -> Problem:
+    applied = [cluster.resources.get(one.origin.resource or "") for one in (first, each)]
+    conditional = any(one is not None and one.conditional for one in applied)
+    paths = list(dict.fromkeys(one.path for one in applied if one is not None))
+    where = f"{paths[0]} and {paths[1]} both apply it" if len(paths) > 1 else f"stands twice in {_place(first, paths)}"
+    # A part that is filled in may be what tells the two apart.
+    filled_in = applied[0] is None and any(is_partly_unknown(dict(one.content)) for one in (first, each))
+    text = f"{each.origin.path}: {where}, and one overwrites the other"
+    return Problem(subject, text, unknown=conditional or filled_in)
+
+
+def _place(each: Object, paths: list[str]) -> str:
+    return paths[0] if paths else each.origin.file.rpartition("/")[2]
+
+
+@rule("GPU453", "error", source="https://kubernetes.io/docs/concepts/overview/working-with-objects/namespaces/")
+def namespace_that_nothing_makes(case: Case) -> Iterator[Problem]:
+    """Namespace that nothing makes.
+
+    A new cluster does not have it, so kubectl apply refuses what goes there and the first deployment fails.
+
+    Fix: Make a Team of that namespace or apply a Namespace before it, or take a namespace that there is.
+    """
+    cluster = case.cluster
+    homeless: dict[str, list[Object]] = {}
+    for each in cluster.objects:
+        if _is_applied_with_its_cluster(each, cluster) and each.kind not in CLUSTER_SCOPED:
+            homeless.setdefault(each.namespace, []).append(each)
+    for namespace, objects in homeless.items():
+        answer = is_made(namespace, cluster)
+        if answer is Answer.YES or is_expression(namespace):
+            continue
+        workloads = {id(one): one for each in objects for one in _workloads(each, cluster)}
+        unknown = answer is Answer.UNKNOWN or cluster.resource is None or cluster.resource.conditional
+        text = f"nothing makes its namespace {namespace} in the new cluster"
+        for workload in workloads.values():
+            yield Problem.of(workload, text, unknown=unknown)
+        if not workloads:
+            yield Problem(objects[0], f"{objects[0].kind} {objects[0].name}: {text}", unknown=unknown)
+
+
+def _is_applied_with_its_cluster(each: Object, cluster: Cluster) -> bool:
+    """Whether the deployment that makes a cluster applies an object to it, before anybody can make a namespace."""
+    made, applied = cluster.resource, cluster.resources.get(each.origin.resource or "")
+    if made is None or applied is None or isinstance(dig(dict(each.content), "metadata", "namespace"), Unknown):
+        return False
+    return applied.file == made.file
