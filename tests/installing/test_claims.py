@@ -19,7 +19,7 @@ def config(name: str = "one", *, kind: str = "ConfigMap", version: str = "v1", *
     return {"apiVersion": version, "kind": kind, "metadata": {"name": name, **({"namespace": "gpu"} | where)}}
 
 
-def apply(stack: cdk.Stack, cluster: eks.ICluster, id: str, *manifests: dict[str, Any]) -> None:
+def apply(stack: cdk.Stack, cluster: eks.ICluster | eks.Cluster, id: str, *manifests: dict[str, Any]) -> None:
     """Apply objects by a construct of their own."""
     scope = Construct(stack, id)
     apply_manifests(scope, "Resource", cluster=cluster_ref("who", cluster), manifests=manifests)

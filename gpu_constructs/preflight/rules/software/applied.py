@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from gpu_constructs.facts.kubernetes import CLUSTER_SCOPED
 from gpu_constructs.preflight.case import Case
-from gpu_constructs.preflight.cluster.objects.makers import is_made
+from gpu_constructs.preflight.cluster.objects.makers import Makers
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Cluster
 from gpu_constructs.preflight.model.workload import Workload
@@ -17,6 +17,7 @@ from gpu_constructs.preflight.reading.values import is_partly_unknown
 from gpu_constructs.preflight.rules.rule import Problem, Subject, rule
 
 _Identity = tuple[str, str, str, str]
+_Scope = tuple[str, str]
 # What Argo CD and Flux bring may come from one file to several clusters.
 _GITOPS = ("argoproj.io", "kustomize.toolkit.fluxcd.io", "helm.toolkit.fluxcd.io")
 # Helm deletes an object of a hook before it makes the next of its name.
@@ -40,15 +41,14 @@ def two_objects_of_one_name(case: Case) -> Iterator[Problem]:
     """
     cluster = case.cluster
     delivered = any(each.group in _GITOPS for each in cluster.objects)
-    known: dict[_Identity, list[Object]] = {}
+    known: dict[tuple[_Identity, _Scope], Object] = {}
     for each in cluster.objects:
         if (identity := _identity(each)) is None:
             continue
-        before = known.setdefault(identity, [])
-        if (first := next((one for one in before if _meets(one, each, delivered)), None)) is not None:
+        firsts = [known.setdefault((identity, scope), each) for scope in _scopes(each, delivered)]
+        if (first := next((one for one in firsts if _is_lost(one, each)), None)) is not None:
             for subject in _subjects(each, cluster):
                 yield _taken(subject, each, first, cluster)
-        before.append(each)
 
 
 def _identity(each: Object) -> _Identity | None:
@@ -60,17 +60,21 @@ def _identity(each: Object) -> _Identity | None:
     return each.group, each.kind, "" if each.kind in CLUSTER_SCOPED else each.namespace, name
 
 
-def _meets(one: Object, other: Object, delivered: bool) -> bool:
-    """Whether two of one name certainly come into one cluster, where one of them is lost."""
-    if one.origin.resource == other.origin.resource:
-        same_file = one.origin.file == other.origin.file and one.content != other.content
-        hooked = _HOOK in one.annotations or _HOOK in other.annotations
-        return same_file and not hooked and (one.origin.resource is not None or not delivered)
-    if one.origin.resource is None or other.origin.resource is None:
-        return False
-    # Stacks of two regions may name clusters alike.
-    referred = isinstance(one.cluster, Unknown) and one.cluster == other.cluster
-    return referred or one.origin.file == other.origin.file
+def _scopes(each: Object, delivered: bool) -> list[_Scope]:
+    """Return what an object shares with others that certainly come into its cluster."""
+    if each.origin.resource is None:
+        return [] if delivered else [("file", each.origin.file)]
+    # Stacks of two regions may name clusters alike, but who refers to one means that one.
+    referred = [("cluster", each.cluster.expression)] if isinstance(each.cluster, Unknown) else []
+    return [("template", each.origin.file), *referred]
+
+
+def _is_lost(first: Object, each: Object) -> bool:
+    """Whether one of two objects of one name is overwritten by the other."""
+    if first is each or first.origin.resource != each.origin.resource:
+        return first is not each
+    hooked = _HOOK in first.annotations or _HOOK in each.annotations
+    return not hooked and first.content != each.content
 
 
 def _subjects(each: Object, cluster: Cluster) -> list[Subject]:
@@ -114,8 +118,9 @@ def namespace_that_nothing_makes(case: Case) -> Iterator[Problem]:
     for each in cluster.objects:
         if _is_applied_with_its_cluster(each, cluster) and each.kind not in CLUSTER_SCOPED:
             homeless.setdefault(each.namespace, []).append(each)
+    makers = Makers(cluster)
     for namespace, objects in homeless.items():
-        answer = is_made(namespace, cluster)
+        answer = makers.of(namespace)
         if answer is Answer.YES or is_expression(namespace):
             continue
         workloads = {id(one): one for each in objects for one in _workloads(each, cluster)}
