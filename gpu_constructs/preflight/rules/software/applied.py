@@ -9,7 +9,7 @@ from gpu_constructs.facts.kubernetes import CLUSTER_SCOPED
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.objects.makers import Makers
 from gpu_constructs.preflight.model.answer import Answer
-from gpu_constructs.preflight.model.cluster import Cluster
+from gpu_constructs.preflight.model.cluster import Cluster, Pool
 from gpu_constructs.preflight.model.workload import Workload
 from gpu_constructs.preflight.reading.objects import Object, Origin
 from gpu_constructs.preflight.reading.unknown import Unknown, dig, is_expression, known_text
@@ -26,9 +26,14 @@ _HOOK = "helm.sh/hook"
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where an object stands, without what is made of it: a pool whose name is taken still makes nodes."""
+    """A file, without the pools that are made of what stands in it."""
 
-    origin: Origin
+    file: str
+
+    @property
+    def origin(self) -> Origin:
+        """Where it is."""
+        return Origin(self.file, self.file)
 
 
 @rule("GPU452", "error", source="https://kubernetes.io/docs/concepts/overview/working-with-objects/names/")
@@ -78,12 +83,12 @@ def _is_lost(first: Object, each: Object) -> bool:
 
 
 def _subjects(each: Object, cluster: Cluster) -> list[Subject]:
-    """Return the workloads that are made of an object, or else where it stands."""
+    """Return the workloads that are made of an object, or else the object."""
     if workloads := _workloads(each, cluster):
         return [*workloads]
-    resource = cluster.resources.get(each.origin.resource or "")
-    file = each.origin.file
-    return [resource if resource is not None else _Place(Origin(file, f"second {each.origin.path}"))]
+    # Of two pools that stand at one place one is left.
+    pools = each.origin.resource is None and any(isinstance(part, Pool) for part in cluster.parts_of(each))
+    return [_Place(each.origin.file) if pools else each]
 
 
 def _workloads(each: Object, cluster: Cluster) -> list[Workload]:
