@@ -81,6 +81,33 @@ def test_a_pod_with_efa_would_be_refused(output: Path, tmp_path: Path) -> None:
     assert "GPU372" in {each.rule.id for each in check(read_input([str(tmp_path)])).findings}
 
 
+def test_a_pod_in_a_namespace_that_nothing_makes_would_not_run(output: Path, tmp_path: Path) -> None:
+    found = _with_namespace(output, tmp_path, made="nlp", instead="other")
+
+    [case] = found.cases
+    [verdict] = found.explanation(case).verdicts
+    assert verdict.answer is Answer.NO
+    assert {each.rule for each in verdict.reasons} >= {"GPU453"}
+
+
+def test_a_namespace_that_two_make_is_found(output: Path, tmp_path: Path) -> None:
+    found = _with_namespace(output, tmp_path, made="vision", instead="nlp")
+
+    [message] = [each.problem.message for each in found.findings if each.rule.id == "GPU452"]
+    assert message.startswith("Namespace nlp: Shared/Nlp")
+
+
+def _with_namespace(output: Path, folder: Path, *, made: str, instead: str) -> Report:
+    """What is found where another namespace is made instead of one of the example."""
+    template = (output / "Shared.template.json").read_text()
+    found = re.sub(
+        rf'(\\"kind\\":\\"Namespace\\",\\"metadata\\":{{\\"name\\":\\"){made}\\"', rf'\1{instead}\\"', template
+    )
+    assert found != template
+    (folder / "Shared.template.json").write_text(found)
+    return check(read_input([str(folder)]))
+
+
 def test_the_table_names_every_policy(output: Path) -> None:
     entries = of_type(template_of(output)["Resources"], "AWS::EKS::AccessEntry")
     used = set(re.findall(r"cluster-access-policy/(\w+)", json.dumps(entries)))

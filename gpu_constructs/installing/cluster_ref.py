@@ -18,7 +18,7 @@ from constructs import Construct
 
 from gpu_constructs.facts.versions import KUBERNETES, kubernetes_minor
 from gpu_constructs.installing import eks_resources
-from gpu_constructs.installing.claims import PathOf
+from gpu_constructs.installing.claims import AppliedObjects, PathOf
 from gpu_constructs.installing.context import refuse_wrong_context
 from gpu_constructs.installing.gitops import delivery_of
 from gpu_constructs.installing.once import Applied, Meeting, Once
@@ -185,6 +185,11 @@ class ClusterRef(Construct):
     def namespace(self, name: str) -> Meeting[Applied]:
         """Where what is applied to a namespace meets its team."""
         return self._own.namespaces[name]
+
+    @property
+    def objects(self) -> AppliedObjects:
+        """Which construct applies which object."""
+        return self._own.objects
 
     @property
     def foundation(self) -> Once[Construct]:

@@ -37,7 +37,11 @@ def apply_manifests(
     """Apply objects that live and die together. Custom resources go one to a call: kubectl never prunes them.
 
     What goes into a namespace of a team of this app goes there after it.
+
+    Raises:
+        ValueError: Another construct applies an object of the same kind, namespace and name.
     """
+    cluster.objects.take(PathOf(scope), manifests)
     applied: Construct
     if delivery_of(scope) != "kubectl":
         applied = ManifestFile(scope, id, manifests)

@@ -9,7 +9,7 @@ from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from gpu_constructs.installing.claims import Claims, PathOf
+from gpu_constructs.installing.claims import AppliedObjects, Claims, PathOf
 from gpu_constructs.installing.once import Applied, Meeting, Once
 from gpu_constructs.pools.sharing import Sharing
 
@@ -53,6 +53,7 @@ class Shared(Construct):
         size_handler: ARN of the function that knows how many nodes a group has.
         csi_drivers: Drivers for storage, by the name of their add-on.
         claims: What the cluster has one of.
+        objects: Which construct applies which object.
         sharing: Ways in which pools share their GPUs, and the device plugin that serves them.
         claimants: Workloads that claim GPUs, and the DRA driver that they claim them from.
         jobs: Jobs of the app, and the queueing system without which none is taken.
@@ -72,6 +73,7 @@ class Shared(Construct):
         self.size_handler: Once[str] = Once()
         self.csi_drivers: dict[str, CsiDriver] = {}
         self.claims: Claims[PathOf] = Claims()
+        self.objects = AppliedObjects()
         self.sharing: Meeting[Sharing] = Meeting()
         self.claimants: Meeting[Construct] = Meeting()
         self.jobs: Meeting[Construct] = Meeting()

@@ -11,7 +11,7 @@ from typing import Any
 from gpu_constructs.preflight.cluster.clusters import clusters
 from gpu_constructs.preflight.model.cluster import Cluster
 from gpu_constructs.preflight.reading.inputs import read_input
-from tests.preflight.strategies.vocabulary import Json
+from tests.preflight.strategies.vocabulary import NAMESPACE, Json
 
 # Stands for a value that deployment tells.
 LATER = "@later@"
@@ -34,6 +34,13 @@ def written(world: Json, folder: Path) -> Path:
 def read(world: Json, pods: Iterable[Json] = ()) -> Cluster:
     """Return the cluster of a world and of some pods in it, as preflight reads it from a file."""
     with tempfile.TemporaryDirectory() as folder:
-        file = written({**world, "objects": [*world["objects"], *pods]}, Path(folder))
+        file = written({**world, "objects": [*_with_namespace(world["objects"]), *pods]}, Path(folder))
         [found] = clusters(read_input([str(file)]))
     return found
+
+
+def _with_namespace(objects: list[Json]) -> list[Json]:
+    """Return objects with the namespace of the drawn ones, which who tries them makes where none is drawn."""
+    if any(each["kind"] == "Namespace" for each in objects):
+        return objects
+    return [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}, *objects]

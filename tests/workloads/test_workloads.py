@@ -162,13 +162,38 @@ def test_a_job_runs_where_its_pool_is_and_nobody_takes_its_node(stack: cdk.Stack
 
 def test_a_changed_job_is_another_job(stack: cdk.Stack, cluster: eks.ICluster) -> None:
     made = pool(stack, cluster)
-    for number, retries in enumerate((0, 0, 1)):
-        GpuJob(
-            stack, f"Job{number}", cluster=cluster, pool=made, name="train", pod=GpuPod(image=IMAGE), retries=retries
-        )
+    for number in range(2):
+        GpuJob(stack, f"Job{number}", cluster=cluster, pool=made, name="train", pod=GpuPod(image=IMAGE), retries=number)
 
     names = [each["metadata"]["name"] for each in manifests_of(resources_of(stack)) if each["kind"] == "Job"]
-    assert names[0] == names[1] != names[2]
+    assert len(set(names)) == 2
+
+
+def test_refuses_two_jobs_that_are_one_object(stack: cdk.Stack, cluster: eks.ICluster) -> None:
+    both: dict[str, Any] = {
+        "cluster": cluster,
+        "pool": pool(stack, cluster),
+        "name": "train",
+        "pod": GpuPod(image=IMAGE),
+    }
+    GpuJob(stack, "Job", **both)
+
+    with pytest.raises(ValueError, match=r"Test/Again: Job must have a name of its own .* that of 'Test/Job'.*GPU452"):
+        GpuJob(stack, "Again", **both)
+
+
+def test_refuses_two_deployments_of_one_name_in_one_namespace(stack: cdk.Stack, cluster: eks.ICluster) -> None:
+    nodes = pool(stack, cluster)
+
+    def serve(id: str, **how: Any) -> None:
+        GpuDeployment(
+            stack, id, cluster=cluster, pool=nodes, name="chat", pod=GpuPod(image=IMAGE), replicas=1, port=80, **how
+        )
+
+    serve("Chat")
+    serve("Elsewhere", namespace="research")
+    with pytest.raises(ValueError, match=r"Test/Again: Deployment must have a name .*'chat', .* that of 'Test/Chat'"):
+        serve("Again")
 
 
 def test_a_job_is_gone_before_its_pool(stack: cdk.Stack, cluster: eks.ICluster) -> None:

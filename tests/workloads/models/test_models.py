@@ -259,7 +259,7 @@ def test_an_image_is_a_volume_from_1_35_on(
     nodes = pool(stack, cluster)
 
     def make(id: str, **how: Any) -> None:
-        GpuJob(stack, id, cluster=cluster, pool=nodes, name="tune", kubernetes_version=version, **how)
+        GpuJob(stack, id, cluster=cluster, pool=nodes, name=id.lower(), kubernetes_version=version, **how)
 
     mounted = GpuPod(image=IMAGE, mounts=[ImageMount(path="/models", image=WEIGHTS)])
     ways: list[dict[str, Any]] = [{"pod": GpuPod(image=IMAGE), "model": ImageModel(image=WEIGHTS)}, {"pod": mounted}]
