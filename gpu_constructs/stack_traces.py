@@ -33,7 +33,8 @@ def plain_errors(*packages: str) -> None:
 
         app.py:12: gpu-constructs: Inference/L4: max_nodes must be at least 1, got 0; delete the group to switch it off
 
-    What is refused at synth is a line each. Every other error is shown as before, and with ``GPU_CONSTRUCTS_DEBUG=1`` this one too.
+    What is refused at synth is a line each. Every other error is shown as before, and with ``GPU_CONSTRUCTS_DEBUG=1``
+    these too.
 
     Args:
         packages: Packages of yours whose ``ValueError`` and ``TypeError`` are as plain.
