@@ -368,9 +368,11 @@ def _refuse_elsewhere(who: object, found: ClusterRef, *, kubectl: bool) -> None:
 
 
 def _environment(stack: cdk.Stack) -> Environment:
-    known = (None if cdk.Token.is_unresolved(each) else each for each in (stack.region, stack.account))
-    region, account = known
-    return region, account
+    region, account = stack.region, stack.account
+    return (
+        None if cdk.Token.is_unresolved(region) else region,
+        None if cdk.Token.is_unresolved(account) else account,
+    )
 
 
 def _in_tree(cluster: eks.ICluster) -> ClusterRef:
