@@ -37,7 +37,7 @@ _SCALES = {
     ),
 }
 # Of which there is no endpoint in a VPC: a Karpenter of `isolatedVPC` never calls it.
-# Source: karpenter-provider-aws v1.14.1 and v1.15.1 pkg/controllers/controllers.go, pkg/controllers/nodeclass/controller.go
+# Source: aws/karpenter-provider-aws v1.14.1 and v1.15.1 pkg/controllers/controllers.go, .../nodeclass/controller.go
 _PROFILES = "iam:ListInstanceProfiles"
 # What Karpenter calls from a version on.
 # Source: https://karpenter.sh/docs/upgrading/upgrade-guide/
