@@ -83,7 +83,7 @@ def test_a_model_of_the_hub_is_out_of_reach(tmp_path: Path) -> None:
         example.replace("ManagedNodeGroup(\n", "nodes = ManagedNodeGroup(\n").removesuffix("app.synth()\n") + MODEL
     )
 
-    assert "GPU456" in errors(run_program(program, tmp_path) / "Isolated.template.json")
+    assert "GPU457" in errors(run_program(program, tmp_path) / "Isolated.template.json")
 
 
 def test_of_imported_subnets_an_isolated_karpenter_tells(tmp_path: Path) -> None:

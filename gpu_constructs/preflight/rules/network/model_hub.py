@@ -23,7 +23,7 @@ _REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 _ELSEWHERE = ("HF_ENDPOINT", "HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "VLLM_USE_MODELSCOPE", "SGLANG_USE_MODELSCOPE")
 
 
-@rule("GPU456", "error", source=_HUB)
+@rule("GPU457", "error", source=_HUB)
 def model_that_isolated_nodes_cannot_download(case: Case) -> Iterator[Problem]:
     """Model that isolated nodes cannot download.
 
