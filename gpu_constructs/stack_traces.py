@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import linecache
 import os
+import re
 import sys
 import sysconfig
 import traceback
@@ -20,6 +21,10 @@ _OURS = __name__.partition(".")[0]
 _DEBUG = "GPU_CONSTRUCTS_DEBUG"
 _LIBRARIES = tuple(f"{sysconfig.get_path(name)}{os.sep}" for name in ("stdlib", "platstdlib", "purelib", "platlib"))
 
+# Before what constructs refuse at synth, a line each; of its report of policies CDK says less, and prints that itself.
+_AT_SYNTH = "ValidationFailedWithErrors"
+_SAID_OF = re.compile(r"\[(?P<path>[^\]]+)\] (?P<who>[^:]+): ")
+
 Hook = Callable[[type[BaseException], BaseException, TracebackType | None], object]
 
 
@@ -28,7 +33,8 @@ def plain_errors(*packages: str) -> None:
 
         app.py:12: gpu-constructs: Inference/L4: max_nodes must be at least 1, got 0; delete the group to switch it off
 
-    Every other error is shown as before, and with ``GPU_CONSTRUCTS_DEBUG=1`` this one too.
+    What is refused at synth is a line each. Every other error is shown as before, and with ``GPU_CONSTRUCTS_DEBUG=1``
+    these too.
 
     Args:
         packages: Packages of yours whose ``ValueError`` and ``TypeError`` are as plain.
@@ -47,8 +53,9 @@ class _PlainErrors:
         frames = [frame for frame, _ in traceback.walk_tb(trace)]
         if os.environ.get(_DEBUG) or not frames:
             self.before(kind, error, trace)
-        elif _stands_in_the_report(error, frames[-1]):
-            return
+        elif _is_validation(error, frames[-1]):
+            for line in _refused_at_synth(str(error)):
+                print(f"{self._place(trace)}{line}", file=sys.stderr)
         elif isinstance(error, (TypeError, ValueError)) and self._was_refused(trace):
             print(f"{self._place(trace)}gpu-constructs: {error}", file=sys.stderr)
         else:
@@ -73,9 +80,23 @@ def _package(frame: FrameType) -> str:
     return str(frame.f_globals.get("__name__", "")).partition(".")[0]
 
 
-def _stands_in_the_report(error: BaseException, innermost: FrameType) -> bool:
-    """Whether CDK ends after a report of its own of what is wrong."""
+def _is_validation(error: BaseException, innermost: FrameType) -> bool:
+    """Whether CDK ends because of what it found at synth."""
     return isinstance(error, RuntimeError) and _package(innermost) == "jsii" and "ValidationFailed" in str(error)
+
+
+def _refused_at_synth(text: str) -> list[str]:
+    """Return what constructs refuse at synth, each once; nothing where CDK has printed its report of it."""
+    lines = (each.strip() for each in text.splitlines()[1:]) if _AT_SYNTH in text else ()
+    return list(dict.fromkeys(_without_path(each) for each in lines if each))
+
+
+def _without_path(line: str) -> str:
+    """Leave out the path that CDK puts before an error, where the error itself begins with it or a parent's."""
+    found = _SAID_OF.match(line)
+    if found is None or not f"{found['path']}/".startswith(f"{found['who']}/"):
+        return line
+    return f"gpu-constructs: {line[found.start('who') :]}"
 
 
 def _short(file: str) -> str:

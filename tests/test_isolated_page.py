@@ -27,6 +27,38 @@ def output(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return run_program(example, tmp_path_factory.mktemp("isolated")) / "Isolated.template.json"
 
 
+MODEL = """
+from gpu_constructs import GpuDeployment, GpuPod
+from gpu_constructs.workloads import HubModel
+
+model = HubModel(repo="meta-llama/Llama-3.1-8B", revision="0" * 40, size_gib=20)
+said = ("--model", model.location, "--revision", model.revision)
+pod = GpuPod(image="111122223333.dkr.ecr.eu-west-1.amazonaws.com/vllm:1", gpus=1, args=said)
+GpuDeployment(stack, "Serve", cluster=cluster, pool=nodes, name="serve", pod=pod, model=model, port=8000, replicas=1)
+app.synth()
+"""
+KARPENTER = """
+import aws_cdk as cdk
+from aws_cdk import aws_ec2 as ec2
+
+from gpu_constructs import GpuCluster, Karpenter
+
+app = cdk.App()
+stack = cdk.Stack(app, "Isolated")
+vpc = ec2.Vpc.from_vpc_attributes(
+    stack,
+    "Vpc",
+    vpc_id="vpc-0123456789abcdef0",
+    availability_zones=["us-east-1a", "us-east-1b"],
+    isolated_subnet_ids=["subnet-0123456789abcdef0", "subnet-0123456789abcdef1"],
+)
+cluster = GpuCluster(stack, "Gpu", vpc=vpc)
+Karpenter(stack, "Karpenter", cluster=cluster, isolated=True)
+cluster.add_pool("l4", "g6.xlarge", max_nodes=2)
+app.synth()
+"""
+
+
 def errors(file: Path) -> list[str]:
     return [each.rule.id for each in check(read_input([str(file)])).findings if each.rule.severity == "error"]
 
@@ -43,6 +75,24 @@ def test_without_the_mirror_nodes_could_not_pull(output: Path, tmp_path: Path) -
     file.write_text(json.dumps(template))
 
     assert "GPU076" in errors(file)
+
+
+def test_a_model_of_the_hub_is_out_of_reach(tmp_path: Path) -> None:
+    [example] = programs_of(PAGE)
+    program = (
+        example.replace("ManagedNodeGroup(\n", "nodes = ManagedNodeGroup(\n").removesuffix("app.synth()\n") + MODEL
+    )
+
+    assert "GPU457" in errors(run_program(program, tmp_path) / "Isolated.template.json")
+
+
+def test_of_imported_subnets_an_isolated_karpenter_tells(tmp_path: Path) -> None:
+    output = run_program(KARPENTER, tmp_path) / "Isolated.template.json"
+    found = check(read_input([str(output)])).findings
+
+    assert {each.problem.unknown for each in found if each.rule.id == "GPU455"} == {True}
+    # Its policy leaves out what it never calls.
+    assert "GPU196" not in {each.rule.id for each in found}
 
 
 def test_the_mirror_of_the_page_has_what_the_command_copies(output: Path) -> None:

@@ -142,6 +142,63 @@ def test_after_the_report_of_cdk_nothing_is_said(tmp_path: Path) -> None:
     assert done.returncode == 1
 
 
+AT_SYNTH = """\
+import jsii
+from constructs import IValidation
+
+@jsii.implements(IValidation)
+class Refusal:
+    def __init__(self, *said):
+        self.said = said
+
+    def validate(self):
+        return list(self.said)
+
+def refuse(path, *said):
+    cdk.CfnResource(stack, path, type="A::B::C").node.add_validation(Refusal(*said))
+"""
+
+
+def test_what_is_refused_at_synth_is_a_line_each_and_said_once(tmp_path: Path) -> None:
+    """CDK prints it nowhere else."""
+    program = (
+        f"{STACK}{AT_SYNTH}"
+        "refuse('A', 'Inference/A: port must be 80, got 81; say 80', 'of another')\n"
+        "refuse('B', 'Inference: port must be one, got two; drop one', 'Inf: of another')\n"
+        "refuse('C', 'Inference: port must be one, got two; drop one')\n"
+        "app.synth()\n"
+    )
+
+    done = run(tmp_path, program)
+
+    place = f"app.py:{(HEAD + program).count(chr(10))}: "
+    assert said(done).splitlines() == [
+        f"{place}gpu-constructs: Inference/A: port must be 80, got 81; say 80",
+        f"{place}[Inference/A] of another",
+        f"{place}gpu-constructs: Inference: port must be one, got two; drop one",
+        f"{place}[Inference/B] Inf: of another",
+    ]
+    assert (done.returncode, done.stdout) == (1, "")
+
+
+def test_a_missing_controller_is_said_without_trace(tmp_path: Path) -> None:
+    program = STACK + (
+        "from gpu_constructs import GpuCluster, GpuDeployment, GpuPod\n"
+        "from gpu_constructs.exposure import Internal\n"
+        "gpu = GpuCluster(stack, 'Gpu')\n"
+        "pool = gpu.add_pool('l4', ['g6.xlarge'], max_nodes=2)\n"
+        "GpuDeployment(stack, 'Serve', cluster=gpu, pool=pool, name='serve', port=80, replicas=2,\n"
+        "    pod=GpuPod(image='example.com/a:1', gpus=1), expose=Internal())\n"
+        "app.synth()\n"
+    )
+
+    done = run(tmp_path, program)
+
+    (line,) = said(done).splitlines()
+    assert line.startswith("app.py:12: gpu-constructs: Inference/Serve/LoadBalancer: cluster must have a LoadBalancer")
+    assert done.returncode == 1
+
+
 def test_an_error_of_the_cdk_itself_keeps_its_trace(tmp_path: Path) -> None:
     done = run(tmp_path, STACK + "cdk.Stack(app, 'Inference')\n")
 

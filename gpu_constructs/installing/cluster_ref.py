@@ -41,6 +41,8 @@ class HasCluster(Protocol):
 
 # Type checkers do not see that eks.Cluster is an eks.ICluster (aws-cdk#19789).
 AnyCluster = eks.ICluster | eks.Cluster | HasCluster
+# Region and account of a stack, each `None` where it does not name its own.
+Environment = tuple[str | None, str | None]
 
 
 class ClusterRef(Construct):
@@ -60,6 +62,11 @@ class ClusterRef(Construct):
         self.path = path
         self.pod_network: PodNetwork | None = None
         self._shared: dict[cdk.Stack, Shared] = {}
+
+    @cached_property
+    def environment(self) -> Environment:
+        """Region and account of its stack, as far as it names them."""
+        return _environment(self.stack)
 
     @cached_property
     def name_token(self) -> str:
@@ -327,7 +334,7 @@ def cluster_ref(who: object, cluster: AnyCluster, *, kubectl: bool = False) -> C
 
     Raises:
         TypeError: ``cluster`` is no cluster of ``aws_eks_v2``.
-        ValueError: Nothing can be applied to it, and something will be.
+        ValueError: Nothing can be applied to it, and something will be; or it is in another region or account.
     """
     # What has a cluster need not be hashable, as a dataclass is not.
     while not isinstance(cluster, Construct) and hasattr(cluster, "cluster"):
@@ -337,12 +344,40 @@ def cluster_ref(who: object, cluster: AnyCluster, *, kubectl: bool = False) -> C
     if found is None:
         found = _in_tree(_checked(who, cluster))
         _FOUND[cluster] = ReferenceType(found)
+    _refuse_elsewhere(who, found, kubectl=kubectl)
     if kubectl and not found.has_kubectl and delivery_of(found.cluster) == "kubectl":
         raise ValueError(
             f"{who}: cluster must have a kubectl provider, got {found.cluster.node.path!r} without one; give it "
             "kubectl_provider_options, or kubectl_provider when importing it"
         )
     return found
+
+
+def _refuse_elsewhere(who: object, found: ClusterRef, *, kubectl: bool) -> None:
+    """Refuse a cluster of another region or account, which CloudFormation reaches from no template.
+
+    Raises:
+        ValueError: It is of another, as far as both stacks name theirs.
+    """
+    construct = who.construct if isinstance(who, PathOf) else who
+    stack = cdk.Stack.of(construct) if isinstance(construct, Construct) else found.stack
+    if stack is found.stack:
+        return
+    for what, own, of_cluster in zip(("region", "account"), _environment(stack), found.environment, strict=True):
+        # What is written into files for others to apply may be written anywhere.
+        if own and of_cluster and own != of_cluster and not (kubectl and delivery_of(found.cluster) != "kubectl"):
+            raise ValueError(
+                f"{who}: cluster must be in the {what} of the construct's stack, {own!r}, got {found.path!r} in "
+                f"{of_cluster!r}; make the construct in a stack of the cluster's {what}"
+            )
+
+
+def _environment(stack: cdk.Stack) -> Environment:
+    region, account = stack.region, stack.account
+    return (
+        None if cdk.Token.is_unresolved(region) else region,
+        None if cdk.Token.is_unresolved(account) else account,
+    )
 
 
 def _in_tree(cluster: eks.ICluster) -> ClusterRef:

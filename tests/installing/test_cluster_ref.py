@@ -76,6 +76,46 @@ def test_somebody_elses_construct_in_its_place_is_no_share(stack: cdk.Stack, clu
         cluster_ref("who", cluster).claim(PathOf(stack), "device manager", why="two advertise every GPU twice")
 
 
+def in_another_stack(cluster: eks.ICluster, **env: str) -> PathOf:
+    """Return who stands in another stack than its cluster, which is in us-east-1 of 111122223333."""
+    scope = cast("Construct", cluster.node.root)
+    return PathOf(Construct(cdk.Stack(scope, "Other", env=cdk.Environment(**env)), "Who"))
+
+
+@pytest.mark.parametrize("kubectl", [True, False])
+def test_a_cluster_of_another_region_is_refused(cluster: eks.ICluster, kubectl: bool) -> None:
+    who = in_another_stack(cluster, region="eu-west-1")
+
+    with pytest.raises(
+        ValueError,
+        match=r"^Other/Who: cluster must be in the region of the construct's stack, 'eu-west-1', got 'Test/Cluster' in "
+        r"'us-east-1'; make the construct in a stack of the cluster's region$",
+    ):
+        cluster_ref(who, cluster, kubectl=kubectl)
+
+
+def test_a_cluster_of_another_account_is_refused(cluster: eks.ICluster) -> None:
+    who = in_another_stack(cluster, region="us-east-1", account="444455556666")
+
+    with pytest.raises(ValueError, match=r"account of the construct's stack, '444455556666', got .* in '111122223333'"):
+        cluster_ref(who, cluster)
+
+
+@pytest.mark.parametrize("env", [{}, {"region": "us-east-1"}, {"account": "111122223333"}])
+def test_a_stack_that_does_not_say_where_it_is_is_taken(cluster: eks.ICluster, env: dict[str, str]) -> None:
+    assert cluster_ref(in_another_stack(cluster, **env), cluster).environment == ("us-east-1", "111122223333")
+
+
+def test_files_for_others_are_written_in_any_region() -> None:
+    app = cdk.App(context=FLAGS | {DELIVERY: "argocd"}, analytics_reporting=False)
+    there = plain_cluster(cdk.Stack(app, "Test", env=cdk.Environment(region="us-east-1")), "Cluster")
+    who = in_another_stack(there, region="eu-west-1")
+
+    assert cluster_ref(who, there, kubectl=True).environment == ("us-east-1", None)
+    with pytest.raises(ValueError, match="cluster must be in the region"):
+        cluster_ref(who, there)
+
+
 def make(delivery: str) -> list[ref[Any]]:
     """Make an app with GPU nodes, and return what nobody but the app itself should keep."""
     app = cdk.App(context=FLAGS | {DELIVERY: delivery}, analytics_reporting=False)

@@ -12,9 +12,10 @@ from gpu_constructs.preflight.model.answer import Answer, all_of
 from gpu_constructs.preflight.model.cluster import Cluster, Pool
 from gpu_constructs.preflight.model.software import Autoscaler
 from gpu_constructs.preflight.model.taints import Toleration, untolerated
+from gpu_constructs.preflight.node.karpenter_options import option
 from gpu_constructs.preflight.node.nodes import minor
 from gpu_constructs.preflight.reading.cloudformation import Resource
-from gpu_constructs.preflight.reading.unknown import known_number, known_text, mapping
+from gpu_constructs.preflight.reading.unknown import Unknown, is_true, known_number, known_text, mapping
 from gpu_constructs.preflight.rules.rule import Problem, rule
 
 _README = "kubernetes/autoscaler cluster-autoscaler 1.36.1 cluster-autoscaler/cloudprovider/aws/README.md"
@@ -35,11 +36,14 @@ _SCALES = {
         "ec2:RunInstances",
     ),
 }
+# Of which there is no endpoint in a VPC: a Karpenter of `isolatedVPC` never calls it.
+# Source: aws/karpenter-provider-aws v1.14.1 and v1.15.1 pkg/controllers/controllers.go, .../nodeclass/controller.go
+_PROFILES = "iam:ListInstanceProfiles"
 # What Karpenter calls from a version on.
 # Source: https://karpenter.sh/docs/upgrading/upgrade-guide/
 _SINCE = (
     ((1, 6), "ec2:DescribeCapacityReservations"),
-    ((1, 7), "iam:ListInstanceProfiles"),
+    ((1, 7), _PROFILES),
     ((1, 11), "ec2:DescribePlacementGroups"),
     ((1, 12), "ec2:DescribeInstanceStatus"),
 )
@@ -169,7 +173,9 @@ def policy_older_than_karpenter(case: Case) -> Iterator[Problem]:
     version = next((each.version for each in _controllers(cluster) if each.kind == "karpenter"), None)
     if version is None:
         return
-    wanted = tuple(action for since, action in _SINCE if minor(version) >= since)
+    isolated = option(cluster, "isolatedVPC")
+    never = (_PROFILES,) if isinstance(isolated, Unknown) or is_true(isolated) else ()
+    wanted = tuple(action for since, action in _SINCE if minor(version) >= since and action not in never)
     for each, actions in _lacking(cluster, "karpenter", wanted):
         yield Problem(each, f"Karpenter {version}: its role does not allow {', '.join(actions)}")
 

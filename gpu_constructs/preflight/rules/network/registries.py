@@ -9,9 +9,10 @@ from gpu_constructs.facts.charts import DCGM_EXPORTER, DEVICE_PLUGIN, GPU_OPERAT
 from gpu_constructs.facts.versions import pinned_charts
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.references import referred
-from gpu_constructs.preflight.cluster.subnets import is_isolated, region_of, way_out
+from gpu_constructs.preflight.cluster.subnets import Way, is_isolated, region_of, way_out
 from gpu_constructs.preflight.model.cluster import Cluster, Pool
 from gpu_constructs.preflight.model.container import Container
+from gpu_constructs.preflight.node.karpenter_options import option
 from gpu_constructs.preflight.reading.objects import Chart
 from gpu_constructs.preflight.reading.unknown import dig, is_true, items, known_text
 from gpu_constructs.preflight.rules.rule import Problem, rule
@@ -146,23 +147,27 @@ def chart_that_an_isolated_function_cannot_fetch(case: Case) -> Iterator[Problem
 
     Fix: Copy the chart to ECR, as gpu-constructs images lists it, and name it there: gpu-constructs:chartMirror.
     """
+    told = is_true(option(case.cluster, "isolatedVPC"))
     for chart in case.cluster.charts:
         host = _public_host(chart)
-        if host is not None and _fetches_without_a_way_out(chart, case.cluster):
-            tail = f"is fetched from {host} by a function in subnets that nothing leads out of"
-            yield Problem(chart, f"chart {chart.name}: {tail}")
+        ways = _ways_to_fetch(chart, case.cluster) if host is not None else set()
+        who = f"chart {chart.name}: is fetched from {host} by a function in subnets "
+        if ways == {"nowhere"}:
+            yield Problem(chart, f"{who}that nothing leads out of")
+        elif told and ways == {"unknown"}:
+            yield Problem(chart, f"{who}not in the input, and Karpenter is told isolatedVPC", unknown=True)
 
 
-def _fetches_without_a_way_out(chart: Chart, cluster: Cluster) -> bool:
-    """Whether the function with helm is in subnets of which none leads out, and is told of no proxy."""
+def _ways_to_fetch(chart: Chart, cluster: Cluster) -> set[Way]:
+    """Return how traffic leaves the subnets of the function with helm; nothing where a proxy may lead it elsewhere."""
     resources = cluster.resources
     provider = referred(chart.properties.get("ServiceToken"), resources)
     if provider is None or provider.type != _FUNCTION:
-        return False
+        return set()
     handler = referred(dig(provider.properties, "Environment", "Variables", _HANDLER), resources)
     for each in (provider, *([handler] if handler else [])):
         variables = dig(each.properties, "Environment", "Variables") or {}
         if not isinstance(variables, dict) or any(str(name).upper().endswith("PROXY") for name in variables):
-            return False
+            return set()
     subnets = items(dig((handler or provider).properties, "VpcConfig", "SubnetIds"))
-    return bool(subnets) and all(way_out(each, resources) == "nowhere" for each in subnets)
+    return {way_out(each, resources) for each in subnets}
