@@ -107,3 +107,15 @@ def test_a_node_whose_gpus_nobody_uses(tmp_path: Path, series: dict[str, str], a
 )
 def test_a_node_whose_gpus_nobody_asks_for(tmp_path: Path, series: dict[str, str], at: str, nodes: list[str]) -> None:
     assert outcome(tmp_path, "GpuNodeUnrequested", series, at, [{"node": each} for each in nodes]) == ""
+
+
+@pytest.mark.parametrize(
+    ("values", "at", "is_raised"),
+    [("0x130", "61m", True), ("0x130", "59m", False), ("90x60 0x130", "127m", True), ("90x60 0x130", "119m", False)],
+    ids=["never-used", "not-long-enough", "idle-for-an-hour", "busy-an-hour-ago"],
+)
+def test_a_pod_that_does_not_use_its_gpus(tmp_path: Path, values: str, at: str, is_raised: bool) -> None:
+    labels = {"exported_namespace": "a", "exported_pod": "p"}
+    series = {'DCGM_FI_DEV_GPU_UTIL{gpu="0",Hostname="n1",exported_namespace="a",exported_pod="p"}': values}
+
+    assert outcome(tmp_path, "GpuIdleButTaken", series, at, [labels] if is_raised else []) == ""
