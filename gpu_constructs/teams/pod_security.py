@@ -7,12 +7,17 @@ Source: https://kubernetes.io/docs/concepts/security/pod-security-standards/ (20
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal, NamedTuple
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from gpu_constructs.named_arguments import named_arguments
 
 Level = Literal["privileged", "baseline", "restricted"]
 
 
-class Refused(NamedTuple):
+@named_arguments
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Refused:
     """What a level refuses.
 
     Attributes:
@@ -26,7 +31,7 @@ class Refused(NamedTuple):
     fix: str
 
 
-_NO_EFA = Refused("no efa, which needs IPC_LOCK", "efa", "give the team pod_security='privileged'")
+_NO_EFA = Refused(rule="no efa, which needs IPC_LOCK", got="efa", fix="give the team pod_security='privileged'")
 
 
 def refused(level: Level, manifest: Any) -> Refused | None:
@@ -37,7 +42,8 @@ def refused(level: Level, manifest: Any) -> Refused | None:
         root = [each for each in _containers(pod) if not _is_not_root(pod, each)] if level == "restricted" else []
         if root:
             fix = "name another user there and for its init containers, or give the team pod_security='baseline'"
-            return Refused("run_as_user other than root", f"container {root[0].get('name')!r} without", fix)
+            got = f"container {root[0].get('name')!r} without"
+            return Refused(rule="run_as_user other than root", got=got, fix=fix)
     return None
 
 

@@ -16,6 +16,7 @@ from gpu_constructs.facts.charts import (
     KUBERAY,
     KUEUE,
     LEADER_WORKER_SET,
+    MPI_OPERATOR,
     VERTICAL_POD_AUTOSCALER,
     VOLCANO,
 )
@@ -40,7 +41,7 @@ CHARTS_OF_GROUP = {
     "ray.io": (KUBERAY,),
     "resource.nvidia.com": (*DRA_DRIVERS, GPU_OPERATOR),
     # The training operator and the MPI operator come as manifests; other people's charts have their names.
-    "kubeflow.org": ("training-operator", "mpi-operator", "kubeflow-training-operator"),
+    "kubeflow.org": ("training-operator", MPI_OPERATOR, "kubeflow-training-operator"),
     "trainer.kubeflow.org": ("kubeflow-trainer", "trainer"),
     "batch.volcano.sh": (VOLCANO,),
     "scheduling.volcano.sh": (VOLCANO,),

@@ -9,8 +9,10 @@ from typing import TypeVar
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.iam import associations_of
 from gpu_constructs.preflight.cluster.kueue import cluster_queues, queued_jobs, quotas
-from gpu_constructs.preflight.model.cluster import Pool
+from gpu_constructs.preflight.model.cluster import Cluster, Pool
+from gpu_constructs.preflight.model.software import Autoscaler
 from gpu_constructs.preflight.model.workload import Workload
+from gpu_constructs.preflight.reading.cloudformation import Resource
 from gpu_constructs.preflight.reading.dangling import Dangling
 from gpu_constructs.preflight.reading.objects import Object, Origin
 from gpu_constructs.preflight.reading.unknown import known_text
@@ -77,7 +79,7 @@ class Reach:
         return _grouped(
             (part.origin, pool)
             for each in cluster.autoscalers
-            for part in (each, *associations_of(each.service_account, cluster))
+            for part in _with_associations(each, cluster)
             for pool in cluster.pools
             if each.kind == pool.autoscaler and not pool.min_nodes
         )
@@ -108,6 +110,10 @@ class Reach:
             for each in _ways(job.local, queues.get(job.cluster_queue or ""), flavors)
             for part in job.parts
         )
+
+
+def _with_associations(autoscaler: Autoscaler, cluster: Cluster) -> list[Autoscaler | Resource]:
+    return [autoscaler, *associations_of(autoscaler.service_account, cluster)]
 
 
 def _grouped(pairs: Iterable[tuple[Key, Part]]) -> dict[Key, list[Part]]:

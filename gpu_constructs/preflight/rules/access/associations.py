@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.iam import associations
@@ -28,7 +28,8 @@ def service_account_with_two_roles(case: Case) -> Iterator[Problem]:
     seen: dict[tuple[object, ...], Resource] = {}
     for each in associations(case.cluster):
         account = tuple(each.properties.get(key) for key in _OF)
-        if None in account:
+        # Of other types are only those that EKS refuses.
+        if None in account or not all(isinstance(said, Hashable) for said in account):
             continue
         other = seen.setdefault(account, each)
         if other is not each:
