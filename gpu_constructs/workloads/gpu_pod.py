@@ -58,8 +58,8 @@ class GpuPod:
         mig_profile: Which MIG instances, e.g. ``1g.10gb``. Default: the only one of the pool.
         service_account: Service account. Default: none, and no token of one.
         priority_class: Existing priority class. Default: the cluster's.
-        run_as_user: User id. Volumes of claims that a container may write to get a group of that number. Default: the
-            image's own.
+        run_as_user: User id. Volumes of claims that a container may write to get a group of that number, but for those
+            of FSx for Lustre. Default: the image's own.
         env_from: Secrets and ConfigMaps all of whose keys are variables: `SecretEnv`, `ConfigMapEnv`.
         mounts: Volumes, and where they appear: `VolumeClaimMount`, `ScratchMount`, `ConfigMapMount`, `SecretMount`,
             `ImageMount`. Folders of the node cannot be mounted: any pod on it could read them, and write over them.
