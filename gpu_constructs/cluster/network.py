@@ -83,10 +83,14 @@ def gpu_vpc(
     network = _block(who, block)
     pods = pod_block_of(who, "pod_block", pod_block) if pod_block is not None else None
     zones = _zones(who, scope, availability_zones)
-    if pods is not None and (zones is None or ip_family == "ipv6"):
+    if pods is not None and ip_family == "ipv6":
         raise ValueError(
-            f"{who}: pod_block must be left out with ip_family 'ipv6', and without availability_zones, by whose names "
-            f"nodes find it, got {pod_block!r}"
+            f"{who}: pod_block must be left out with ip_family 'ipv6', which has addresses enough, got {pod_block!r}"
+        )
+    if pods is not None and zones is None:
+        raise ValueError(
+            f"{who}: availability_zones must be given with pod_block, whose subnets nodes find by them, got None; name "
+            "those of the region"
         )
     most = len(zones) if zones else _ZONES_WITHOUT_NAMES
     if nat_gateways > most:

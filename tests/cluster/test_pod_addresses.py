@@ -160,7 +160,10 @@ def test_isolated_pods_reach_the_endpoints() -> None:
         ({"pod_block": "10.1.0.0/16"}, "pod_block must lie in 100.64.0.0/10, got"),
         ({"pod_block": "198.19.0.0/16"}, "pod_block must lie in 100.64.0.0/10, got"),
         ({"pod_block": "100.64.0.0/15"}, "pod_block must have a length of /16 to /24"),
-        ({"pod_block": "100.64.0.0/16", "availability_zones": None}, "pod_block must be left out .* without"),
+        (
+            {"pod_block": "100.64.0.0/16", "availability_zones": None},
+            "availability_zones must be given with pod_block, .* got None; name",
+        ),
         ({"pod_block": "100.64.0.0/16", "ip_family": "ipv6"}, "pod_block must be left out with ip_family 'ipv6'"),
     ],
 )

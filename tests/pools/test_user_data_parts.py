@@ -34,8 +34,8 @@ def test_refuses_a_script(text: Any, error: type[Exception], message: str) -> No
 @pytest.mark.parametrize(
     ("spec", "error", "message"),
     [
-        ([], TypeError, r"spec must be a mapping of fields to values, got \[\]"),
-        ({}, TypeError, r"spec must be a mapping of fields to values, got \{\}"),
+        ([], TypeError, r"spec must be a mapping of fields to values, at least one, got \[\]"),
+        ({}, TypeError, r"spec must be a mapping of fields to values, at least one, got \{\}"),
         ({"kubelt": {}}, ValueError, r"got 'kubelt', which it ignores; did you mean 'kubelet'\?"),
         (
             {"kubelet": {"flag": []}},

@@ -118,7 +118,7 @@ UserDataPart = ShellScript | NodeConfig | BottlerocketSettings
 
 def _frozen(who: str, argument: str, given: object) -> Mapping[str, Any]:
     if not isinstance(given, Mapping) or not given:
-        raise TypeError(f"{who}: {argument} must be a mapping of fields to values, got {given!r}")
+        raise TypeError(f"{who}: {argument} must be a mapping of fields to values, at least one, got {given!r}")
     odd = next((path[-1] for path, _ in _paths(given) if not isinstance(path[-1], str)), None)
     if odd is not None:
         raise TypeError(f"{who}: {argument} must have texts as keys, got {odd!r}")
