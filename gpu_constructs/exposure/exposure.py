@@ -9,16 +9,15 @@ from dataclasses import dataclass
 from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.refusals import address_block, is_token, refuse_unless_bool, refuse_unless_whole_number, words
 
-# A load balancer may wait up to 4,000 seconds for a byte, and up to an hour for the answers of a pod that ends.
-# Source: https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_TargetGroupAttribute.html (2026-11)
 # Less, and clients get errors while the load balancer still sends.
 _LEAST_DRAIN = 15
 # A managed group fails its update where pods take longer than 15 minutes, and the server has to end in them, too.
 # Source: https://docs.aws.amazon.com/eks/latest/userguide/managed-node-update-behavior.html (2026-11)
 _USUAL_DRAIN = 300
+# A load balancer may wait up to 4,000 seconds for a byte, and up to an hour for the answers of a pod that ends.
+# Source: https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_TargetGroupAttribute.html (2026-11)
 _LONGEST_SECONDS = 3600
 _CERTIFICATE = re.compile(r"arn:[a-z-]+:(acm:[a-z0-9-]+:\d{12}:certificate/|iam::\d{12}:server-certificate/)\S+")
-_EVERYBODY = "('0.0.0.0/0',), with '::/0' in a cluster of IPv6"
 
 
 @named_arguments
@@ -81,7 +80,8 @@ class Public:
         blocks = _blocks(who, self.allow)
         if not blocks:
             raise ValueError(
-                f"{who}: allow must name the addresses of clients, got {self.allow!r}; everybody is {_EVERYBODY}"
+                f"{who}: allow must name the addresses of clients, got {self.allow!r}; everybody is ('0.0.0.0/0',), "
+                "with '::/0' in a cluster of IPv6"
             )
         object.__setattr__(self, "allow", blocks)
         refuse_unless_bool(who, "plain_http", self.plain_http)

@@ -25,7 +25,7 @@ from gpu_constructs.installing.once import Applied, Meeting, Once
 from gpu_constructs.installing.shared import CsiDriver, Shared
 from gpu_constructs.installing.subnets import PodNetwork, given_subnets, in_zone, node_subnets
 from gpu_constructs.pools.sharing import Sharing
-from gpu_constructs.refusals import words
+from gpu_constructs.refusals import is_token, words
 
 if TYPE_CHECKING:
     from gpu_constructs.pools.node_shape import NodeShape
@@ -41,8 +41,6 @@ class HasCluster(Protocol):
 
 # Type checkers do not see that eks.Cluster is an eks.ICluster (aws-cdk#19789).
 AnyCluster = eks.ICluster | eks.Cluster | HasCluster
-# Region and account of a stack, each `None` where it does not name its own.
-Environment = tuple[str | None, str | None]
 
 
 class ClusterRef(Construct):
@@ -62,11 +60,6 @@ class ClusterRef(Construct):
         self.path = path
         self.pod_network: PodNetwork | None = None
         self._shared: dict[cdk.Stack, Shared] = {}
-
-    @cached_property
-    def environment(self) -> Environment:
-        """Region and account of its stack, as far as it names them."""
-        return _environment(self.stack)
 
     @cached_property
     def name_token(self) -> str:
@@ -354,16 +347,12 @@ def cluster_ref(who: object, cluster: AnyCluster, *, kubectl: bool = False) -> C
 
 
 def _refuse_elsewhere(who: object, found: ClusterRef, *, kubectl: bool) -> None:
-    """Refuse a cluster of another region or account, which CloudFormation reaches from no template.
-
-    Raises:
-        ValueError: It is of another, as far as both stacks name theirs.
-    """
+    """Refuse a cluster of another region or account, which CloudFormation reaches from no template."""
     construct = who.construct if isinstance(who, PathOf) else who
     stack = cdk.Stack.of(construct) if isinstance(construct, Construct) else found.stack
     if stack is found.stack:
         return
-    for what, own, of_cluster in zip(("region", "account"), _environment(stack), found.environment, strict=True):
+    for what, own, of_cluster in zip(("region", "account"), _named(stack), _named(found.stack), strict=True):
         # What is written into files for others to apply may be written anywhere.
         if own and of_cluster and own != of_cluster and not (kubectl and delivery_of(found.cluster) != "kubectl"):
             raise ValueError(
@@ -372,12 +361,9 @@ def _refuse_elsewhere(who: object, found: ClusterRef, *, kubectl: bool) -> None:
             )
 
 
-def _environment(stack: cdk.Stack) -> Environment:
-    region, account = stack.region, stack.account
-    return (
-        None if cdk.Token.is_unresolved(region) else region,
-        None if cdk.Token.is_unresolved(account) else account,
-    )
+def _named(stack: cdk.Stack) -> list[str | None]:
+    """Return region and account of a stack, ``None`` where it does not name its own."""
+    return [None if is_token(each) else each for each in (stack.region, stack.account)]
 
 
 def _in_tree(cluster: eks.ICluster) -> ClusterRef:

@@ -12,6 +12,7 @@ from constructs import Construct
 
 from gpu_constructs.installing.cluster_ref import cluster_ref
 from gpu_constructs.installing.delivery import apply_manifests
+from tests.templates import MANIFEST, of_type, resources_of
 
 
 def config(name: str = "one", *, kind: str = "ConfigMap", version: str = "v1", **where: str) -> dict[str, Any]:
@@ -59,12 +60,16 @@ def test_what_differs_in_one_is_another_object(stack: cdk.Stack, cluster: eks.IC
     apply(stack, cluster, "First", config())
     apply(stack, cluster, "Second", other)
 
+    assert len(of_type(resources_of(stack), MANIFEST)) == 2
+
 
 def test_two_clusters_have_an_object_each(
     stack: cdk.Stack, cluster: eks.ICluster, created_cluster: eks.Cluster
 ) -> None:
     apply(stack, cluster, "First", config())
     apply(stack, created_cluster, "Second", config())
+
+    assert len(of_type(resources_of(stack), MANIFEST)) == 2
 
 
 def test_a_construct_may_apply_its_own_object_again(stack: cdk.Stack, cluster: eks.ICluster) -> None:
@@ -73,7 +78,11 @@ def test_a_construct_may_apply_its_own_object_again(stack: cdk.Stack, cluster: e
     for id in ("First", "Second"):
         apply_manifests(scope, id, cluster=ref, manifests=[config()])
 
+    assert len(of_type(resources_of(stack), MANIFEST)) == 2
+
 
 def test_names_known_only_at_deployment_are_not_compared(stack: cdk.Stack, cluster: eks.ICluster) -> None:
     apply(stack, cluster, "First", config(f"of-{cdk.Aws.STACK_NAME}"))
     apply(stack, cluster, "Second", config(f"of-{cdk.Aws.STACK_NAME}"))
+
+    assert len(of_type(resources_of(stack), MANIFEST)) == 2

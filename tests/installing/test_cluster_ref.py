@@ -103,7 +103,7 @@ def test_a_cluster_of_another_account_is_refused(cluster: eks.ICluster) -> None:
 
 @pytest.mark.parametrize("env", [{}, {"region": "us-east-1"}, {"account": "111122223333"}])
 def test_a_stack_that_does_not_say_where_it_is_is_taken(cluster: eks.ICluster, env: dict[str, str]) -> None:
-    assert cluster_ref(in_another_stack(cluster, **env), cluster).environment == ("us-east-1", "111122223333")
+    assert cluster_ref(in_another_stack(cluster, **env), cluster).path == "Test/Cluster"
 
 
 def test_files_for_others_are_written_in_any_region() -> None:
@@ -111,7 +111,7 @@ def test_files_for_others_are_written_in_any_region() -> None:
     there = plain_cluster(cdk.Stack(app, "Test", env=cdk.Environment(region="us-east-1")), "Cluster")
     who = in_another_stack(there, region="eu-west-1")
 
-    assert cluster_ref(who, there, kubectl=True).environment == ("us-east-1", None)
+    assert cluster_ref(who, there, kubectl=True).path == "Test/Cluster"
     with pytest.raises(ValueError, match="cluster must be in the region"):
         cluster_ref(who, there)
 

@@ -161,7 +161,8 @@ def test_refuses_a_driver_that_does_not_know_its_taint(stack: cdk.Stack, cluster
 def test_takes_the_first_version_that_does(stack: cdk.Stack, cluster: eks.ICluster) -> None:
     S3CsiDriver(stack, "Driver", cluster=cluster, version="v2.1.0-eksbuild.1")
 
-    ManagedNodeGroup(stack, "Nodes", cluster=cluster, name="l4", shape=SHAPE, max_nodes=2)
+    made = ManagedNodeGroup(stack, "Nodes", cluster=cluster, name="l4", shape=SHAPE, max_nodes=2)
+    assert "s3.csi.aws.com/agent-not-ready" in {each.key for each in made.shape.startup_taints}
 
 
 def test_auto_mode_attaches_ebs_volumes_itself(stack: cdk.Stack, cluster: eks.ICluster) -> None:
