@@ -17,7 +17,7 @@ HEAD = """# Rules
 
 What `gpu-constructs check` and `check_gpus(app)` look for. An **error** keeps a GPU pod from running or a stack from
 deploying, a **warning** may, or burns money without a pod running, and a **note** is worth knowing. Where a value is
-known at deployment only, a finding says "may be" and fails nothing, unless `--strict` is given.
+not in the input, or known at deployment only, a finding says "may be" and fails nothing, unless `--strict` is given.
 
 How to accept a finding with a reason is told in [preflight.md](preflight.md). This page is written by `make rules`.
 """

@@ -14,6 +14,8 @@ from gpu_constructs.preflight.scheduling.together.crowd import beside_each_other
 from gpu_constructs.preflight.scheduling.together.packing import Packing, pack
 from gpu_constructs.preflight.scheduling.verdict import Verdict
 
+_OTHER_POOLS = "Pending unless the cluster has a pool that is not in the input"
+
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
@@ -43,12 +45,20 @@ def explain(case: Case, findings: Iterable[Finding] = (), workloads: Iterable[Wo
     chosen = {id(each) for each in wanted}
     others = [each for each in case.gpu_workloads if id(each) not in chosen]
     alone = [stops.on(case.verdict(each)) for each in (*wanted, *others)]
-    settled = beside_each_other(alone)
+    settled = [_of_pools_read(each, case) for each in beside_each_other(alone)]
     running = [each for each, before in zip(settled, alone, strict=True) if before.answer is Answer.YES]
     packing = pack(*([each for each in running if each.workload.ends is ends] for ends in (False, True)))
     told = {id(each.workload) for each in settled[: len(wanted)] if _may_be_left(each)}
     left = tuple(each for each in packing.left if id(each[0]) in told)
     return Explanation(case, settled[: len(wanted)], replace(packing, left=left))
+
+
+def _of_pools_read(verdict: Verdict, case: Case) -> Verdict:
+    """Return a no that pools give with what it rests on, where a cluster may have others than were read."""
+    refused = any(each.kind == "refused" and each.answer is Answer.NO for each in verdict.reasons)
+    if case.cluster.whole or verdict.answer is not Answer.NO or refused:
+        return verdict
+    return replace(verdict, rests_on=(*verdict.rests_on, _OTHER_POOLS))
 
 
 def _may_be_left(verdict: Verdict) -> bool:

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from gpu_constructs.preflight.case import Case
-from gpu_constructs.preflight.cluster.kueue import QueuedJob
 from gpu_constructs.preflight.judging.reach import Reach
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Pool
@@ -33,6 +32,7 @@ class Stops:
     def __init__(self, case: Case, findings: Iterable[Finding]) -> None:
         self._case, self._reach = case, Reach(case)
         self._of_pools: dict[int, list[Reason]] = {}
+        self._presumed: dict[int, list[str]] = {}
         self._of_workloads: dict[int, list[Reason]] = {}
         self._judged: dict[int, tuple[PoolVerdict, ...]] = {}
         for each in findings:
@@ -48,8 +48,12 @@ class Stops:
         if isinstance(subject, (Pool, Workload)):
             text = text.removeprefix(f"{subject.title}: ")
         reason = Reason(answer, "rule", text, _WEIGHT if answer is Answer.NO else 0, finding.rule.id)
-        for pool in self._reach.pools(subject) if answer is Answer.NO else ():
-            self._of_pools.setdefault(id(pool), []).append(reason)
+        for pool in self._reach.pools(subject):
+            if answer is Answer.UNKNOWN and finding.rule.presumed:
+                told = f"runs unless {finding.rule.id} is true: {finding.problem.message}"
+                self._presumed.setdefault(id(pool), []).append(told)
+            else:
+                self._of_pools.setdefault(id(pool), []).append(reason)
         for workload in self._reach.workloads(subject):
             self._of_workloads.setdefault(id(workload), []).append(reason)
 
@@ -57,11 +61,19 @@ class Stops:
         """Return a verdict as it is beside those errors."""
         held = _new(self._of_workloads.get(id(verdict.workload), ()), verdict.reasons)
         pools = self._pools(verdict.pools) if verdict.workload.asks_for_gpu else verdict.pools
-        if not held and pools is verdict.pools:
-            return verdict
-        # How many replicas fit is counted anew.
-        standing = tuple(each for each in verdict.reasons if each.rule not in OF_ALL_POOLS)
-        return self._case.over(verdict, pools, (*standing, *held))
+        if held or pools is not verdict.pools:
+            # How many replicas fit is counted anew.
+            standing = tuple(each for each in verdict.reasons if each.rule not in OF_ALL_POOLS)
+            verdict = self._case.over(verdict, pools, (*standing, *held))
+        presumed = self._rests_on(pools) if verdict.answer is Answer.YES else ()
+        return replace(verdict, rests_on=(*verdict.rests_on, *presumed)) if presumed else verdict
+
+    def _rests_on(self, pools: tuple[PoolVerdict, ...]) -> tuple[str, ...]:
+        """Return what every pool that takes a pod rests on."""
+        if not self._presumed:
+            return ()
+        told = [self._presumed.get(id(each.pool), ()) for each in pools if each.answer is Answer.YES]
+        return tuple(text for text in dict.fromkeys(told[0]) if all(text in each for each in told))
 
     def _pools(self, judged: tuple[PoolVerdict, ...]) -> tuple[PoolVerdict, ...]:
         """Return the verdicts of pools, one tuple for all workloads that shared one."""
@@ -78,15 +90,17 @@ class Stops:
             return judged
         # A rule says more closely what the scheduler saw.
         told = {each.rule for each in reasons}
-        standing = [each for each in judged.reasons if each.answer is Answer.NO and each.rule not in told]
-        return replace(judged, answer=Answer.NO, reasons=(*standing, *reasons))
+        certain = [each for each in reasons if each.answer is Answer.NO]
+        standing = [each for each in judged.reasons if each.rule not in told]
+        if certain or judged.answer is Answer.NO:
+            against = (each for each in standing if each.answer is Answer.NO)
+            return replace(judged, answer=Answer.NO, reasons=(*against, *certain))
+        return replace(judged, answer=Answer.UNKNOWN, reasons=(*standing, *reasons))
 
 
 def _may_stop(finding: Finding) -> bool:
-    """Whether an error about a workload, that nobody says is not true, may be one."""
-    problem = finding.problem
-    about = isinstance(problem.subject, (Workload, QueuedJob))
-    return about and problem.unknown and not finding.denied and finding.rule.severity == "error"
+    """Whether a finding that nobody says is not true may be an error."""
+    return finding.problem.unknown and not finding.denied and finding.rule.severity == "error"
 
 
 def _new(reasons: Iterable[Reason], known: Iterable[Reason]) -> tuple[Reason, ...]:

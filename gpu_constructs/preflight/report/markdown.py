@@ -101,7 +101,7 @@ def _workload(workload: View, most: int) -> tuple[str, ...]:
     sign = f"{SIGNS[workload['answer']]} {ANSWERS[workload['answer']]}"
     reasons = [] if workload["answer"] == "yes" else [told(each) for each in nearest(workload)[:most]]
     cures = [f"Would do: {told(text)} {code(how) if how else ''}".rstrip() for text, how in would_do(workload)]
-    why = "<br>".join((*reasons, *cures))
+    why = "<br>".join((*reasons, *map(told, workload["restsOn"]), *cures))
     return sign, f"{code(workload['name'])}<br>{told(pods_of(workload))}", ", ".join(taking) or "-", why
 
 

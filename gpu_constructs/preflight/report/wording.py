@@ -16,7 +16,7 @@ PRICES = "Prices are the on-demand list prices of us-east-1."
 NEWER_DRIVER = (
     f"* Needs NVIDIA driver {PRODUCTION}: AL2023 from release v20260917 on, most of Bottlerocket from 1.68.0 on."
 )
-MAY_BE = "may be: something is known at deployment only"
+MAY_BE = "may be: something is not in the input, or known at deployment only"
 
 
 def printable(text: object) -> str:

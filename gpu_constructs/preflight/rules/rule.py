@@ -81,6 +81,8 @@ class Rule:
         fix: What to do.
         check: Yields the places where a case breaks it.
         stops: Whether a pool, a pod or an autoscaler in which it finds an error does not work until that is mended.
+        presumed: Whether pools that it only may be about are taken to work, and every answer says what it rests on:
+            most inputs leave to others what it asks for.
     """
 
     id: str
@@ -91,6 +93,7 @@ class Rule:
     fix: str
     check: Check
     stops: bool = True
+    presumed: bool = False
 
     @property
     def place(self) -> str:
@@ -99,7 +102,9 @@ class Rule:
         return f"{function.__module__.replace('.', '/')}.py:{function.__code__.co_firstlineno}"
 
 
-def rule(id: str, severity: Severity, *, source: str, stops: bool = True) -> Callable[[Check], Rule]:
+def rule(
+    id: str, severity: Severity, *, source: str, stops: bool = True, presumed: bool = False
+) -> Callable[[Check], Rule]:
     """Make a function a rule: its docstring gives the title, why it matters, and after "Fix:" what to do.
 
     Args:
@@ -107,6 +112,7 @@ def rule(id: str, severity: Severity, *, source: str, stops: bool = True) -> Cal
         severity: ``error``, ``warning`` or ``note``.
         source: A URL, or a file of a project and its version.
         stops: Whether an error keeps from working what it is found in, so that no pod runs by it.
+        presumed: Whether pools are taken to work where there only may be one.
 
     Raises:
         ValueError: The docstring lacks one of the three.
@@ -114,7 +120,8 @@ def rule(id: str, severity: Severity, *, source: str, stops: bool = True) -> Cal
 
     def make(check: Check) -> Rule:
         title, why, fix = _parts(id, inspect.getdoc(check) or "")
-        return Rule(id=id, severity=severity, title=title, why=why, source=source, fix=fix, check=check, stops=stops)
+        told = {"title": title, "why": why, "fix": fix, "source": source}
+        return Rule(id=id, severity=severity, check=check, stops=stops, presumed=presumed, **told)
 
     return make
 

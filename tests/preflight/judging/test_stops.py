@@ -25,6 +25,7 @@ BESIDE = {
     "GPU170/fails_only_group_is_for_gpu_pods": "the group always has a node, which takes the pod",
     "GPU207/fails_namespace_without_the_label": "the pod is in no queue",
     "GPU179/fails_overlay_and_gate_off": "the overlay is for shares of a GPU, and the pod asks for a whole one",
+    "GPU168/fails_group_and_node_pool_alike": "either autoscaler would do",
 }
 
 
@@ -42,10 +43,13 @@ def with_probes(fixture: Path, folder: Path) -> Report:
     return check(read_input([str(fixture), str(file)]))
 
 
-def of_the_cluster(report: Report) -> set[str]:
-    """The certain errors of what every GPU pod needs: pools, autoscalers, device managers, the cluster."""
+def of_the_cluster(report: Report, *, unknown: bool = False) -> set[str]:
+    """The errors of what every GPU pod needs, certain or not: pools, autoscalers, device managers, the cluster."""
     return {
-        each.rule.id for each in report.findings if each.counts and each.rule.stops and _is_shared(each.problem.subject)
+        each.rule.id
+        for each in report.findings
+        if each.rule.severity == "error" and each.acknowledged is None and each.problem.unknown is unknown
+        if each.rule.stops and _is_shared(each.problem.subject)
     }
 
 
@@ -63,6 +67,18 @@ def test_no_pod_runs_beside_an_error_of_what_it_needs(fixture: Path, tmp_path: P
     for case in report.cases if found else ():
         answers = [each.answer for each in report.explanation(case).verdicts if "probe-" in each.workload.name]
         assert Answer.YES not in answers or name_of(fixture) in BESIDE, found
+
+
+@pytest.mark.parametrize("fixture", fixtures("fails_*"), ids=name_of)
+def test_what_runs_beside_an_error_that_may_be_says_that_it_rests_on_it(fixture: Path, tmp_path: Path) -> None:
+    report = with_probes(fixture, tmp_path)
+    found = of_the_cluster(report, unknown=True)
+
+    for case in report.cases if found else ():
+        for each in report.explanation(case).verdicts:
+            if "probe-" in each.workload.name and each.answer is Answer.YES:
+                unsaid = {rule for rule in found if not any(f"unless {rule} is" in text for text in each.rests_on)}
+                assert not unsaid or name_of(fixture) in BESIDE, unsaid
 
 
 def test_what_stops_is_the_reason(tmp_path: Path) -> None:
@@ -123,6 +139,29 @@ def test_beside_an_error_that_may_be_it_is_not_known_whether_a_pod_runs() -> Non
     [told] = [report.explanation(each) for each in report.cases]
     answers = [each.answer for each in told.verdicts if "GPU203" in {one.rule for one in each.reasons}]
     assert answers == [Answer.UNKNOWN]
+
+
+def test_a_pool_that_may_be_broken_leaves_open_whether_a_pod_runs(tmp_path: Path) -> None:
+    report = with_probes(FIXTURES / "GPU075" / "fails_nat_gateway_perhaps_not_among_the_callers.yaml", tmp_path)
+
+    [told] = [report.explanation(each) for each in report.cases]
+    [verdict] = [each for each in told.verdicts if "probe-whole" in each.workload.name]
+    assert verdict.answer is Answer.UNKNOWN
+    assert "GPU075" in {each.rule for pool in verdict.pools for each in pool.reasons}
+
+
+def test_a_no_of_the_pools_in_a_file_rests_on_there_being_no_others(tmp_path: Path) -> None:
+    whole = (FIXTURES / "GPU120" / "fails_more_gpus_than_a_node_of_karpenter.yaml").read_text()
+    told = {}
+    for name, text in {"whole": whole, "pools": whole.partition("\n---\n")[2]}.items():
+        file = tmp_path / f"{name}.yaml"
+        file.write_text(text)
+        report = check(read_input([str(file)]))
+        told[name] = [each for case in report.cases for each in report.explanation(case).verdicts]
+
+    assert {each.answer for verdicts in told.values() for each in verdicts} == {Answer.NO}
+    assert [bool(each.rests_on) for each in told["whole"]] == [False]
+    assert ["not in the input" in each.rests_on[0] for each in told["pools"]] == [True]
 
 
 def test_a_queue_that_is_shut_to_one_namespace_stops_no_job_of_another(tmp_path: Path) -> None:

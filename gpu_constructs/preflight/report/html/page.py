@@ -100,7 +100,8 @@ def _verdicts(names: str, workload: View) -> Html:
     ]
     summary = tag("summary", tag("code", names), f": {ANSWERS[workload['answer']]}; {pods_of(workload)}")
     listed = table(("Pool", "Answer", "Nodes needed", "Reasons"), rows, caption=f"Pools for {names}")
-    return tag("details", summary, listed, cls="verdicts")
+    rests_on = (tag("p", each) for each in workload["restsOn"])
+    return tag("details", summary, listed, *rests_on, cls="verdicts")
 
 
 def _review(view: View) -> Iterator[Html]:

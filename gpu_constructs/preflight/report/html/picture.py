@@ -154,6 +154,7 @@ def _blocked(names: str, workload: View) -> Html:
         "article",
         tag("h5", tag("code", names), " ", tag("span", ANSWERS[workload["answer"]], cls="kind")),
         tag("ul", *(tag("li", each) for each in nearest(workload))),
+        *(tag("p", each) for each in workload["restsOn"]),
         *(tag("p", "Would do: ", text, " ", tag("code", how) if how else None) for text, how in would_do(workload)),
         tag("p", pods_of(workload), cls="quiet"),
         cls=f"workload {workload['answer']}",

@@ -63,7 +63,7 @@ def _role(autoscaler: Autoscaler, cluster: Cluster) -> Resource | None:
     return role_of(identity(autoscaler, cluster), cluster.resources)
 
 
-@rule("GPU154", "error", source="https://docs.aws.amazon.com/eks/latest/userguide/pod-identities.html")
+@rule("GPU154", "error", source="https://docs.aws.amazon.com/eks/latest/userguide/pod-identities.html", presumed=True)
 def autoscaler_without_permissions_of_its_own(case: Case) -> Iterator[Problem]:
     """Autoscaler without permissions of its own.
 

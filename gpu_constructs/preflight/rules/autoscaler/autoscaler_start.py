@@ -47,7 +47,7 @@ def cluster_autoscaler_of_another_cloud(case: Case) -> Iterator[Problem]:
             yield Problem(each, f"cluster autoscaler: --{_CLOUD} is {written!r}, and this is EKS")
 
 
-@rule("GPU328", "error", source="https://github.com/kubernetes/autoscaler/issues/1507")
+@rule("GPU328", "error", source="https://github.com/kubernetes/autoscaler/issues/1507", presumed=True)
 def cluster_autoscaler_that_may_not_list_nodes(case: Case) -> Iterator[Problem]:
     """Cluster autoscaler that may not list nodes.
 

@@ -19,7 +19,7 @@ from gpu_constructs.preflight.rules.rule import Problem, rule
 _NAME = re.compile(r"(.+-\d)[a-z]")
 
 
-@rule("GPU294", "error", source="https://docs.aws.amazon.com/eks/latest/userguide/network-reqs.html")
+@rule("GPU294", "error", source="https://docs.aws.amazon.com/eks/latest/userguide/network-reqs.html", presumed=True)
 def zone_that_eks_refuses_for_the_control_plane(case: Case) -> Iterator[Problem]:
     """Zone that EKS refuses for the control plane.
 

@@ -52,7 +52,7 @@ def priorityclass_that_does_not_exist(case: Case) -> Iterator[Problem]:
     yield from _refused(case, "GPU370")
 
 
-@rule("GPU371", "error", source=f"{_PLUGINS}/#serviceaccount")
+@rule("GPU371", "error", source=f"{_PLUGINS}/#serviceaccount", presumed=True)
 def serviceaccount_that_does_not_exist(case: Case) -> Iterator[Problem]:
     """ServiceAccount that does not exist.
 
