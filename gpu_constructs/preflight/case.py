@@ -134,7 +134,15 @@ class Case:
     @cached_property
     def verdicts(self) -> tuple[Verdict, ...]:
         """The verdict on each workload that asks for GPUs, beside the others."""
-        return beside_each_other(map(self.verdict, self.gpu_workloads))
+        return beside_each_other(map(self.verdict, self.gpu_workloads), self.services_without_gpus)
+
+    @cached_property
+    def services_without_gpus(self) -> tuple[Verdict, ...]:
+        """The verdict on each workload that asks for no GPU, stays, and may take room on GPU nodes."""
+        of_gpus = {id(each) for each in self.gpu_workloads}
+        staying = (each for each in self.cluster.workloads if not each.ends and not each.on_each_node)
+        verdicts = [self.verdict(each) for each in staying if id(each) not in of_gpus and not each.suspended]
+        return tuple(each for each in verdicts if not any(map(_keeps_all_off, each.reasons)))
 
     def over(self, verdict: Verdict, pools: tuple[PoolVerdict, ...], held: tuple[Reason, ...]) -> Verdict:
         """Return a verdict as it is with other verdicts on pools, and with what holds the workload back."""
@@ -143,3 +151,8 @@ class Case:
     def pools_open_to(self, workload: Workload) -> tuple[Pool, ...]:
         """Return the pools that a workload may run on."""
         return tuple(each.pool for each in self.verdict(workload).pools if each.answer is not Answer.NO)
+
+
+def _keeps_all_off(reason: Reason) -> bool:
+    """Whether a reason keeps every pod of a workload off all nodes: where there are too many, some run."""
+    return reason.answer is Answer.NO and reason.kind not in ("limit", "topology")

@@ -32,10 +32,11 @@ def asking(
     origin = replace(owner.origin, path=name)
     pods = replace(demanded.workload, name=name, owner=owner, origin=origin, priority=priority)
     found = replace(demanded, workload=pods)
-    return Verdict(pods, YES, tuple(_with_room(found, each) for each in pools), (), found)
+    return Verdict(pods, YES, tuple(with_room(found, each) for each in pools), (), found)
 
 
-def _with_room(demanded: Demand, judged: PoolVerdict) -> PoolVerdict:
+def with_room(demanded: Demand, judged: PoolVerdict) -> PoolVerdict:
+    """A pool with the room that it has for pods."""
     holds, may_hold = room(demanded, judged.pool, list(judged.nodes_taking))
     return replace(judged, holds=holds, may_hold=may_hold)
 

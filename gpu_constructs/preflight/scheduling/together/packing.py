@@ -103,6 +103,18 @@ class Filled:
                 left += _place_all(group, usable, self._uses)
         return left
 
+    def spread(self, verdicts: Iterable[Verdict]) -> None:
+        """Put the pods of workloads onto all nodes that there may be, as evenly as they go.
+
+        So kube-scheduler spreads pods over nodes that run: it prefers the one that has most left.
+        Source: kubernetes v1.36.1 pkg/scheduler/framework/plugins/noderesources/least_allocated.go
+        """
+        for verdict in verdicts:
+            usable = [each for each in verdict.pools if each.answer is not Answer.NO and each.nodes_taking]
+            for each in usable:
+                _open_all(each, self._uses.setdefault(id(each.pool), _Filling(each.pool)))
+            _spread(verdict.demand, _replicas(verdict.workload), [self._uses[id(each.pool)] for each in usable])
+
     @property
     def uses(self) -> tuple[PoolUse, ...]:
         """What each pool has to run."""
@@ -157,6 +169,26 @@ def _place(wanted: Demand, verdict: PoolVerdict, use: _Filling, remaining: int) 
         node = min(verdict.nodes_taking, key=_size)
         placed += _into_new(wanted, node, use, remaining - placed, verdict.growth.sure)
     return placed
+
+
+def _open_all(verdict: PoolVerdict, use: _Filling) -> None:
+    """Open every node that a pool may come to, where that is bounded."""
+    node = min(verdict.nodes_taking, key=_size)
+    more = (node_limit(use.pool, node, verdict.growth.sure) or 0) - use.nodes
+    if more > 0:
+        use.nodes += more
+        use.open.append(_Open(node, dict(node.most), more))
+
+
+def _spread(wanted: Demand, remaining: int, uses: Iterable[_Filling]) -> None:
+    rooms = [(use, each, room) for use in uses for each in use.open if (room := _times(wanted.requests, each.free))]
+    nodes = sum(each.count for _, each, _ in rooms)
+    for use, each, room in rooms:
+        pods = min(-(-remaining * each.count // nodes), room * each.count, remaining)
+        nodes -= each.count
+        remaining -= pods
+        if pods:
+            _split(use, each, min(each.count, pods), wanted.requests, pods)
 
 
 def _size(node: NodeToBe) -> tuple[int, int]:
