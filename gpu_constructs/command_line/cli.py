@@ -76,7 +76,6 @@ def explain(
     given = console.read(every, dict(options["parameters"]))
     console.refuse_unknown_parameters(dict(options["parameters"]), given)
     from gpu_constructs.preflight.judging.check import check as judge
-    from gpu_constructs.preflight.judging.explain import explain as of_case
     from gpu_constructs.preflight.remedies.remedy import remedies_of
     from gpu_constructs.preflight.report.view import NEAREST, explain_view
 
@@ -85,7 +84,9 @@ def explain(
     if not chosen:
         names = ", ".join(each.cluster.name for each in report.cases)
         raise click.UsageError(f"--cluster must be one of {names}, got {cluster!r}")
-    judged = [of_case(each, report.findings, _of_files(each.cluster.workloads, files)) for each in chosen]
+    judged = [
+        report.explanation(each, _of_files(each.cluster.workloads, files), named=cluster is not None) for each in chosen
+    ]
     if files and not any(each.verdicts for each in judged):
         raise click.UsageError(f"{', '.join(files)}: must hold a workload, got none; see 'gpu-constructs explain -h'")
     would_do = {key: each for one in judged for key, each in remedies_of(given, one.case, one.verdicts).items()}

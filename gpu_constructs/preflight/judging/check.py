@@ -9,6 +9,8 @@ from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.clusters import clusters
 from gpu_constructs.preflight.judging.acknowledgements import Acknowledgement, acknowledged, acknowledgements
 from gpu_constructs.preflight.judging.explain import Explanation, explain
+from gpu_constructs.preflight.judging.shared import Shared
+from gpu_constructs.preflight.model.workload import Workload
 from gpu_constructs.preflight.reading.inputs import Input
 from gpu_constructs.preflight.reading.objects import Origin
 from gpu_constructs.preflight.rules import rules
@@ -32,9 +34,18 @@ class Report:
     unread: tuple[tuple[Origin, str], ...] = ()
     unused: tuple[Acknowledgement, ...] = ()
 
-    def explanation(self, case: Case) -> Explanation:
-        """Return what becomes of the workloads of one of the clusters, beside what was found there."""
-        return explain(case, self.findings)
+    def explanation(
+        self, case: Case, workloads: Iterable[Workload] | None = None, *, named: bool = False
+    ) -> Explanation:
+        """Return what becomes of the workloads of one of the clusters, beside what was found there.
+
+        Args:
+            case: The cluster.
+            workloads: Some of its workloads. Default: those that ask for a GPU.
+            named: Whether somebody says that they are meant for this cluster.
+        """
+        found = explain(case, self.findings, workloads)
+        return found if named else replace(found, verdicts=Shared(self.cases).verdicts(case, found.verdicts))
 
     @property
     def fails(self) -> bool:
@@ -61,7 +72,8 @@ def check(given: Input) -> Report:
     """
     listed = acknowledgements(given.acknowledgements)
     cases = tuple(map(Case, clusters(given)))
-    findings = [finding for case in cases for finding in findings_of(case, listed, given.accepted)]
+    every = (finding for case in cases for finding in findings_of(case, listed, given.accepted))
+    findings = Shared(cases).findings(every)
     findings.sort(key=lambda each: (each.acknowledged is not None, SEVERITIES.index(each.rule.severity), each.rule.id))
     unused = tuple(line for line in listed if not any(map(line.accepts, findings)))
     return Report(cases, tuple(findings), given.problems, unused)

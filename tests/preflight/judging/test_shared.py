@@ -1,0 +1,56 @@
+"""A file that names no cluster, beside several: what is wrong in one of them only may be wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from gpu_constructs.preflight.judging.check import Report, check
+from gpu_constructs.preflight.reading.inputs import read_input
+from tests.command_line.test_cli import Done
+
+CLUSTERS = Path(__file__).parent / "two_clusters.yaml"
+JOB = """\
+apiVersion: batch/v1
+kind: Job
+metadata: {name: train}
+spec:
+  template:
+    spec:
+      restartPolicy: Never
+      containers: [{name: main, image: "example.com/train:1", resources: {limits: {nvidia.com/gpu: COUNT}}}]
+"""
+
+
+def with_job(folder: Path, gpus: int) -> Report:
+    file = folder / "job.yaml"
+    file.write_text(JOB.replace("COUNT", str(gpus)))
+    return check(read_input([str(CLUSTERS), str(file)]))
+
+
+def answers(report: Report) -> dict[str, str]:
+    return {case.cluster.name: each.answer.value for case in report.cases for each in report.explanation(case).verdicts}
+
+
+def test_a_job_that_one_cluster_takes_is_not_pending_for_sure_in_the_other(tmp_path: Path) -> None:
+    report = with_job(tmp_path, 1)
+
+    assert answers(report) == {"with-gpus": "yes", "without": "unknown"}
+    assert [each.problem.unknown for each in report.findings if each.rule.id == "GPU120"] == [True]
+    assert not report.fails
+
+
+def test_a_job_that_no_cluster_takes_is_pending_in_each(tmp_path: Path) -> None:
+    report = with_job(tmp_path, 2)
+
+    assert answers(report) == {"with-gpus": "no", "without": "no"}
+    assert [each.problem.unknown for each in report.findings if each.rule.id == "GPU120"] == [False, False]
+
+
+def test_who_names_the_cluster_is_told_of_it(tmp_path: Path) -> None:
+    with_job(tmp_path, 1)
+
+    done = Done("explain", str(CLUSTERS), str(tmp_path / "job.yaml"), "--cluster", "without", "--format", "json")
+
+    [cluster] = done.json["clusters"]
+    assert [each["answer"] for each in cluster["workloads"]] == ["no"]
+    assert done.code == 1
