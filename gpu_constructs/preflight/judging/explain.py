@@ -45,7 +45,8 @@ def explain(case: Case, findings: Iterable[Finding] = (), workloads: Iterable[Wo
     chosen = {id(each) for each in wanted}
     others = [each for each in case.gpu_workloads if id(each) not in chosen]
     alone = [stops.on(case.verdict(each)) for each in (*wanted, *others)]
-    settled = [_of_pools_read(each, case) for each in beside_each_other(alone, case.services_without_gpus)]
+    beside = beside_each_other(alone, case.services_without_gpus)
+    settled = tuple(_of_pools_read(each, case) for each in beside)
     running = [each for each, before in zip(settled, alone, strict=True) if before.answer is Answer.YES]
     packing = pack(*([each for each in running if each.workload.ends is ends] for ends in (False, True)))
     told = {id(each.workload) for each in settled[: len(wanted)] if _may_be_left(each)}

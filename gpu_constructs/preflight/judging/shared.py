@@ -43,7 +43,8 @@ class Shared:
         if len(self._cases) == 1:
             return set()
         cluster = self._cases[0].cluster
-        return {each.origin for each in (*cluster.objects, *cluster.charts) if each.cluster is None}
+        objects = {each.origin for each in cluster.objects if each.cluster is None}
+        return objects | {each.origin for each in cluster.charts if each.cluster is None}
 
     def verdicts(self, case: Case, verdicts: Iterable[Verdict]) -> tuple[Verdict, ...]:
         """Return verdicts on workloads of a cluster, of which no is not known where another cluster takes the pods."""
