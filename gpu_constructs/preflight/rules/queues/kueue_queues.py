@@ -126,8 +126,8 @@ def _too_much(
             yield Problem.of(job, message)
 
 
-def _taking(case: Case, labels: dict[str, object]) -> list[tuple[Pool, Answer]]:
-    """Return whether the nodes of each pool have the labels of a flavor."""
+def pools_with(case: Case, labels: dict[str, object]) -> list[tuple[Pool, Answer]]:
+    """Say of each pool whether its nodes have the labels of a flavor."""
     certain = {key: value for key, value in labels.items() if not key.startswith(_GIVEN_LATER)}
     wanted = selection({"nodeSelector": certain})
     found = []
@@ -149,7 +149,7 @@ def flavor_whose_nodes_no_pool_makes(case: Case) -> Iterator[Problem]:
     cluster = case.cluster
     for flavor in gpu_flavors(cluster):
         labels = mapping(flavor.spec.get("nodeLabels"))
-        taking = _taking(case, labels)
+        taking = pools_with(case, labels)
         if labels and taking and all(answer is Answer.NO for _, answer in taking):
             shown = ", ".join(f"{key}={value}" for key, value in labels.items())
             message = f"ResourceFlavor {flavor.name}: no pool has nodes with {shown}"
@@ -191,7 +191,7 @@ def _closed(part: Workload, flavor: Object) -> Taint | None:
 
 
 def _kept_off(case: Case, job: QueuedJob, flavor: Object) -> Iterator[Problem]:
-    pools = [pool for pool, answer in _taking(case, mapping(flavor.spec.get("nodeLabels"))) if answer is Answer.YES]
+    pools = [pool for pool, answer in pools_with(case, mapping(flavor.spec.get("nodeLabels"))) if answer is Answer.YES]
     for part in job.parts:
         if not part.asks_for_gpu:
             continue
