@@ -119,13 +119,23 @@ def answers_summary(counts: View) -> str:
 def pods_of(workload: View) -> str:
     """Return what a workload asks for, e.g. ``4 pods that run together, each asks for 8 nvidia.com/gpu``."""
     replicas = workload["replicas"]
-    asked = ", ".join(f"{amount} {name}" for name, amount in workload["requests"].items()) or "nothing"
+    asked = _asked(workload)
     if replicas == 1:
         return f"1 pod, asks for {asked}"
     if workload["onEachNode"]:
         return f"1 pod on each node, asks for {asked}"
     pods = "an unknown number of pods" if replicas is None else count(replicas, "pod")
     return f"{pods}{' that run together' if workload['together'] else ''}, each asks for {asked}"
+
+
+def _asked(workload: View) -> str:
+    """Return what one pod asks for, and what of it is not known before deployment."""
+    parts = [f"{amount} {name}" for name, amount in workload["requests"].items()]
+    parts += [f"devices by claim {name}" for name in workload["claims"]]
+    known, later = ", ".join(parts), ", ".join(workload["openRequests"])
+    if not later:
+        return known or "nothing"
+    return f"{known}{', and ' if known else ''}amounts known at deployment only: {later}"
 
 
 def nearest(workload: View) -> list[str]:
