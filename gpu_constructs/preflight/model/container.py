@@ -87,7 +87,7 @@ class Container:
 
     @property
     def open_requests(self) -> tuple[str, ...] | None:
-        """The resources that it requests in amounts known at deployment only; ``None`` where not even which is known."""
+        """What it requests in amounts known at deployment only; ``None`` where not even which is known."""
         return open_amounts(self.limits, self.asked)
 
 

@@ -224,7 +224,7 @@ class Pod:
 
     @cached_property
     def open_requests(self) -> tuple[str, ...]:
-        """Resources that it asks for in amounts known at deployment only, and parts of which not even those are known."""
+        """Resources that it asks for in amounts known at deployment only, and parts of it whose resources are not."""
         whole, overhead = open_amounts(self.limits, self.asked), open_amounts({}, self.overhead)
         # Its own requests go before those of its containers.
         own = mapping(self.asked)

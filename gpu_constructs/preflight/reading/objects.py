@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gpu_constructs.preflight.reading.documents import RepeatedKey
+from gpu_constructs.preflight.reading.notation.loader import RepeatedKey
 from gpu_constructs.preflight.reading.placeholders import with_placeholders
 from gpu_constructs.preflight.reading.unknown import dig, mapping
 
