@@ -6,31 +6,30 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain
 from typing import Any
 
 from gpu_constructs.facts.hardware.catalogue import InstanceType
-from gpu_constructs.facts.hardware.prices import usd_per_hour
+from gpu_constructs.facts.hardware.prices import price_list, usd_per_hour
 from gpu_constructs.facts.hardware.regions import is_unseen
 from gpu_constructs.facts.labels import ARCH, OLD_ARCH
 from gpu_constructs.facts.quantities import Resources
 from gpu_constructs.facts.resources import EFA, GPU
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.subnets import region_of_cluster
-from gpu_constructs.preflight.judging.check import check
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Pool
-from gpu_constructs.preflight.model.workload import Workload
 from gpu_constructs.preflight.node.instance_labels import Labels, autoscaler_labels, kubelet_labels
 from gpu_constructs.preflight.node.node_size import allocatable
 from gpu_constructs.preflight.node.nodes import NodeToBe
 from gpu_constructs.preflight.reading.inputs import Input
 from gpu_constructs.preflight.reading.objects import Origin
 from gpu_constructs.preflight.reading.unknown import Unknown
-from gpu_constructs.preflight.remedies.change import Change, changed, patch_of
+from gpu_constructs.preflight.remedies.change import Change, patch_of
 from gpu_constructs.preflight.remedies.of_pools import more_nodes, other_type, smallest_first, told_of
 from gpu_constructs.preflight.remedies.of_quotas import larger, within
+from gpu_constructs.preflight.remedies.of_scalers import bounded, scaler_of
 from gpu_constructs.preflight.remedies.of_workloads import as_believed, fewer, of_pod
+from gpu_constructs.preflight.remedies.trials import Trials
 from gpu_constructs.preflight.scheduling.claims import claimed_gpus
 from gpu_constructs.preflight.scheduling.demand import Demand
 from gpu_constructs.preflight.scheduling.verdict import PoolVerdict, Verdict
@@ -40,6 +39,10 @@ from gpu_constructs.preflight.scheduling.verdict import PoolVerdict, Verdict
 _WORKLOADS = 5
 _NEAREST = 3
 _MOST_PAIRS = 20_000
+# Sets of changes that are judged for one workload.
+_MOST_TRIALS = 40
+# What lets a pod onto nodes, whatever it asks of them.
+_LET_ON = ("tolerations", "nodeSelector")
 # What a type decides of what pods ask for, and the disk that EKS gives it.
 _OF_TYPES = {"cpu", "memory", "pods", "ephemeral-storage", GPU, EFA}
 _PLAIN = Pool("plain", "managed", Origin("", ""), operating_system="al2023")
@@ -78,10 +81,12 @@ class SmallestType:
         name: Its name.
         usd_per_hour: On-demand list price in the region of the cluster, US dollars an hour; ``None`` where there is
             none.
+        price_list: The region whose list has the price.
     """
 
     name: str
     usd_per_hour: float | None
+    price_list: str
 
 
 def remedies(given: Input, case: Case, verdict: Verdict) -> tuple[Remedy, ...]:
@@ -95,50 +100,130 @@ def remedies(given: Input, case: Case, verdict: Verdict) -> tuple[Remedy, ...]:
     if len(case.cluster.pools) * len(case.cluster.workloads) > _MOST_PAIRS:
         return ()
 
-    def runs(changes: tuple[Change, ...]) -> bool:
-        return bool(changes) and _runs(changed(given, verdict.workload.owner, changes), case, verdict.workload)
+    trials = Trials(given, case, verdict.workload, _MOST_TRIALS)
+    found = [changes for way in _ways(case, verdict) if (changes := way(trials.runs))]
+    found += _pairs(trials, case, verdict, {_is_outside(each) for each in found})
+    # The same changes in another order are the same.
+    unlike: dict[frozenset[str], tuple[Change, ...]] = {}
+    for each in found:
+        unlike.setdefault(frozenset(map(repr, each)), each)
+    return tuple(map(Remedy, unlike.values()))
 
-    found = [changes for way in _ways(case, verdict) if (changes := way(runs))]
-    return tuple(Remedy(each) for place, each in enumerate(found) if each not in found[:place])
+
+def _pairs(trials: Trials, case: Case, verdict: Verdict, known: set[bool]) -> Iterator[tuple[Change, ...]]:
+    """Yield changes in two parts, of which the first mends something and the second the rest.
+
+    Args:
+        trials: What becomes of the workload.
+        case: The cluster.
+        verdict: The verdict on the workload.
+        known: Whether changes that do are in a pool or a quota, or in the workload alone; one of a kind is enough.
+    """
+    done = set(known)
+    for first in _parts(case, verdict):
+        outside = _is_outside(first)
+        after = None if outside in done else trials.after(first)
+        if after is None or not _is_nearer(after[1], verdict):
+            continue
+        rests = [rest for way in _ways(*after) if (rest := way(partial(_runs_with, trials, first)))]
+        # Who may change the workload alone needs no more than that.
+        found = [rest for rest in rests if not (known and any(not each.of_pool for each in rest))]
+        done |= {outside} if found else set()
+        yield from (_joined(first, each) for each in found)
+
+
+def _is_outside(changes: tuple[Change, ...]) -> bool:
+    """Whether something is changed that is not of the workload."""
+    return any(each.of_pool for each in changes)
+
+
+def _runs_with(trials: Trials, first: tuple[Change, ...], rest: tuple[Change, ...]) -> bool:
+    return bool(rest) and trials.runs(_joined(first, rest))
+
+
+def _joined(first: tuple[Change, ...], rest: tuple[Change, ...]) -> tuple[Change, ...]:
+    """Return changes in order; what is set twice is set to the last value, which the first led to."""
+    places = {(each.key, each.origin, each.property) for each in rest if each.property[-1] != "containers"}
+    return (*(each for each in first if (each.key, each.origin, each.property) not in places), *rest)
+
+
+def _is_nearer(after: Verdict, before: Verdict) -> bool:
+    """Whether something that kept the pods from running does no more."""
+    return bool(_against(before) - _against(after))
+
+
+def _against(verdict: Verdict) -> set[tuple[str, str]]:
+    found = {("", each.text) for each in verdict.reasons if each.answer is Answer.NO}
+    return found | {(each.pool.name, text) for each in verdict.pools for text in each.refusing}
+
+
+def _parts(case: Case, verdict: Verdict) -> Iterator[tuple[Change, ...]]:
+    """Yield changes that may mend a part of what keeps the pods from running."""
+    taking = [each for each in verdict.pools if each.answer is not Answer.NO]
+    yield from _with_more_nodes(case, verdict, taking)
+    yield tuple(larger(case.shortages(verdict.workload)))
+    near = _near(case, verdict)
+    yield from (_of_pod(case, verdict, each) for each in near)
+    yield from (_moved_to(case, verdict, each) for each in near)
+    yield from (_of_pool(case, verdict, each) for each in near)
 
 
 def _ways(case: Case, verdict: Verdict) -> Iterator[Way]:
     """Yield the ways to go about it: in the workload, and in a pool."""
     if any(each.kind == "limit" for each in verdict.reasons):
         taking = [each for each in verdict.pools if each.answer is not Answer.NO]
-        yield partial(_fewer, verdict, taking)
+        yield partial(_fewer, verdict, taking, case)
         yield partial(_first, _with_more_nodes(case, verdict, taking))
         return
     short = case.shortages(verdict.workload)
     if short:
-        yield partial(_fewer, verdict, ())
+        yield partial(_fewer, verdict, (), case)
         yield partial(_first, [tuple(within(short, verdict.workload))])
         yield partial(_first, [tuple(larger(short))])
         return
-    gpu_pools = {id(each) for each in case.gpu_pools}
-    near = [each for each in verdict.pools if id(each.pool) in gpu_pools][:_NEAREST]
-    of_pods = (
-        tuple(way(verdict.demand, verdict.workload, each.pool.taints, _node(case, each.pool)))
-        for way in (of_pod, as_believed)
-        for each in near
-    )
+    near = _near(case, verdict)
+    of_pods = (way(case, verdict, each) for way in (_of_pod, _as_believed) for each in near)
     yield partial(_first, of_pods)
     yield partial(_first, (_of_pool(case, verdict, each) for each in near))
     yield partial(_first, (tuple(told_of(verdict.demand, each, _node(case, each.pool))) for each in near))
+
+
+def _near(case: Case, verdict: Verdict) -> list[PoolVerdict]:
+    """Return the nearest of the pools with GPUs."""
+    gpu_pools = {id(each) for each in case.gpu_pools}
+    return [each for each in verdict.pools if id(each.pool) in gpu_pools][:_NEAREST]
+
+
+def _of_pod(case: Case, verdict: Verdict, judged: PoolVerdict) -> tuple[Change, ...]:
+    return tuple(of_pod(verdict.demand, verdict.workload, judged.pool.taints, _node(case, judged.pool)))
+
+
+def _as_believed(case: Case, verdict: Verdict, judged: PoolVerdict) -> tuple[Change, ...]:
+    return tuple(as_believed(verdict.demand, verdict.workload, judged.pool.taints, _node(case, judged.pool)))
+
+
+def _moved_to(case: Case, verdict: Verdict, judged: PoolVerdict) -> tuple[Change, ...]:
+    """Return what of a pod's changes lets it onto nodes, whatever it asks of them."""
+    return tuple(each for each in _of_pod(case, verdict, judged) if each.property[-1] in _LET_ON)
 
 
 def _first(candidates: Iterable[tuple[Change, ...]], runs: Runs) -> tuple[Change, ...]:
     return next(filter(runs, candidates), ())
 
 
-def _fewer(verdict: Verdict, taking: Iterable[PoolVerdict], runs: Runs) -> tuple[Change, ...]:
+def _fewer(verdict: Verdict, taking: Iterable[PoolVerdict], case: Case, runs: Runs) -> tuple[Change, ...]:
     """Return the change to the most pods that run, on pools that hold so many."""
     rest, holding = (verdict.workload.replicas or 1) - 1, [each.holds or 0 for each in taking]
     most = min(sum(holding), rest) if holding else rest
     counts = range(most, 0, -1)
+    scaler = scaler_of(verdict.workload, case.cluster)
+
+    def to(count: int) -> tuple[Change, ...]:
+        return tuple(fewer(verdict.workload, count) if scaler is None else bounded(scaler, count))
+
     # Where some number of pods runs, fewer do.
-    first = bisect_left(counts, True, key=lambda count: runs(tuple(fewer(verdict.workload, count))))
-    return tuple(fewer(verdict.workload, counts[first])) if first < len(counts) else ()
+    first = bisect_left(counts, True, key=lambda count: runs(to(count)))
+    return to(counts[first]) if first < len(counts) else ()
 
 
 def _node(case: Case, pool: Pool) -> NodeToBe:
@@ -162,17 +247,7 @@ def _of_pool(case: Case, verdict: Verdict, judged: PoolVerdict) -> tuple[Change,
     if not types:
         return ()
     besides = of_pod(verdict.demand, verdict.workload, judged.pool.taints, _node(case, judged.pool))
-    return (*types, *(each for each in besides if each.property[-1] in ("tolerations", "nodeSelector")))
-
-
-def _runs(given: Input, case: Case, workload: Workload) -> bool:
-    """Judge the changed input anew."""
-    report = check(given)
-    verdicts = chain.from_iterable(
-        report.explanation(each).verdicts for each in report.cases if each.cluster.name == case.cluster.name
-    )
-    answers = [each.answer for each in verdicts if each.workload.name == workload.name]
-    return bool(answers) and all(each is Answer.YES for each in answers)
+    return (*types, *(each for each in besides if each.property[-1] in _LET_ON))
 
 
 def smallest_type(case: Case, verdict: Verdict) -> SmallestType | None:
@@ -193,7 +268,7 @@ def smallest_type(case: Case, verdict: Verdict) -> SmallestType | None:
         return None
     return next(
         (
-            SmallestType(row.name, usd_per_hour(row, region))
+            SmallestType(row.name, usd_per_hour(row, region), price_list(region))
             for row in smallest_first()
             if row.is_driven and row.gpus >= gpus and _has(row, requests) and _is_selected(row, verdict.demand)
             if not is_unseen(row.name, region)

@@ -14,7 +14,7 @@ from gpu_constructs.preflight.model.cluster import Pool
 from gpu_constructs.preflight.model.reason import Reason
 from gpu_constructs.preflight.node.nodes import NodeToBe
 from gpu_constructs.preflight.reading.unknown import all_known
-from gpu_constructs.preflight.remedies.remedy import Remedies, Remedy
+from gpu_constructs.preflight.remedies.remedy import Remedies, Remedy, SmallestType
 from gpu_constructs.preflight.report.finding_view import View, origin_view
 from gpu_constructs.preflight.scheduling.demand import Demand
 from gpu_constructs.preflight.scheduling.pool_limits import node_limit
@@ -123,8 +123,13 @@ def _workload(verdict: Verdict, most_pools: int | None, remedies: Remedies) -> V
         "pools": [_pool_verdict(each) for each in verdict.pools[:most_pools]],
         "restsOn": list(verdict.rests_on),
         "wouldDo": [_remedy(each) for each in would_do],
-        "smallestType": {"name": smallest.name, "usdPerHour": smallest.usd_per_hour} if smallest else None,
+        "smallestType": _smallest(smallest) if smallest else None,
     }
+
+
+def _smallest(smallest: SmallestType) -> View:
+    listed = None if smallest.usd_per_hour is None else smallest.price_list
+    return {"name": smallest.name, "usdPerHour": smallest.usd_per_hour, "priceList": listed}
 
 
 def _requests(wanted: Demand) -> View:

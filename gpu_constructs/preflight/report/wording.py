@@ -154,23 +154,32 @@ def would_do(workload: View) -> list[tuple[str, str]]:
     found = [(each["text"], _how(workload, each)) for each in workload["wouldDo"]]
     smallest = workload["smallestType"]
     if smallest:
-        price = "" if smallest["usdPerHour"] is None else f", {money(smallest['usdPerHour'])} USD an hour"
-        found.append((f"a pool of {smallest['name']}{price}, the smallest type with what it asks for", ""))
+        found.append((f"a pool of {smallest['name']}{_price(smallest)}, the smallest type with what it asks for", ""))
     return found
 
 
+def _price(smallest: View) -> str:
+    if smallest["usdPerHour"] is None:
+        return " (without a list price in US dollars)"
+    return f" ({money(smallest['usdPerHour'])} USD an hour on demand, list price of {smallest['priceList']})"
+
+
 def _how(workload: View, remedy: View) -> str:
-    changes = "; ".join(
-        f"{each['path']}: {each['property']} = {json.dumps(each['value'])}" for each in remedy["changes"]
-    )
+    """Return how it is done: the command for the workload, after what is set elsewhere."""
     if remedy["patch"] is None:
-        return changes
+        return _settings(remedy["changes"])
     if _is_made_anew(workload, remedy["patch"]):
-        return f"{changes}; change it in the file, then kubectl delete and kubectl apply"
+        return f"{_settings(remedy['changes'])}; change it in the file, then kubectl delete and kubectl apply"
     kind, place = workload["name"].split(" ")[:2]
     name = place.rpartition("/")[2]
     body = json.dumps(remedy["patch"], separators=(",", ":"))
-    return f"kubectl patch {kind.lower()} {name} -n {workload['namespace']} -p '{body}'"
+    command = f"kubectl patch {kind.lower()} {name} -n {workload['namespace']} -p '{body}'"
+    elsewhere = [each for each in remedy["changes"] if each["path"] != workload["origin"]["path"]]
+    return "; ".join(filter(None, (_settings(elsewhere), command)))
+
+
+def _settings(changes: Iterable[View]) -> str:
+    return "; ".join(f"{each['path']}: {each['property']} = {json.dumps(each['value'])}" for each in changes)
 
 
 def _is_made_anew(workload: View, patch: View) -> bool:
