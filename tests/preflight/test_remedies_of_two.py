@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.command_line.test_cli import Done
 from tests.preflight.test_remedies import applied, explained
 
 CLUSTER = {
@@ -237,3 +238,23 @@ def test_nothing_would_do_where_three_things_are_wrong_that_no_two_changes_mend(
     workload = explained(str(file))
 
     assert (workload["answer"], workload["wouldDo"]) == ("no", [])
+
+
+def test_nothing_is_told_that_stops_what_runs(tmp_path: Path) -> None:
+    beside = chat(1, nodeSelector={"node.kubernetes.io/instance-type": "g6.xlarge"})
+    beside["metadata"] = {"name": "other", "namespace": "ml"}
+    documents = [gpu_nodes(), chat(1, LARGE), *SOFTWARE]
+
+    alone = explained(str(file_of(tmp_path, documents)))
+    told = [each["text"] for each in alone["wouldDo"]]
+    both = every(str(file_of(tmp_path, [*documents, beside])))
+
+    assert [re.fullmatch(TYPE, each) is not None for each in told] == [False, True]
+    assert both["Deployment ml/other"]["answer"] == "yes"
+    assert [each["text"] for each in both["Deployment ml/chat"]["wouldDo"]] == told[:1]
+
+
+def every(*paths: str) -> dict[str, dict[str, Any]]:
+    """Each workload of the one cluster, by name."""
+    [cluster] = Done("explain", *paths, "--format", "json").json["clusters"]
+    return {each["name"]: each for each in cluster["workloads"]}

@@ -8,30 +8,19 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from gpu_constructs.facts.hardware.catalogue import InstanceType
-from gpu_constructs.facts.hardware.prices import price_list, usd_per_hour
-from gpu_constructs.facts.hardware.regions import is_unseen
-from gpu_constructs.facts.labels import ARCH, OLD_ARCH
-from gpu_constructs.facts.quantities import Resources
-from gpu_constructs.facts.resources import EFA, GPU
+from gpu_constructs.facts.resources import GPU
 from gpu_constructs.preflight.case import Case
-from gpu_constructs.preflight.cluster.subnets import region_of_cluster
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Pool
-from gpu_constructs.preflight.node.instance_labels import Labels, autoscaler_labels, kubelet_labels
-from gpu_constructs.preflight.node.node_size import allocatable
 from gpu_constructs.preflight.node.nodes import NodeToBe
 from gpu_constructs.preflight.reading.inputs import Input
-from gpu_constructs.preflight.reading.objects import Origin
-from gpu_constructs.preflight.reading.unknown import Unknown
 from gpu_constructs.preflight.remedies.change import Change, patch_of
-from gpu_constructs.preflight.remedies.of_pools import more_nodes, other_type, smallest_first, told_of
+from gpu_constructs.preflight.remedies.of_pools import more_nodes, other_type, told_of
 from gpu_constructs.preflight.remedies.of_quotas import larger, within
 from gpu_constructs.preflight.remedies.of_scalers import bounded, scaler_of
 from gpu_constructs.preflight.remedies.of_workloads import as_believed, fewer, of_pod
+from gpu_constructs.preflight.remedies.smallest import SmallestType, smallest_type
 from gpu_constructs.preflight.remedies.trials import Trials
-from gpu_constructs.preflight.scheduling.claims import claimed_gpus
-from gpu_constructs.preflight.scheduling.demand import Demand
 from gpu_constructs.preflight.scheduling.verdict import PoolVerdict, Verdict
 
 # Each remedy is judged anew, so few are tried: for so many workloads that are unlike each other, on so many of the
@@ -39,13 +28,12 @@ from gpu_constructs.preflight.scheduling.verdict import PoolVerdict, Verdict
 _WORKLOADS = 5
 _NEAREST = 3
 _MOST_PAIRS = 20_000
+# From so many on, no two changes together are tried.
+_MOST_FOR_TWO = 4_000
 # Sets of changes that are judged for one workload.
 _MOST_TRIALS = 40
 # What lets a pod onto nodes, whatever it asks of them.
 _LET_ON = ("tolerations", "nodeSelector")
-# What a type decides of what pods ask for, and the disk that EKS gives it.
-_OF_TYPES = {"cpu", "memory", "pods", "ephemeral-storage", GPU, EFA}
-_PLAIN = Pool("plain", "managed", Origin("", ""), operating_system="al2023")
 # Whether a workload runs with some changes made.
 Runs = Callable[[tuple[Change, ...]], bool]
 # A way to go about it: returns the smallest changes of its kind with which a workload runs, or none.
@@ -73,36 +61,23 @@ class Remedy:
         return patch_of(self.changes)
 
 
-@dataclass(frozen=True, slots=True)
-class SmallestType:
-    """The smallest instance type whose node has what a pod asks for.
-
-    Attributes:
-        name: Its name.
-        usd_per_hour: On-demand list price in the region of the cluster, US dollars an hour; ``None`` where there is
-            none.
-        price_list: The region whose list has the price.
-    """
-
-    name: str
-    usd_per_hour: float | None
-    price_list: str
-
-
-def remedies(given: Input, case: Case, verdict: Verdict) -> tuple[Remedy, ...]:
+def remedies(given: Input, case: Case, verdict: Verdict, running: frozenset[str] = frozenset()) -> tuple[Remedy, ...]:
     """Return what would make a workload run: in itself, and in a pool, as far as each can be found.
 
     Args:
         given: What was read.
         case: The cluster.
         verdict: The verdict on the workload, which is no.
+        running: Names of the workloads that run, which no change may stop.
     """
-    if len(case.cluster.pools) * len(case.cluster.workloads) > _MOST_PAIRS:
+    size = len(case.cluster.pools) * len(case.cluster.workloads)
+    if size > _MOST_PAIRS:
         return ()
 
-    trials = Trials(given, case, verdict.workload, _MOST_TRIALS)
+    trials = Trials(given, case, verdict.workload, running, _MOST_TRIALS)
     found = [changes for way in _ways(case, verdict) if (changes := way(trials.runs))]
-    found += _pairs(trials, case, verdict, {_is_outside(each) for each in found})
+    if size <= _MOST_FOR_TWO:
+        found += _pairs(trials, case, verdict, {_is_outside(each) for each in found})
     # The same changes in another order are the same.
     unlike: dict[frozenset[str], tuple[Change, ...]] = {}
     for each in found:
@@ -250,49 +225,6 @@ def _of_pool(case: Case, verdict: Verdict, judged: PoolVerdict) -> tuple[Change,
     return (*types, *(each for each in besides if each.property[-1] in _LET_ON))
 
 
-def smallest_type(case: Case, verdict: Verdict) -> SmallestType | None:
-    """Return the smallest type for a pod that fits no node of any pool, ``None`` where one fits or none is known.
-
-    Its node is one of Amazon Linux 2023 as EKS sets it up, before the pods of DaemonSets. Of shares and slices, whose
-    size the settings of a pool decide, none is known.
-    """
-    region = region_of_cluster(case.cluster)
-    claimed, requests = claimed_gpus(verdict.workload, case.cluster), verdict.demand.requests
-    gpus = requests.get(GPU) or (claimed.count if claimed else None)
-    if (
-        not gpus
-        or any(each.kind == "refused" and each.answer is Answer.NO for each in verdict.reasons)
-        or not requests.keys() <= _OF_TYPES
-        or not all(any(one.kind == "resource" for one in each.reasons) for each in verdict.pools)
-    ):
-        return None
-    return next(
-        (
-            SmallestType(row.name, usd_per_hour(row, region), price_list(region))
-            for row in smallest_first()
-            if row.is_driven and row.gpus >= gpus and _has(row, requests) and _is_selected(row, verdict.demand)
-            if not is_unseen(row.name, region)
-        ),
-        None,
-    )
-
-
-def _has(row: InstanceType, wanted: Resources) -> bool:
-    least, _ = allocatable(_PLAIN, row)
-    large = all(wanted.get(name, 0) <= least.get(name, 0) for name in ("cpu", "memory", "ephemeral-storage"))
-    return large and wanted.get(EFA, 0) <= (row.max_efa or 0)
-
-
-def _is_selected(row: InstanceType, wanted: Demand) -> bool:
-    """Whether a pod runs on nodes of a type, of whose pool any label may be; on Arm only one that says so."""
-    if row.architecture != "x86_64" and not {ARCH, OLD_ARCH} & set(wanted.keys):
-        return False
-    of_pool: Labels = {key: Unknown(f"${{{key}}}") for key in wanted.keys}
-    makers = [autoscaler_labels(row.name, kind) for kind in ("karpenter", "auto-mode")]
-    labels = of_pool | makers[0] | makers[1] | kubelet_labels(row.name)
-    return wanted.pod.selection.takes(labels) is not Answer.NO
-
-
 Remedies = Mapping[int, tuple[tuple[Remedy, ...], SmallestType | None]]
 
 
@@ -300,7 +232,9 @@ def remedies_of(given: Input, case: Case, verdicts: Iterable[Verdict]) -> Remedi
     """Return the remedies of the first verdicts that say no, one of workloads that are alike, by identity of it."""
     found: dict[int, tuple[tuple[Remedy, ...], SmallestType | None]] = {}
     seen: set[tuple[object, ...]] = set()
-    for verdict in verdicts:
+    listed = list(verdicts)
+    running = frozenset(each.workload.name for each in listed if each.answer is Answer.YES)
+    for verdict in listed:
         workload = verdict.workload
         kind = workload.owner.kind, workload.namespace, workload.replicas, id(workload.pod)
         if verdict.answer is not Answer.NO or workload.on_each_node or not workload.asks_for_gpu or kind in seen:
@@ -308,6 +242,6 @@ def remedies_of(given: Input, case: Case, verdicts: Iterable[Verdict]) -> Remedi
         if len(seen) == _WORKLOADS:
             break
         seen.add(kind)
-        would_do = remedies(given, case, verdict)
+        would_do = remedies(given, case, verdict, running)
         found[id(workload)] = would_do, None if would_do else smallest_type(case, verdict)
     return found

@@ -18,16 +18,17 @@ class Trials:
         given: What was read.
         case: The cluster.
         workload: The workload.
+        running: Names of the workloads that run, and are to.
         most: How many sets of changes are judged.
     """
 
-    def __init__(self, given: Input, case: Case, workload: Workload, most: int) -> None:
+    def __init__(self, given: Input, case: Case, workload: Workload, running: frozenset[str], most: int) -> None:
         self._given, self._cluster, self._workload = given, case.cluster.name, workload
-        self._left = most
+        self._running, self._left = running, most
         self._seen: dict[str, tuple[Case, tuple[Verdict, ...]] | None] = {}
 
     def runs(self, changes: tuple[Change, ...]) -> bool:
-        """Whether all pods of the workload surely run with some changes made."""
+        """Whether all pods of the workload surely run with some changes made, and what ran does not stop."""
         judged = self._judged(changes)
         return judged is not None and all(each.answer is Answer.YES for each in judged[1])
 
@@ -52,5 +53,8 @@ class Trials:
             if case.cluster.name == self._cluster:
                 verdicts = report.explanation(case).verdicts
                 found = tuple(each for each in verdicts if each.workload.name == self._workload.name)
-                return (case, found) if found else None
+                return (case, found) if found and not self._stops_others(verdicts) else None
         return None
+
+    def _stops_others(self, verdicts: tuple[Verdict, ...]) -> bool:
+        return any(each.answer is Answer.NO and each.workload.name in self._running for each in verdicts)

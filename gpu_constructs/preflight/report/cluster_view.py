@@ -14,7 +14,8 @@ from gpu_constructs.preflight.model.cluster import Pool
 from gpu_constructs.preflight.model.reason import Reason
 from gpu_constructs.preflight.node.nodes import NodeToBe
 from gpu_constructs.preflight.reading.unknown import all_known
-from gpu_constructs.preflight.remedies.remedy import Remedies, Remedy, SmallestType
+from gpu_constructs.preflight.remedies.remedy import Remedies, Remedy
+from gpu_constructs.preflight.remedies.smallest import SmallestType
 from gpu_constructs.preflight.report.finding_view import View, origin_view
 from gpu_constructs.preflight.scheduling.demand import Demand
 from gpu_constructs.preflight.scheduling.pool_limits import node_limit
