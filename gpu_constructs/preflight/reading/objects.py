@@ -31,10 +31,10 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class Repeated:
-    """A key that stands twice in one mapping of a document.
+    """A key that stands twice in one mapping of a document, or that is read as another.
 
     Attributes:
-        origin: Where it stands again.
+        origin: Where it stands, the last time.
         key: The key.
     """
 

@@ -208,3 +208,22 @@ def test_what_is_written_is_read_back(value: Any) -> None:
     [document] = parse("a.yaml", written(content))
 
     assert document.content == content
+
+
+def test_a_key_of_an_object_that_is_read_as_another_is_noted() -> None:
+    text = "kind: Thing\nspec:\n  n: 1\n  'y': 2\n  0777: 3\n  8080: 4\n  ? on\n  : 5\n"
+
+    [document] = parse("a.yaml", text)
+
+    assert [(each.name, each.line, each.read_as) for each in document.repeated] == [
+        ("n", 3, "false"),
+        ("0777", 5, "511"),
+        ("on", 7, "true"),
+    ]
+
+
+@pytest.mark.parametrize("text", ["n: 1\n", "Resources: {N: {Type: A, Properties: {n: 1}}}\n"])
+def test_keys_of_what_is_no_object_are_not_noted(text: str) -> None:
+    [document] = parse("a.yaml", text)
+
+    assert document.repeated == ()

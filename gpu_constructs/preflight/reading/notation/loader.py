@@ -33,19 +33,21 @@ _OF_TEMPLATES, _OF_OBJECTS = {"AWSTemplateFormatVersion", "Resources"}, {"apiVer
 
 @dataclass(frozen=True, slots=True)
 class RepeatedKey:
-    """A key that stands twice in one mapping; the last value counts.
+    """A key that stands twice in one mapping, of which the last value counts, or that is read as another.
 
     Attributes:
         name: The key.
         line: Line where it stands first, from 1.
         again: Line where it stands again.
         outermost: Whether the mapping is the document itself.
+        read_as: What it is read as, where that is not what is written; empty for one that stands twice.
     """
 
     name: str
     line: int
     again: int
     outermost: bool
+    read_as: str = ""
 
 
 class Loader(SafeLoader):
@@ -120,6 +122,8 @@ class Loader(SafeLoader):
         self._flat.add(id(node))
         entries = node.value
         keys = {self._key(each) for each, _ in entries}
+        if self._is_object and keys != {each.value for each, _ in entries}:
+            self._note_read_as(entries)
         if len(keys) == len(entries) and "<<" not in keys:
             return
         # First, so that a mapping that merges itself ends.
@@ -143,6 +147,12 @@ class Loader(SafeLoader):
                 raise yaml.constructor.ConstructorError(None, None, "<< merges too much", into.start_mark)
             found += each.value
         return found
+
+    def _note_read_as(self, entries: list[_Entry]) -> None:
+        for place, _ in entries:
+            found, line = self._key(place), place.start_mark.line + 1
+            if place.tag == _PLAIN and found != place.value and len(self.repeated) < _MAX_REPEATED:
+                self.repeated.append(RepeatedKey(place.value, line, line, outermost=False, read_as=found))
 
     def _note_repeated(self, node: yaml.MappingNode, entries: list[_Entry], parts: list[list[_Entry]]) -> None:
         """Note which keys stand again, or are merged over; that a value replaces one that ``<<`` brought is meant."""
