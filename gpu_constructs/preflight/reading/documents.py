@@ -104,9 +104,9 @@ def parse(file: str, text: str) -> Iterator[Document]:
     Raises:
         UnusableInput: The text is neither JSON nor YAML, or its parts are too many or too deep.
     """
+    templated = "$" in text or "{{" in text
     for content, repeated in _parse(file, text):
         if content is not None:
-            templated = "$" in text or "{{" in text
             yield Document(file, content, refuse_endless(file, content), repeated, templated)
 
 
