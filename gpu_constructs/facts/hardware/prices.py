@@ -13,6 +13,8 @@ from gpu_constructs.facts.hardware.regions import partition_of
 
 # Where prices are in dollars; others are in yuan or euro, which no sum of dollars takes, or are not public.
 _IN_DOLLARS = ("aws", "aws-us-gov")
+# Whose prices are taken for those of every commercial region.
+_COMMERCIAL = "us-east-1"
 
 
 @cache
@@ -34,3 +36,8 @@ def usd_per_hour(row: InstanceType, region: str | None) -> float | None:
         return None
     own = _document()["regions"].get(region)
     return row.usd_per_hour if own is None else own.get(row.name)
+
+
+def price_list(region: str | None) -> str:
+    """Return the region whose list the price in a region is taken from."""
+    return region if region in _document()["regions"] else _COMMERCIAL

@@ -85,10 +85,22 @@ class Container:
         """Whether a request or a limit is known at deployment only."""
         return has_unknown(self.limits) or has_unknown(self.asked)
 
+    @property
+    def open_requests(self) -> tuple[str, ...] | None:
+        """What it requests in amounts known at deployment only; ``None`` where not even which is known."""
+        return open_amounts(self.limits, self.asked)
+
 
 def has_unknown(amounts: Amounts) -> bool:
     """Whether an amount is known at deployment only."""
     return isinstance(amounts, Unknown) or any(isinstance(each, Unknown) for each in amounts.values())
+
+
+def open_amounts(limits: Amounts, asked: Amounts) -> tuple[str, ...] | None:
+    """Return the resources of unknown requests, as limits stand in for them; ``None`` where not even which is known."""
+    if isinstance(asked, Unknown) or isinstance(limits, Unknown):
+        return None
+    return tuple(name for name, value in {**limits, **asked}.items() if isinstance(value, Unknown))
 
 
 def read_amounts(raw: Any, part: str) -> Amounts:

@@ -10,7 +10,14 @@ from typing import Any
 from gpu_constructs.facts.quantities import Resources, resources
 from gpu_constructs.facts.resources import NVIDIA
 from gpu_constructs.preflight.model import pod_size
-from gpu_constructs.preflight.model.container import Amounts, Container, has_unknown, read_amounts, read_container
+from gpu_constructs.preflight.model.container import (
+    Amounts,
+    Container,
+    has_unknown,
+    open_amounts,
+    read_amounts,
+    read_container,
+)
 from gpu_constructs.preflight.model.node_selection import Selection, selection
 from gpu_constructs.preflight.model.taints import Toleration, tolerations
 from gpu_constructs.preflight.reading.objects import Object
@@ -214,6 +221,18 @@ class Pod:
             or any(each in self.open_parts for each in _CONTAINERS)
             or any(each.is_open for each in self.every_container)
         )
+
+    @cached_property
+    def open_requests(self) -> tuple[str, ...]:
+        """Resources that it asks for in amounts known at deployment only, and parts of it whose resources are not."""
+        whole, overhead = open_amounts(self.limits, self.asked), open_amounts({}, self.overhead)
+        # Its own requests go before those of its containers.
+        own = mapping(self.asked)
+        named = [name for each in self.every_container for name in each.open_requests or () if name not in own]
+        parts = [f"all of container {each.name}" for each in self.every_container if each.open_requests is None]
+        parts += [f"all of {name}" for name in _CONTAINERS if name in self.open_parts]
+        parts += [f"all of its {name}" for name, each in (("resources", whole), ("overhead", overhead)) if each is None]
+        return tuple(dict.fromkeys((*named, *(whole or ()), *(overhead or ()), *parts)))
 
     @cached_property
     def host_ports(self) -> frozenset[pod_size.HostPort]:

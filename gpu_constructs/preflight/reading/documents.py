@@ -5,20 +5,17 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Collection, Hashable, Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from gpu_constructs.preflight.reading.notation.loader import Loader, RepeatedKey, events
+from gpu_constructs.preflight.reading.notation.scalars import MAX_DIGITS
 from gpu_constructs.preflight.reading.pipes import is_pipe, read_pipe
 from gpu_constructs.preflight.reading.placeholders import has_actions, is_block_template, marked
-
-try:
-    from yaml import CSafeLoader as SafeLoader
-except ImportError:  # PyYAML without libyaml, as in a zipapp: ten times slower, and in other words where it refuses.
-    from yaml import SafeLoader  # type: ignore[assignment]
 
 _MIB = 1024**2
 MAX_FILE_BYTES = 16 * _MIB
@@ -29,15 +26,11 @@ MAX_FILES = 20_000
 MAX_TOTAL_NODES = 4_000_000
 # Characters of the texts of a document; YAML's aliases count each time.
 MAX_CHARACTERS = 64 * _MIB
-_MAX_DIGITS = 100
-_TOO_LARGE = 10**_MAX_DIGITS
+_TOO_LARGE = 10**MAX_DIGITS
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
-_MERGE = "tag:yaml.org,2002:merge"
 _SUFFIXES = (".yaml", ".yml", ".json", ".template")
 # Of an assembly, files that are neither template nor manifest and may be large.
 _NOT_INPUT = ("tree.json", "manifest.json", "validation-report.json", "package.json", "package-lock.json")
-# Of one text, which may repeat one key for ever.
-_MAX_REPEATED = 100
 STDIN = "-"
 # Stands for the content of a chart's template, which is no YAML until helm has rendered it.
 NOT_RENDERED = "a template of a chart; run helm template first, and judge what it prints"
@@ -49,23 +42,6 @@ class UnusableInput(ValueError):
 
 class NotRendered(UnusableInput):
     """A template of Helm, or of another program, that is no YAML until it is rendered."""
-
-
-@dataclass(frozen=True, slots=True)
-class RepeatedKey:
-    """A key that stands twice in one mapping; the last value counts.
-
-    Attributes:
-        name: The key.
-        line: Line where it stands first, from 1.
-        again: Line where it stands again.
-        outermost: Whether the mapping is the document itself.
-    """
-
-    name: str
-    line: int
-    again: int
-    outermost: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,96 +61,6 @@ class Document:
     size: int = 0
     repeated: tuple[RepeatedKey, ...] = ()
     templated: bool = False
-
-
-class _Loader(SafeLoader):
-    """Knows CloudFormation's short tags; dates and keys are the texts they are written as."""
-
-    _merged = 0
-
-    def __init__(self, stream: str) -> None:
-        """Take the text."""
-        super().__init__(stream)
-        self.repeated: list[RepeatedKey] = []
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
-        """Return a mapping whose keys are texts, as Kubernetes and CloudFormation read them."""
-        if not isinstance(node, yaml.MappingNode) or not all(isinstance(key, yaml.ScalarNode) for key, _ in node.value):
-            raise yaml.constructor.ConstructorError(None, None, "a key must be a text", node.start_mark)
-        if len({key.value for key, _ in node.value}) < len(node.value):
-            self._note_repeated(node)
-        self.flatten_mapping(node)
-        return {key.value: self.construct_object(value, deep=deep) for key, value in node.value}
-
-    def _note_repeated(self, node: yaml.MappingNode) -> None:
-        lines: dict[str, int] = {}
-        for key, _ in node.value:
-            line = key.start_mark.line + 1
-            if key.tag != _MERGE and key.value in lines and len(self.repeated) < _MAX_REPEATED:
-                outermost = node.start_mark.column == 0 and not node.flow_style
-                self.repeated.append(RepeatedKey(key.value, lines[key.value], line, outermost))
-            lines[key.value] = line
-
-    def flatten_mapping(self, node: yaml.MappingNode) -> None:
-        """Put what ``<<`` merges in its place; merges of merges double what they hold, so that they are counted."""
-        sources = [value for key, value in node.value if key.tag == _MERGE]
-        if not sources:
-            return
-        # First, so that a mapping that merges itself ends.
-        node.value = own = [(key, value) for key, value in node.value if key.tag != _MERGE]
-        merged: list[Any] = []
-        for source in sources:
-            for each in reversed(source.value) if isinstance(source, yaml.SequenceNode) else [source]:
-                if not isinstance(each, yaml.MappingNode):
-                    raise yaml.constructor.ConstructorError(None, None, "<< must merge mappings", node.start_mark)
-                self.flatten_mapping(each)
-                self._merged += len(each.value)
-                if self._merged > MAX_NODES:
-                    raise yaml.constructor.ConstructorError(None, None, "<< merges too much", node.start_mark)
-                merged += each.value
-        node.value = merged + own
-
-
-def _intrinsic(loader: SafeLoader, suffix: str, node: yaml.Node) -> Any:
-    value: Any = None
-    name = suffix if suffix in ("Ref", "Condition") else f"Fn::{suffix}"
-    if isinstance(node, yaml.ScalarNode):
-        value = loader.construct_scalar(node)
-        if suffix == "GetAtt":
-            value = value.split(".", 1)
-    elif isinstance(node, yaml.SequenceNode):
-        value = loader.construct_sequence(node, deep=True)
-    elif isinstance(node, yaml.MappingNode):
-        value = loader.construct_mapping(node, deep=True)
-    return {name: value}
-
-
-def _as_written(loader: SafeLoader, node: yaml.ScalarNode) -> Any:
-    return loader.construct_scalar(node)
-
-
-def _number(loader: SafeLoader, node: yaml.ScalarNode) -> Any:
-    """Return a number; one of base 60, such as ``22:22``, is a text to Kubernetes and to CloudFormation."""
-    text = str(loader.construct_scalar(node))
-    if ":" in text:
-        return text
-    if len(text) > _MAX_DIGITS:
-        raise ValueError(f"a number of more than {_MAX_DIGITS} digits")
-    return loader.construct_yaml_int(node) if node.tag.endswith(":int") else loader.construct_yaml_float(node)
-
-
-def _refused(loader: SafeLoader, node: yaml.Node) -> Any:
-    raise yaml.constructor.ConstructorError(None, None, f"tag {node.tag}, which no manifest has", node.start_mark)
-
-
-_Loader.add_multi_constructor("!", _intrinsic)
-for _tag in ("timestamp", "binary", "value"):
-    _Loader.add_constructor(f"tag:yaml.org,2002:{_tag}", _as_written)
-for _tag in ("int", "float"):
-    _Loader.add_constructor(f"tag:yaml.org,2002:{_tag}", _number)
-# Neither JSON nor CloudFormation has them.
-for _tag in ("set", "omap", "pairs"):
-    _Loader.add_constructor(f"tag:yaml.org,2002:{_tag}", _refused)
 
 
 def read(path: str, *, skip: Collection[Path] = ()) -> list[Document]:
@@ -218,9 +104,9 @@ def parse(file: str, text: str) -> Iterator[Document]:
     Raises:
         UnusableInput: The text is neither JSON nor YAML, or its parts are too many or too deep.
     """
+    templated = "$" in text or "{{" in text
     for content, repeated in _parse(file, text):
         if content is not None:
-            templated = "$" in text or "{{" in text
             yield Document(file, content, refuse_endless(file, content), repeated, templated)
 
 
@@ -262,7 +148,7 @@ def _parse_template(file: str, text: str) -> list[tuple[Any, tuple[RepeatedKey, 
 
 
 def _load_all(text: str) -> Iterator[tuple[Any, tuple[RepeatedKey, ...]]]:
-    loader = _Loader(text)
+    loader = Loader(text, MAX_NODES)
     try:
         while loader.check_data():  # type: ignore[no-untyped-call]
             before = len(loader.repeated)
@@ -287,7 +173,7 @@ def _no_constant(name: str) -> Any:
 def _refuse_crash(file: str, text: str) -> None:
     """Refuse what libyaml would build a tree of by recursion until the process crashes (0.2.5)."""
     depth = count = 0
-    for event in yaml.parse(text, Loader=SafeLoader):
+    for event in events(text):
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
         elif isinstance(event, yaml.CollectionEndEvent):
@@ -322,7 +208,7 @@ def refuse_endless(file: str, content: Any) -> int:
         if characters > MAX_CHARACTERS:
             raise UnusableInput(f"{file}: must have at most {MAX_CHARACTERS // _MIB} Mi characters, got more")
         if any(isinstance(each, int) and not -_TOO_LARGE < each < _TOO_LARGE for each in level):
-            raise UnusableInput(f"{file}: must have numbers of at most {_MAX_DIGITS} digits, got more")
+            raise UnusableInput(f"{file}: must have numbers of at most {MAX_DIGITS} digits, got more")
         level = [
             child
             for each in level

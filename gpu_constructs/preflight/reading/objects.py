@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gpu_constructs.preflight.reading.documents import RepeatedKey
+from gpu_constructs.preflight.reading.notation.loader import RepeatedKey
 from gpu_constructs.preflight.reading.placeholders import with_placeholders
 from gpu_constructs.preflight.reading.unknown import dig, mapping
 
@@ -31,10 +31,10 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class Repeated:
-    """A key that stands twice in one mapping of a document.
+    """A key that stands twice in one mapping of a document, or that is read as another.
 
     Attributes:
-        origin: Where it stands again.
+        origin: Where it stands, the last time.
         key: The key.
     """
 

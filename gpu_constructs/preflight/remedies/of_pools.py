@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from gpu_constructs.facts.hardware.catalogue import InstanceType, catalogue
+from gpu_constructs.facts.hardware.prices import price_list, usd_per_hour
 from gpu_constructs.facts.hardware.regions import is_unseen
 from gpu_constructs.facts.labels import RESOURCE_TAG
 from gpu_constructs.facts.resources import GPU
@@ -90,9 +91,16 @@ def other_type(wanted: Demand, pool: Pool, case: Case) -> Iterator[Change]:
         like = replace(pool, instance_types=(row.name,))
         if not any(by_resources(wanted, node, like).reasons for node in nodes_to_be(like, case.cluster)):
             names = _of_eksctl(resource, "instanceTypes")
-            text = f"set {(names or _TYPES)[-1]} of {resource.path} to {row.name}"
+            text = f"set {(names or _TYPES)[-1]} of {resource.path} to {row.name} ({_price(row, region)})"
             yield Change(text, resource.origin, _TYPES, [row.name], key=resource.key, of_pool=True, written=names)
             return
+
+
+def _price(row: InstanceType, region: str | None) -> str:
+    price = usd_per_hour(row, region)
+    if price is None:
+        return "without a list price in US dollars"
+    return f"{price:,.2f} USD an hour on demand, list price of {price_list(region)}"
 
 
 def smallest_first() -> Iterable[InstanceType]:

@@ -15,7 +15,9 @@ from gpu_constructs.preflight.model.reason import Reason
 from gpu_constructs.preflight.node.nodes import NodeToBe
 from gpu_constructs.preflight.reading.unknown import all_known
 from gpu_constructs.preflight.remedies.remedy import Remedies, Remedy
+from gpu_constructs.preflight.remedies.smallest import SmallestType
 from gpu_constructs.preflight.report.finding_view import View, origin_view
+from gpu_constructs.preflight.scheduling.demand import Demand
 from gpu_constructs.preflight.scheduling.pool_limits import node_limit
 from gpu_constructs.preflight.scheduling.together.packing import PoolUse
 from gpu_constructs.preflight.scheduling.verdict import PoolVerdict, Verdict
@@ -113,15 +115,33 @@ def _workload(verdict: Verdict, most_pools: int | None, remedies: Remedies) -> V
         "together": workload.together,
         "onEachNode": workload.on_each_node,
         "priority": workload.priority,
-        "requests": {name: show(name, amount) for name, amount in verdict.demand.requests.items() if name != "pods"},
+        "requests": _requests(verdict.demand),
+        "openRequests": list(verdict.demand.pod.open_requests),
+        "claims": _claims(verdict.demand),
         "answer": verdict.answer.value,
         "reasons": _reasons(verdict.reasons),
         "poolCount": len(verdict.pools),
         "pools": [_pool_verdict(each) for each in verdict.pools[:most_pools]],
         "restsOn": list(verdict.rests_on),
         "wouldDo": [_remedy(each) for each in would_do],
-        "smallestType": {"name": smallest.name, "usdPerHour": smallest.usd_per_hour} if smallest else None,
+        "smallestType": _smallest(smallest) if smallest else None,
     }
+
+
+def _smallest(smallest: SmallestType) -> View:
+    listed = None if smallest.usd_per_hour is None else smallest.price_list
+    return {"name": smallest.name, "usdPerHour": smallest.usd_per_hour, "priceList": listed}
+
+
+def _requests(wanted: Demand) -> View:
+    """Return what is known of what one pod asks for; a sum with a part that is not known is not known."""
+    left = {"pods", *wanted.pod.open_requests}
+    return {name: show(name, amount) for name, amount in wanted.requests.items() if name not in left}
+
+
+def _claims(wanted: Demand) -> list[str]:
+    """Return the claims by which one pod asks for devices."""
+    return [str(each.claim or each.template) for each in wanted.pod.claims]
 
 
 def _remedy(remedy: Remedy) -> View:

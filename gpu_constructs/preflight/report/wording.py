@@ -119,13 +119,23 @@ def answers_summary(counts: View) -> str:
 def pods_of(workload: View) -> str:
     """Return what a workload asks for, e.g. ``4 pods that run together, each asks for 8 nvidia.com/gpu``."""
     replicas = workload["replicas"]
-    asked = ", ".join(f"{amount} {name}" for name, amount in workload["requests"].items()) or "nothing"
+    asked = _asked(workload)
     if replicas == 1:
         return f"1 pod, asks for {asked}"
     if workload["onEachNode"]:
         return f"1 pod on each node, asks for {asked}"
     pods = "an unknown number of pods" if replicas is None else count(replicas, "pod")
     return f"{pods}{' that run together' if workload['together'] else ''}, each asks for {asked}"
+
+
+def _asked(workload: View) -> str:
+    """Return what one pod asks for, and what of it is not known before deployment."""
+    parts = [f"{amount} {name}" for name, amount in workload["requests"].items()]
+    parts += [f"devices by claim {name}" for name in workload["claims"]]
+    known, later = ", ".join(parts), ", ".join(workload["openRequests"])
+    if not later:
+        return known or "nothing"
+    return f"{known}{', and ' if known else ''}amounts known at deployment only: {later}"
 
 
 def nearest(workload: View) -> list[str]:
@@ -144,23 +154,32 @@ def would_do(workload: View) -> list[tuple[str, str]]:
     found = [(each["text"], _how(workload, each)) for each in workload["wouldDo"]]
     smallest = workload["smallestType"]
     if smallest:
-        price = "" if smallest["usdPerHour"] is None else f", {money(smallest['usdPerHour'])} USD an hour"
-        found.append((f"a pool of {smallest['name']}{price}, the smallest type with what it asks for", ""))
+        found.append((f"a pool of {smallest['name']}{_price(smallest)}, the smallest type with what it asks for", ""))
     return found
 
 
+def _price(smallest: View) -> str:
+    if smallest["usdPerHour"] is None:
+        return " (without a list price in US dollars)"
+    return f" ({money(smallest['usdPerHour'])} USD an hour on demand, list price of {smallest['priceList']})"
+
+
 def _how(workload: View, remedy: View) -> str:
-    changes = "; ".join(
-        f"{each['path']}: {each['property']} = {json.dumps(each['value'])}" for each in remedy["changes"]
-    )
+    """Return how it is done: the command for the workload, after what is set elsewhere."""
     if remedy["patch"] is None:
-        return changes
+        return _settings(remedy["changes"])
     if _is_made_anew(workload, remedy["patch"]):
-        return f"{changes}; change it in the file, then kubectl delete and kubectl apply"
+        return f"{_settings(remedy['changes'])}; change it in the file, then kubectl delete and kubectl apply"
     kind, place = workload["name"].split(" ")[:2]
     name = place.rpartition("/")[2]
     body = json.dumps(remedy["patch"], separators=(",", ":"))
-    return f"kubectl patch {kind.lower()} {name} -n {workload['namespace']} -p '{body}'"
+    command = f"kubectl patch {kind.lower()} {name} -n {workload['namespace']} -p '{body}'"
+    elsewhere = [each for each in remedy["changes"] if each["path"] != workload["origin"]["path"]]
+    return "; ".join(filter(None, (_settings(elsewhere), command)))
+
+
+def _settings(changes: Iterable[View]) -> str:
+    return "; ".join(f"{each['path']}: {each['property']} = {json.dumps(each['value'])}" for each in changes)
 
 
 def _is_made_anew(workload: View, patch: View) -> bool:

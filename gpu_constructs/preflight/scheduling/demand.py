@@ -65,7 +65,7 @@ class Demand:
     @cached_property
     def requests_key(self) -> str:
         """What tells its requests from others; a text, because it keeps its hash."""
-        return repr((*self.requests.items(), self.pod.is_open))
+        return repr((*self.requests.items(), self.pod.is_open, self.pod.open_requests))
 
     @cached_property
     def anywhere(self) -> bool:

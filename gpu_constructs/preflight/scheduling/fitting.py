@@ -215,8 +215,14 @@ def _resources(wanted: Demand, node: NodeToBe) -> list[Reason]:
         else:
             found.append(_short(name, asked, node))
     if wanted.pod.is_open:
-        found.append(Reason(Answer.UNKNOWN, "resource", "asks for an amount that is known at deployment only"))
+        found.append(Reason(Answer.UNKNOWN, "resource", _open_text(wanted)))
     return found
+
+
+def _open_text(wanted: Demand) -> str:
+    if names := wanted.pod.open_requests:
+        return f"asks for amounts known at deployment only: {', '.join(names)}"
+    return "has a limit that is known at deployment only, and the API server refuses one below its request"
 
 
 def _uncertain_text(name: str, asked: int, node: NodeToBe) -> str:

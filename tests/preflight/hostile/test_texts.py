@@ -54,11 +54,15 @@ def test_refuses_numbers_that_are_none(tmp_path: Path, name: str, text: str) -> 
     refusal(file_of(tmp_path, text, name))
 
 
-@pytest.mark.parametrize(("name", "text"), [("a.json", '{"a": ' + "9" * 100 + "}"), ("a.yaml", "a: " + "9" * 100)])
-def test_takes_numbers_that_are_only_large(name: str, text: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "text", "number"),
+    # YAML's are those of Go, of at most 64 bits where they are whole.
+    [("a.json", '{"a": ' + "9" * 100 + "}", int("9" * 100)), ("a.yaml", "a: " + "9" * 100, 1e100)],
+)
+def test_takes_numbers_that_are_only_large(name: str, text: str, number: float) -> None:
     [document] = parse(name, text)
 
-    assert document.content == {"a": int("9" * 100)}
+    assert document.content == {"a": number}
 
 
 @pytest.mark.parametrize("text", ["22:22", ":".join(["1"] * 200_000)], ids=["short", "long"])

@@ -172,7 +172,7 @@ def test_conditions(expression: Any, holds: bool | None) -> None:
 def test_short_tags_are_the_long_names() -> None:
     text = (
         "a: !Ref B\nb: !GetAtt C.D\nc: !Sub '${E}'\nd: !Join ['-', [f, !Ref G]]\ne: !Condition H\n"
-        "f: !If [I, !Ref J, k]\ng: !GetAtt [L, M]\nh: !Base64 {Ref: N}\n"
+        "f: !If [I, !Ref J, k]\ng: !GetAtt [L, M]\nh: !Base64 {Ref: O}\n"
     )
 
     [document] = parse("a.yaml", text)
@@ -185,7 +185,7 @@ def test_short_tags_are_the_long_names() -> None:
         "e": {"Condition": "H"},
         "f": {"Fn::If": ["I", {"Ref": "J"}, "k"]},
         "g": {"Fn::GetAtt": ["L", "M"]},
-        "h": {"Fn::Base64": {"Ref": "N"}},
+        "h": {"Fn::Base64": {"Ref": "O"}},
     }
 
 

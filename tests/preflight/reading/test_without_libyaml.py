@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
-from gpu_constructs.preflight.reading import documents
+from gpu_constructs.preflight.reading import documents, notation
+from gpu_constructs.preflight.reading.notation import loader
 from tests.conftest import ROOT
 
 PREFLIGHT = ROOT / "tests" / "preflight"
@@ -24,6 +25,8 @@ def pure() -> ModuleType:
     """The module of the documents, loaded once more where PyYAML has no libyaml."""
     with pytest.MonkeyPatch.context() as patch:
         patch.delattr(yaml, "CSafeLoader", raising=False)
+        patch.delitem(sys.modules, loader.__name__)
+        patch.setattr(notation, "loader", loader)
         spec = importlib.util.spec_from_file_location("documents_without_libyaml", str(documents.__file__))
         assert spec is not None
         assert spec.loader is not None
@@ -45,8 +48,8 @@ def contents(reader: ModuleType, text: str) -> list[Any]:
 
 
 def test_each_has_its_loader(pure: ModuleType) -> None:
-    assert issubclass(pure._Loader, yaml.SafeLoader)
-    assert issubclass(documents._Loader, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    assert issubclass(pure.Loader, yaml.SafeLoader)
+    assert issubclass(documents.Loader, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
 
 
 @pytest.mark.parametrize("folder", ["report", "rules/GPU010", "rules/GPU100", "rules/GPU200", "judging"])
@@ -64,8 +67,8 @@ def test_files_have_the_same_documents(pure: ModuleType, folder: str) -> None:
         ("a: !Ref b\nc: !GetAtt d.e.f\n", {"a": {"Ref": "b"}, "c": {"Fn::GetAtt": ["d", "e.f"]}}),
         ("a: !Join ['', [b, !Sub c]]", {"a": {"Fn::Join": ["", ["b", {"Fn::Sub": "c"}]]}}),
         ("a: 2026-11-21\nb: 22:22\nc: 1_000\nd: 0x10\n", {"a": "2026-11-21", "b": "22:22", "c": 1000, "d": 16}),
-        ("true: 1\n2: b\nyes: no\n", {"true": 1, "2": "b", "yes": False}),
-        ("x: &x {a: 1, b: 2}\ny: {<<: *x, b: 3}\n", {"x": {"a": 1, "b": 2}, "y": {"a": 1, "b": 3}}),
+        ("True: 1\n2: b\nno: no\n", {"true": 1, "2": "b", "false": False}),
+        ("x: &x {a: 1, b: 2}\nz: {<<: *x, b: 3}\n", {"x": {"a": 1, "b": 2}, "z": {"a": 1, "b": 3}}),
         ("a: |\n  b\n  c\nd: >-\n  e\n  f\n", {"a": "b\nc\n", "d": "e f"}),
         ("{a: [1, 2.5, null, ~, 'x', \"\\u00e9\"]}", {"a": [1, 2.5, None, None, "x", "é"]}),
     ],

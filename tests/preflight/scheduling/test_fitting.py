@@ -431,9 +431,20 @@ def test_what_is_asked_beside_the_place_of_the_pod_is_still_asked() -> None:
 
 
 def test_a_request_that_is_not_known_may_keep_a_pod_off() -> None:
-    text = "asks for an amount that is known at deployment only"
+    text = f"asks for amounts known at deployment only: {GPU}"
 
     assert against(wanted(**{GPU: LATER}), node()) == (Reason(UNKNOWN, "resource", text),)
+
+
+def test_a_limit_that_is_not_known_beside_a_request_that_is_may_be_refused() -> None:
+    resources = {"limits": {"cpu": LATER}, "requests": {"cpu": 1}}
+
+    [reason] = against(wanted(spec={"containers": [{"name": "main", "resources": resources}]}), node())
+
+    assert (reason.answer, reason.text) == (
+        UNKNOWN,
+        "has a limit that is known at deployment only, and the API server refuses one below its request",
+    )
 
 
 OPEN_PORT = {"containers": [{"name": "main", "ports": [{"containerPort": 80, "hostPort": 80}]}]}

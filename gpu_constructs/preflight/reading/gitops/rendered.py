@@ -9,13 +9,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from gpu_constructs.facts.kubernetes import CLUSTER_SCOPED
 from gpu_constructs.preflight.reading.documents import UnusableInput, parse
 from gpu_constructs.preflight.reading.gitops.beside import Beside
 from gpu_constructs.preflight.reading.gitops.deployments import Deployment
 from gpu_constructs.preflight.reading.gitops.substitution import is_left_alone
+from gpu_constructs.preflight.reading.notation.writer import written
 from gpu_constructs.preflight.reading.objects import Object, objects_of
 from gpu_constructs.preflight.reading.rendering.charts import helm_template
 from gpu_constructs.preflight.reading.rendering.kustomizations import KUSTOMIZATIONS, kustomize_build
@@ -67,7 +66,7 @@ def rendered(each: Deployment, folder: Path, plain: list[Object], beside: Beside
 def _of_chart(each: Deployment, folder: Path, made: Rendering) -> list[Object]:
     with tempfile.TemporaryDirectory() as place:
         file = Path(place, "values.json")
-        file.write_text(json.dumps(as_written(each.values)))
+        file.write_text(_json(as_written(each.values)), encoding="utf-8")
         text, why = helm_template(folder, each.release, made, values=file, namespace=each.namespace)
     if text is None:
         raise NotRendered(why)
@@ -87,7 +86,7 @@ def _of_kustomize(each: Deployment, folder: Path, plain: list[Object], beside: B
         base = os.path.relpath(folder, place) if own else "objects.json"
         if not own:
             contents = [as_written(dict(one.content)) for one in plain]
-            (place / base).write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": contents}))
+            (place / base).write_text(_json({"apiVersion": "v1", "kind": "List", "items": contents}), encoding="utf-8")
         overlay = {
             "apiVersion": "kustomize.config.k8s.io/v1beta1",
             "kind": "Kustomization",
@@ -95,12 +94,17 @@ def _of_kustomize(each: Deployment, folder: Path, plain: list[Object], beside: B
             "resources": [base],
             "components": [os.path.relpath(one, place) for one in components],
         }
-        (place / KUSTOMIZATIONS[0]).write_text(json.dumps(overlay))
+        (place / KUSTOMIZATIONS[0]).write_text(_json(overlay), encoding="utf-8")
         text, why = kustomize_build(place, made)
     if text is None:
         raise NotRendered(why)
     made.texts[f"{folder} of {each.owner.origin.path}"] = text
     return _parsed(each, text, str(folder), plain)
+
+
+def _json(content: Any) -> str:
+    """Return JSON that is YAML too, to whose readers half of a surrogate pair is no character."""
+    return json.dumps(content, ensure_ascii=False)
 
 
 def _parsed(each: Deployment, text: str, file: str, before: Iterable[Object]) -> list[Object]:
@@ -125,7 +129,7 @@ def _file(content: Any, places: dict[tuple[str, str], str], file: str) -> str:
 def _substituted(each: Deployment, before: Object) -> list[Object]:
     if is_left_alone(before.content):
         return [before]
-    text = yaml.safe_dump(as_written(dict(before.content)), width=1_000_000)
+    text = written(as_written(dict(before.content)))
     changed = each.variables.put_into(text)
     return [before] if changed == text else _parsed(each, changed, before.origin.file, [before])
 

@@ -10,9 +10,15 @@ from gpu_constructs.preflight.rules.rule import Problem, rule
 from gpu_constructs.refusals import did_you_mean
 
 _YAML = "https://yaml.org/spec/1.2.2/#3213-node-comparison"
+# Asked of kubectl 1.37.1 and helm 4.3.1 (2026-11).
+_AS_JSON = "https://github.com/kubernetes-sigs/yaml/blob/v1.6.0/yaml.go"
 # More of them help nobody.
 _MOST = 20
 _OF_AN_OBJECT = ("apiVersion", "kind", "metadata", "spec", "data")
+
+
+def _twice(case: Case) -> list[Repeated]:
+    return [each for each in case.cluster.repeated if not each.key.read_as]
 
 
 def _is_kind(each: Repeated) -> bool:
@@ -27,7 +33,7 @@ def several_objects_in_one_yaml_document(case: Case) -> Iterator[Problem]:
 
     Fix: Put a line of three dashes between the objects.
     """
-    for each in filter(_is_kind, case.cluster.repeated):
+    for each in filter(_is_kind, _twice(case)):
         key = each.key
         yield Problem(
             each, f"one object ends above line {key.again}, and no line of three dashes parts it from the next"
@@ -42,14 +48,29 @@ def key_that_stands_twice_in_a_mapping(case: Case) -> Iterator[Problem]:
 
     Fix: Merge the two, or remove the one that is not meant.
     """
-    objects = {each.origin.file for each in case.cluster.repeated if _is_kind(each)}
-    for each in case.cluster.repeated:
+    objects = {each.origin.file for each in _twice(case) if _is_kind(each)}
+    for each in _twice(case):
         key = each.key
         several = each.origin.file in objects and key.outermost and key.name in _OF_AN_OBJECT
         if not several:
             yield Problem(
                 each, f"{key.name} of line {key.line} stands again in line {key.again}, and the last one counts"
             )
+
+
+@rule("GPU443", "warning", source=_AS_JSON)
+def key_that_is_read_as_another(case: Case) -> Iterator[Problem]:
+    """Key that is read as another.
+
+    kubectl, helm and eksctl read a word such as y, no or 0777 without quotes as a truth or a number, and make a text of
+    that: what asks for the key as it is written finds nothing, without a word.
+
+    Fix: Write the key in quotes.
+    """
+    for each in case.cluster.repeated:
+        if each.key.read_as:
+            text = f"key {each.key.name} of line {each.key.line} is read as {each.key.read_as!r}; write it in quotes"
+            yield Problem(each, text)
 
 
 @rule("GPU348", "error", source="https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/troubleshooting.html")

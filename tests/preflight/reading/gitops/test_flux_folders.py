@@ -115,9 +115,9 @@ def test_substitutes(tmp_path: Path, written: str, read: Any) -> None:
 
 
 def test_a_substituted_number(tmp_path: Path) -> None:
-    text = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {priority: '${N}'}\n"
+    text = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {priority: '${COUNT}'}\n"
 
-    found = given(tmp_path, prod=[kustomization(postBuild={"substitute": {"N": "2"}})], apps__pod=text)
+    found = given(tmp_path, prod=[kustomization(postBuild={"substitute": {"COUNT": "2"}})], apps__pod=text)
 
     assert only(found, "Pod").spec["priority"] == 2
 

@@ -1,0 +1,60 @@
+"""What becomes of a workload with some changes made: judged anew, each set of changes once."""
+
+from __future__ import annotations
+
+from gpu_constructs.preflight.case import Case
+from gpu_constructs.preflight.judging.check import check
+from gpu_constructs.preflight.model.answer import Answer
+from gpu_constructs.preflight.model.workload import Workload
+from gpu_constructs.preflight.reading.inputs import Input
+from gpu_constructs.preflight.remedies.change import Change, changed
+from gpu_constructs.preflight.scheduling.verdict import Verdict
+
+
+class Trials:
+    """Trials of changes for one workload.
+
+    Args:
+        given: What was read.
+        case: The cluster.
+        workload: The workload.
+        running: Names of the workloads that run, and are to.
+        most: How many sets of changes are judged.
+    """
+
+    def __init__(self, given: Input, case: Case, workload: Workload, running: frozenset[str], most: int) -> None:
+        self._given, self._cluster, self._workload = given, case.cluster.name, workload
+        self._running, self._left = running, most
+        self._seen: dict[str, tuple[Case, tuple[Verdict, ...]] | None] = {}
+
+    def runs(self, changes: tuple[Change, ...]) -> bool:
+        """Whether all pods of the workload surely run with some changes made, and what ran does not stop."""
+        judged = self._judged(changes)
+        return judged is not None and all(each.answer is Answer.YES for each in judged[1])
+
+    def after(self, changes: tuple[Change, ...]) -> tuple[Case, Verdict] | None:
+        """Return the cluster and the verdict with some changes made, where it is one and still no."""
+        judged = self._judged(changes)
+        if judged is None or len(judged[1]) != 1 or judged[1][0].answer is not Answer.NO:
+            return None
+        return judged[0], judged[1][0]
+
+    def _judged(self, changes: tuple[Change, ...]) -> tuple[Case, tuple[Verdict, ...]] | None:
+        """Return the verdicts with some changes made; ``None`` where there is none, or enough was tried."""
+        key = repr([(each.key, each.origin, each.property, each.value) for each in changes])
+        if key not in self._seen:
+            self._seen[key] = self._judge(changes) if changes and self._left > 0 else None
+            self._left -= 1
+        return self._seen[key]
+
+    def _judge(self, changes: tuple[Change, ...]) -> tuple[Case, tuple[Verdict, ...]] | None:
+        report = check(changed(self._given, self._workload.owner, changes))
+        for case in report.cases:
+            if case.cluster.name == self._cluster:
+                verdicts = report.explanation(case).verdicts
+                found = tuple(each for each in verdicts if each.workload.name == self._workload.name)
+                return (case, found) if found and not self._stops_others(verdicts) else None
+        return None
+
+    def _stops_others(self, verdicts: tuple[Verdict, ...]) -> bool:
+        return any(each.answer is Answer.NO and each.workload.name in self._running for each in verdicts)
