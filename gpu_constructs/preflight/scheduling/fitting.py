@@ -6,7 +6,7 @@ Follows kube-scheduler 1.36 (NodeAffinity, TaintToleration, NodeResourcesFit, No
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from gpu_constructs.facts.hardware.type_names import why_not_sold
@@ -18,7 +18,7 @@ from gpu_constructs.preflight.model.cluster import Pool
 from gpu_constructs.preflight.model.label_values import Labels, LabelValues
 from gpu_constructs.preflight.model.pod_size import ports_clash
 from gpu_constructs.preflight.model.reason import Reason, worst
-from gpu_constructs.preflight.model.taints import Taint, untolerated
+from gpu_constructs.preflight.model.taints import Taint, Toleration, evicting, untolerated
 from gpu_constructs.preflight.node.nodes import NodeToBe
 from gpu_constructs.preflight.reading.unknown import Unknown
 from gpu_constructs.preflight.scheduling.demand import Demand
@@ -143,10 +143,24 @@ def startup_fix(pool: Pool, taint: Taint) -> str:
 
 
 def _taints(wanted: Demand, taints: tuple[Taint, ...]) -> list[Reason]:
-    return [
+    given = wanted.pod.tolerations
+    refused = [
         Reason(answer, "taint", f"does not tolerate taint {taint}{_not_added(taint)}; add the toleration", 1)
-        for taint, answer in untolerated(wanted.pod.tolerations, taints)
+        for taint, answer in untolerated(given, taints)
     ]
+    return [*refused, *evictions(given, taints)]
+
+
+def evictions(given: tuple[Toleration, ...], taints: Iterable[Taint]) -> list[Reason]:
+    """Return the taints that put a pod off a node as soon as it is there."""
+    fix = "leave tolerationSeconds out"
+    return [
+        Reason(answer, "taint", f"{_LEAVES[answer]} by taint {taint}, which it tolerates for no time; {fix}", 1)
+        for taint, answer in evicting(given, taints)
+    ]
+
+
+_LEAVES = {Answer.NO: "is evicted at once", Answer.UNKNOWN: "may be evicted at once"}
 
 
 def _not_added(taint: Taint) -> str:
