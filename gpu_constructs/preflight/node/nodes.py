@@ -27,6 +27,7 @@ from gpu_constructs.facts.labels import (
     ZONE,
     ZONE_ID,
 )
+from gpu_constructs.facts.resources import DEVICE_CLASS
 from gpu_constructs.preflight.cluster.images import has_driver
 from gpu_constructs.preflight.cluster.subnets import region_of
 from gpu_constructs.preflight.model.answer import Answer, all_of
@@ -36,6 +37,7 @@ from gpu_constructs.preflight.model.pod_size import HostPort
 from gpu_constructs.preflight.model.software import DaemonSet
 from gpu_constructs.preflight.model.taints import Taint
 from gpu_constructs.preflight.node.beliefs import belief, overlaid
+from gpu_constructs.preflight.node.claim_drivers import gives_gpus_by_name
 from gpu_constructs.preflight.node.daemon_reach import Reached, reached
 from gpu_constructs.preflight.node.gpu_devices import registered
 from gpu_constructs.preflight.node.instance_labels import autoscaler_labels, is_of_the_type, kubelet_labels
@@ -169,8 +171,11 @@ def _node(pool: Pool, name: str | None, cluster: Cluster, overlays: list[Object]
     labels = at_boot | _discovered_labels(running)
     least, most = allocatable(pool, row) if row else ({}, {})
     unsaid = frozenset(("cpu", "memory", "pods", "ephemeral-storage")).difference(most)
-    devices = registered(pool, row, cluster, running, overlaid(given, overlays))
-    least, most = {**least, **devices.least}, {**most, **devices.most}
+    version = None if cluster.version is None else minor(cluster.version)
+    by_name = gives_gpus_by_name(cluster, version)
+    devices = registered(pool, row, cluster, running, overlaid(given, overlays), by_name)
+    claimable = {} if row is None else {DEVICE_CLASS: row.gpus}
+    least, most = {**least, **devices.least, **claimable}, {**most, **devices.most, **claimable}
     certain = [each.pod.requests for each, answer in running if answer is Answer.YES]
     possible = [each.pod.requests for each, answer in running if answer is not Answer.NO]
     for each in certain:

@@ -14,7 +14,7 @@ from gpu_constructs.facts.hardware.prices import usd_per_hour
 from gpu_constructs.facts.hardware.regions import is_unseen
 from gpu_constructs.facts.labels import ARCH, OLD_ARCH
 from gpu_constructs.facts.quantities import Resources
-from gpu_constructs.facts.resources import EFA, GPU
+from gpu_constructs.facts.resources import DEVICE_CLASS, EFA, GPU
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.subnets import region_of_cluster
 from gpu_constructs.preflight.judging.check import check
@@ -41,7 +41,7 @@ _WORKLOADS = 5
 _NEAREST = 3
 _MOST_PAIRS = 20_000
 # What a type decides of what pods ask for, and the disk that EKS gives it.
-_OF_TYPES = {"cpu", "memory", "pods", "ephemeral-storage", GPU, EFA}
+_OF_TYPES = {"cpu", "memory", "pods", "ephemeral-storage", GPU, EFA, DEVICE_CLASS}
 _PLAIN = Pool("plain", "managed", Origin("", ""), operating_system="al2023")
 # Whether a workload runs with some changes made.
 Runs = Callable[[tuple[Change, ...]], bool]

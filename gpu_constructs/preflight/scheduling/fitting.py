@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from gpu_constructs.facts.hardware.type_names import why_not_sold
 from gpu_constructs.facts.labels import LABEL_TAG, NODE_FEATURE, RESOURCE_TAG
 from gpu_constructs.facts.quantities import distinct, show
-from gpu_constructs.facts.resources import EFA, GPU, NVIDIA, OF_HAMI
+from gpu_constructs.facts.resources import DEVICE_CLASS, EFA, GPU, NVIDIA, OF_HAMI
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Pool
 from gpu_constructs.preflight.model.label_values import Labels, LabelValues
@@ -218,6 +218,8 @@ def _kind_of_value(have: LabelValues) -> str:
 def _resources(wanted: Demand, node: NodeToBe) -> list[Reason]:
     found = []
     for name, asked in wanted.requests.items():
+        if name == DEVICE_CLASS:
+            continue  # What it claims is asked of all nodes of a pool at once.
         if name == "pods" and name in node.unsaid:
             continue  # Every node takes a pod; how many it takes is asked where they are counted.
         if asked == 0 or asked <= node.least.get(name, 0):
@@ -319,7 +321,7 @@ def _expected_resources(wanted: Demand, node: NodeToBe, pool: Pool, who: str) ->
     found = []
     for name, asked in wanted.requests.items():
         have = node.believed.get(name)
-        if asked == 0 or (have is not None and asked <= have):
+        if asked == 0 or name == DEVICE_CLASS or (have is not None and asked <= have):
             continue
         if asked > node.most.get(name, 0) and name not in node.unsaid:
             continue  # The node itself does not have it, which is said elsewhere.

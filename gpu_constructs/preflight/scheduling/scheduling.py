@@ -20,7 +20,7 @@ from gpu_constructs.preflight.model.taints import untolerated
 from gpu_constructs.preflight.model.workload import Workload
 from gpu_constructs.preflight.node.nodes import NodeToBe
 from gpu_constructs.preflight.reading.unknown import known_number, known_text
-from gpu_constructs.preflight.scheduling.claims import not_made_for, without_devices
+from gpu_constructs.preflight.scheduling.claims import not_made_for, unclear_claims, without_devices
 from gpu_constructs.preflight.scheduling.daemons import on_each_node
 from gpu_constructs.preflight.scheduling.demand import Demand, demand
 from gpu_constructs.preflight.scheduling.enough import shortage
@@ -247,10 +247,12 @@ def _judge(wanted: Demand, candidate: _Candidate, cluster: Cluster, memory: Memo
     if not pool.is_group and running:
         # Karpenter makes those too.
         reasons += candidate.autoscaled
+    if running and wanted.pod.claims:
+        reasons += unclear_claims(wanted.workload, cluster, wanted.claimed)
     if not running:
         reasons += unhelped
         reasons += too_few_values(pool, taking, cluster) if taking else []
-        reasons += not_made_for(pool, cluster, wanted.claimed) if wanted.pod.claims else []
+        reasons += not_made_for(pool, cluster, wanted.claimed, nodes) if wanted.pod.claims else []
     reasons = left_open(wanted, pool, candidate.openings, reasons)
     answer = worst(reasons)
     if answer is Answer.NO:
