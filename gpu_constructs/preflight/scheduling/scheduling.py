@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from gpu_constructs.facts.quantities import show
 from gpu_constructs.preflight.admission.admission import Admission
+from gpu_constructs.preflight.cluster.kueue import is_queued
 from gpu_constructs.preflight.cluster.operators.schedulers import scheduler_runs
 from gpu_constructs.preflight.cluster.pools import desired_nodes, desired_size
 from gpu_constructs.preflight.model.answer import Answer, all_of
@@ -72,6 +73,8 @@ def _candidate(pool: Pool, nodes: tuple[NodeToBe, ...], cluster: Cluster) -> _Ca
 
 def _running(pool: Pool, cluster: Cluster) -> int:
     """Return how many nodes a pool always has: those that it starts with stay where nothing takes them away."""
+    if pool.resized:
+        return 0
     kept = desired_nodes(pool) if cluster.autoscaler(pool.autoscaler) is None else None
     return max(pool.min_nodes or 0, kept or 0)
 
@@ -104,6 +107,7 @@ class Scheduler:
             *wanted.refusals,
             *_held(workload.pod, self.cluster),
             *self._unscheduled(workload.pod),
+            *_suspended(workload),
         )
         return self.over(workload, wanted, pools, held)
 
@@ -216,6 +220,12 @@ def _held(pod: Pod, cluster: Cluster) -> tuple[Reason, ...]:
     if pod.gates:
         found.append(Reason(Answer.UNKNOWN, "gate", f"waits until scheduling gate {', '.join(pod.gates)} is removed"))
     return tuple(found)
+
+
+def _suspended(workload: Workload) -> Iterator[Reason]:
+    """Yield that a suspended job has no pods before somebody, who is not a queue, resumes it."""
+    if workload.suspended and not is_queued(workload):
+        yield Reason(Answer.UNKNOWN, "suspended", "is suspended, and makes no pod before somebody resumes it")
 
 
 def _without_pools(pod: Pod, cluster: Cluster) -> list[Reason]:
