@@ -255,6 +255,8 @@ def _short(name: str, asked: int, node: NodeToBe) -> Reason:
         return _other_device(name, asked, node)
     kind = node.instance_type or "node"
     if have == 0:
+        if name == EFA and node.row is not None and node.row.max_efa == 0:
+            return Reason(Answer.NO, "resource", f"asks for {show(name, asked)} {name}, {kind} has no EFA", 3)
         hint = "; install its device plugin" if name == EFA else ""
         return Reason(Answer.NO, "resource", f"asks for {show(name, asked)} {name}, the node has none{hint}", 3)
     wanted, most = distinct(name, asked, max(have, 0))
