@@ -154,7 +154,8 @@ def nodes_to_be(pool: Pool, cluster: Cluster) -> tuple[NodeToBe, ...]:
     if pool.is_group:
         names = pool.instance_types or (None,)
     overlays = _overlays(cluster) if pool.kind == "karpenter" else []
-    return tuple(_node(pool, name, cluster, overlays) for name in names)
+    by_name = gives_gpus_by_name(cluster, None if cluster.version is None else minor(cluster.version))
+    return tuple(_node(pool, name, cluster, overlays, by_name) for name in names)
 
 
 def _overlays(cluster: Cluster) -> list[Object]:
@@ -163,7 +164,7 @@ def _overlays(cluster: Cluster) -> list[Object]:
     return [] if found and feature_gate(cluster, "nodeOverlay", default=False) is Answer.NO else found
 
 
-def _node(pool: Pool, name: str | None, cluster: Cluster, overlays: list[Object]) -> NodeToBe:
+def _node(pool: Pool, name: str | None, cluster: Cluster, overlays: list[Object], by_name: Answer) -> NodeToBe:
     row = catalogue().get(name) if name else None
     given = _given_labels(pool, name, cluster)
     at_boot = given | _booted_labels(pool, row, cluster)
@@ -171,8 +172,6 @@ def _node(pool: Pool, name: str | None, cluster: Cluster, overlays: list[Object]
     labels = at_boot | _discovered_labels(running)
     least, most = allocatable(pool, row) if row else ({}, {})
     unsaid = frozenset(("cpu", "memory", "pods", "ephemeral-storage")).difference(most)
-    version = None if cluster.version is None else minor(cluster.version)
-    by_name = gives_gpus_by_name(cluster, version)
     devices = registered(pool, row, cluster, running, overlaid(given, overlays), by_name)
     claimable = {} if row is None else {DEVICE_CLASS: row.gpus}
     least, most = {**least, **devices.least, **claimable}, {**most, **devices.most, **claimable}
