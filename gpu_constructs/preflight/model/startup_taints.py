@@ -26,7 +26,7 @@ REMOVERS: Final[Mapping[str, tuple[str, ...]]] = {
 # Taken away by Kubernetes itself once a node is ready, and known to cluster autoscaler without being told.
 # Sources: kubernetes/kubernetes v1.36.3 pkg/controller/nodelifecycle/node_lifecycle_controller.go
 # ``taintKeyToNodeConditionMap``, kubernetes/cloud-provider v0.36.3 controllers/node/node_controller.go,
-# kubernetes/autoscaler cluster-autoscaler 1.36.1 cluster-autoscaler/utils/taints/taints.go ``NodeConditionTaints``
+# kubernetes/autoscaler @0af55ac cluster-autoscaler/utils/taints/taints.go ``NodeConditionTaints`` (2026-11)
 _OF_CONDITIONS: Final = frozenset(
     (f"node.kubernetes.io/{name}", effect)
     for effect, names in (

@@ -78,7 +78,8 @@ def resources_of(config: Object) -> Iterator[Resource]:
         yield _pod_identity(config, identity)
 
 
-# Source: eksctl-io/eksctl pkg/ctl/create/nodegroup.go ``checkNodeGroupVersion`` (2026-11)
+# Source: eksctl-io/eksctl ``checkNodeGroupVersion`` (read 2026-11-23, release not known); what creating a cluster makes
+# of these words was not read, so nothing is said of such a version.
 _CHOSEN_BY_EKSCTL = ("auto", "default", "latest")
 
 
