@@ -38,7 +38,8 @@ _PUBLIC_REGISTRIES = (
         "public.ecr.aws",
     ),
 )
-# Source: https://docs.aws.amazon.com/vpc/latest/privatelink/aws-services-cross-region-privatelink-support.html (2026-11)
+# Source, read 2026-11:
+# https://docs.aws.amazon.com/vpc/latest/privatelink/aws-services-cross-region-privatelink-support.html
 _ECR = re.compile(r"\d{12}\.dkr\.ecr(?:-fips)?\.([a-z0-9-]+)\.amazonaws\.com(?:\.cn)?/")
 _ECR_ENDPOINT = re.compile(r"(?:cn\.)?com\.amazonaws\.([a-z0-9-]+)\.ecr\.dkr")
 # What the chart pulls from, and the value that says otherwise.
