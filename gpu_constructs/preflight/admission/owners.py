@@ -35,6 +35,8 @@ _STAYING = ("DaemonSet", "Deployment", "ReplicaSet", "StatefulSet")
 _NAME = re.compile(r"(?=.{1,253}\Z)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 # The controller adds 11 characters to the name of each job.
 _LONGEST_CRON_JOB = 52
+# Source: kubernetes/kubernetes v1.36.3 pkg/apis/batch/validation/validation.go ``validateTimeZone``
+_LOCAL = "local"
 _NONE = (0, "0", "0%")
 # The labels that the API server selects the pods of a job by.
 _GENERATED = ("controller-uid", "job-name", "batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name")
@@ -47,7 +49,7 @@ def not_valid_owner(owner: Object) -> Iterator[Reason]:
         yield Reason(answer, "refused", f"the API server refuses the {owner.kind}: {text}", rule="GPU406")
     # Of a machine without a database of zones nothing can be told.
     zone = known_text(owner.spec.get("timeZone")) if owner.kind == "CronJob" else None
-    if zone and not is_expression(zone) and _is_zone("UTC") and not _is_zone(zone):
+    if zone and zone.lower() != _LOCAL and not is_expression(zone) and _is_zone("UTC") and not _is_zone(zone):
         text = f"the API server may refuse the CronJob: timeZone {zone} is no time zone that is known here"
         yield Reason(Answer.UNKNOWN, "refused", text, rule="GPU406")
     yield from _of_training(owner)
@@ -153,6 +155,11 @@ def _of_cron_job(owner: Object) -> Iterator[str]:
         yield f"metadata.name must have at most {_LONGEST_CRON_JOB} characters, got {len(name)}"
     if isinstance(schedule, str) and _is_known(schedule) and not is_schedule(schedule):
         yield f"schedule must be a cron expression such as '0 6 * * 1-5', got {schedule!r}"
+    zone, late = known_text(owner.spec.get("timeZone")), known_number(owner.spec.get("startingDeadlineSeconds"))
+    if zone is not None and (not zone or zone.lower() == _LOCAL):
+        yield f"timeZone must name a time zone such as 'Etc/UTC', got {zone!r}"
+    if late is not None and late < 0:
+        yield f"startingDeadlineSeconds must be at least 0, got {late}"
 
 
 def _is_zone(name: str) -> bool:

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from gpu_constructs.preflight.cluster.kueue import flavor_tolerations, flavors_of
-from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Cluster
 from gpu_constructs.preflight.model.pod import Pod
 from gpu_constructs.preflight.model.pod_size import is_extended
@@ -18,6 +17,7 @@ from gpu_constructs.preflight.model.workload import Workload
 
 # Of every pod that says nothing of them: it stays five minutes on a node that is gone.
 _FOR_A_WHILE = tuple(Taint(f"node.kubernetes.io/{name}", "", "NoExecute") for name in ("not-ready", "unreachable"))
+_SECONDS = 300
 
 
 def tolerating(pod: Pod) -> Pod:
@@ -44,6 +44,11 @@ def _of_resources(pod: Pod) -> Iterator[Toleration]:
 
 
 def _of_seconds(pod: Pod) -> Iterator[Toleration]:
+    """Yield one for each taint of a node that is gone of which the pod says nothing, whatever value it names."""
     for taint in _FOR_A_WHILE:
-        if not any(each.matches(taint) is Answer.YES for each in pod.tolerations):
-            yield Toleration(taint.key, "Exists", effect=taint.effect)
+        if not any(_speaks_of(each, taint) for each in pod.tolerations):
+            yield Toleration(taint.key, "Exists", effect=taint.effect, seconds=_SECONDS)
+
+
+def _speaks_of(given: Toleration, taint: Taint) -> bool:
+    return (not given.key or given.key == taint.key) and (not given.effect or given.effect == taint.effect)

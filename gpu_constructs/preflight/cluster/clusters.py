@@ -12,6 +12,7 @@ from gpu_constructs.preflight.cluster.pools import (
     launches_gpus,
     managed_group,
     node_pool,
+    resized,
     self_managed_group,
 )
 from gpu_constructs.preflight.cluster.scalers import scaled
@@ -204,7 +205,7 @@ def _pools(name: str, given: Input, places: _Places, objects: list[Object]) -> t
             found.append(self_managed_group(each, given.resources))
     classes = [each for each in objects if each.kind in ("EC2NodeClass", "NodeClass")]
     found += [node_pool(each, classes, given.resources) for each in objects if each.kind == "NodePool"]
-    return tuple(found)
+    return tuple(resized(found, given.resources.values()))
 
 
 def _auto_mode(cluster: Resource | None, enabled: bool) -> list[Autoscaler]:

@@ -6,7 +6,8 @@ https://karpenter.sh/v1.14/concepts/nodepools/, https://docs.aws.amazon.com/eks/
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from gpu_constructs.facts.hardware.catalogue import catalogue, retired
@@ -43,6 +44,7 @@ from gpu_constructs.preflight.reading.unknown import (
 )
 from gpu_constructs.preflight.reading.user_data import UserData, read_user_data
 
+_ACTION = "AWS::AutoScaling::ScheduledAction"
 # What a label that no requirement names yet may be.
 _ANY_OR_NONE = LabelValues(all_but=True, may_be_absent=True)
 _EKS_CAPACITY = {"ON_DEMAND": "on-demand", "SPOT": "spot", "CAPACITY_BLOCK": "capacity-block"}
@@ -129,6 +131,42 @@ def self_managed_group(group: Resource, resources: Mapping[str, Resource]) -> Po
         tags=_tagged(RESOURCE_TAG, tags),
         subnets=tuple(items(properties.get("VPCZoneIdentifier"))),
     )
+
+
+def resized(pools: Iterable[Pool], resources: Iterable[Resource]) -> Iterator[Pool]:
+    """Yield pools with what scheduled actions make of their sizes; when one comes, and whether it came, is not told.
+
+    Source: https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-scheduled-scaling.html (2026-11)
+    """
+    actions: dict[str, list[Resource]] = {}
+    for each in resources:
+        if each.type == _ACTION:
+            name = each.properties.get("AutoScalingGroupName")
+            named = name.resource if isinstance(name, Unknown) else known_text(name)
+            actions.setdefault(named or "", []).append(each)
+    for pool in pools:
+        own = known_text(pool.properties.get("AutoScalingGroupName")) if pool.kind == "self-managed" else None
+        key = pool.resource.key if pool.kind == "self-managed" and pool.resource else None
+        found = [one for name in (own, key) if name for one in actions.get(name, ())]
+        yield _resized(pool, found) if found else pool
+
+
+def _resized(pool: Pool, actions: list[Resource]) -> Pool:
+    said = [_numbers(each, "MaxSize") for each in actions]
+    most = [pool.max_nodes, *(each for one in said for each in one)]
+    told = [_numbers(each, "MinSize") + _numbers(each, "DesiredCapacity") for each in actions]
+    # An action that says no minimum lets the group fall to it only by the capacity that it wants.
+    starts = max(pool.min_nodes or 0, desired_nodes(pool) or 0)
+    sizes = [starts, *(max(each) for each in told if each)]
+    least = 0 in sizes and any(sizes)
+    closes = 0 in most and any(most)
+    highest = None if None in most else max(each for each in most if each is not None)
+    return replace(pool, max_nodes=highest, resized=bool(closes or least), closes=closes)
+
+
+def _numbers(action: Resource, name: str) -> list[int]:
+    number = known_number(action.properties.get(name))
+    return [] if number is None else [number]
 
 
 def node_pool(pool: Object, classes: Iterable[Object], resources: Mapping[str, Resource]) -> Pool:

@@ -20,7 +20,8 @@ from gpu_constructs.preflight.reading.unknown import dig, is_true, known_text
 
 Change = Literal["replaced", "renamed", "refused", "rolled back", "too early"]
 _MODES = ("CONFIG_MAP", "API_AND_CONFIG_MAP", "API")
-_MINOR = re.compile(r"1\.(\d{1,3})")
+# EKS began with 1.10; of a 1.30 that YAML read as a number 1.3 is left.
+_MINOR = re.compile(r"1\.(\d{2,3})")
 _GONE = "what runs in the old one is gone"
 
 

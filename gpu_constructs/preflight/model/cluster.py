@@ -55,6 +55,8 @@ class Pool:
         weight: Order among NodePools.
         node_class: The EC2NodeClass or NodeClass of a NodePool, when it is in the input.
         undecided: Whether deployment decides for one of its instance types.
+        resized: Whether a schedule gives it nodes, or takes all of them away.
+        closes: Whether by a schedule it may at times have no node at all.
     """
 
     name: str
@@ -82,6 +84,8 @@ class Pool:
     weight: int = 0
     node_class: Object | None = None
     undecided: bool = False
+    resized: bool = False
+    closes: bool = False
 
     @property
     def title(self) -> str:

@@ -33,6 +33,7 @@ class Interface:
         subnet: Its subnet.
         groups: Its security groups.
         public: Whether it gets a public address.
+        device: Its place among the interfaces of its card.
     """
 
     kind: Any = None
@@ -40,6 +41,7 @@ class Interface:
     subnet: Any = None
     groups: tuple[Any, ...] = ()
     public: Any = None
+    device: Any = None
 
     @property
     def is_efa(self) -> bool:
@@ -213,6 +215,7 @@ def _template_interface(raw: Mapping[str, Any]) -> Interface:
         subnet=raw.get("SubnetId"),
         groups=tuple(items(raw.get("Groups"))),
         public=raw.get("AssociatePublicIpAddress"),
+        device=raw.get("DeviceIndex", 0),
     )
 
 

@@ -23,6 +23,30 @@ REMOVERS: Final[Mapping[str, tuple[str, ...]]] = {
     "node.cilium.io/agent-not-ready": ("cilium",),
     **{key: (BROUGHT_BY[driver],) for driver, key in STARTUP_TAINTS.items()},
 }
+# Taken away by Kubernetes itself once a node is ready, and known to cluster autoscaler without being told.
+# Sources: kubernetes/kubernetes v1.36.3 pkg/controller/nodelifecycle/node_lifecycle_controller.go
+# ``taintKeyToNodeConditionMap``, kubernetes/cloud-provider v0.36.3 controllers/node/node_controller.go,
+# kubernetes/autoscaler @0af55ac cluster-autoscaler/utils/taints/taints.go ``NodeConditionTaints`` (2026-11)
+_OF_CONDITIONS: Final = frozenset(
+    (f"node.kubernetes.io/{name}", effect)
+    for effect, names in (
+        (
+            "NoSchedule",
+            (
+                "disk-pressure",
+                "memory-pressure",
+                "network-unavailable",
+                "not-ready",
+                "pid-pressure",
+                "unreachable",
+                "unschedulable",
+            ),
+        ),
+        ("NoExecute", ("not-ready", "unreachable")),
+    )
+    for name in names
+)
+_UNINITIALIZED: Final = "node.cloudprovider.kubernetes.io/uninitialized"
 _BY_KEY = ("startup-taint", "ignore-taint")
 _BY_PREFIX = "startup-taint-prefix"
 
@@ -53,6 +77,11 @@ class _Told:
         return key in self.keys or key.startswith(self.prefixes)
 
 
+def goes_by_itself(taint: Taint) -> bool:
+    """Whether Kubernetes itself takes a taint away once the node is ready."""
+    return taint.key == _UNINITIALIZED or (taint.key, taint.effect) in _OF_CONDITIONS
+
+
 def with_startup_taints(pools: Iterable[Pool], autoscalers: Iterable[Autoscaler]) -> tuple[Pool, ...]:
     """Return pools whose taints are those that last, with those beside them that do not."""
     found = next((each for each in autoscalers if each.kind == "cluster-autoscaler"), None)
@@ -61,9 +90,10 @@ def with_startup_taints(pools: Iterable[Pool], autoscalers: Iterable[Autoscaler]
 
 def _of_group(pool: Pool, autoscaler: Autoscaler | None) -> Pool:
     told = _Told.by(autoscaler) if autoscaler is not None else _Told()
-    startup = tuple(each for each in pool.taints if each.key in REMOVERS or told.names(each.key))
+    startup = tuple(each for each in pool.taints if _goes(each) or told.names(each.key))
     seen = autoscaler is not None and not told.is_open
-    mistaken = tuple(each for each in startup if seen and not told.names(each.key) and _is_described(each, pool))
+    untold = (each for each in startup if seen and not told.names(each.key) and not goes_by_itself(each))
+    mistaken = tuple(each for each in untold if _is_described(each, pool))
     return _split(pool, startup, mistaken)
 
 
@@ -76,8 +106,12 @@ def _is_described(taint: Taint, pool: Pool) -> bool:
 
 
 def _of_node_pool(pool: Pool) -> Pool:
-    startup = tuple(each for each in pool.taints if each.key in REMOVERS)
+    startup = tuple(filter(_goes, pool.taints))
     return _split(pool, startup, startup)
+
+
+def _goes(taint: Taint) -> bool:
+    return taint.key in REMOVERS or goes_by_itself(taint)
 
 
 def _split(pool: Pool, startup: tuple[Taint, ...], mistaken: tuple[Taint, ...]) -> Pool:

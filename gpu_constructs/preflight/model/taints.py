@@ -198,6 +198,33 @@ def tolerates(given: Iterable[Toleration], taint: Taint) -> Answer:
     return any_of(each.matches(taint) for each in given)
 
 
+def stay(given: Iterable[Toleration], taint: Taint) -> int | Unknown | None:
+    """Return for how many seconds a pod stays on a node with a taint that it tolerates; ``None`` for ever.
+
+    The first toleration that matches decides, however long another lasts.
+    Sources: kubernetes/kubernetes v1.36.3 pkg/controller/tainteviction/taint_eviction.go ``getMinTolerationTime``,
+    pkg/apis/core/v1/helper/helpers.go ``GetMatchingTolerations``
+    """
+    if taint.effect != "NoExecute":
+        return None
+    first = next((each for each in given if each.matches(taint) is not Answer.NO), None)
+    if first is None or first.seconds is None or first.matches(taint) is not Answer.YES:
+        return None
+    seconds = known_number(first.seconds)
+    return Unknown("${tolerationSeconds}") if seconds is None else max(seconds, 0)
+
+
+def evicting(given: Iterable[Toleration], taints: Iterable[Taint]) -> list[tuple[Taint, Answer]]:
+    """Return the taints that a pod tolerates and by which it leaves a node at once, or may."""
+    every = tuple(given)
+    stays = ((taint, stay(every, taint)) for taint in taints)
+    return [(taint, Answer.NO if seconds == 0 else Answer.UNKNOWN) for taint, seconds in stays if _may_be_none(seconds)]
+
+
+def _may_be_none(seconds: int | Unknown | None) -> bool:
+    return isinstance(seconds, Unknown) or seconds == 0
+
+
 def untolerated(
     given: Iterable[Toleration], taints: Iterable[Taint], *, daemon: bool = False
 ) -> list[tuple[Taint, Answer]]:

@@ -31,7 +31,7 @@ from gpu_constructs.preflight.node.gpu_devices import declared, efa_interfaces
 from gpu_constructs.preflight.node.instance_labels import kubelet_labels
 from gpu_constructs.preflight.node.node_size import allocatable
 from gpu_constructs.preflight.reading.objects import Object
-from gpu_constructs.preflight.reading.unknown import Unknown, known_text, mapping, mappings
+from gpu_constructs.preflight.reading.unknown import Unknown, known_number, known_text, mapping, mappings
 
 _GROUP_PODS = 110
 _DISK = "ephemeral-storage"
@@ -96,11 +96,19 @@ def _offering(pool: Pool, row: InstanceType | None, given: Labels, overlays: lis
 def overlaid(given: Labels, overlays: list[Object]) -> dict[str, int]:
     """Return what NodeOverlays say that a node with such labels has."""
     found: dict[str, int] = {}
-    for overlay in overlays:
+    for overlay in sorted(overlays, key=_rank):
         wanted = [requirement(each) for each in mappings(overlay.spec.get("requirements"))]
         if all_of(each.met_by(given) for each in wanted) is not Answer.NO:
             found |= resources(overlay.spec.get("capacity"))
     return found
+
+
+def _rank(overlay: Object) -> tuple[int, str]:
+    """Return what orders overlays: of two that give one resource the heavier counts, else the last by name.
+
+    Source: sigs.k8s.io/karpenter v1.14.1 pkg/apis/v1alpha1/nodeoverlay.go ``OrderByWeight``
+    """
+    return known_number(overlay.spec.get("weight")) or 0, overlay.name
 
 
 def _template(pool: Pool, given: Labels, row: InstanceType | None) -> tuple[Labels, tuple[Taint, ...]]:

@@ -13,7 +13,7 @@ from gpu_constructs.preflight.model.answer import Answer, all_of, any_of
 from gpu_constructs.preflight.model.label_values import Labels
 from gpu_constructs.preflight.model.node_selection import Selection, Term
 from gpu_constructs.preflight.model.software import DaemonSet
-from gpu_constructs.preflight.model.taints import Taint, untolerated
+from gpu_constructs.preflight.model.taints import Taint, evicting, untolerated
 
 # It labels the nodes that others then select.
 _DISCOVERY = "node-feature-discovery"
@@ -30,7 +30,8 @@ def reached(daemons: Iterable[DaemonSet], labels: Labels, taints: tuple[Taint, .
 
 def refusing_taints(daemon: DaemonSet, taints: Iterable[Taint]) -> list[Taint]:
     """Return the taints that surely keep a DaemonSet off a node."""
-    found = untolerated(daemon.pod.tolerations, taints, daemon=True)
+    given, every = daemon.pod.tolerations, tuple(taints)
+    found = (*untolerated(given, every, daemon=True), *evicting(given, every))
     return [taint for taint, answer in found if answer is Answer.NO]
 
 
@@ -58,6 +59,7 @@ def _is_met_at_run_time(term: Term) -> bool:
 
 def _reaches(daemon: DaemonSet, labels: Labels, taints: tuple[Taint, ...]) -> Answer:
     """Say whether a DaemonSet runs on a node with such labels and taints."""
-    kept_off = (answer for _, answer in untolerated(daemon.pod.tolerations, taints, daemon=True))
+    given = daemon.pod.tolerations
+    kept_off = (answer for _, answer in (*untolerated(given, taints, daemon=True), *evicting(given, taints)))
     answer = all_of((*kept_off, daemon.pod.selection.takes(labels)))
     return Answer.UNKNOWN if answer is Answer.YES and not daemon.exact else answer

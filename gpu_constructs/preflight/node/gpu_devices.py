@@ -11,13 +11,15 @@ from gpu_constructs.facts.quantities import MIB, quantity
 from gpu_constructs.facts.resources import EFA, EFA_HUGE_PAGES, GPU, HUGE_PAGE_MIB, HUGE_PAGES, MIG, NVIDIA, SHARED_GPU
 from gpu_constructs.preflight.cluster.images import has_driver
 from gpu_constructs.preflight.cluster.launch import is_visible
-from gpu_constructs.preflight.model.answer import Answer
+from gpu_constructs.preflight.model.answer import Answer, all_of
 from gpu_constructs.preflight.model.cluster import Cluster, Pool
 from gpu_constructs.preflight.node import device_sharing
+from gpu_constructs.preflight.node.claim_drivers import claim_drivers
 from gpu_constructs.preflight.node.daemon_reach import Reached
 from gpu_constructs.preflight.node.device_sharing import Offer
 from gpu_constructs.preflight.reading.unknown import dig, known_text, mappings
 
+_Offered = tuple[str, Answer, Offer]
 # Source: kubernetes v1.36.1 staging/src/k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1/constants.go
 _DEVICE_PLUGINS = "/var/lib/kubelet/device-plugins"
 
@@ -42,7 +44,12 @@ class Devices:
 
 
 def registered(
-    pool: Pool, row: InstanceType | None, cluster: Cluster, running: Reached, overlaid: Mapping[str, int]
+    pool: Pool,
+    row: InstanceType | None,
+    cluster: Cluster,
+    running: Reached,
+    overlaid: Mapping[str, int],
+    by_name: Answer = Answer.NO,
 ) -> Devices:
     """Return what device managers register on a node.
 
@@ -52,8 +59,10 @@ def registered(
         cluster: The cluster.
         running: Its DaemonSets, and whether they reach the node.
         overlaid: What NodeOverlays say that the node has.
+        by_name: Whether pods that ask for GPUs by name are given claimed ones.
     """
-    gpus, names = _gpus(pool, row, cluster, running, {**declared(pool), **overlaid})
+    claimable = [] if by_name is Answer.NO else _claimable(cluster, running, by_name)
+    gpus, names = _gpus(pool, row, cluster, running, {**declared(pool), **overlaid}, claimable)
     efa_count = efa_interfaces(pool, row)
     plugins = [answer for each, answer in running if EFA in each.advertises]
     unsaid: set[str] = set(gpus.unsaid)
@@ -96,14 +105,19 @@ def efa_interfaces(pool: Pool, row: InstanceType | None) -> int | None:
 
 
 def _gpus(
-    pool: Pool, row: InstanceType | None, cluster: Cluster, running: Reached, said: Mapping[str, int]
+    pool: Pool,
+    row: InstanceType | None,
+    cluster: Cluster,
+    running: Reached,
+    said: Mapping[str, int],
+    claimable: list[_Offered],
 ) -> tuple[Devices, tuple[str, ...]]:
     nothing = frozenset[str]()
     if row is None:
         untold = not pool.instance_types and not pool.requirements
         unsaid = frozenset((GPU,)) if untold or any(map(may_be_newer, pool.instance_types)) else nothing
         return Devices({}, {}, unsaid, nothing, ()), ()
-    offers = [*_built_in(pool, row), *_plugins(running)]
+    offers = [*_built_in(pool, row), *_plugins(running), *claimable]
     names = tuple(name for name, answer, _ in offers if answer is Answer.YES)
     if any(answer is Answer.YES for _, answer, _ in offers):
         _, _, offer = next(each for each in offers if each[1] is Answer.YES)
@@ -122,19 +136,26 @@ def built_in(pool: Pool) -> tuple[str, Answer] | None:
     return ("Bottlerocket", answer) if (answer := has_driver(pool)) is not Answer.NO else None
 
 
-def _built_in(pool: Pool, row: InstanceType) -> list[tuple[str, Answer, Offer]]:
+def _built_in(pool: Pool, row: InstanceType) -> list[_Offered]:
     bottlerocket = pool.kind != "auto-mode"
     settings = pool.user_data.settings
     offer = device_sharing.bottlerocket_offer(settings, row.family) if bottlerocket else device_sharing.WHOLE
     return [(*found, offer)] if (found := built_in(pool)) else []
 
 
-def _plugins(running: Reached) -> list[tuple[str, Answer, Offer]]:
+def _plugins(running: Reached) -> list[_Offered]:
     return [
         (each.name, answer, device_sharing.plugin_offer(each.config))
         for each, answer in running
         if GPU in each.advertises and answer is not Answer.NO
     ]
+
+
+def _claimable(cluster: Cluster, running: Reached, by_name: Answer) -> list[_Offered]:
+    """Return the drivers for claims, which give their GPUs to pods that ask for them by name too."""
+    origins = {(each.origin, each.name) for each in claim_drivers(cluster)}
+    found = [(each.name, all_of((answer, by_name))) for each, answer in running if (each.origin, each.name) in origins]
+    return [(name, answer, device_sharing.WHOLE) for name, answer in found if answer is not Answer.NO]
 
 
 def _offered(offer: Offer, row: InstanceType, said: Mapping[str, int]) -> Devices:

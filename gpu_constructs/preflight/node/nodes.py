@@ -27,6 +27,7 @@ from gpu_constructs.facts.labels import (
     ZONE,
     ZONE_ID,
 )
+from gpu_constructs.facts.resources import DEVICE_CLASS
 from gpu_constructs.preflight.cluster.images import has_driver
 from gpu_constructs.preflight.cluster.subnets import region_of
 from gpu_constructs.preflight.model.answer import Answer, all_of
@@ -36,6 +37,7 @@ from gpu_constructs.preflight.model.pod_size import HostPort
 from gpu_constructs.preflight.model.software import DaemonSet
 from gpu_constructs.preflight.model.taints import Taint
 from gpu_constructs.preflight.node.beliefs import belief, overlaid
+from gpu_constructs.preflight.node.claim_drivers import gives_gpus_by_name
 from gpu_constructs.preflight.node.daemon_reach import Reached, reached
 from gpu_constructs.preflight.node.gpu_devices import registered
 from gpu_constructs.preflight.node.instance_labels import autoscaler_labels, is_of_the_type, kubelet_labels
@@ -152,7 +154,8 @@ def nodes_to_be(pool: Pool, cluster: Cluster) -> tuple[NodeToBe, ...]:
     if pool.is_group:
         names = pool.instance_types or (None,)
     overlays = _overlays(cluster) if pool.kind == "karpenter" else []
-    return tuple(_node(pool, name, cluster, overlays) for name in names)
+    by_name = gives_gpus_by_name(cluster, None if cluster.version is None else minor(cluster.version))
+    return tuple(_node(pool, name, cluster, overlays, by_name) for name in names)
 
 
 def _overlays(cluster: Cluster) -> list[Object]:
@@ -161,7 +164,7 @@ def _overlays(cluster: Cluster) -> list[Object]:
     return [] if found and feature_gate(cluster, "nodeOverlay", default=False) is Answer.NO else found
 
 
-def _node(pool: Pool, name: str | None, cluster: Cluster, overlays: list[Object]) -> NodeToBe:
+def _node(pool: Pool, name: str | None, cluster: Cluster, overlays: list[Object], by_name: Answer) -> NodeToBe:
     row = catalogue().get(name) if name else None
     given = _given_labels(pool, name, cluster)
     at_boot = given | _booted_labels(pool, row, cluster)
@@ -169,8 +172,9 @@ def _node(pool: Pool, name: str | None, cluster: Cluster, overlays: list[Object]
     labels = at_boot | _discovered_labels(running)
     least, most = allocatable(pool, row) if row else ({}, {})
     unsaid = frozenset(("cpu", "memory", "pods", "ephemeral-storage")).difference(most)
-    devices = registered(pool, row, cluster, running, overlaid(given, overlays))
-    least, most = {**least, **devices.least}, {**most, **devices.most}
+    devices = registered(pool, row, cluster, running, overlaid(given, overlays), by_name)
+    claimable = {} if row is None else {DEVICE_CLASS: row.gpus}
+    least, most = {**least, **devices.least, **claimable}, {**most, **devices.most, **claimable}
     certain = [each.pod.requests for each, answer in running if answer is Answer.YES]
     possible = [each.pod.requests for each, answer in running if answer is not Answer.NO]
     for each in certain:

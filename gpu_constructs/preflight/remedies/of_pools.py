@@ -9,7 +9,7 @@ from gpu_constructs.facts.hardware.catalogue import InstanceType, catalogue
 from gpu_constructs.facts.hardware.prices import price_list, usd_per_hour
 from gpu_constructs.facts.hardware.regions import is_unseen
 from gpu_constructs.facts.labels import RESOURCE_TAG
-from gpu_constructs.facts.resources import GPU
+from gpu_constructs.facts.resources import DEVICE_CLASS, GPU
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.subnets import region_of
 from gpu_constructs.preflight.model.cluster import Pool
@@ -70,7 +70,7 @@ def told_of(wanted: Demand, judged: PoolVerdict, node: NodeToBe) -> Iterator[Cha
     added = {
         f"{RESOURCE_TAG}{name}": str(written(name, node.least[name]))
         for name, asked in wanted.requests.items()
-        if node.believed.get(name, 0) < asked <= node.least.get(name, 0)
+        if name != DEVICE_CLASS and node.believed.get(name, 0) < asked <= node.least.get(name, 0)
     }
     if added and not any(isinstance(each, Unknown) for each in tags.values()):
         names = _of_eksctl(resource, "tags")

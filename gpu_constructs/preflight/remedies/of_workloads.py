@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from gpu_constructs.facts.quantities import quantity, show
-from gpu_constructs.facts.resources import NVIDIA
+from gpu_constructs.facts.resources import DEVICE_CLASS, NVIDIA
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.label_values import LabelValues
 from gpu_constructs.preflight.model.taints import Taint, untolerated
@@ -23,7 +23,7 @@ def of_pod(wanted: Demand, workload: Workload, taints: tuple[Taint, ...], node: 
     """Yield what would make one pod fit a node: tolerations, labels that the node has, requests it can meet."""
     yield from _moved(wanted, workload, taints, node)
     for name, asked in wanted.requests.items():
-        if asked > node.least.get(name, 0) and name not in (*node.unsaid, "pods"):
+        if asked > node.least.get(name, 0) and name not in (*node.unsaid, "pods", DEVICE_CLASS):
             yield from _request(name, workload, node)
 
 
@@ -32,7 +32,7 @@ def as_believed(wanted: Demand, workload: Workload, taints: tuple[Taint, ...], n
     yield from _moved(wanted, workload, taints, node)
     for name, asked in wanted.requests.items():
         have = min(node.least.get(name, 0), node.believed.get(name, 0))
-        if asked > have and (have or name == _DISK):
+        if asked > have and name != DEVICE_CLASS and (have or name == _DISK):
             yield from lowered(workload, name, have)
 
 

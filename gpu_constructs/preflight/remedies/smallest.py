@@ -9,7 +9,7 @@ from gpu_constructs.facts.hardware.prices import price_list, usd_per_hour
 from gpu_constructs.facts.hardware.regions import is_unseen
 from gpu_constructs.facts.labels import ARCH, OLD_ARCH
 from gpu_constructs.facts.quantities import Resources
-from gpu_constructs.facts.resources import EFA, GPU
+from gpu_constructs.facts.resources import DEVICE_CLASS, EFA, GPU
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.subnets import region_of_cluster
 from gpu_constructs.preflight.model.answer import Answer
@@ -24,7 +24,7 @@ from gpu_constructs.preflight.scheduling.demand import Demand
 from gpu_constructs.preflight.scheduling.verdict import Verdict
 
 # What a type decides of what pods ask for, and the disk that EKS gives it.
-_OF_TYPES = {"cpu", "memory", "pods", "ephemeral-storage", GPU, EFA}
+_OF_TYPES = {"cpu", "memory", "pods", "ephemeral-storage", GPU, EFA, DEVICE_CLASS}
 _PLAIN = Pool("plain", "managed", Origin("", ""), operating_system="al2023")
 
 

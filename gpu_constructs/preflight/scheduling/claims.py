@@ -6,6 +6,7 @@ Sources: aws/karpenter-provider-aws v1.15.1 charts/karpenter/values.yaml, https:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -16,12 +17,39 @@ from gpu_constructs.preflight.model.cluster import Cluster, Pool
 from gpu_constructs.preflight.model.reason import Reason
 from gpu_constructs.preflight.model.software import Autoscaler
 from gpu_constructs.preflight.model.workload import Workload
+from gpu_constructs.preflight.node.claim_drivers import claim_drivers, is_of_gpus
 from gpu_constructs.preflight.node.nodes import NodeToBe, minor
 from gpu_constructs.preflight.reading.objects import Object
 from gpu_constructs.preflight.reading.unknown import Unknown, dig, is_true, known_number, known_text, mapping, mappings
 
 # Karpenter can make nodes for claims from here on, when its gates are on.
 _CLAIMS_FROM = (1, 15)
+# Whose claims it looks at: those of resource.k8s.io/v1.
+_SERVED_FROM = (1, 34)
+# Source: https://docs.aws.amazon.com/eks/latest/userguide/device-management-efa.html (2026-11)
+_CLASSES = {"efa.networking.k8s.aws": "aws-dranet"}
+# Families whose GPUs Karpenter knows as devices.
+# Source: aws/karpenter-provider-aws v1.15.1 pkg/providers/drametadata/zz_generated_gpu_metadata.go
+_LISTED = frozenset(
+    [
+        "g4dn",
+        "g5",
+        "g5g",
+        "g6",
+        "g6e",
+        "g6f",
+        "gr6",
+        "gr6f",
+        "p3dn",
+        "p4d",
+        "p4de",
+        "p5",
+        "p5e",
+        "p5en",
+        "p6-b200",
+        "p6-b300",
+    ]
+)
 _NO_FIRST_NODE = "cluster autoscaler makes no first node for claimed devices; keep one node in the group"
 _NOT_OF_AUTO_MODE = "EKS Auto Mode makes no nodes for claimed devices; use a managed group"
 
@@ -31,19 +59,28 @@ class ClaimedGpus:
     """GPUs that a pod claims.
 
     Attributes:
-        count: How many; ``None`` where it is not known.
+        count: How many at least; ``None`` where it is not known.
         selected: Whether the claim asks for more than their number, which only the driver can tell.
+        own: How many of them each pod takes for itself; ``None`` for all of its node.
+        shared: Whether every pod has the GPUs of one claim.
     """
 
     count: int | None
     selected: bool = False
+    own: int | None = 0
+    shared: bool = False
+
+
+def ways_of(claim: Object) -> list[list[dict[str, Any]]]:
+    """Return the ways in which each request of a claim, or of a template of one, is met; v1 and the betas alike."""
+    spec = mapping(claim.spec.get("spec")) if claim.kind == "ResourceClaimTemplate" else dict(claim.spec)
+    listed = mappings(dig(spec, "devices", "requests"))
+    return [mappings(each.get("firstAvailable")) or [mapping(each.get("exactly")) or each] for each in listed]
 
 
 def requests_of(claim: Object) -> list[dict[str, Any]]:
-    """Return what a claim or a template of one asks for, in the spelling of v1 or of the betas."""
-    spec = mapping(claim.spec.get("spec")) if claim.kind == "ResourceClaimTemplate" else dict(claim.spec)
-    listed = mappings(dig(spec, "devices", "requests"))
-    return [mapping(each.get("exactly")) or each for each in listed]
+    """Return what a claim or a template of one asks for, whichever way."""
+    return [each for ways in ways_of(claim) for each in ways]
 
 
 def count_of(request: Mapping[str, Any]) -> int | None:
@@ -55,13 +92,44 @@ def count_of(request: Mapping[str, Any]) -> int | None:
 
 def claimed_gpus(workload: Workload, cluster: Cluster) -> ClaimedGpus | None:
     """Return the GPUs that a pod claims, ``None`` where it claims none that the input says."""
-    wanted = [each for claim in _claims_of(workload, cluster) for each in requests_of(claim)]
-    of_gpus = [each for each in wanted if each.get("deviceClassName") == DEVICE_CLASS]
+    every = [
+        (claim.kind == "ResourceClaim", part)
+        for claim in _claims_of(workload, cluster)
+        for ways in ways_of(claim)
+        if (part := _least(ways, cluster)) is not None
+    ]
+    if not every:
+        return None
+    parts = [part for _, part in every]
+    own = _sum(part.count for shared, part in every if not shared)
+    selected = any(part.selected for part in parts)
+    return ClaimedGpus(_sum(part.count for part in parts), selected, own, any(shared for shared, _ in every))
+
+
+def _sum(counts: Iterable[int | None]) -> int | None:
+    every = list(counts)
+    return None if None in every else sum(each or 0 for each in every)
+
+
+def _least(ways: Iterable[Mapping[str, Any]], cluster: Cluster) -> ClaimedGpus | None:
+    """Return the least that a request is met by; ``None`` where none of its ways is of GPUs."""
+    every = list(ways)
+    of_gpus = [each for each in every if is_of_gpus(each.get("deviceClassName"), cluster) is not Answer.NO]
     if not of_gpus:
         return None
-    counts = [count_of(each) for each in of_gpus]
-    selected = any(each.get("selectors") for each in of_gpus)
-    return ClaimedGpus(None if None in counts else sum(each or 0 for each in counts), selected)
+    if len(of_gpus) < len(every):
+        return ClaimedGpus(0, selected=True)
+    parts = [_part(each) for each in of_gpus]
+    return min(parts, key=lambda each: (math.inf if each.count is None else each.count, each.selected))
+
+
+def _part(request: Mapping[str, Any]) -> ClaimedGpus:
+    if is_true(request.get("adminAccess")):
+        return ClaimedGpus(0, selected=True)  # It takes nothing, and only some namespaces are let in.
+    own_class = request.get("deviceClassName") != DEVICE_CLASS
+    # Of a GPU that is shared a claim may take a part.
+    partly = bool(request.get("capacity"))
+    return ClaimedGpus(0 if partly else count_of(request), bool(request.get("selectors")) or own_class or partly)
 
 
 def _claims_of(workload: Workload, cluster: Cluster) -> Iterable[Object]:
@@ -70,6 +138,29 @@ def _claims_of(workload: Workload, cluster: Cluster) -> Iterable[Object]:
     for each in cluster.of_kind("ResourceClaim", "ResourceClaimTemplate"):
         if each.namespace == workload.namespace and (each.kind, each.name) in named:
             yield each
+
+
+def unclear_claims(workload: Workload, cluster: Cluster, claimed: ClaimedGpus | None) -> list[Reason]:
+    """Return what is not known of claims on nodes that are there."""
+    if claimed is not None and claimed.selected:
+        return [Reason(Answer.UNKNOWN, "claim", "what the claim selects among GPUs is known to its driver only")]
+    found = [each for claim in _claims_of(workload, cluster) for each in requests_of(claim)]
+    names = sorted({name for each in found if (name := known_text(each.get("deviceClassName")))})
+    unmade = [name for name in names if not _is_made(name, cluster)]
+    if unmade:
+        text = f"claims a device of class {unmade[0]}, and whether something makes that class is not known"
+        return [Reason(Answer.UNKNOWN, "claim", text)]
+    if not found and not cluster.sees_software:
+        return [Reason(Answer.UNKNOWN, "claim", "what it claims is not in the input")]
+    return []
+
+
+def _is_made(name: str, cluster: Cluster) -> bool:
+    """Whether a device class is there; of NVIDIA's own a rule says where nothing installs them."""
+    chart = _CLASSES.get(name)
+    made = name in {each.name for each in cluster.of_kind("DeviceClass")} or bool(chart and cluster.chart(chart))
+    of_nvidia = name.endswith(".nvidia.com")
+    return made or (of_nvidia and (cluster.sees_software or bool(claim_drivers(cluster))))
 
 
 def without_devices(claimed: ClaimedGpus, nodes: Iterable[NodeToBe]) -> list[Reason]:
@@ -85,16 +176,25 @@ def without_devices(claimed: ClaimedGpus, nodes: Iterable[NodeToBe]) -> list[Rea
     return [Reason(Answer.NO, "claim", f"claims {asked}, {types} has {most or 'none'}", 3)]
 
 
-def not_made_for(pool: Pool, cluster: Cluster, claimed: ClaimedGpus | None) -> list[Reason]:
+def not_made_for(pool: Pool, cluster: Cluster, claimed: ClaimedGpus | None, nodes: Iterable[NodeToBe]) -> list[Reason]:
     """Return why the autoscaler of a pool makes no node for pods that claim devices."""
     if pool.kind == "auto-mode":
         return [Reason(Answer.NO, "claim", _NOT_OF_AUTO_MODE, 4)]
     if pool.kind == "karpenter":
-        return _of_karpenter(cluster.autoscaler("karpenter"), claimed)
+        unlisted = [] if claimed is None else _unlisted(nodes)
+        return unlisted or _of_karpenter(cluster.autoscaler("karpenter"), claimed, cluster.version)
     return [Reason(Answer.NO, "claim", _NO_FIRST_NODE, 2)]
 
 
-def _of_karpenter(karpenter: Autoscaler | None, claimed: ClaimedGpus | None) -> list[Reason]:
+def _unlisted(nodes: Iterable[NodeToBe]) -> list[Reason]:
+    """Return that Karpenter expects no claimed GPUs of any type of a pool."""
+    types = [each.instance_type for each in nodes if each.instance_type is not None and each.row is not None]
+    if not types or any(each.partition(".")[0] in _LISTED for each in types):
+        return []
+    return [Reason(Answer.NO, "claim", f"Karpenter expects no claimed GPUs of {types[0]}; use a managed node group", 4)]
+
+
+def _of_karpenter(karpenter: Autoscaler | None, claimed: ClaimedGpus | None, kubernetes: str | None) -> list[Reason]:
     if karpenter is None or karpenter.version is None:
         text = "whether Karpenter makes nodes for claimed devices depends on its version and its feature gates"
         return [Reason(Answer.UNKNOWN, "claim", text)]
@@ -103,6 +203,9 @@ def _of_karpenter(karpenter: Autoscaler | None, claimed: ClaimedGpus | None) -> 
     if sees is Answer.NO:
         gate = " without settings.enableDRA" if late else ""
         text = f"Karpenter {karpenter.version} makes no nodes for claimed devices{gate}; use a managed node group"
+        return [Reason(Answer.NO, "claim", text, 4)]
+    if kubernetes is not None and (0, 0) < minor(kubernetes) < _SERVED_FROM:
+        text = f"Karpenter makes no nodes for claimed devices on Kubernetes {kubernetes}; it does from 1.34 on"
         return [Reason(Answer.NO, "claim", text, 4)]
     if sees is Answer.UNKNOWN:
         text = "whether Karpenter makes nodes for claimed devices depends on its feature gates"

@@ -16,7 +16,7 @@ from gpu_constructs.preflight.model.reason import Reason, worst
 from gpu_constructs.preflight.model.taints import untolerated
 from gpu_constructs.preflight.node.nodes import NodeToBe
 from gpu_constructs.preflight.scheduling.demand import Demand
-from gpu_constructs.preflight.scheduling.fitting import by_labels, by_ports, by_resources
+from gpu_constructs.preflight.scheduling.fitting import by_labels, by_ports, by_resources, evictions
 from gpu_constructs.preflight.scheduling.verdict import PoolVerdict
 
 
@@ -32,6 +32,7 @@ def on_each_node(wanted: Demand, pool: Pool, nodes: tuple[NodeToBe, ...]) -> Poo
         Reason(answer, "taint", f"does not tolerate taint {taint}, and EKS adds nothing to a DaemonSet; add it", 1)
         for taint, answer in untolerated(wanted.pod.tolerations, pool.taints, daemon=True)
     ]
+    of_taints += evictions(wanted.pod.tolerations, pool.taints)
     reasons = dict.fromkeys([*of_taints, *(each for node in nodes for each in _reasons(wanted, node, pool, of_taints))])
     types = tuple(node.instance_type for node in nodes if node.instance_type)
     return PoolVerdict(pool, worst(reasons), tuple(reasons), types, per_node=1, nodes_taking=nodes)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from gpu_constructs.facts.quantities import Resources
-from gpu_constructs.facts.resources import NVIDIA
+from gpu_constructs.facts.resources import DEVICE_CLASS, NVIDIA
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Cluster
 from gpu_constructs.preflight.model.pod import Pod
@@ -35,10 +35,11 @@ class Demand:
         """One of the pods."""
         return self.workload.pod
 
-    @property
+    @cached_property
     def requests(self) -> Resources:
-        """What one pod asks for."""
-        return self.pod.requests
+        """What one pod asks for, GPUs that it claims for itself among it."""
+        own = self.claimed.own if self.claimed is not None else 0
+        return {**self.pod.requests, DEVICE_CLASS: own} if own else self.pod.requests
 
     @cached_property
     def gpus(self) -> int:

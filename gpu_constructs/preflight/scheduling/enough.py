@@ -14,6 +14,7 @@ from gpu_constructs.preflight.node.nodes import NodeToBe
 from gpu_constructs.preflight.scheduling.demand import Demand
 from gpu_constructs.preflight.scheduling.domains import too_few_domains
 from gpu_constructs.preflight.scheduling.even_nodes import counts, kept_even, pods_on_a_node, room_below
+from gpu_constructs.preflight.scheduling.pool_limits import pods_per_node
 from gpu_constructs.preflight.scheduling.topology import Evenly
 from gpu_constructs.preflight.scheduling.verdict import PoolVerdict
 
@@ -34,6 +35,8 @@ def shortage(wanted: Demand, pools: Sequence[PoolVerdict]) -> list[Reason]:
     taking = [each for each in pools if each.answer is not Answer.NO]
     if not replicas or not taking or wanted.workload.takes_turns:
         return []
+    if wanted.claimed is not None and wanted.claimed.shared and replicas > 1:
+        return _on_one_node(wanted, replicas, taking)
     zones = _zones(taking)
     if zones is not None and (text := _too_few_zones(wanted, replicas, len(zones))):
         return [Reason(Answer.NO, "topology", text, rule=_RULE)]
@@ -57,6 +60,18 @@ def shortage(wanted: Demand, pools: Sequence[PoolVerdict]) -> list[Reason]:
         return [_reason(Answer.UNKNOWN, text + uneven, taking, wanted)]
     uneven = _kept_close(zip(taking, at_most, strict=True), skew, most)
     return [_reason(Answer.NO, f"at most {most} of {replicas} pods run{uneven}", taking, wanted)]
+
+
+def _on_one_node(wanted: Demand, replicas: int, taking: Sequence[PoolVerdict]) -> list[Reason]:
+    """Return why no node has room for all pods that share a claim, whose devices are those of one node."""
+    fitting = [node for each in taking for node in each.nodes_taking]
+    most = max((pods_per_node(wanted, node, at_most=True) for node in fitting), default=1)
+    if most < replicas:
+        text = f"at most {most} of {replicas} pods run: they share a claim, whose devices are those of one node"
+        return [Reason(Answer.NO, "claim", f"{text}; claim by a ResourceClaimTemplate", rule=_RULE)]
+    sure = max((pods_per_node(wanted, node) for node in fitting), default=1)
+    text = f"whether one node has room for all {replicas} pods, which share a claim, is not known"
+    return [] if sure >= replicas else [Reason(Answer.UNKNOWN, "claim", text, rule=_RULE)]
 
 
 def _holding(

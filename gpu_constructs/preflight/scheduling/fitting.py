@@ -6,19 +6,19 @@ Follows kube-scheduler 1.36 (NodeAffinity, TaintToleration, NodeResourcesFit, No
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from gpu_constructs.facts.hardware.type_names import why_not_sold
 from gpu_constructs.facts.labels import LABEL_TAG, NODE_FEATURE, RESOURCE_TAG
 from gpu_constructs.facts.quantities import distinct, show
-from gpu_constructs.facts.resources import EFA, GPU, NVIDIA, OF_HAMI
+from gpu_constructs.facts.resources import DEVICE_CLASS, EFA, GPU, NVIDIA, OF_HAMI
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Pool
 from gpu_constructs.preflight.model.label_values import Labels, LabelValues
 from gpu_constructs.preflight.model.pod_size import ports_clash
 from gpu_constructs.preflight.model.reason import Reason, worst
-from gpu_constructs.preflight.model.taints import Taint, untolerated
+from gpu_constructs.preflight.model.taints import Taint, Toleration, evicting, untolerated
 from gpu_constructs.preflight.node.nodes import NodeToBe
 from gpu_constructs.preflight.reading.unknown import Unknown
 from gpu_constructs.preflight.scheduling.demand import Demand
@@ -143,10 +143,24 @@ def startup_fix(pool: Pool, taint: Taint) -> str:
 
 
 def _taints(wanted: Demand, taints: tuple[Taint, ...]) -> list[Reason]:
-    return [
+    given = wanted.pod.tolerations
+    refused = [
         Reason(answer, "taint", f"does not tolerate taint {taint}{_not_added(taint)}; add the toleration", 1)
-        for taint, answer in untolerated(wanted.pod.tolerations, taints)
+        for taint, answer in untolerated(given, taints)
     ]
+    return [*refused, *evictions(given, taints)]
+
+
+def evictions(given: tuple[Toleration, ...], taints: Iterable[Taint]) -> list[Reason]:
+    """Return the taints that put a pod off a node as soon as it is there."""
+    fix = "leave tolerationSeconds out"
+    return [
+        Reason(answer, "taint", f"{_LEAVES[answer]} by taint {taint}, which it tolerates for no time; {fix}", 1)
+        for taint, answer in evicting(given, taints)
+    ]
+
+
+_LEAVES = {Answer.NO: "is evicted at once", Answer.UNKNOWN: "may be evicted at once"}
 
 
 def _not_added(taint: Taint) -> str:
@@ -204,6 +218,8 @@ def _kind_of_value(have: LabelValues) -> str:
 def _resources(wanted: Demand, node: NodeToBe) -> list[Reason]:
     found = []
     for name, asked in wanted.requests.items():
+        if name == DEVICE_CLASS:
+            continue  # What it claims is asked of all nodes of a pool at once.
         if name == "pods" and name in node.unsaid:
             continue  # Every node takes a pod; how many it takes is asked where they are counted.
         if asked == 0 or asked <= node.least.get(name, 0):
@@ -245,6 +261,8 @@ def _short(name: str, asked: int, node: NodeToBe) -> Reason:
         return _other_device(name, asked, node)
     kind = node.instance_type or "node"
     if have == 0:
+        if name == EFA and node.row is not None and node.row.max_efa == 0:
+            return Reason(Answer.NO, "resource", f"asks for {show(name, asked)} {name}, {kind} has no EFA", 3)
         hint = "; install its device plugin" if name == EFA else ""
         return Reason(Answer.NO, "resource", f"asks for {show(name, asked)} {name}, the node has none{hint}", 3)
     wanted, most = distinct(name, asked, max(have, 0))
@@ -311,7 +329,7 @@ def _expected_resources(wanted: Demand, node: NodeToBe, pool: Pool, who: str) ->
     found = []
     for name, asked in wanted.requests.items():
         have = node.believed.get(name)
-        if asked == 0 or (have is not None and asked <= have):
+        if asked == 0 or name == DEVICE_CLASS or (have is not None and asked <= have):
             continue
         if asked > node.most.get(name, 0) and name not in node.unsaid:
             continue  # The node itself does not have it, which is said elsewhere.

@@ -46,7 +46,8 @@ GROWS = Growth()
 
 def pods_per_node(wanted: Demand, node: NodeToBe, *, at_most: bool = False) -> int:
     """Return how many such pods a fresh node takes for sure, or at most."""
-    if wanted.pod.host_ports or wanted.topology.one_per_node:
+    claims_all = wanted.claimed is not None and wanted.claimed.own is None
+    if wanted.pod.host_ports or wanted.topology.one_per_node or claims_all:
         return 1
     have = node.most if at_most else node.least
     counts = [

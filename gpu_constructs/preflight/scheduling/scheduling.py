@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from gpu_constructs.facts.quantities import show
 from gpu_constructs.preflight.admission.admission import Admission
+from gpu_constructs.preflight.cluster.kueue import is_queued
 from gpu_constructs.preflight.cluster.operators.schedulers import scheduler_runs
 from gpu_constructs.preflight.cluster.pools import desired_nodes, desired_size
 from gpu_constructs.preflight.model.answer import Answer, all_of
@@ -20,7 +21,7 @@ from gpu_constructs.preflight.model.taints import untolerated
 from gpu_constructs.preflight.model.workload import Workload
 from gpu_constructs.preflight.node.nodes import NodeToBe
 from gpu_constructs.preflight.reading.unknown import known_number, known_text
-from gpu_constructs.preflight.scheduling.claims import not_made_for, without_devices
+from gpu_constructs.preflight.scheduling.claims import not_made_for, unclear_claims, without_devices
 from gpu_constructs.preflight.scheduling.daemons import on_each_node
 from gpu_constructs.preflight.scheduling.demand import Demand, demand
 from gpu_constructs.preflight.scheduling.enough import shortage
@@ -72,6 +73,8 @@ def _candidate(pool: Pool, nodes: tuple[NodeToBe, ...], cluster: Cluster) -> _Ca
 
 def _running(pool: Pool, cluster: Cluster) -> int:
     """Return how many nodes a pool always has: those that it starts with stay where nothing takes them away."""
+    if pool.resized:
+        return 0
     kept = desired_nodes(pool) if cluster.autoscaler(pool.autoscaler) is None else None
     return max(pool.min_nodes or 0, kept or 0)
 
@@ -104,6 +107,7 @@ class Scheduler:
             *wanted.refusals,
             *_held(workload.pod, self.cluster),
             *self._unscheduled(workload.pod),
+            *_suspended(workload),
         )
         return self.over(workload, wanted, pools, held)
 
@@ -218,6 +222,12 @@ def _held(pod: Pod, cluster: Cluster) -> tuple[Reason, ...]:
     return tuple(found)
 
 
+def _suspended(workload: Workload) -> Iterator[Reason]:
+    """Yield that a suspended job has no pods before somebody, who is not a queue, resumes it."""
+    if workload.suspended and not is_queued(workload):
+        yield Reason(Answer.UNKNOWN, "suspended", "is suspended, and makes no pod before somebody resumes it")
+
+
 def _without_pools(pod: Pod, cluster: Cluster) -> list[Reason]:
     """Return why a cluster without a pool of its own has no node for a pod."""
     if not cluster.whole:
@@ -247,10 +257,12 @@ def _judge(wanted: Demand, candidate: _Candidate, cluster: Cluster, memory: Memo
     if not pool.is_group and running:
         # Karpenter makes those too.
         reasons += candidate.autoscaled
+    if running and wanted.pod.claims:
+        reasons += unclear_claims(wanted.workload, cluster, wanted.claimed)
     if not running:
         reasons += unhelped
         reasons += too_few_values(pool, taking, cluster) if taking else []
-        reasons += not_made_for(pool, cluster, wanted.claimed) if wanted.pod.claims else []
+        reasons += not_made_for(pool, cluster, wanted.claimed, nodes) if wanted.pod.claims else []
     reasons = left_open(wanted, pool, candidate.openings, reasons)
     answer = worst(reasons)
     if answer is Answer.NO:

@@ -21,6 +21,7 @@ from gpu_constructs.preflight.scheduling.demand import Demand
 
 _EVERY = ("taint", "label", "resource", "port", "autoscaler", "limit", "claim", "topology", "volume")
 _OF_NODES = ("label", "resource", "autoscaler", "topology", "volume")
+_OF_SIZES = ("limit", "autoscaler", "claim")
 _DISK = "ephemeral-storage"
 
 
@@ -39,6 +40,8 @@ class Openings:
         disk: The size of a volume.
         least: How many nodes run always.
         most: How many nodes there may be.
+        resized: Whether a schedule gives it nodes, or takes all of them away.
+        closes: Whether by a schedule it may at times have no node at all.
         foreign: A label of Karpenter's that a NodePool of Auto Mode asks for; empty where it asks for none.
     """
 
@@ -52,6 +55,8 @@ class Openings:
     disk: bool = False
     least: bool = False
     most: bool = False
+    resized: bool = False
+    closes: bool = False
     foreign: str = ""
 
 
@@ -71,6 +76,8 @@ def openings(pool: Pool) -> Openings:
         disk=None in pool.launch.disk_sizes.values(),
         least=pool.min_nodes is None and pool.is_group,
         most=pool.is_group and pool.max_nodes is None,
+        resized=pool.resized,
+        closes=pool.closes,
         foreign=next(_foreign(pool), "") if pool.kind == "auto-mode" else "",
     )
 
@@ -83,6 +90,9 @@ def left_open(wanted: Demand, pool: Pool, open_: Openings, reasons: list[Reason]
     for kinds, text in (*_open_of_limits(wanted, pool, open_), *_open_of_nodes(wanted, pool, open_)):
         found = [_softened(each) if each.kind in kinds else each for each in found]
         found.append(Reason(Answer.UNKNOWN, kinds[0], f"{text} is known at deployment only"))
+    if open_.resized and (open_.closes or any(each.kind in _OF_SIZES for each in found)):
+        found = [_softened(each) if each.kind in _OF_SIZES else each for each in found]
+        found.append(Reason(Answer.UNKNOWN, "limit", "a scheduled action sets how many nodes there are, at its times"))
     if open_.foreign:
         # Whether Auto Mode refuses the NodePool or takes it for a label of somebody's own stands nowhere.
         found = [_softened(each) if each.kind in _OF_NODES else each for each in found]

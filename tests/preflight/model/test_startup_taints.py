@@ -123,3 +123,23 @@ def test_pods_need_not_tolerate_what_does_not_last(fixture: str, answer: Answer,
     [of_gpus] = [each for each in verdict.pools if each.pool.startup_taints]
     assert of_gpus.answer is answer
     assert any("startup taint" in each.text for each in of_gpus.reasons) is (answer is Answer.NO)
+
+
+@pytest.mark.parametrize(
+    "goes",
+    [
+        Taint("node.kubernetes.io/not-ready", "true", "NoSchedule"),
+        Taint("node.kubernetes.io/unreachable", "true", "NoExecute"),
+        Taint("node.kubernetes.io/network-unavailable", "true", "NoSchedule"),
+        Taint("node.cloudprovider.kubernetes.io/uninitialized", "true", "NoSchedule"),
+    ],
+    ids=str,
+)
+def test_a_taint_of_a_condition_goes_once_the_node_is_ready(goes: Taint) -> None:
+    assert split(group(GPU, goes), autoscaler()) == ((GPU,), (goes,), ())
+
+
+def test_kubernetes_removes_a_taint_of_a_condition_with_its_own_effect_only() -> None:
+    kept = Taint("node.kubernetes.io/network-unavailable", "true", "NoExecute")
+
+    assert split(group(kept), autoscaler())[0] == (kept,)

@@ -31,12 +31,21 @@ def template(**request: Any) -> Object:
     return Object({"kind": "ResourceClaimTemplate", "metadata": metadata, "spec": spec}, ORIGIN)
 
 
-def answer(version: str | None, settings: dict[str, Any], *claims: Object) -> tuple[Answer, str]:
+def answer(
+    version: str | None, settings: dict[str, Any], *claims: Object, kubernetes: str | None = None
+) -> tuple[Answer, str]:
     karpenter = Autoscaler("karpenter", ORIGIN, {"clusterName": "demo"} | settings, version)
     types = (Requirement("node.kubernetes.io/instance-type", "In", ("g6.xlarge",)),)
     nodes = pool(kind="karpenter", requirements=types, capacity_types=("on-demand",))
     pods = workload("Job", {"template": {"spec": CLAIMING | {"restartPolicy": "Never"}}})
-    cluster = Cluster(name="demo", pools=(nodes,), autoscalers=(karpenter,), workloads=(pods,), objects=claims)
+    cluster = Cluster(
+        name="demo",
+        version=kubernetes,
+        pools=(nodes,),
+        autoscalers=(karpenter,),
+        workloads=(pods,),
+        objects=claims,
+    )
     verdict = Case(cluster).verdict(pods)
     return verdict.answer, " ".join(reason.text for each in verdict.pools for reason in each.reasons)
 
@@ -90,3 +99,51 @@ def test_a_node_has_as_many_as_are_claimed(request_: dict[str, Any], expected: s
 
     assert (said is Answer.NO) is bool(expected)
     assert expected in text
+
+
+@pytest.mark.parametrize("kubernetes", ["1.32", "1.33"])
+def test_it_makes_none_before_kubernetes_1_34(kubernetes: str) -> None:
+    said, why = answer("1.15.1", {"enableDRA": True}, template(), kubernetes=kubernetes)
+
+    assert said is Answer.NO
+    assert f"on Kubernetes {kubernetes}" in why
+
+
+def beside(*claims: Object, ready: bool = True) -> tuple[Answer, str]:
+    """A node with one GPU runs already."""
+    nodes = pool(instance_types=("g6.xlarge",), min_nodes=1, max_nodes=1)
+    pods = workload("Job", {"template": {"spec": CLAIMING | {"restartPolicy": "Never"}}})
+    own = Object({"kind": "DeviceClass", "metadata": {"name": "large"}, "spec": {"selectors": [LARGE]}}, ORIGIN)
+    whole = Object({"kind": "DeviceClass", "metadata": {"name": "gpu.nvidia.com"}, "spec": {}}, ORIGIN)
+    objects = (*claims, own, *([whole] if ready else []))
+    verdict = Case(Cluster(name="demo", pools=(nodes,), workloads=(pods,), objects=objects)).verdict(pods)
+    return verdict.answer, " ".join(reason.text for each in verdict.pools for reason in each.reasons)
+
+
+LARGE = {"cel": {"expression": 'device.driver == "gpu.nvidia.com" && device.attributes["gpu.nvidia.com"].index == 9'}}
+
+
+def test_a_node_that_is_there_has_a_plain_gpu() -> None:
+    assert beside(template())[0] is Answer.YES
+
+
+@pytest.mark.parametrize(
+    ("request_", "why"),
+    [
+        ({"selectors": [LARGE]}, "known to its driver only"),
+        ({"deviceClassName": "large"}, "known to its driver only"),
+        ({"adminAccess": True}, "known to its driver only"),
+        ({"capacity": {"requests": {"memory": "10Gi"}}}, "known to its driver only"),
+        ({"deviceClassName": "gpus.example.com"}, "a device of class gpus.example.com"),
+    ],
+)
+def test_what_a_claim_selects_is_not_known(request_: dict[str, Any], why: str) -> None:
+    said, told = beside(template(**request_))
+
+    assert said is Answer.UNKNOWN
+    assert why in told
+
+
+def test_a_class_or_a_claim_that_is_not_seen_is_not_known() -> None:
+    assert beside(template(), ready=False)[0] is Answer.UNKNOWN
+    assert beside()[0] is Answer.UNKNOWN

@@ -298,9 +298,10 @@ def test_what_the_autoscaler_does_expect_is_not_told() -> None:
         ),
         (
             {EFA: 1},
-            node(),
+            node("g6.8xlarge"),
             Reason(NO, "resource", "asks for 1 vpc.amazonaws.com/efa, the node has none; install its device plugin", 3),
         ),
+        ({EFA: 1}, node(), Reason(NO, "resource", "asks for 1 vpc.amazonaws.com/efa, g6.xlarge has no EFA", 3)),
         (
             {GPU: 1},
             node(has={"pods": 58, SHARED_GPU: 4, "nvidia.com/other": 1, "nvidia.com/gone": 0}),

@@ -78,6 +78,11 @@ def resources_of(config: Object) -> Iterator[Resource]:
         yield _pod_identity(config, identity)
 
 
+# Source: eksctl-io/eksctl ``checkNodeGroupVersion`` (read 2026-11-23, release not known); what creating a cluster makes
+# of these words was not read, so nothing is said of such a version.
+_CHOSEN_BY_EKSCTL = ("auto", "default", "latest")
+
+
 def _selectors(profile: dict[str, Any]) -> list[dict[str, Any]]:
     """Return what a Fargate profile selects; without labels, all pods of the namespace."""
     return [
@@ -96,6 +101,8 @@ def _pairs(labels: Any) -> Any:
 def _cluster(config: Object) -> dict[str, Any]:
     said, auto = metadata(config), mapping(config.content.get("autoModeConfig"))
     version = said.get("version")
+    if version in _CHOSEN_BY_EKSCTL:
+        version = None
     made = {"Name": said.get("name"), "Version": str(version) if isinstance(version, float) else version}
     return made | ({"ComputeConfig": _compute(auto)} if auto else {})
 

@@ -242,11 +242,13 @@ def instance_types_with_different_gpus_in_one_group(case: Case) -> Iterator[Prob
 
 def _whole_gpus(pool: Pool, case: Case) -> Answer:
     """Say whether the nodes of a pool register nvidia.com/gpu, which cluster autoscaler waits for."""
+    if _claims_only(pool, case):
+        return Answer.NO  # What its driver gives by name kubelet does not register.
     node = case.nodes(pool)[0]
     if node.most.get(GPU, 0) > 0:
         return Answer.YES
     other = any(name.startswith(NVIDIA) and amount for name, amount in node.most.items())
-    return Answer.NO if other or _claims_only(pool, case) else Answer.UNKNOWN
+    return Answer.NO if other else Answer.UNKNOWN
 
 
 def _claims_only(pool: Pool, case: Case) -> bool:

@@ -11,7 +11,7 @@ from gpu_constructs.preflight.cluster.objects.storage import driver_of, installs
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Cluster, Pool
 from gpu_constructs.preflight.model.software import DaemonSet
-from gpu_constructs.preflight.model.startup_taints import REMOVERS
+from gpu_constructs.preflight.model.startup_taints import REMOVERS, goes_by_itself
 from gpu_constructs.preflight.model.taints import Taint
 from gpu_constructs.preflight.node.daemon_reach import refusing_taints
 from gpu_constructs.preflight.rules.rule import Problem, rule
@@ -32,7 +32,7 @@ def startup_taint_that_nobody_removes(case: Case) -> Iterator[Problem]:
     """
     cluster = case.cluster
     for pool in case.gpu_pools:
-        for taint in pool.startup_taints:
+        for taint in (each for each in pool.startup_taints if not goes_by_itself(each)):
             removers = REMOVERS.get(taint.key, ())
             if not any(installs(each, cluster) for each in removers) and not _mentioned(taint.key, cluster):
                 text = f"nothing here is known to remove startup taint {taint}"
@@ -59,6 +59,8 @@ def startup_taint_that_its_autoscaler_takes_for_a_lasting_one(case: Case) -> Ite
     """
     for pool in case.gpu_pools:
         for taint in pool.mistaken_taints if pool.min_nodes == 0 else ():
+            if goes_by_itself(taint) and taint.effect == "NoExecute":
+                continue  # The API server lets every pod tolerate it that says nothing of it.
             text = f"{autoscaler_of(pool)} expects that startup taint {taint} stays; {startup_fix(pool, taint)}"
             yield Problem.of(pool, text)
 

@@ -18,6 +18,7 @@ from gpu_constructs.preflight.cluster.images import has_driver
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Cluster, Pool
 from gpu_constructs.preflight.model.software import DaemonSet
+from gpu_constructs.preflight.node.claim_drivers import claim_drivers, claims_chart
 from gpu_constructs.preflight.node.daemon_miss import miss
 from gpu_constructs.preflight.node.gpu_devices import built_in
 from gpu_constructs.preflight.reading.objects import Chart, Object
@@ -29,8 +30,6 @@ _PLUGIN_CHANGES = "https://github.com/NVIDIA/k8s-device-plugin/blob/v0.20.0/CHAN
 # They took every InfiniBand device for themselves unless told not to.
 _GREEDY = ("0.19.0", "0.19.1", "0.19.2")
 _NEEDS_HOST = (DEVICE_PLUGIN, GPU_OPERATOR, DCGM_EXPORTER, EFA_DEVICE_PLUGIN, *DRA_DRIVERS)
-# Source: kubernetes-sigs/dra-driver-nvidia-gpu v0.4.1 deployments/helm/.../templates/kubeletplugin.yaml
-_CLAIMS_PROGRAM = "gpu-kubelet-plugin"
 
 
 def _plugins(cluster: Cluster) -> list[DaemonSet]:
@@ -41,10 +40,6 @@ def _managers(case: Case, pool: Pool) -> list[tuple[str, Answer]]:
     found = [(each.name, case.reaches(each, pool)) for each in _plugins(case.cluster)]
     image = built_in(pool)
     return [*([image] if image else []), *found]
-
-
-def _dra(cluster: Cluster) -> Chart | None:
-    return next((chart for each in DRA_DRIVERS if (chart := cluster.chart(each))), None)
 
 
 @rule("GPU010", "error", source=_DEVICE_MANAGEMENT)
@@ -58,7 +53,7 @@ def nothing_advertises_the_gpus_of_a_pool(case: Case) -> Iterator[Problem]:
     cluster = case.cluster
     for pool in case.gpu_pools:
         answers = [answer for _, answer in _managers(case, pool)]
-        if Answer.YES in answers or _dra(cluster) or _reaches_as_read(case, pool):
+        if Answer.YES in answers or claims_chart(cluster) or _reaches_as_read(case, pool):
             continue
         unknown = Answer.UNKNOWN in answers or not cluster.sees_software
         if cluster.whole or not unknown:
@@ -106,24 +101,9 @@ def two_device_managers_on_one_node(case: Case) -> Iterator[Problem]:
     """
     for pool in case.gpu_pools:
         names = [name for name, answer in _managers(case, pool) if answer is Answer.YES]
-        names += [each.name for each in _claimed_from(case.cluster) if case.reaches(each, pool) is Answer.YES]
+        names += [each.name for each in claim_drivers(case.cluster) if case.reaches(each, pool) is Answer.YES]
         if len(names) > 1:
             yield Problem.of(pool, f"{' and '.join(names)} both advertise its GPUs")
-
-
-def _claimed_from(cluster: Cluster) -> list[DaemonSet]:
-    """Return the DaemonSets that offer GPUs to claims."""
-    chart = _dra(cluster)
-    off = chart is not None and dig(chart.values, "resources", "gpus", "enabled") in (False, "false")
-    charted = [each for each in cluster.daemon_sets if chart is not None and each.origin == chart.origin and not off]
-    written = {each.origin for each in cluster.of_kind("DaemonSet")}
-    return [*charted, *(each for each in cluster.daemon_sets if each.origin in written and _is_a_claims_driver(each))]
-
-
-def _is_a_claims_driver(daemon: DaemonSet) -> bool:
-    """Whether a manifest runs the part of NVIDIA's DRA driver that has GPUs, and not only that of compute domains."""
-    words = [str(word) for each in daemon.pod.containers or () for word in (each.name, *each.words)]
-    return any(_CLAIMS_PROGRAM in word for word in words)
 
 
 @rule("GPU012", "warning", source="https://docs.aws.amazon.com/eks/latest/userguide/device-management-nvidia-mig.html")

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
-from gpu_constructs.facts.charts import DRA_DRIVERS
+from gpu_constructs.facts.charts import GPU_OPERATOR
 from gpu_constructs.facts.hardware.catalogue import catalogue
 from gpu_constructs.facts.resources import DEVICE_CLASS
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.model.cluster import Cluster
 from gpu_constructs.preflight.model.workload import Workload
+from gpu_constructs.preflight.node.claim_drivers import claims_chart, offers_gpus
 from gpu_constructs.preflight.node.nodes import gpu_types, minor
 from gpu_constructs.preflight.reading.objects import Object
-from gpu_constructs.preflight.reading.unknown import known_text
+from gpu_constructs.preflight.reading.unknown import dig, is_true, known_text
 from gpu_constructs.preflight.rules.rule import Problem, rule
-from gpu_constructs.preflight.scheduling.claims import count_of, requests_of
+from gpu_constructs.preflight.scheduling.claims import count_of, requests_of, ways_of
 from gpu_constructs.refusals import did_you_mean
 
 _DRA = "https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocation/"
@@ -26,6 +28,8 @@ _NVIDIAS = (
     "compute-domain-daemon.nvidia.com",
     "compute-domain-default-channel.nvidia.com",
 )
+# Made where the driver is told that it has GPUs.
+_OF_GPUS = _NVIDIAS[:3]
 _NEAR = 0.75
 # Kubernetes serves resource.k8s.io/v1 from here on.
 # Source: https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocation/
@@ -73,14 +77,26 @@ def claimed_device_class_that_nothing_installs(case: Case) -> Iterator[Problem]:
     Fix: Install NVIDIA's DRA driver, which brings its device classes.
     """
     cluster = case.cluster
-    if not cluster.sees_software or any(cluster.chart(each) for each in DRA_DRIVERS):
+    if not cluster.sees_software:
         return
     known = {each.name for each in cluster.of_kind("DeviceClass")}
     for claim in cluster.of_kind("ResourceClaim", "ResourceClaimTemplate"):
-        for each in requests_of(claim):
-            name = known_text(each.get("deviceClassName"))
-            if name and name.endswith(".nvidia.com") and name not in known:
-                yield Problem(claim, f"{claim.kind} {claim.name}: nothing installs DeviceClass {name}")
+        for ways in ways_of(claim):
+            names = [known_text(each.get("deviceClassName")) for each in ways]
+            absent = [name for name in names if name and name not in known and _is_absent(name, cluster)]
+            if absent and len(absent) == len(names):
+                yield Problem(claim, f"{claim.kind} {claim.name}: nothing installs DeviceClass {absent[0]}")
+
+
+def _is_absent(name: str, cluster: Cluster) -> bool:
+    """Whether a class is NVIDIA's own, and no release of its driver makes it."""
+    chart = claims_chart(cluster)
+    operator = cluster.chart(GPU_OPERATOR)
+    if operator is not None and dig(operator.values, "gpuCluster", "deployCR") not in (None, False, "false"):
+        return False
+    if chart is None:
+        return name.endswith(".nvidia.com")
+    return name in _OF_GPUS and not offers_gpus(chart)
 
 
 @rule("GPU388", "warning", source=_DRA)
@@ -112,10 +128,16 @@ def claim_of_more_gpus_than_a_node_has(case: Case) -> Iterator[Problem]:
     cluster = case.cluster
     most = max((catalogue()[name].gpus for pool in case.gpu_pools for name in gpu_types(pool)), default=0)
     for claim in cluster.of_kind("ResourceClaim", "ResourceClaimTemplate"):
-        gpus = sum(count_of(each) or 0 for each in requests_of(claim) if each.get("deviceClassName") == DEVICE_CLASS)
+        gpus = sum(min(map(_gpus, ways), default=0) for ways in ways_of(claim))
         if most and gpus > most:
             text = f"{claim.kind} {claim.name}: claims {gpus} GPUs, no node of the pools has more than {most}"
             yield Problem(claim, text, unknown=not cluster.whole)
+
+
+def _gpus(request: Mapping[str, Any]) -> int:
+    """Return how many whole GPUs a request takes, at least."""
+    whole = request.get("deviceClassName") == DEVICE_CLASS and not request.get("capacity")
+    return (count_of(request) or 0) if whole and not is_true(request.get("adminAccess")) else 0
 
 
 @rule("GPU134", "error", source="https://kubernetes.io/blog/2025/09/01/kubernetes-v1-34-dra-updates/")

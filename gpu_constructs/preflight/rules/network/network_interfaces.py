@@ -16,6 +16,7 @@ from gpu_constructs.preflight.reading.unknown import Unknown, dig, is_true, item
 from gpu_constructs.preflight.rules.rule import Problem, rule
 from gpu_constructs.refusals import did_you_mean
 
+# That efa-only has no address: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/create-efa.html (2026-11)
 _EFA = "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-acc-inst-types.html"
 _INTERFACE_TYPES = ("interface", "efa", "efa-only")
 _GROUP = "AWS::EC2::SecurityGroup"
@@ -156,6 +157,9 @@ def _why_not(pool: Pool, row: InstanceType) -> str | None:
 
 def _why_not_there(interface: Interface, row: InstanceType) -> str | None:
     index = known_number(interface.card)
+    if (index, known_number(interface.device), interface.kind) == (0, 0, "efa-only"):
+        # It has no address, so that whatever EC2 makes of it no node joins.
+        return "takes no efa-only as its first interface"
     card = next((each for each in row.network_cards if each.index == index), None)
     if index is None or not row.network_cards:
         return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from urllib.parse import urlsplit
 
@@ -23,8 +24,24 @@ _CHINA = (
 )
 # Others may stand in the VPC.
 _PUBLIC_REGISTRIES = (
-    *("nvcr.io", "docker.io", "registry.k8s.io", "k8s.gcr.io", "gcr.io", "quay.io", "ghcr.io", "public.ecr.aws"),
+    *(
+        "nvcr.io",
+        "docker.io",
+        "index.docker.io",
+        "registry-1.docker.io",
+        "mcr.microsoft.com",
+        "registry.k8s.io",
+        "k8s.gcr.io",
+        "gcr.io",
+        "quay.io",
+        "ghcr.io",
+        "public.ecr.aws",
+    ),
 )
+# Source, read 2026-11:
+# https://docs.aws.amazon.com/vpc/latest/privatelink/aws-services-cross-region-privatelink-support.html
+_ECR = re.compile(r"\d{12}\.dkr\.ecr(?:-fips)?\.([a-z0-9-]+)\.amazonaws\.com(?:\.cn)?/")
+_ECR_ENDPOINT = re.compile(r"(?:cn\.)?com\.amazonaws\.([a-z0-9-]+)\.ecr\.dkr")
 # What the chart pulls from, and the value that says otherwise.
 _CHART_IMAGES = {
     DEVICE_PLUGIN: ("image", "repository"),
@@ -54,15 +71,36 @@ def image_that_isolated_nodes_cannot_pull(case: Case) -> Iterator[Problem]:
     unknown = any(map(_is_mirrored, isolated))
     names = ", ".join(each.name for each in isolated)
     tail = f"nodes of {names} pull from ECR in their VPC only"
+    near = _regions_of_endpoints(cluster)
     for workload in cluster.workloads:
-        for image in sorted(_foreign(workload.containers)) if workload.asks_for_gpu else ():
+        for image in sorted(_out_of_reach(workload.containers, near)) if workload.asks_for_gpu else ():
             yield Problem.of(workload, f"image {image}, and {tail}", unknown=unknown)
     for daemon in cluster.daemon_sets:
-        for image in sorted(_foreign(daemon.pod.containers or ())):
+        for image in sorted(_out_of_reach(daemon.pod.containers or (), near)):
             yield Problem(daemon, f"DaemonSet {daemon.name}: image {image}, and {tail}", unknown=unknown)
     for chart in cluster.charts:
         if chart.name in _CHART_IMAGES and dig(chart.values, *_CHART_IMAGES[chart.name]) is None:
             yield Problem(chart, f"chart {chart.name}: its images are on {_NVIDIA}, and {tail}", unknown=unknown)
+
+
+def _regions_of_endpoints(cluster: Cluster) -> frozenset[str]:
+    """Return the regions whose ECR endpoints of the VPC reach; nothing where that is not known."""
+    found: set[str] = set()
+    for each in cluster.resources_of("AWS::EC2::VPCEndpoint"):
+        service = _ECR_ENDPOINT.fullmatch(known_text(each.properties.get("ServiceName")) or "")
+        other = each.properties.get("ServiceRegion")
+        if not isinstance(each.properties.get("ServiceName"), str) or not (other is None or isinstance(other, str)):
+            return frozenset()
+        if service:
+            found.add(other or service[1])
+    return frozenset(found)
+
+
+def _out_of_reach(containers: Iterable[Container], near: frozenset[str]) -> set[str]:
+    """Return images of public registries, and those of ECR in regions that no endpoint is for."""
+    every = tuple(containers)
+    hosts = {each.image_text: _ECR.match(each.image_text) for each in every}
+    return _foreign(every) | {image for image, host in hosts.items() if near and host and host[1] not in near}
 
 
 def _foreign(containers: Iterable[Container]) -> set[str]:

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from gpu_constructs.facts.charts import KUBE_PROMETHEUS_STACK
+from gpu_constructs.preflight.admission.schedules import is_schedule
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.scalers import SCALED_OBJECT
-from gpu_constructs.preflight.reading.unknown import Unknown, dig, known_text, mapping, mappings
+from gpu_constructs.preflight.reading.unknown import (
+    Unknown,
+    dig,
+    is_expression,
+    known_number,
+    known_text,
+    mapping,
+    mappings,
+)
 from gpu_constructs.preflight.rules.rule import Problem, rule
 from gpu_constructs.refusals import did_you_mean
 
@@ -19,8 +29,11 @@ _TYPES = (
     "mongodb mysql nats-jetstream postgresql prometheus pulsar rabbitmq redis redis-cluster redis-streams temporal"
 )
 _NEAR = 0.7
-# Source: kedacore/keda v2.20.0 pkg/scalers/prometheus_scaler.go
-_NEEDS = {"prometheus": ("serverAddress", "query", "threshold")}
+# Sources: kedacore/keda v2.20.2 pkg/scalers/prometheus_scaler.go, pkg/scalers/cron_scaler.go
+_NEEDS = {
+    "prometheus": ("serverAddress", "query", "threshold"),
+    "cron": ("timezone", "start", "end", "desiredReplicas"),
+}
 # Source: prometheus-community/kube-prometheus-stack 88.5 values.yaml
 _SELECTING = (
     "serviceMonitorSelector",
@@ -52,6 +65,24 @@ def trigger_that_keda_refuses(case: Case) -> Iterator[Problem]:
             if lacking and not isinstance(metadata, Unknown):
                 text = f"{place}: trigger {kind} lacks {', '.join(lacking)}"
                 yield Problem(each, text, unknown=lent and lacking == ["serverAddress"])
+            elif kind == "cron":
+                for text in _cron_faults(mapping(metadata)):
+                    yield Problem(each, f"{place}: trigger cron: {text}")
+
+
+def _cron_faults(metadata: Mapping[str, Any]) -> Iterator[str]:
+    start, end = known_text(metadata.get("start")), known_text(metadata.get("end"))
+    for name, text in (("start", start), ("end", end)):
+        # It takes five fields, and no word such as @daily.
+        if text is not None and not is_expression(text) and (text.startswith("@") or not is_schedule(text)):
+            yield f"{name} must be a cron expression such as '0 8 * * 1-5', got {text!r}"
+    if start is not None and start == end:
+        yield f"start and end must differ, got {start!r} for both"
+    replicas = metadata.get("desiredReplicas")
+    if isinstance(replicas, Unknown) or (isinstance(replicas, str) and is_expression(replicas)):
+        return
+    if not known_number(replicas):
+        yield f"desiredReplicas must be a whole number but 0, got {replicas!r}"
 
 
 @rule("GPU397", "warning", source="https://github.com/prometheus-operator/kube-prometheus/issues/1392")

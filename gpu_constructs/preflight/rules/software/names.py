@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from gpu_constructs.facts.kubernetes_support import SUPPORT
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.node.nodes import minor
+from gpu_constructs.preflight.reading.eksctl.configs import configs
+from gpu_constructs.preflight.reading.eksctl.resources import metadata
 from gpu_constructs.preflight.rules.rule import Problem, rule
 from gpu_constructs.refusals import did_you_mean
 
@@ -37,6 +39,24 @@ def kubernetes_version_that_eks_does_not_have(case: Case) -> Iterator[Problem]:
     if asked == (0, 0) or asked > (newest[0], newest[1] + _VERSIONS_AHEAD):
         known = f"the newest known is {newest[0]}.{newest[1]}"
         yield Problem(cluster.resource, f"cluster {cluster.name}: EKS has no Kubernetes {cluster.version}; {known}")
+
+
+@rule("GPU459", "error", source="https://github.com/eksctl-io/eksctl/issues/5556")
+def version_of_a_clusterconfig_that_is_a_number(case: Case) -> Iterator[Problem]:
+    """Version of a ClusterConfig that is a number.
+
+    eksctl takes text only and does not load the file; of 1.30 YAML leaves 1.3 besides.
+
+    Fix: Write metadata.version in quotes.
+    """
+    cluster = case.cluster
+    named = [each for each in map(metadata, configs(list(cluster.objects))) if each.get("name") == cluster.name]
+    for version in [each.get("version") for each in named]:
+        if cluster.resource is not None and isinstance(version, (int, float)) and not isinstance(version, bool):
+            text = (
+                f"ClusterConfig {cluster.name}: metadata.version must be text such as '1.36', got the number {version}"
+            )
+            yield Problem(cluster.resource, text)
 
 
 @rule(
