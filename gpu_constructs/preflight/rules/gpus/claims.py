@@ -56,12 +56,12 @@ def claim_that_does_not_exist(case: Case) -> Iterator[Problem]:
     Fix: Create it in the pod's namespace, or correct the name.
     """
     cluster = case.cluster
-    if not cluster.sees_software:
+    if not cluster.shows_software:
         return
     for workload, kind, name in _claims(cluster):
         if _object(cluster, workload, kind, name) is None:
             text = f"{kind} {workload.namespace}/{name} does not exist"
-            yield Problem.of(workload, text)
+            yield Problem.of(workload, text, unknown=not cluster.sees_software)
 
 
 @rule("GPU132", "error", source="https://docs.aws.amazon.com/eks/latest/userguide/device-management-nvidia.html")
@@ -73,14 +73,15 @@ def claimed_device_class_that_nothing_installs(case: Case) -> Iterator[Problem]:
     Fix: Install NVIDIA's DRA driver, which brings its device classes.
     """
     cluster = case.cluster
-    if not cluster.sees_software or any(cluster.chart(each) for each in DRA_DRIVERS):
+    if not cluster.shows_software or any(cluster.chart(each) for each in DRA_DRIVERS):
         return
     known = {each.name for each in cluster.of_kind("DeviceClass")}
     for claim in cluster.of_kind("ResourceClaim", "ResourceClaimTemplate"):
         for each in requests_of(claim):
             name = known_text(each.get("deviceClassName"))
             if name and name.endswith(".nvidia.com") and name not in known:
-                yield Problem(claim, f"{claim.kind} {claim.name}: nothing installs DeviceClass {name}")
+                text = f"{claim.kind} {claim.name}: nothing installs DeviceClass {name}"
+                yield Problem(claim, text, unknown=not cluster.sees_software)
 
 
 @rule("GPU388", "warning", source=_DRA)

@@ -44,7 +44,7 @@ def nodepool_of_a_class_that_does_not_exist(case: Case) -> Iterator[Problem]:
         if pool.is_group or not kind or not name:
             continue
         known = [each.name for each in cluster.of_kind(kind)]
-        if name in known or (name == "default" and _has_default(cluster)) or not (known or cluster.sees_software):
+        if name in known or (name == "default" and _has_default(cluster)) or not (known or cluster.shows_software):
             continue
         yield Problem.of(pool, f"{kind} {name} does not exist", unknown=not cluster.sees_software)
 

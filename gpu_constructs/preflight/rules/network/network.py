@@ -186,7 +186,8 @@ def more_nodes_than_the_subnets_have_addresses_for(case: Case) -> Iterator[Probl
         each_takes = min(_addresses(pool, row, cluster) for row in rows)
         if each_takes * pool.max_nodes > free:
             message = f"{pool.max_nodes} nodes take at least {each_takes * pool.max_nodes} addresses, "
-            yield Problem.of(pool, message + f"its subnets have {free}")
+            guessed = cluster.addon(VPC_CNI) is None and not cluster.sees_objects
+            yield Problem.of(pool, message + f"its subnets have {free}", unknown=guessed)
 
 
 def _free_addresses(pool: Pool, cluster: Cluster) -> int | None:
@@ -222,4 +223,4 @@ def _is_eks_own(cluster: Cluster) -> bool:
     bare = setting(cluster, "BootstrapSelfManagedAddons") in (None, True, "true")
     brought = any(cluster.chart(each) for each in (VPC_CNI, *NETWORKS))
     written = any(each.name == AWS_NODE for each in cluster.of_kind("DaemonSet"))
-    return bare and cluster.sees_objects and not cluster.auto_mode and not brought and not written
+    return bare and cluster.shows_objects and not cluster.auto_mode and not brought and not written

@@ -48,7 +48,7 @@ def _should_be_there(wanted: NamedData, there: Collection[str], workload: Worklo
     if is_slip_for_one(wanted.name, there):
         return True
     charts = any(each.namespace == workload.namespace for each in cluster.charts)
-    return wanted.kind == "ConfigMap" and bool(there) and cluster.sees_objects and not charts
+    return wanted.kind == "ConfigMap" and bool(there) and cluster.shows_objects and not charts
 
 
 @rule("GPU413", "warning", source="https://kubernetes.io/docs/concepts/security/secrets-good-practices/")

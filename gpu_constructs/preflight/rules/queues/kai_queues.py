@@ -44,7 +44,7 @@ def _no_leaf(cluster: Cluster) -> Iterator[Problem]:
     for workload, queue in _of_kai(cluster):
         if queue in parents:
             yield Problem.of(workload, f"queue {queue} has queues of its own and takes no pods")
-        elif queue not in names and (queues or cluster.sees_software):
+        elif queue not in names and (queues or cluster.shows_software):
             message = f"nothing defines queue {queue} of KAI Scheduler"
             yield Problem.of(workload, message, unknown=not cluster.sees_software)
 

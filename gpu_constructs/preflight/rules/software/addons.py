@@ -204,7 +204,7 @@ def add_on_out_of_reach_of_the_role_it_needs(case: Case) -> Iterator[Problem]:
 def _only_mounts(addon: str, cluster: Cluster) -> bool:
     """Whether a driver surely makes nothing, and so asks AWS for nothing: FSx' mounts what exists without a role."""
     made = any(each.content.get("provisioner") == FSX for each in cluster.of_kind("StorageClass"))
-    return addon == FSX_CSI_DRIVER and cluster.sees_objects and not made
+    return addon == FSX_CSI_DRIVER and cluster.shows_objects and not made
 
 
 def _may_not_make_disks(pool: Pool, cluster: Cluster) -> bool:

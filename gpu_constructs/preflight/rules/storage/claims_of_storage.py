@@ -45,7 +45,7 @@ def claim_of_storage_that_does_not_exist(case: Case) -> Iterator[Problem]:
             hint = did_you_mean(claim.name, beside) or _elsewhere(claim.name, cluster)
             text = f"PersistentVolumeClaim {name} does not exist{hint}"
             yield Problem.of(
-                workload, text, unknown=not cluster.sees_objects or not is_slip_for_one(claim.name, beside)
+                workload, text, unknown=not cluster.shows_objects or not is_slip_for_one(claim.name, beside)
             )
         elif beside:
             # Of a cluster that is not in the input more may be there.

@@ -54,7 +54,7 @@ def storage_class_that_does_not_exist(case: Case) -> Iterator[Problem]:
             yield Problem.of(workload, text, unknown=True)
         elif isinstance(name, str) and name and storage_class(claim, cluster) is None and not _may_be(name, cluster):
             text = f"{claim.title} is of StorageClass {name}, which does not exist{did_you_mean(name, classes)}"
-            certain = cluster.sees_objects and is_slip_for_one(name, classes)
+            certain = cluster.shows_objects and is_slip_for_one(name, classes)
             yield Problem.of(workload, text, unknown=not certain)
 
 
