@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 import yaml
 
+from gpu_constructs.preflight.cluster.clusters import clusters
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Cluster
+from gpu_constructs.preflight.reading.inputs import read_input
 from tests.preflight.inputs import template
-from tests.preflight.readers import clusters_of
 
 NOTES = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "notes", "namespace": "kube-system"}}
 IMAGES = {"karpenter": "public.ecr.aws/karpenter/controller:1.14.1"}
@@ -43,8 +44,9 @@ NODE_POOL = {"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"
 
 def with_files(folder: Path, *objects: dict[str, Any], whole: dict[str, Any] | None = None) -> Cluster:
     """What is read of plain files, beside the template of a cluster or alone."""
-    (folder / "objects.yaml").write_text(yaml.safe_dump_all(objects))
-    [found] = clusters_of(folder, whole or NOTES)
+    (folder / "objects.yaml").write_text(yaml.safe_dump_all(objects or (NOTES,)))
+    (folder / "stack.template.json").write_text(json.dumps(whole or NOTES))
+    [found] = clusters(read_input([str(folder / name) for name in ("stack.template.json", "objects.yaml")]))
     return found
 
 
