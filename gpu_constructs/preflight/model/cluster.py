@@ -57,6 +57,8 @@ class Pool:
         weight: Order among NodePools.
         node_class: The EC2NodeClass or NodeClass of a NodePool, when it is in the input.
         undecided: Whether deployment decides for one of its instance types.
+        class_zones: Zones, or their expressions, of the subnets that its class selects, as far as they are known.
+        class_zones_known: Whether its class selects no subnet beside those.
     """
 
     name: str
@@ -84,6 +86,8 @@ class Pool:
     weight: int = 0
     node_class: Object | None = None
     undecided: bool = False
+    class_zones: tuple[str | Unknown, ...] = ()
+    class_zones_known: bool = False
 
     @property
     def title(self) -> str:
@@ -243,7 +247,7 @@ class Cluster:
 
     @cached_property
     def shows_objects(self) -> bool:
-        """Whether the input tells of objects that people write beside workloads; an EKS add-on brings none of theirs."""
+        """Whether the input tells of objects that people write beside workloads; EKS add-ons bring none of theirs."""
         hidden = any(not each.startswith("add-on ") for each in self.opaque)
         written = any(_is_software(each) or each.kind in _OF_THE_CLUSTER for each in self.objects)
         return self.whole and not hidden and (bool(self.charts) or written)

@@ -65,7 +65,7 @@ def with_files(folder: Path, *objects: dict[str, Any], whole: dict[str, Any] | N
 def test_files_beside_a_template_are_not_the_whole_cluster(tmp_path: Path, objects: list[dict[str, Any]]) -> None:
     found = with_files(tmp_path, *objects, whole=template())
 
-    assert not (found.sees_software or found.sees_objects or found.sees_programs)
+    assert not any((found.sees_software, found.sees_objects, found.sees_programs))
     assert found.runs("cluster-autoscaler") is Answer.UNKNOWN
 
 
