@@ -219,7 +219,7 @@ class Cluster:
     @cached_property
     def _is_filled(self) -> bool:
         """Whether a template puts something into the cluster."""
-        return any(map(_is_deployed, (*self.charts, *self.objects)))
+        return any(map(_is_deployed, self.charts)) or any(map(_is_deployed, self.objects))
 
     @property
     def sees_programs(self) -> bool:

@@ -38,10 +38,10 @@ def zone_that_the_region_does_not_have(case: Case) -> Iterator[Problem]:
             if (answer := _has_zone(region, zone)) is not Answer.YES:
                 yield Problem.of(pool, f"is in {_nowhere(zone, region)}", unknown=unsure or answer is Answer.UNKNOWN)
     for subnet in _made_with(cluster):
-        zone = _zone_of(subnet)
-        answer = _has_zone(subnet.region, zone) if zone is not None else Answer.YES
+        placed = _zone_of(subnet)
+        answer = _has_zone(subnet.region, placed) if placed is not None else Answer.YES
         if cluster.resource is not None and answer is not Answer.YES:
-            text = f"cluster {cluster.name}: {subnet.path} is in {_nowhere(zone, subnet.region)}"
+            text = f"cluster {cluster.name}: {subnet.path} is in {_nowhere(placed, subnet.region)}"
             yield Problem(cluster.resource, text, unknown=subnet.conditional or answer is Answer.UNKNOWN)
 
 
