@@ -32,6 +32,7 @@ def render() -> str:
         "as_of": DUMP_AS_OF,
         "regions": named_by_botocore(),
         "zone_ids_begin_with": prefixes(),
+        "last_zones": last_zones(),
     }
     found = offered()
     body = ",\n".join(f"    {json.dumps(name)}: {json.dumps(found[name])}" for name in sorted(found, key=by_size))
@@ -56,6 +57,16 @@ def prefixes() -> dict[str, str]:
     return {region: rows_of(region)[0]["Location"][:-1] for region in read()}
 
 
+def last_zones() -> dict[str, int]:
+    """Return the number of each region's last zone: an account sees names and ids of some, the others lie between."""
+    found = {}
+    for region in read():
+        letters = {each["Location"][-1] for each in rows_of(region, "availability-zone")}
+        numbers = {int(each["Location"][-1]) for each in rows_of(region)}
+        found[region] = max(ord(max(letters)) - ord("a") + 1, *numbers)
+    return found
+
+
 def offered() -> dict[str, dict[str, str]]:
     """Return the numbers of the zones that offer each type, by region."""
     types, begins = set(nvidia_rows()), prefixes()
@@ -69,9 +80,9 @@ def offered() -> dict[str, dict[str, str]]:
     return {name: {region: "".join(sorted(zones)) for region, zones in where.items()} for name, where in found.items()}
 
 
-def rows_of(region: str) -> list[dict[str, Any]]:
-    """Return moto's dump of one region."""
-    file = files("moto.ec2").joinpath(f"{OFFERINGS}/availability-zone-id/{region}.json.gz")
+def rows_of(region: str, place: str = "availability-zone-id") -> list[dict[str, Any]]:
+    """Return moto's dump of one region, by the ids of its zones or by their names."""
+    file = files("moto.ec2").joinpath(f"{OFFERINGS}/{place}/{region}.json.gz")
     return list(json.loads(gzip.decompress(file.read_bytes())))
 
 

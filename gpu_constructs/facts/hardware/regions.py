@@ -64,6 +64,29 @@ def is_in_every_zone(instance_type: str, region: str) -> bool:
     return bool(every) and every == set(zones_by_region(instance_type).get(region, ()))
 
 
+def zone_id_region(prefix: str) -> str | None:
+    """Return the region whose zones have ids of a beginning such as ``use1-az``, ``None`` where none is known."""
+    begins: Mapping[str, str] = _document()["zone_ids_begin_with"]
+    return next((region for region, each in begins.items() if each == prefix), None)
+
+
+def zone_ids_begin_with(region: str | None) -> str | None:
+    """Return what the ids of a region's zones begin with, such as ``use1-az``; ``None`` where it was not read."""
+    begins: Mapping[str, str] = _document()["zone_ids_begin_with"]
+    return begins.get(region or "")
+
+
+def is_read(region: str) -> bool:
+    """Whether it is known which zones a region has."""
+    return region in _document()["last_zones"]
+
+
+def last_zone(region: str | None) -> int:
+    """Return the number of a region's last zone; of one that was not read, the most that any has."""
+    last: Mapping[str, int] = _document()["last_zones"]
+    return last.get(region or "") or max(last.values())
+
+
 def is_unseen(instance_type: str, region: str | None) -> bool:
     """Whether a region was read and the type was not among what it offers; nothing is known of no region."""
     where = zones_by_region(instance_type)

@@ -15,7 +15,7 @@ from gpu_constructs.refusals import near
 def missing(
     text: str, name: str, known: Collection[str], cluster: Cluster, rule: str, answer: Answer = Answer.NO
 ) -> Iterator[Reason]:
-    """Yield why a pod is refused that names what is not there, where the input says all that is there.
+    """Yield why a pod is refused that names what is not there, where the input tells of such things.
 
     Args:
         text: What is not there.
@@ -23,14 +23,15 @@ def missing(
         known: Names of what is there.
         cluster: The cluster.
         rule: The rule that finds it.
-        answer: What it means for the pod, where it is no slip for a name that is there.
+        answer: What it means for the pod, where the input has all that is there, and it is no slip for a name of those.
     """
     if name not in known and cluster.sees_objects:
         nearest = _nearest(name, frozenset(known))
         hint = f"; did you mean {nearest!r}?" if nearest is not None else ""
         # A name that only comes near, trainer-b beside trainer-a, may be that of another.
         slip = nearest is not None and is_typo_of(name, nearest)
-        yield Reason(Answer.NO if slip else answer, "refused", f"{text}{hint}", rule=rule)
+        meant = answer if cluster.sees_objects else Answer.UNKNOWN
+        yield Reason(Answer.NO if slip else meant, "refused", f"{text}{hint}", rule=rule)
 
 
 @lru_cache(maxsize=1024)

@@ -17,6 +17,7 @@ from gpu_constructs.preflight.cluster.pools import (
 )
 from gpu_constructs.preflight.cluster.scalers import scaled
 from gpu_constructs.preflight.cluster.software import software
+from gpu_constructs.preflight.cluster.subnets import with_class_zones
 from gpu_constructs.preflight.cluster.workloads import workloads
 from gpu_constructs.preflight.model.cluster import Cluster, Pool
 from gpu_constructs.preflight.model.discovery import bounded
@@ -147,7 +148,8 @@ def _cluster(name: str, given: Input, places: _Places) -> Cluster:
     addons = [_addon(each) for each in _of_type(given, "AWS::EKS::Addon", name, places)]
     runs = software(objects, charts, addons)
     auto_mode = is_true(dig(properties, "ComputeConfig", "Enabled"))
-    pools = with_startup_taints(bounded(_pools(name, given, places, objects), runs.autoscalers), runs.autoscalers)
+    pools = with_class_zones(_pools(name, given, places, objects), _subnets(properties), given.resources)
+    pools = with_startup_taints(bounded(pools, runs.autoscalers), runs.autoscalers)
     pods = scaled(workloads(objects), objects)
     # Pods that are alike are judged once.
     unlike = {(id(each.pod), each.replicas) for each in pods}
@@ -170,6 +172,12 @@ def _cluster(name: str, given: Input, places: _Places) -> Cluster:
         workloads=pods,
         resources=given.resources,
     )
+
+
+def _subnets(properties: Mapping[str, Any]) -> Any:
+    """Return the subnets of a cluster, as CloudFormation or the custom resource of the CDK names them."""
+    network = mapping(properties.get("ResourcesVpcConfig"))
+    return network.get("SubnetIds", network.get("subnetIds"))
 
 
 def _minor(version: Any) -> str | None:

@@ -7,14 +7,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 from typing import Any, Literal
 
-from gpu_constructs.facts.labels import ZONE_ID
+from gpu_constructs.facts.hardware.zones import is_no_zone
+from gpu_constructs.facts.labels import OLD_ZONE, ZONE, ZONE_ID
 from gpu_constructs.preflight.cluster.references import referred, refers
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Cluster, Pool
+from gpu_constructs.preflight.model.label_values import Requirement, equal, exactly
 from gpu_constructs.preflight.reading.cloudformation import Resource
-from gpu_constructs.preflight.reading.unknown import Unknown, mapping, mappings
+from gpu_constructs.preflight.reading.unknown import Unknown, dig, items, mapping, mappings, may_equal
 
 Way = Literal["internet gateway", "nat", "elsewhere", "nowhere", "unknown"]
 
@@ -25,13 +28,15 @@ _NTH_ZONE = re.compile(r"\$\{Fn::Select \[\"?(\d+)\"?,\"?\$\{Fn::GetAZs .*")
 _ZONE = re.compile(r"([a-z]+(?:-[a-z]+)+-\d)[a-z]")
 _OWN_ZONE = re.compile(r"\$\{AWS::Region\}[a-z]")
 _ASSOCIATION = "AWS::EC2::SubnetRouteTableAssociation"
+_SUBNET = "AWS::EC2::Subnet"
+_MAKES_TAGS = "createtags"
 
 
 def way_out(subnet: Any, resources: Mapping[str, Resource]) -> Way:
     """Return how traffic leaves a subnet; nowhere only when the whole VPC is in the input."""
     found = referred(subnet, resources)
     vpc = referred(found.properties.get("VpcId"), resources) if found else None
-    if found is None or vpc is None or found.type != "AWS::EC2::Subnet" or vpc.type != "AWS::EC2::VPC":
+    if found is None or vpc is None or found.type != _SUBNET or vpc.type != "AWS::EC2::VPC":
         return "unknown"
     joined = [each for each in resources.values() if each.type == _ASSOCIATION]
     tables = [each for each in joined if refers(each.properties.get("SubnetId"), found)]
@@ -130,12 +135,129 @@ def region_of_cluster(cluster: Cluster) -> str | None:
     return own or next((each for each in regions if each), None)
 
 
+def with_class_zones(pools: Iterable[Pool], used: Any, resources: Mapping[str, Resource]) -> tuple[Pool, ...]:
+    """Return pools, those of a class with the zones of the subnets that it selects.
+
+    Args:
+        pools: The pools of a cluster.
+        used: The subnets of the cluster itself.
+        resources: Every resource of the input.
+    """
+    found: dict[int, tuple[tuple[str | Unknown, ...], bool]] = {}
+    placed = []
+    for pool in pools:
+        if pool.node_class is not None:
+            terms = mappings(pool.node_class.spec.get("subnetSelectorTerms"))
+            if id(pool.node_class) not in found:
+                found[id(pool.node_class)] = _class_zones(terms, items(used), resources)
+            zones, known = found[id(pool.node_class)]
+            pool = replace(pool, class_zones=zones, class_zones_known=known)
+        placed.append(pool if pool.is_group else replace(pool, zones=_zones_left(pool) or pool.zones))
+    return tuple(placed)
+
+
+def _class_zones(
+    terms: list[dict[str, Any]], used: list[Any], resources: Mapping[str, Resource]
+) -> tuple[tuple[str | Unknown, ...], bool]:
+    """Return the zones of the subnets that terms select, and whether they select no others.
+
+    Terms of tags select no others where the cluster's VPC is in the input: nodes start in no other VPC, to which
+    security groups of this one are unknown.
+    """
+    named = [referred(each["id"], resources) for each in terms if each.get("id")]
+    by_tags = [each for each in terms if not each.get("id")]
+    closed = not by_tags or (is_own_network(used, resources) and not tags_later(resources))
+    every = [each for each in resources.values() if by_tags and each.type == _SUBNET]
+    tagged = [each for each in every if any(may_select(one, each) for one in by_tags)]
+    found = [*named, *(tagged if closed else tagged_subnets(by_tags, resources))]
+    subnets = [each for each in found if each is not None and each.type == _SUBNET]
+    known = closed and bool(subnets) and len(subnets) == len(found)
+    return tuple(dict.fromkeys(map(_zone_of, subnets))), known
+
+
+def _zone_of(subnet: Resource) -> str | Unknown:
+    zone = subnet.properties.get("AvailabilityZone")
+    return zone if isinstance(zone, (str, Unknown)) else Unknown(f"${{zone of {subnet.key}}}")
+
+
+def zone_requirements(pool: Pool) -> list[Requirement]:
+    """Return what a NodePool asks of zones, by their names; a label of its nodes is a requirement to Karpenter too."""
+    labels = mapping(dig(pool.properties, "template", "metadata", "labels"))
+    given = equal({key: each for key, each in labels.items() if key in (ZONE, OLD_ZONE)})
+    asked = (*pool.requirements, *given)
+    return [each for each in asked if each.key in (ZONE, OLD_ZONE) and each.values is not None]
+
+
+def _zones_left(pool: Pool) -> tuple[str | Unknown, ...]:
+    """Return the zones in which a NodePool makes nodes; none where that is not known, or it makes none."""
+    asked = zone_requirements(pool)
+    named = [each.values for each in asked if each.operator == "In" and each.values]
+    there = pool.class_zones if pool.class_zones_known else ()
+    if not named:
+        return tuple(each for each in there if _takes(asked, each))
+    left = [each for each in named[0] if _takes(asked, each) and not is_no_zone(each)]
+    return tuple(each for each in left if not there or any(may_equal(str(zone), each) for zone in there))
+
+
+def _takes(asked: Iterable[Requirement], zone: str | Unknown) -> bool:
+    value = exactly(zone) if isinstance(zone, str) else zone
+    return all(each.met_by({each.key: value}) is not Answer.NO for each in asked)
+
+
+def class_has_subnet(pool: Pool) -> Answer:
+    """Say whether the class of a NodePool has a subnet in a zone that it asks for; yes where nothing is against it."""
+    asked = zone_requirements(pool)
+    taken = [each for each in pool.class_zones if _takes(asked, each)]
+    if not asked or not pool.class_zones:
+        return Answer.YES
+    if not taken:
+        return Answer.NO if pool.class_zones_known else Answer.UNKNOWN
+    # Which zones Fn::GetAZs returns, only deployment tells; a letter of the region is the one that is asked for.
+    told = any(isinstance(each, str) or _OWN_ZONE.fullmatch(each.expression) for each in taken)
+    named = any(each.operator == "In" for each in asked)
+    return Answer.UNKNOWN if named and not told and pool.class_zones_known else Answer.YES
+
+
+def tags_later(resources: Mapping[str, Resource]) -> bool:
+    """Whether a custom resource or nested stack may tag what is there."""
+    custom = (each for each in resources.values() if "Custom" in each.type or each.type.endswith("::Stack"))
+    return any(_MAKES_TAGS in str(each.properties).lower() or each.type.endswith("::Stack") for each in custom)
+
+
+def is_own_network(used: Iterable[Any], resources: Mapping[str, Resource]) -> bool:
+    """Whether the subnets that a cluster uses, and their VPC, are in the input, so that the VPC has no others."""
+    found = [referred(each, resources) for each in used]
+    networks = [referred(each.properties.get("VpcId"), resources) if each else None for each in found]
+    return bool(networks) and all(each is not None and each.type == "AWS::EC2::VPC" for each in networks)
+
+
+def may_select(term: Mapping[str, Any], candidate: Resource) -> bool:
+    """Whether a term may select a resource."""
+    wanted = term.get("tags")
+    if not isinstance(wanted, dict) or not wanted:
+        return True
+    return all(_may_carry(candidate, key, value) for key, value in wanted.items())
+
+
+def _may_carry(resource: Resource, key: str, value: Any) -> bool:
+    tags = resource.properties.get("Tags")
+    if isinstance(tags, Unknown) or any(isinstance(each, Unknown) for each in items(tags)):
+        return True
+    for each in mappings(tags):
+        same = may_equal(str(each.get("Key")), key)
+        if same and (value == "*" or isinstance(value, Unknown) or isinstance(each.get("Value"), Unknown)):
+            return True
+        if same and str(each.get("Value")) == str(value):
+            return True
+    return False
+
+
 def tagged_subnets(terms: Iterable[Mapping[str, Any]], resources: Mapping[str, Resource]) -> list[Resource]:
     """Return the subnets that terms select by tags, none where a term selects otherwise."""
     asked = [mapping(each.get("tags")) for each in terms]
     if not asked or not all(asked):
         return []
-    found = [each for each in resources.values() if each.type == "AWS::EC2::Subnet"]
+    found = [each for each in resources.values() if each.type == _SUBNET]
     return [each for each in found if any(_carries(each, tags) for tags in asked)]
 
 

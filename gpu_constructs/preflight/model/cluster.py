@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
+from gpu_constructs.facts.charts import AWS_NODE, COREDNS, KUBE_PROXY
 from gpu_constructs.facts.kubernetes import KUBE_SYSTEM
 from gpu_constructs.facts.quantities import Resources
+from gpu_constructs.facts.resources import NVIDIA
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.label_values import Labels, Requirement
 from gpu_constructs.preflight.model.launch import Launch
@@ -18,7 +20,7 @@ from gpu_constructs.preflight.model.workload import Workload
 from gpu_constructs.preflight.reading.cloudformation import Resource
 from gpu_constructs.preflight.reading.dangling import Dangling
 from gpu_constructs.preflight.reading.objects import Chart, Object, Origin, Repeated
-from gpu_constructs.preflight.reading.unknown import Unknown
+from gpu_constructs.preflight.reading.unknown import Unknown, dig, known_text, mapping
 from gpu_constructs.preflight.reading.user_data import NONE, UserData
 
 PoolKind = Literal["managed", "self-managed", "karpenter", "auto-mode", "fargate"]
@@ -57,6 +59,8 @@ class Pool:
         undecided: Whether deployment decides for one of its instance types.
         resized: Whether a schedule gives it nodes, or takes all of them away.
         closes: Whether by a schedule it may at times have no node at all.
+        class_zones: Zones, or their expressions, of the subnets that its class selects, as far as they are known.
+        class_zones_known: Whether its class selects no subnet beside those.
     """
 
     name: str
@@ -86,6 +90,8 @@ class Pool:
     undecided: bool = False
     resized: bool = False
     closes: bool = False
+    class_zones: tuple[str | Unknown, ...] = ()
+    class_zones_known: bool = False
 
     @property
     def title(self) -> str:
@@ -117,16 +123,34 @@ _INSTALLING = (
     "DaemonSet",
     "DeviceClass",
 )
-
-
 # Kinds of the whole cluster: who writes them writes what stands in it.
 _OF_THE_CLUSTER = ("Namespace", "NodeClass", "PriorityClass", "StorageClass")
+# CDK writes it for every cluster that reads it, whoever installs the software.
+_OF_CDK = ("ConfigMap", KUBE_SYSTEM, "aws-auth")
+# What runs on the nodes of every EKS cluster but those of Auto Mode.
+# Source: https://docs.aws.amazon.com/eks/latest/userguide/eks-add-ons.html (2026-11)
+_OF_EVERY_CLUSTER = frozenset((("Deployment", COREDNS), ("DaemonSet", KUBE_PROXY), ("DaemonSet", AWS_NODE)))
 
 
 def _is_software(each: Object) -> bool:
-    """Whether an object shows that the input says what runs in the cluster: a lone workload beside it does not."""
+    """Whether an object shows that the input tells of software: a lone workload beside a cluster does not."""
     installed = each.kind in _INSTALLING or each.namespace == KUBE_SYSTEM
     return installed or each.origin.resource is not None
+
+
+def _is_deployed(each: Object | Chart) -> bool:
+    """Whether a template puts something into the cluster; CDK's own map of roles says nothing of software."""
+    mapped = isinstance(each, Object) and (each.kind, each.namespace, each.name) == _OF_CDK
+    return each.origin.resource is not None and not mapped
+
+
+def _is_live(each: Object) -> bool:
+    """Whether an object was read from a cluster: the API server gives each its ``uid``, and nobody writes one."""
+    return known_text(dig(each.content, "metadata", "uid")) is not None
+
+
+def _advertises_gpus(node: Object) -> bool:
+    return any(name.startswith(NVIDIA) for name in mapping(dig(node.content, "status", "allocatable")))
 
 
 @dataclass(frozen=True)
@@ -183,18 +207,59 @@ class Cluster:
         return self.whole or self.auto_mode or bool(self.addons) or of_eks
 
     @cached_property
-    def sees_software(self) -> bool:
-        """Whether what runs in the cluster is in the input, so that what is not there does not run."""
+    def shows_software(self) -> bool:
+        """Whether the input tells of software of the cluster, so that what is not there may well not run."""
         return self.whole and not self.opaque and (bool(self.charts) or any(map(_is_software, self.objects)))
+
+    @cached_property
+    def sees_software(self) -> bool:
+        """Whether what runs in the cluster is in the input, so that what is not there does not run.
+
+        So it is where templates make the cluster and put something into it; files beside them are what somebody
+        happened to name.
+        """
+        return self.shows_software and self._is_filled
+
+    @cached_property
+    def _is_filled(self) -> bool:
+        """Whether a template puts something into the cluster."""
+        return any(map(_is_deployed, self.charts)) or any(map(_is_deployed, self.objects))
+
+    @property
+    def sees_programs(self) -> bool:
+        """Whether every Deployment and DaemonSet of the cluster is in the input."""
+        return self.sees_software or self._is_told
+
+    def sees_plugins_for(self, device: str) -> bool:
+        """Whether what advertises a device is in the input: two that do would each give it away."""
+        shown = self.shows_software and any(device in each.advertises for each in self.daemon_sets)
+        return shown or self.sees_programs
+
+    @cached_property
+    def _is_told(self) -> bool:
+        """Whether ``kubectl`` wrote what runs in the whole cluster.
+
+        Then the nodes are there, what runs in every cluster, and what runs beside that in other namespaces. Of nodes
+        that advertise GPUs nobody judges whether there is room, nor what makes them.
+        """
+        told = [each for each in self.of_kind("Deployment", "DaemonSet") if _is_live(each)]
+        system = {(each.kind, each.name) for each in told if each.namespace == KUBE_SYSTEM}
+        beyond = any(each.namespace != KUBE_SYSTEM for each in told)
+        nodes = [each for each in self.of_kind("Node") if _is_live(each)]
+        bare = bool(nodes) and not any(map(_advertises_gpus, nodes))
+        return not self.opaque and beyond and system >= _OF_EVERY_CLUSTER and bare
 
     @cached_property
     def asked_devices(self) -> frozenset[str]:
         """Extended resources that its pods ask for."""
         return frozenset(name for each in self.workloads for name in each.pod.requests if "/" in name)
 
-    @property
+    @cached_property
     def sees_objects(self) -> bool:
-        """Whether the objects that people write are in the input; an EKS add-on brings none of theirs."""
+        """Whether the objects that people write are in the input, so that what another names is there or is not.
+
+        Who writes some of them writes the one that a pod names beside them; EKS add-ons bring none.
+        """
         hidden = any(not each.startswith("add-on ") for each in self.opaque)
         written = any(_is_software(each) or each.kind in _OF_THE_CLUSTER for each in self.objects)
         return self.whole and not hidden and (bool(self.charts) or written)
@@ -245,6 +310,9 @@ class Cluster:
         """Say whether an autoscaler of a kind runs in the cluster."""
         if self.autoscaler(kind) is not None:
             return Answer.YES
+        # Auto Mode is no program of the cluster.
+        if self._is_told and kind != "auto-mode":
+            return Answer.NO
         # NodePools are Auto Mode's too.
         if kind == "karpenter" and self.has_by_hand("EC2NodeClass", *(() if self.auto_mode else ("NodePool",))):
             # The API server takes them only where their definitions are.

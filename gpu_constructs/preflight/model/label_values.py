@@ -11,9 +11,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from gpu_constructs.facts.hardware.zones import is_no_zone, is_seen_zone
+from gpu_constructs.facts.labels import EBS_ZONE, OLD_ZONE, ZONE, ZONE_ID
 from gpu_constructs.preflight.model.answer import Answer, yes_if
 from gpu_constructs.preflight.reading.unknown import Unknown, is_expression, items, known_text, may_equal
 
+_OF_ZONES = (ZONE, OLD_ZONE, EBS_ZONE, ZONE_ID)
 _WHOLE = re.compile(r"[+-]?\d{1,18}")
 # Of each comparison, whether it bounds from above, and how far from the bound the nearest whole number is.
 _BOUNDS = {"Gt": (False, 1), "Gte": (False, 0), "Lt": (True, -1), "Lte": (True, 0)}
@@ -120,6 +123,8 @@ class Requirement:
     def met_by(self, labels: Labels) -> Answer:
         """Say whether a node with such labels can meet it."""
         value = labels.get(self.key)
+        if self.is_nowhere:
+            return Answer.NO
         if self.values is None and self.operator not in ("Exists", "DoesNotExist"):
             return Answer.UNKNOWN
         if is_expression(self.key):
@@ -131,7 +136,21 @@ class Requirement:
             if value is None or absent is Answer.YES:
                 return absent
         present = yes_if(self._met_by_one_of(value))
+        if present is Answer.YES and self._needs_a_newer_zone(value):
+            return Answer.UNKNOWN
         return Answer.UNKNOWN if value.unsure and present is not self._met_by_none() else present
+
+    @property
+    def is_nowhere(self) -> bool:
+        """Whether it asks for zones of which AWS has none."""
+        named = self.values if self.key in _OF_ZONES and self.operator == "In" else None
+        return bool(named) and all(map(is_no_zone, named or ()))
+
+    def _needs_a_newer_zone(self, value: LabelValues) -> bool:
+        """Whether only a zone meets it that there was none of when zones were read."""
+        if self.key not in _OF_ZONES or self.operator != "In":
+            return False
+        return not any(value.may_be(each) and is_seen_zone(each) for each in self.values or ())
 
     def _met_by_unknown(self, value: Unknown) -> Answer:
         """Say whether a value meets it of which at most its ends, or its choices, are known."""

@@ -69,7 +69,7 @@ def registered(
     least, most = dict(gpus.least), dict(gpus.most)
     if efa_count and Answer.YES in plugins:
         least[EFA] = most[EFA] = efa_count
-    elif efa_count != 0 and (set(plugins) - {Answer.NO} or not cluster.sees_software):
+    elif efa_count != 0 and (set(plugins) - {Answer.NO} or not cluster.sees_plugins_for(EFA)):
         unsaid.add(EFA)
     elif pool.is_group and not is_visible(pool) and (row is None or row.max_efa):
         # Its launch template, which is not in the input, may list interfaces.
@@ -84,7 +84,7 @@ def registered(
 def _of_others(cluster: Cluster) -> frozenset[str]:
     """Return what pods ask for that software which is not known may register: not NVIDIA's and not EFA's."""
     asked = frozenset(each for each in cluster.asked_devices if not each.startswith(NVIDIA) and each != EFA)
-    return asked if asked and (not cluster.sees_software or _registers_others(cluster)) else frozenset()
+    return asked if asked and (not cluster.sees_programs or _registers_others(cluster)) else frozenset()
 
 
 def _registers_others(cluster: Cluster) -> bool:
@@ -122,7 +122,7 @@ def _gpus(
     if any(answer is Answer.YES for _, answer, _ in offers):
         _, _, offer = next(each for each in offers if each[1] is Answer.YES)
         return _offered(offer, row, said), names
-    if any(answer is Answer.UNKNOWN for _, answer, _ in offers) or not cluster.sees_software:
+    if any(answer is Answer.UNKNOWN for _, answer, _ in offers) or not cluster.sees_plugins_for(GPU):
         return Devices({}, {}, frozenset((GPU, SHARED_GPU)), nothing, ()), ()
     return Devices({}, {}, nothing, nothing, ()), ()
 

@@ -16,6 +16,7 @@ from functools import lru_cache
 from typing import Any
 
 from gpu_constructs.facts.hardware.catalogue import InstanceType, catalogue
+from gpu_constructs.facts.hardware.regions import zone_ids_begin_with
 from gpu_constructs.facts.labels import (
     CAPACITY_TYPE,
     EBS_ZONE,
@@ -236,12 +237,18 @@ def _given_labels(pool: Pool, name: str | None, cluster: Cluster) -> dict[str, L
         ZONE: zone,
         OLD_ZONE: zone,
         REGION: exactly(region) if region else Unknown("${region}"),
-        ZONE_ID: Unknown("${zone id}"),
+        ZONE_ID: Unknown(f"{_zone_ids_of(region)}${{zone id}}"),
         EBS_ZONE: zone,
         HOSTNAME: Unknown("${hostname}"),
     }
     capacity = {CAPACITY_TYPE: exactly(*pool.capacity_types)} if pool.autoscaler != "cluster-autoscaler" else {}
     return {**pool.labels, **placed, **typed, **capacity}
+
+
+def _zone_ids_of(region: str | None) -> str:
+    """Return what the ids of all zones of a region begin with, Local Zones included; nothing where it is not known."""
+    begins = zone_ids_begin_with(region)
+    return begins.removesuffix("az") if begins else ""
 
 
 def _booted_labels(pool: Pool, row: InstanceType | None, cluster: Cluster) -> dict[str, LabelValues | Unknown]:

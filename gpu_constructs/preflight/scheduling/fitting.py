@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from gpu_constructs.facts.hardware.type_names import why_not_sold
-from gpu_constructs.facts.labels import LABEL_TAG, NODE_FEATURE, RESOURCE_TAG
+from gpu_constructs.facts.labels import LABEL_TAG, NODE_FEATURE, RESOURCE_TAG, ZONE
 from gpu_constructs.facts.quantities import distinct, show
 from gpu_constructs.facts.resources import DEVICE_CLASS, EFA, GPU, NVIDIA, OF_HAMI
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Pool
-from gpu_constructs.preflight.model.label_values import Labels, LabelValues
+from gpu_constructs.preflight.model.label_values import Labels, LabelValues, Requirement
 from gpu_constructs.preflight.model.pod_size import ports_clash
 from gpu_constructs.preflight.model.reason import Reason, worst
 from gpu_constructs.preflight.model.taints import Taint, Toleration, evicting, untolerated
@@ -177,7 +177,7 @@ def _labels(wanted: Demand, labels: Labels) -> list[Reason]:
     if chosen.takes(labels) is Answer.YES:
         return []
     return [
-        Reason(answer, "label", _label_text(str(each), labels.get(each.key), answer))
+        Reason(answer, "label", _label_text(each, labels.get(each.key), answer))
         for each, answer in chosen.unmet(labels)
     ]
 
@@ -185,7 +185,12 @@ def _labels(wanted: Demand, labels: Labels) -> list[Reason]:
 _DISCOVERED = ("nvidia.com/gpu.", "nvidia.com/cuda.", "nvidia.com/mig.", NODE_FEATURE)
 
 
-def _label_text(wanted: str, have: object, answer: Answer) -> str:
+def _label_text(asked: Requirement, have: object, answer: Answer) -> str:
+    wanted = str(asked)
+    if asked.is_nowhere:
+        return f"asks for {wanted}, and AWS has no such zone"
+    if answer is Answer.UNKNOWN and isinstance(have, LabelValues) and asked.key == ZONE:
+        return f"asks for {wanted}, of which it is not known that there is such a zone"
     if answer is Answer.UNKNOWN:
         return f"asks for {wanted}, whose value on the node is known only once it runs"
     if have is None and wanted.startswith(_DISCOVERED):

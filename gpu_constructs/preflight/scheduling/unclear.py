@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
+from gpu_constructs.facts.hardware.zones import is_seen_zone
 from gpu_constructs.facts.labels import RESOURCE_TAG
 from gpu_constructs.facts.resources import NVIDIA
 from gpu_constructs.preflight.cluster.images import has_driver
 from gpu_constructs.preflight.cluster.pools import group_tags
+from gpu_constructs.preflight.cluster.subnets import class_has_subnet
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Pool
 from gpu_constructs.preflight.model.reason import Reason
@@ -43,6 +45,7 @@ class Openings:
         resized: Whether a schedule gives it nodes, or takes all of them away.
         closes: Whether by a schedule it may at times have no node at all.
         foreign: A label of Karpenter's that a NodePool of Auto Mode asks for; empty where it asks for none.
+        place: What is not known of where its nodes may start; empty where nothing is.
     """
 
     limits: bool = False
@@ -58,6 +61,7 @@ class Openings:
     resized: bool = False
     closes: bool = False
     foreign: str = ""
+    place: str = ""
 
 
 _NONE = Openings()
@@ -79,6 +83,7 @@ def openings(pool: Pool) -> Openings:
         resized=pool.resized,
         closes=pool.closes,
         foreign=next(_foreign(pool), "") if pool.kind == "auto-mode" else "",
+        place=_open_place(pool),
     )
 
 
@@ -97,6 +102,8 @@ def left_open(wanted: Demand, pool: Pool, open_: Openings, reasons: list[Reason]
         # Whether Auto Mode refuses the NodePool or takes it for a label of somebody's own stands nowhere.
         found = [_softened(each) if each.kind in _OF_NODES else each for each in found]
         found.append(Reason(Answer.UNKNOWN, "label", f"what Auto Mode makes of {open_.foreign} is not known"))
+    if open_.place:
+        found.append(Reason(Answer.UNKNOWN, "label", f"{open_.place} is not known"))
     if open_.least:
         found = [_softened(each) if each.kind in ("autoscaler", "claim") else each for each in found]
     if open_.disk:
@@ -139,6 +146,15 @@ def _open_of_nodes(wanted: Demand, pool: Pool, open_: Openings) -> Iterable[tupl
 
 def _asks_more_than_a_cpu(wanted: Demand) -> bool:
     return bool(wanted.gpus or wanted.requests.get(_DISK) or any(key.startswith(NVIDIA) for key in wanted.keys))
+
+
+def _open_place(pool: Pool) -> str:
+    """Return what is not known of where nodes may start: a group has nodes in all of its zones, a NodePool in any."""
+    newer = [each for each in pool.zones if isinstance(each, str) and not is_seen_zone(each)]
+    if newer and (pool.is_group or len(newer) == len(pool.zones)):
+        return f"whether there is a zone {newer[0]}"
+    unseen = class_has_subnet(pool) is Answer.UNKNOWN
+    return "whether its class has a subnet in a zone that it asks for" if unseen else ""
 
 
 def _foreign(pool: Pool) -> Iterator[str]:

@@ -25,6 +25,7 @@ BESIDE = {
     "GPU170/fails_only_group_is_for_gpu_pods": "the group always has a node, which takes the pod",
     "GPU207/fails_namespace_without_the_label": "the pod is in no queue",
     "GPU179/fails_overlay_and_gate_off": "the overlay is for shares of a GPU, and the pod asks for a whole one",
+    "GPU165/fails_accelerator_label_and_claimed_gpus": "the group always has a node, which takes the pod",
     "GPU168/fails_group_and_node_pool_alike": "either autoscaler would do",
 }
 

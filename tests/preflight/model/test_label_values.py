@@ -156,3 +156,19 @@ def test_requirements_of_two_labels_do_not_meet() -> None:
 
     assert [answer for _, answer in met_together(wanted, labels)] == [YES, YES]
     assert labels["team"] == exactly("a", "b")
+
+
+@pytest.mark.parametrize(
+    ("operator", "values", "answer"),
+    [
+        ("In", ("us-east-1z",), Answer.NO),
+        ("In", ("us-east-1z", "us-east-1g"), Answer.UNKNOWN),
+        ("In", ("us-east-1g",), Answer.UNKNOWN),
+        ("In", ("us-east-1a", "us-east-1z"), Answer.YES),
+        ("NotIn", ("us-east-1z",), Answer.YES),
+    ],
+)
+def test_no_node_is_in_a_zone_that_there_is_not(operator: str, values: tuple[str, ...], answer: Answer) -> None:
+    labels = {"topology.kubernetes.io/zone": exactly("us-east-1a", "us-east-1g", "us-east-1z")}
+
+    assert Requirement("topology.kubernetes.io/zone", operator, values).met_by(labels) is answer

@@ -21,7 +21,7 @@ def scheduler_runs(name: str, cluster: Cluster) -> Answer:
     releases = {one for each in cluster.charts for one in (each.name, each.origin.path.rpartition("/")[2])}
     if name in releases or any(_is_called(name, each) for each in cluster.workloads):
         return Answer.YES
-    hidden = not cluster.sees_software or any(_CALLED in each for each in releases)
+    hidden = not cluster.sees_programs or any(_CALLED in each for each in releases)
     by_hand = not cluster.charts and any(
         name in charts_of(each) for each in cluster.objects if each.origin.resource is None
     )

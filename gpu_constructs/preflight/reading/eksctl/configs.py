@@ -11,6 +11,7 @@ from typing import Any
 
 from gpu_constructs.facts.charts import COREDNS, KUBE_PROXY, METRICS_SERVER, VPC_CNI
 from gpu_constructs.preflight.reading.cloudformation import Resource, Template
+from gpu_constructs.preflight.reading.eksctl.groups import cluster_subnets
 from gpu_constructs.preflight.reading.eksctl.managed_groups import managed_group
 from gpu_constructs.preflight.reading.eksctl.resources import GROUP, metadata, resource
 from gpu_constructs.preflight.reading.eksctl.self_managed_groups import self_managed_group
@@ -58,6 +59,7 @@ def configs(objects: list[Object]) -> list[Object]:
 def resources_of(config: Object) -> Iterator[Resource]:
     """Yield the cluster, its node groups, its add-ons, its Fargate profiles and its pod identities."""
     yield resource(config, "Cluster", "AWS::EKS::Cluster", _cluster(config))
+    yield from cluster_subnets(config)
     for number, group in enumerate(mappings(config.content.get("managedNodeGroups"))):
         yield from managed_group(config, group, known_text(group.get("name")) or f"managedNodeGroups[{number}]")
     for number, group in enumerate(mappings(config.content.get("nodeGroups"))):

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from gpu_constructs.facts.hardware.catalogue import catalogue
+from gpu_constructs.facts.hardware.zones import is_seen_zone
 from gpu_constructs.preflight.reading.cloudformation import Resource
 from gpu_constructs.preflight.reading.eksctl.resources import metadata, resource
 from gpu_constructs.preflight.reading.objects import Object
@@ -22,6 +23,8 @@ _DEFAULT_NODES = 2
 _ZONE = re.compile(r"[a-z]{2}(?:-[a-z]+)+-\d[a-z]")
 # Not of CloudFormation: all that is known of a subnet of eksctl is its zone.
 _SUBNET = "eksctl::Subnet"
+# The same, of a subnet that eksctl makes with the cluster.
+CLUSTER_SUBNET = "eksctl::ClusterSubnet"
 
 
 def family_of(group: dict[str, Any]) -> Any:
@@ -104,11 +107,19 @@ def subnets_of(config: Object, group: dict[str, Any]) -> tuple[Any, list[Resourc
     return ([each.ref() for each in made] if made else Unknown("${subnets of eksctl}")), made
 
 
+def cluster_subnets(config: Object) -> list[Resource]:
+    """Return what is known of the subnets that eksctl makes for a cluster, one for each zone that the config names."""
+    zones = [str(each) for each in items(config.content.get("availabilityZones")) if known_text(each)]
+    zones += [str(each) for each in items(config.content.get("localZones")) if known_text(each)]
+    return [resource(config, f"zone {each}", CLUSTER_SUBNET, {"AvailabilityZone": each}) for each in zones]
+
+
 def _zone_of(config: Object, named: Any) -> Any:
     """Return the zone of a subnet that a group names by its id or by its name in the config."""
     for name, said in _subnets(config):
         if named in (name, said.get("id")):
-            zone = said.get("az") or (name if _ZONE.fullmatch(name) else None)
+            # A name of no zone is no more than a name.
+            zone = said.get("az") or (name if _ZONE.fullmatch(name) and is_seen_zone(name) else None)
             return zone if known_text(zone) else Unknown(f"${{zone of {named}}}")
     return Unknown(f"${{zone of {named}}}")
 

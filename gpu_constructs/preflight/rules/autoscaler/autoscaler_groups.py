@@ -37,7 +37,7 @@ def _scales(pool: Pool, cluster: Cluster) -> Answer:
         return Answer.NO
     if cluster.autoscaler("cluster-autoscaler"):
         return Answer.YES
-    known = cluster.sees_software or bool(cluster.autoscalers)
+    known = cluster.sees_programs or bool(cluster.autoscalers)
     return Answer.NO if known else Answer.UNKNOWN
 
 

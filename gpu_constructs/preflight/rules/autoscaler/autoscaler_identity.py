@@ -76,12 +76,13 @@ def autoscaler_without_permissions_of_its_own(case: Case) -> Iterator[Problem]:
         space, account = each.service_account
         who = f"{_NAMES[each.kind]}, service account {space}/{account}"
         said = identity(each, cluster)
-        if said is None and account and cluster.sees_software:
+        if said is None and account and cluster.shows_software:
             answer = all_of(_may_not(role, each, cluster) for role in _node_roles(cluster))
             others = [str(one.properties.get("ServiceAccount")) for one in associations(cluster)]
             hint = f" (associations name {', '.join(others)})" if others else ""
             if answer is not Answer.NO:
-                yield Problem(each, f"{who}: no role is given to it{hint}", unknown=answer is not Answer.YES)
+                maybe = answer is not Answer.YES or not (others or cluster.sees_software)
+                yield Problem(each, f"{who}: no role is given to it{hint}", unknown=maybe)
         role = role_of(said, cluster.resources)
         trusted = trusted_accounts(role) if role else ()
         if trusted and account and not any(_matches(one, f"{space}:{account}") for one in trusted):

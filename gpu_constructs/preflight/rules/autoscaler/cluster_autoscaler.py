@@ -55,11 +55,12 @@ def group_that_may_grow_without_an_autoscaler(case: Case) -> Iterator[Problem]:
     Fix: Install cluster autoscaler, or let Karpenter or Auto Mode make the GPU nodes.
     """
     cluster = case.cluster
-    if _found(cluster) or not cluster.sees_software:
+    if _found(cluster) or not cluster.shows_software:
         return
     for pool in _scaled(case):
         bounds = f"from {pool.min_nodes} to {pool.max_nodes} nodes"
-        yield Problem.of(pool, f"may have {bounds}, and nothing here changes their number")
+        text = f"may have {bounds}, and nothing here changes their number"
+        yield Problem.of(pool, text, unknown=not cluster.sees_programs)
 
 
 def _named(tags: dict[str, str]) -> list[str]:
@@ -269,13 +270,13 @@ def priority_expander_without_priorities(case: Case) -> Iterator[Problem]:
     autoscaler = _found(cluster)
     chosen = str(autoscaler.flags.get("expander", "")).split(",") if autoscaler else []
     charted = autoscaler is not None and any(each.origin == autoscaler.origin for each in cluster.charts)
-    if autoscaler is None or "priority" not in chosen or charted or not cluster.sees_software:
+    if autoscaler is None or "priority" not in chosen or charted or not cluster.shows_software:
         return
     space = str(autoscaler.flags.get("namespace") or autoscaler.service_account[0])
     maps = [each for each in cluster.of_kind("ConfigMap") if (each.namespace, each.name) == (space, PRIORITY_EXPANDER)]
     if not maps:
         text = f"cluster autoscaler is told to use priorities, and ConfigMap {space}/{PRIORITY_EXPANDER} does not exist"
-        yield Problem(autoscaler, text)
+        yield Problem(autoscaler, text, unknown=not cluster.sees_software)
     for each in maps:
         if not _has_priorities(dig(each.content, "data", "priorities")):
             text = f"ConfigMap {space}/{PRIORITY_EXPANDER}: key priorities holds no list of patterns for each number"

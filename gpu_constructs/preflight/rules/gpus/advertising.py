@@ -55,7 +55,7 @@ def nothing_advertises_the_gpus_of_a_pool(case: Case) -> Iterator[Problem]:
         answers = [answer for _, answer in _managers(case, pool)]
         if Answer.YES in answers or claims_chart(cluster) or _reaches_as_read(case, pool):
             continue
-        unknown = Answer.UNKNOWN in answers or not cluster.sees_software
+        unknown = Answer.UNKNOWN in answers or not cluster.sees_plugins_for(GPU)
         if cluster.whole or not unknown:
             yield Problem.of(pool, _why_nobody(case, pool), unknown=unknown)
 

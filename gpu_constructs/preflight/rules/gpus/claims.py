@@ -60,12 +60,12 @@ def claim_that_does_not_exist(case: Case) -> Iterator[Problem]:
     Fix: Create it in the pod's namespace, or correct the name.
     """
     cluster = case.cluster
-    if not cluster.sees_software:
+    if not cluster.shows_software:
         return
     for workload, kind, name in _claims(cluster):
         if _object(cluster, workload, kind, name) is None:
             text = f"{kind} {workload.namespace}/{name} does not exist"
-            yield Problem.of(workload, text)
+            yield Problem.of(workload, text, unknown=not cluster.sees_software)
 
 
 @rule("GPU132", "error", source="https://docs.aws.amazon.com/eks/latest/userguide/device-management-nvidia.html")
@@ -77,7 +77,7 @@ def claimed_device_class_that_nothing_installs(case: Case) -> Iterator[Problem]:
     Fix: Install NVIDIA's DRA driver, which brings its device classes.
     """
     cluster = case.cluster
-    if not cluster.sees_software:
+    if not cluster.shows_software:
         return
     known = {each.name for each in cluster.of_kind("DeviceClass")}
     for claim in cluster.of_kind("ResourceClaim", "ResourceClaimTemplate"):
@@ -85,7 +85,8 @@ def claimed_device_class_that_nothing_installs(case: Case) -> Iterator[Problem]:
             names = [known_text(each.get("deviceClassName")) for each in ways]
             absent = [name for name in names if name and name not in known and _is_absent(name, cluster)]
             if absent and len(absent) == len(names):
-                yield Problem(claim, f"{claim.kind} {claim.name}: nothing installs DeviceClass {absent[0]}")
+                text = f"{claim.kind} {claim.name}: nothing installs DeviceClass {absent[0]}"
+                yield Problem(claim, text, unknown=not cluster.sees_software)
 
 
 def _is_absent(name: str, cluster: Cluster) -> bool:

@@ -45,13 +45,14 @@ def daemonset_with_a_runtimeclass_that_does_not_exist(case: Case) -> Iterator[Pr
     Fix: Leave runtimeClassName out, nvidia is the default runtime of EKS images, or create the RuntimeClass.
     """
     cluster = case.cluster
-    if not cluster.sees_software or cluster.chart(GPU_OPERATOR):
+    if not cluster.shows_software or cluster.chart(GPU_OPERATOR):
         return
     known = {each.name for each in cluster.of_kind("RuntimeClass")}
     for chart in cluster.charts:
         name = known_text(chart.values.get("runtimeClassName")) if chart.name in _CHARTS else None
         if name and name not in known:
-            yield Problem(chart, f"chart {chart.name}: runtimeClassName {name} is no RuntimeClass of the cluster")
+            message = f"chart {chart.name}: runtimeClassName {name} is no RuntimeClass of the cluster"
+            yield Problem(chart, message)
     for daemon in cluster.of_kind("DaemonSet"):
         name = pod_of(daemon).runtime_class
         if name and name not in known:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpu_constructs.facts.labels import ZONE
 from gpu_constructs.preflight.case import Case
-from gpu_constructs.preflight.cluster.subnets import tagged_subnets
+from gpu_constructs.preflight.cluster.subnets import class_has_subnet, zone_requirements
+from gpu_constructs.preflight.model.answer import Answer
+from gpu_constructs.preflight.model.label_values import Requirement
 from gpu_constructs.preflight.node.nodes import minor
-from gpu_constructs.preflight.reading.unknown import mapping, mappings
+from gpu_constructs.preflight.reading.unknown import mapping
 from gpu_constructs.preflight.rules.rule import Problem, rule
 
 _CLASSES = "https://karpenter.sh/docs/concepts/nodeclasses/"
@@ -40,24 +41,28 @@ def field_of_kubelet_that_the_class_does_not_have(case: Case) -> Iterator[Proble
                 yield Problem(each, f"EC2NodeClass {each.name}: kubelet has no {name} in Karpenter {karpenter.version}")
 
 
-@rule("GPU399", "warning", source=f"{_CLASSES}#specsubnetselectorterms")
+@rule("GPU399", "error", source=f"{_CLASSES}#specsubnetselectorterms")
 def zone_in_which_the_class_has_no_subnet(case: Case) -> Iterator[Problem]:
     """Zone in which the class has no subnet.
 
-    Karpenter launches into subnets of the class only, so that the pool makes no node.
+    Karpenter launches into subnets of the class only, so that the pool makes no node. It is certain where the template
+    has the cluster's VPC, else subnets of the same tags may stand elsewhere.
 
     Fix: Tag a subnet of that zone, or ask for a zone that has one.
     """
     for pool in case.cluster.pools:
-        wanted = [
-            each.values for each in pool.requirements if each.key == ZONE and each.operator == "In" and each.values
-        ]
-        terms = mappings(pool.node_class.spec.get("subnetSelectorTerms")) if pool.node_class else []
-        subnets = tagged_subnets(terms, case.cluster.resources)
-        zones = {each.properties.get("AvailabilityZone") for each in subnets}
-        if not wanted or not zones or not all(isinstance(each, str) for each in zones):
-            continue
-        if not any(zones.intersection(each) for each in wanted):
-            asked, there = ", ".join(wanted[0]), ", ".join(sorted(map(str, zones)))
-            # Subnets of the same tag may stand elsewhere.
-            yield Problem.of(pool, f"asks for zone {asked}, and the subnets of its class are in {there}", unknown=True)
+        answer = class_has_subnet(pool)
+        # That nothing is known of a zone is no finding.
+        if answer is Answer.NO or (
+            answer is Answer.UNKNOWN and all(isinstance(each, str) for each in pool.class_zones)
+        ):
+            asked, there = _asked(zone_requirements(pool)), ", ".join(sorted(map(str, pool.class_zones)))
+            text = f"asks for zone {asked}, and the subnets of its class are in {there}"
+            yield Problem.of(pool, text, unknown=answer is Answer.UNKNOWN)
+
+
+def _asked(requirements: list[Requirement]) -> str:
+    return " and ".join(
+        ", ".join(each.values or ()) if each.operator == "In" else f"{each.operator} {', '.join(each.values or ())}"
+        for each in requirements
+    )

@@ -10,16 +10,16 @@ from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.iam import role_of
 from gpu_constructs.preflight.cluster.images import alias_of
 from gpu_constructs.preflight.cluster.references import of_cluster, setting
+from gpu_constructs.preflight.cluster.subnets import is_own_network, may_select, tags_later
 from gpu_constructs.preflight.model.cluster import Cluster, Pool
 from gpu_constructs.preflight.node.gpu_pools import gpu_node_pools
 from gpu_constructs.preflight.reading.cloudformation import Resource
 from gpu_constructs.preflight.reading.objects import Object
-from gpu_constructs.preflight.reading.unknown import Unknown, dig, items, known_text, mapping, mappings, may_equal
+from gpu_constructs.preflight.reading.unknown import Unknown, dig, items, known_text, mapping, mappings
 from gpu_constructs.preflight.rules.rule import Problem, rule
 
 _CLASSES = "https://karpenter.sh/docs/concepts/nodeclasses/"
 _ENTRY_TYPES = {"karpenter": ("EC2_LINUX",), "auto-mode": ("EC2",)}
-_MAKES_TAGS = "createtags"
 # Of the security group that EKS makes for each cluster.
 # Source: https://docs.aws.amazon.com/eks/latest/userguide/sec-group-reqs.html
 _TAGS_OF_EKS = ("aws:eks:cluster-name", CLUSTER_TAG)
@@ -44,9 +44,9 @@ def nodepool_of_a_class_that_does_not_exist(case: Case) -> Iterator[Problem]:
         if pool.is_group or not kind or not name:
             continue
         known = [each.name for each in cluster.of_kind(kind)]
-        if name in known or (name == "default" and _has_default(cluster)) or not (known or cluster.sees_software):
+        if name in known or (name == "default" and _has_default(cluster)) or not (known or cluster.shows_software):
             continue
-        yield Problem.of(pool, f"{kind} {name} does not exist", unknown=not cluster.sees_software)
+        yield Problem.of(pool, f"{kind} {name} does not exist", unknown=not cluster.shows_software)
 
 
 def _has_default(cluster: Cluster) -> bool:
@@ -63,7 +63,7 @@ def selector_tags_that_nothing_carries(case: Case) -> Iterator[Problem]:
     Fix: Tag the subnets and security groups, or select them by id.
     """
     cluster = case.cluster
-    if not cluster.whole or _tags_later(cluster):
+    if not cluster.whole or tags_later(cluster.resources):
         return
     for each in cluster.of_kind("EC2NodeClass", "NodeClass"):
         for field, kind in (
@@ -74,50 +74,17 @@ def selector_tags_that_nothing_carries(case: Case) -> Iterator[Problem]:
             terms = [mapping(one) for one in items(each.spec.get(field))]
             if kind == "AWS::EC2::SecurityGroup" and any(map(_selects_group_of_eks, terms)):
                 continue
-            if _own_network(cluster) and candidates and terms and not any(_selects(one, candidates) for one in terms):
+            used = items(setting(cluster, "ResourcesVpcConfig", "SubnetIds"))
+            own = is_own_network(used, cluster.resources)
+            if own and candidates and terms and not any(may_select(one, each) for one in terms for each in candidates):
                 asked = ", ".join(f"{key}={value}" for one in terms for key, value in mapping(one.get("tags")).items())
                 text = f"{each.kind} {each.name}: {field} ask for {asked}, which nothing in the template carries"
                 yield Problem(each, text, unknown=kind == "AWS::EC2::SecurityGroup")
 
 
-def _tags_later(cluster: Cluster) -> bool:
-    """Whether a custom resource or nested stack may tag what is there."""
-    custom = (each for each in cluster.resources.values() if "Custom" in each.type or each.type.endswith("::Stack"))
-    return any(_MAKES_TAGS in str(each.properties).lower() or each.type.endswith("::Stack") for each in custom)
-
-
-def _own_network(cluster: Cluster) -> bool:
-    """Whether the cluster's VPC and its subnets are in the template."""
-    used = items(setting(cluster, "ResourcesVpcConfig", "SubnetIds"))
-    return bool(used and cluster.resources_of("AWS::EC2::VPC")) and all(
-        isinstance(each, Unknown) and each.resource in cluster.resources for each in used
-    )
-
-
-def _selects(term: Mapping[str, Any], candidates: list[Resource]) -> bool:
-    """Whether a term may select one of some resources."""
-    wanted = term.get("tags")
-    if not isinstance(wanted, dict) or not wanted:
-        return True
-    return any(all(_carries(each, key, value) for key, value in wanted.items()) for each in candidates)
-
-
 def _selects_group_of_eks(term: Mapping[str, Any]) -> bool:
     tags = mapping(term.get("tags"))
     return bool(tags) and all(key.startswith(_TAGS_OF_EKS) for key in tags)
-
-
-def _carries(resource: Resource, key: str, value: Any) -> bool:
-    tags = resource.properties.get("Tags")
-    if isinstance(tags, Unknown) or any(isinstance(each, Unknown) for each in items(tags)):
-        return True
-    for each in mappings(tags):
-        same = may_equal(str(each.get("Key")), key)
-        if same and (value == "*" or isinstance(value, Unknown) or isinstance(each.get("Value"), Unknown)):
-            return True
-        if same and str(each.get("Value")) == str(value):
-            return True
-    return False
 
 
 @rule("GPU392", "error", source="https://karpenter.sh/docs/concepts/nodeclasses/#specrole")

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Container, Iterator, Mapping
 
-from gpu_constructs.facts.labels import ARCH, CAPACITY_TYPE, KARPENTER_AWS_DOMAIN, OS, ZONE
+from gpu_constructs.facts.hardware.zones import is_elsewhere, is_no_zone, is_seen_zone, is_zone_name, last_letter
+from gpu_constructs.facts.labels import ARCH, CAPACITY_TYPE, KARPENTER_AWS_DOMAIN, OS, ZONE_ID
 from gpu_constructs.preflight.case import Case
-from gpu_constructs.preflight.cluster.subnets import region_of
+from gpu_constructs.preflight.cluster.subnets import region_of, zone_requirements
 from gpu_constructs.preflight.model.cluster import Cluster, Pool
 from gpu_constructs.preflight.node.instance_labels import own_name
 from gpu_constructs.preflight.reading.unknown import dig, is_expression, mapping
@@ -22,9 +23,6 @@ _KNOWN: Mapping[str, tuple[str, ...]] = {
     ARCH: ("amd64", "arm64"),
     OS: ("linux", "windows"),
 }
-# A zone of a region, and the longer name of a Local or Wavelength Zone; its id, such as use1-az1, is another label's.
-# Source: https://docs.aws.amazon.com/global-infrastructure/latest/regions/aws-availability-zones.html (2026-11)
-_ZONE = re.compile(r"[a-z]+(-[a-z]+)+-\d+([a-z]|-[a-z0-9-]+)")
 # What is meant to be one, and is no word such as YOUR_ZONE that somebody fills in.
 _MEANT = re.compile(r"(af|ap|ca|cn|eu|il|me|mx|sa|us)[a-z-]*\d[a-z0-9-]*")
 
@@ -50,11 +48,24 @@ def requirement_of_values_that_karpenter_does_not_know(case: Case) -> Iterator[P
                 hint = did_you_mean(wrong[0], known)
                 text = f"{key} is one of {', '.join(known)}, got {', '.join(wrong)}{hint}"
                 yield Problem.of(pool, text, unknown=len(wrong) < len(values))
-        for _, values in _listed(pool, (ZONE,)):
-            wrong = [each for each in values if not is_expression(each) and _is_elsewhere(each, region)]
-            if wrong:
-                where = f"a zone of {region}" if region else "a zone such as us-east-1a"
-                yield Problem.of(pool, f"{ZONE} is {where}, got {', '.join(wrong)}", unknown=len(wrong) < len(values))
+        yield from _in_no_zone(pool, region)
+
+
+def _in_no_zone(pool: Pool, region: str | None) -> Iterator[Problem]:
+    """Yield the zones that a pool asks for and its region does not have, or did not when zones were read."""
+    for each in zone_requirements(pool):
+        values = [one for one in each.values or () if each.operator == "In" and not is_expression(one)]
+        never = [one for one in values if is_no_zone(one) or _is_meant_elsewhere(one, region)]
+        if wrong := [one for one in values if one in never or not is_seen_zone(one)]:
+            where = f"a zone of {region}" if region else "a zone such as us-east-1a"
+            text = f"{each.key} is {where}, got {', '.join(wrong)}{last_letter(wrong[0])}"
+            yield Problem.of(pool, text, unknown=len(never) < len(each.values or ()))
+    for _, ids in _listed(pool, (ZONE_ID,)):
+        known = [one for one in ids if not is_expression(one)]
+        never = [one for one in known if is_no_zone(one) or is_elsewhere(one, region)]
+        if wrong := [one for one in known if one in never or not is_seen_zone(one)]:
+            text = f"{ZONE_ID} is that of a zone{f' of {region}' if region else ''}, got {', '.join(wrong)}"
+            yield Problem.of(pool, text, unknown=len(never) < len(ids))
 
 
 def _region(cluster: Cluster) -> str | None:
@@ -64,10 +75,9 @@ def _region(cluster: Cluster) -> str | None:
     return stack or (named.pop() if len(named) == 1 else None)
 
 
-def _is_elsewhere(zone: str, region: str | None) -> bool:
+def _is_meant_elsewhere(zone: str, region: str | None) -> bool:
     """Whether a text is the name of no zone of a region, or of no zone at all."""
-    named = _ZONE.fullmatch(zone)
-    return not zone.startswith(region or "") if named else bool(_MEANT.fullmatch(zone))
+    return is_elsewhere(zone, region) if is_zone_name(zone) else bool(_MEANT.fullmatch(zone))
 
 
 def _listed(pool: Pool, keys: Container[str] = _KNOWN) -> Iterator[tuple[str, tuple[str, ...]]]:

@@ -81,11 +81,11 @@ def nothing_advertises_the_efa_interfaces_of_a_pool(case: Case) -> Iterator[Prob
         if pool.kind == "auto-mode" or cluster.chart(DRANET):
             continue
         answers = [case.reaches(each, pool) for each in plugins]
-        if all(each is Answer.NO for each in answers) and (plugins or cluster.sees_software):
+        if all(each is Answer.NO for each in answers) and (plugins or cluster.shows_software):
             why = "; ".join(text for each in plugins if (text := _miss(each, pool, case)))
             told = f": {why}" if why else ""
             message = f"nothing advertises {EFA}, its nodes have {pool.launch.efa_interfaces}{told}"
-            yield Problem.of(pool, message)
+            yield Problem.of(pool, message, unknown=not plugins and not cluster.sees_programs)
 
 
 def _miss(daemon: DaemonSet, pool: Pool, case: Case) -> str:

@@ -41,13 +41,13 @@ def load_balancer_that_nobody_makes(case: Case) -> Iterator[Problem]:
     Fix: Install AWS Load Balancer Controller, with this library by LoadBalancerController, before what asks it.
     """
     cluster = case.cluster
-    if not cluster.sees_software or runs_controller(cluster):
+    if not cluster.shows_software or runs_controller(cluster):
         return
     for each in (*application_load_balancers(cluster), *network_load_balancers(cluster)):
         # Beside plain files somebody may have installed it by hand; of Auto Mode the class may be, under the same name.
         by_hand = (each.origin.resource is None and not cluster.charts) or cluster.auto_mode
         message = f"{each.kind} {each.namespace}/{each.name}: nothing installs {LOAD_BALANCER_CONTROLLER}"
-        yield Problem(each, message, unknown=by_hand)
+        yield Problem(each, message, unknown=by_hand or not cluster.sees_software)
 
 
 def _before_gpus(case: Case) -> Iterator[tuple[Object, Object, Workload]]:

@@ -186,7 +186,8 @@ def more_nodes_than_the_subnets_have_addresses_for(case: Case) -> Iterator[Probl
         each_takes = min(_addresses(pool, row, cluster) for row in rows)
         if each_takes * pool.max_nodes > free:
             message = f"{pool.max_nodes} nodes take at least {each_takes * pool.max_nodes} addresses, "
-            yield Problem.of(pool, message + f"its subnets have {free}")
+            guessed = cluster.addon(VPC_CNI) is None and not cluster.sees_objects
+            yield Problem.of(pool, message + f"its subnets have {free}", unknown=guessed)
 
 
 def _free_addresses(pool: Pool, cluster: Cluster) -> int | None:

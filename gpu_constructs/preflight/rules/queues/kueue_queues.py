@@ -48,16 +48,16 @@ def job_in_a_queue_that_does_not_exist(case: Case) -> Iterator[Problem]:
     Fix: Define the LocalQueue in the namespace of the job, or name one that is there.
     """
     cluster = case.cluster
-    if cluster.sees_software and not is_defined(KUEUE_DOMAIN, cluster):
+    if cluster.shows_software and not is_defined(KUEUE_DOMAIN, cluster):
         return
     found = list(local_queues(cluster).values())
     for job in queued_jobs(cluster):
         elsewhere = [each.namespace for each in found if each.name == job.queue]
-        if job.local is not None or not (found or cluster.sees_software):
+        if job.local is not None or not (found or cluster.shows_software):
             continue
         hint = f"; {elsewhere[0]} has one of that name" if elsewhere else ""
         message = f"namespace {job.namespace} has no LocalQueue {job.queue}{hint}"
-        yield Problem.of(job, message, unknown=not cluster.sees_software)
+        yield Problem.of(job, message, unknown=not cluster.shows_software)
 
 
 @rule("GPU202", "error", source=f"{_CONCEPTS}/cluster_queue/")
@@ -82,9 +82,9 @@ def queue_that_refers_to_something_that_does_not_exist(case: Case) -> Iterator[P
 def _missing(cluster: Cluster, source: Object, kind: str, names: Iterable[object]) -> Iterator[Problem]:
     there = {each.name for each in kueue_objects(cluster, kind)}
     for name in names:
-        if known_text(name) and name not in there and (there or cluster.sees_software):
+        if known_text(name) and name not in there and (there or cluster.shows_software):
             message = f"{source.kind} {source.name}: nothing defines {kind} {name}"
-            yield Problem(source, message, unknown=not cluster.sees_software)
+            yield Problem(source, message, unknown=not cluster.shows_software)
 
 
 @rule("GPU203", "error", source=f"{_CONCEPTS}/cluster_queue/")

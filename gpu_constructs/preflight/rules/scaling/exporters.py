@@ -93,8 +93,8 @@ def servicemonitor_without_prometheus_operator(case: Case) -> Iterator[Problem]:
     """
     cluster = case.cluster
     chart = cluster.chart(DCGM_EXPORTER)
-    if chart is None or not cluster.sees_software or is_defined(_MONITORS, cluster):
+    if chart is None or not cluster.shows_software or is_defined(_MONITORS, cluster):
         return
     if dig(chart.values, "serviceMonitor", "enabled") in (None, True):
         message = f"chart dcgm-exporter makes a ServiceMonitor, and nothing here defines {_MONITORS}"
-        yield Problem(chart, message)
+        yield Problem(chart, message, unknown=not cluster.sees_software)

@@ -101,12 +101,13 @@ def horizontal_pod_autoscaler_on_a_metric_that_nothing_serves(case: Case) -> Ite
     Fix: Install prometheus-adapter with a rule for the metric, or take a ScaledObject of KEDA.
     """
     cluster = case.cluster
-    if not cluster.sees_software:
+    if not cluster.shows_software:
         return
     for each in signals(cluster):
         of_adapter = each.scaler.kind == HPA and each.kind in ("Pods", "Object", "External")
         if of_adapter and each.query and not _is_served(cluster, each):
-            yield Problem.of(each, f"nothing serves metric {each.query} as {each.kind}")
+            text = f"nothing serves metric {each.query} as {each.kind}"
+            yield Problem.of(each, text, unknown=not cluster.sees_software)
 
 
 def _is_served(cluster: Cluster, signal: Signal) -> bool:

@@ -224,6 +224,6 @@ def field_that_the_exporter_does_not_export(case: Case) -> Iterator[Problem]:
 def _exports_defaults(cluster: Cluster) -> bool:
     """Whether the only exporter is that of the chart, with its own list of fields."""
     chart = cluster.chart(DCGM_EXPORTER)
-    if chart is None or operator_exports(cluster) or len(exporters(cluster)) != 1 or not cluster.sees_software:
+    if chart is None or operator_exports(cluster) or len(exporters(cluster)) != 1 or not cluster.shows_software:
         return False
     return not any(chart.values.get(key) for key in ("customMetrics", "arguments", "extraConfigMapVolumes", "extraEnv"))

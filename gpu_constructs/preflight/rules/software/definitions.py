@@ -21,7 +21,7 @@ def objects_of_software_that_nothing_installs(case: Case) -> Iterator[Problem]:
     Fix: Install the software, and let its objects depend on it.
     """
     cluster = case.cluster
-    if not cluster.sees_software:
+    if not cluster.shows_software:
         return
     first: dict[tuple[str, ...], Object] = {}
     for each in cluster.objects:
@@ -34,7 +34,7 @@ def objects_of_software_that_nothing_installs(case: Case) -> Iterator[Problem]:
             )
             # Beside plain files somebody may have installed it by hand.
             by_hand = example.origin.resource is None and not cluster.charts
-            yield Problem(example, message, unknown=by_hand)
+            yield Problem(example, message, unknown=by_hand or not cluster.sees_software)
 
 
 @rule("GPU208", "warning", source="https://kueue.sigs.k8s.io/docs/tasks/run/jobs/")
@@ -46,12 +46,13 @@ def queue_of_kueue_without_kueue(case: Case) -> Iterator[Problem]:
     Fix: Install Kueue, or remove the label.
     """
     cluster = case.cluster
-    if not cluster.sees_software or is_defined(KUEUE_DOMAIN, cluster):
+    if not cluster.shows_software or is_defined(KUEUE_DOMAIN, cluster):
         return
     for each in cluster.workloads:
         queue = known_text(each.owner.labels.get(KUEUE_QUEUE))
         if queue and each.asks_for_gpu:
-            yield Problem.of(each, f"waits in queue {queue} of Kueue, which nothing installs")
+            text = f"waits in queue {queue} of Kueue, which nothing installs"
+            yield Problem.of(each, text, unknown=not cluster.sees_software)
 
 
 @rule("GPU219", "warning", source="https://kubernetes.io/docs/concepts/services-networking/topology-aware-routing/")
