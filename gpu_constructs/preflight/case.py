@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
+from typing import Any
 
 from gpu_constructs.preflight.admission.admission import Admission, Admitted
 from gpu_constructs.preflight.admission.quotas import Shortage
 from gpu_constructs.preflight.cluster.objects.storage import Claimed, claimed
-from gpu_constructs.preflight.model.answer import Answer
+from gpu_constructs.preflight.model.answer import Answer, any_of
 from gpu_constructs.preflight.model.cluster import Cluster, Pool
+from gpu_constructs.preflight.model.node_selection import selection
 from gpu_constructs.preflight.model.reason import Reason
 from gpu_constructs.preflight.model.software import DaemonSet
 from gpu_constructs.preflight.model.taints import Taint
@@ -77,6 +80,11 @@ class Case:
             answers = reaches_of(pool, self.cluster)
             self._reaches[id(pool)] = {id(each): answer for each, answer in answers}
         return self._reaches[id(pool)][id(daemon)]
+
+    def pools_with(self, labels: Mapping[str, Any]) -> list[tuple[Pool, Answer]]:
+        """Say of each of the cluster's pools whether it makes nodes with some labels."""
+        wanted = selection({"nodeSelector": labels})
+        return [(pool, any_of(wanted.takes(node.labels) for node in self.nodes(pool))) for pool in self.cluster.pools]
 
     def kept_off(self, daemon: DaemonSet, pool: Pool) -> Taint | None:
         """Return the taint that alone keeps a DaemonSet off a pool, ``None`` when none does."""

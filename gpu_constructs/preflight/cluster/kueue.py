@@ -11,7 +11,7 @@ from typing import Any
 
 from gpu_constructs.facts.charts import KUEUE
 from gpu_constructs.facts.kubernetes import TRAINING_JOBS
-from gpu_constructs.facts.labels import KUEUE_DOMAIN, KUEUE_QUEUE
+from gpu_constructs.facts.labels import KUEUE_DOMAIN, KUEUE_QUEUE, SET_AT_RUN_TIME
 from gpu_constructs.facts.quantities import quantity
 from gpu_constructs.facts.resources import NVIDIA
 from gpu_constructs.preflight.cluster.objects.namespaces import is_selected
@@ -24,6 +24,8 @@ from gpu_constructs.preflight.reading.unknown import Unknown, dig, is_expression
 
 # A job whose pods Kueue admits together; of other kinds it admits each pod by itself.
 _WHOLE = ("Job", "CronJob", "JobSet", "RayCluster", "RayJob", *TRAINING_JOBS)
+# Labels that a controller of AWS or an agent gives to nodes that run.
+_GIVEN_LATER = (*SET_AT_RUN_TIME, "topology.k8s.aws/")
 _SMALLER = (f"{KUEUE_DOMAIN}/job-min-parallelism", f"{KUEUE_DOMAIN}/elastic-job")
 _OTHER_RESOURCES = ("IgnoreUndeclared", "transformations:", "excludeResourcePrefixes:")
 
@@ -193,6 +195,12 @@ def gpu_flavors(cluster: Cluster) -> list[Object]:
         if any(name.startswith(NVIDIA) and most != 0 for name, most in resources.items())
     }
     return [each for each in kueue_objects(cluster, "ResourceFlavor") if each.name in used]
+
+
+def flavor_labels(flavor: Object) -> Mapping[str, Any]:
+    """Return the labels of a flavor's nodes, but for those that a controller or an agent gives to nodes that run."""
+    labels = mapping(flavor.spec.get("nodeLabels"))
+    return {key: value for key, value in labels.items() if not key.startswith(_GIVEN_LATER)}
 
 
 def flavor_tolerations(flavor: Object) -> tuple[Toleration, ...]:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from gpu_constructs.facts.charts import DRANET
 from gpu_constructs.facts.resources import DEVICE_CLASS
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Cluster, Pool
@@ -27,7 +28,7 @@ _CLAIMS_FROM = (1, 15)
 # Whose claims it looks at: those of resource.k8s.io/v1.
 _SERVED_FROM = (1, 34)
 # Source: https://docs.aws.amazon.com/eks/latest/userguide/device-management-efa.html (2026-11)
-_CLASSES = {"efa.networking.k8s.aws": "aws-dranet"}
+_CLASSES = {"efa.networking.k8s.aws": DRANET}
 # Families whose GPUs Karpenter knows as devices.
 # Source: aws/karpenter-provider-aws v1.15.1 pkg/providers/drametadata/zz_generated_gpu_metadata.go
 _LISTED = frozenset(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from gpu_constructs.facts.labels import KUEUE_DOMAIN, SET_AT_RUN_TIME
+from gpu_constructs.facts.labels import KUEUE_DOMAIN
 from gpu_constructs.facts.quantities import show
 from gpu_constructs.preflight.admission.tolerations import tolerating
 from gpu_constructs.preflight.case import Case
@@ -12,6 +12,7 @@ from gpu_constructs.preflight.cluster.definitions import is_defined
 from gpu_constructs.preflight.cluster.kueue import (
     QueuedJob,
     cluster_queues,
+    flavor_labels,
     flavor_tolerations,
     gpu_flavors,
     is_configuration_seen,
@@ -24,8 +25,7 @@ from gpu_constructs.preflight.cluster.kueue import (
     takes_jobs_of,
 )
 from gpu_constructs.preflight.model.answer import Answer
-from gpu_constructs.preflight.model.cluster import Cluster, Pool
-from gpu_constructs.preflight.model.node_selection import selection
+from gpu_constructs.preflight.model.cluster import Cluster
 from gpu_constructs.preflight.model.taints import Taint, object_taints, untolerated
 from gpu_constructs.preflight.model.workload import Workload
 from gpu_constructs.preflight.reading.objects import Object
@@ -35,8 +35,6 @@ from gpu_constructs.preflight.rules.rule import Problem, rule
 # Source: kubernetes-sigs/kueue v0.19.2 apis/kueue/v1beta2/clusterqueue_types.go
 _STOPPED = ("Hold", "HoldAndDrain")
 _CONCEPTS = "https://kueue.sigs.k8s.io/docs/concepts"
-# Labels that a controller of AWS or an agent gives to nodes that run.
-_GIVEN_LATER = (*SET_AT_RUN_TIME, "topology.k8s.aws/")
 
 
 @rule("GPU201", "error", source=f"{_CONCEPTS}/local_queue/")
@@ -126,18 +124,6 @@ def _too_much(
             yield Problem.of(job, message)
 
 
-def pools_with(case: Case, labels: dict[str, object]) -> list[tuple[Pool, Answer]]:
-    """Say of each pool whether its nodes have the labels of a flavor."""
-    certain = {key: value for key, value in labels.items() if not key.startswith(_GIVEN_LATER)}
-    wanted = selection({"nodeSelector": certain})
-    found = []
-    for pool in case.cluster.pools:
-        answers = [wanted.takes(node.labels) for node in case.nodes(pool)]
-        best = Answer.YES if Answer.YES in answers else Answer.UNKNOWN if Answer.UNKNOWN in answers else Answer.NO
-        found.append((pool, best))
-    return found
-
-
 @rule("GPU204", "error", source=f"{_CONCEPTS}/resource_flavor/")
 def flavor_whose_nodes_no_pool_makes(case: Case) -> Iterator[Problem]:
     """Flavor whose nodes no pool makes.
@@ -149,7 +135,7 @@ def flavor_whose_nodes_no_pool_makes(case: Case) -> Iterator[Problem]:
     cluster = case.cluster
     for flavor in gpu_flavors(cluster):
         labels = mapping(flavor.spec.get("nodeLabels"))
-        taking = pools_with(case, labels)
+        taking = case.pools_with(flavor_labels(flavor))
         if labels and taking and all(answer is Answer.NO for _, answer in taking):
             shown = ", ".join(f"{key}={value}" for key, value in labels.items())
             message = f"ResourceFlavor {flavor.name}: no pool has nodes with {shown}"
@@ -191,7 +177,7 @@ def _closed(part: Workload, flavor: Object) -> Taint | None:
 
 
 def _kept_off(case: Case, job: QueuedJob, flavor: Object) -> Iterator[Problem]:
-    pools = [pool for pool, answer in pools_with(case, mapping(flavor.spec.get("nodeLabels"))) if answer is Answer.YES]
+    pools = [pool for pool, answer in case.pools_with(flavor_labels(flavor)) if answer is Answer.YES]
     for part in job.parts:
         if not part.asks_for_gpu:
             continue

@@ -7,12 +7,11 @@ from collections.abc import Iterator, Sequence
 from gpu_constructs.facts.quantities import quantity
 from gpu_constructs.facts.resources import GPU
 from gpu_constructs.preflight.case import Case
-from gpu_constructs.preflight.cluster.kueue import kueue_objects
+from gpu_constructs.preflight.cluster.kueue import flavor_labels, kueue_objects
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Pool
 from gpu_constructs.preflight.reading.objects import Object
-from gpu_constructs.preflight.reading.unknown import mapping, mappings
-from gpu_constructs.preflight.rules.queues.kueue_queues import pools_with
+from gpu_constructs.preflight.reading.unknown import mappings
 from gpu_constructs.preflight.rules.rule import Problem, rule
 from gpu_constructs.preflight.scheduling.pool_limits import node_limit
 
@@ -80,9 +79,7 @@ def _pools_of(flavor: Object | None, case: Case) -> list[Pool]:
     """Return the pools whose nodes have the labels of a flavor, or may; all pools for GPUs where it is not known."""
     if flavor is None:
         return list(case.gpu_pools)
-    labelled = {
-        id(pool) for pool, answer in pools_with(case, mapping(flavor.spec.get("nodeLabels"))) if answer is not Answer.NO
-    }
+    labelled = {id(pool) for pool, answer in case.pools_with(flavor_labels(flavor)) if answer is not Answer.NO}
     return [pool for pool in case.gpu_pools if id(pool) in labelled]
 
 
