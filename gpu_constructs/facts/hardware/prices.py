@@ -40,4 +40,4 @@ def usd_per_hour(row: InstanceType, region: str | None) -> float | None:
 
 def price_list(region: str | None) -> str:
     """Return the region whose list the price in a region is taken from."""
-    return region if region in _document()["regions"] else _COMMERCIAL
+    return region if region is not None and region in _document()["regions"] else _COMMERCIAL

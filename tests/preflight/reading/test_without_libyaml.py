@@ -49,7 +49,7 @@ def contents(reader: ModuleType, text: str) -> list[Any]:
 
 def test_each_has_its_loader(pure: ModuleType) -> None:
     assert issubclass(pure.Loader, yaml.SafeLoader)
-    assert issubclass(documents.Loader, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    assert issubclass(loader.Loader, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
 
 
 @pytest.mark.parametrize("folder", ["report", "rules/GPU010", "rules/GPU100", "rules/GPU200", "judging"])
