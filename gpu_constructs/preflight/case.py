@@ -9,6 +9,7 @@ from typing import Any
 
 from gpu_constructs.preflight.admission.admission import Admission, Admitted
 from gpu_constructs.preflight.admission.quotas import Shortage
+from gpu_constructs.preflight.cluster.fargate import fargate_profiles, takes
 from gpu_constructs.preflight.cluster.objects.storage import Claimed, claimed
 from gpu_constructs.preflight.model.answer import Answer, any_of
 from gpu_constructs.preflight.model.cluster import Cluster, Pool
@@ -148,8 +149,11 @@ class Case:
     def services_without_gpus(self) -> tuple[Verdict, ...]:
         """The verdict on each workload that asks for no GPU, stays, and may take room on GPU nodes."""
         of_gpus = {id(each) for each in self.gpu_workloads}
-        staying = (each for each in self.cluster.workloads if not each.ends and not each.on_each_node)
-        verdicts = [self.verdict(each) for each in staying if id(each) not in of_gpus and not each.suspended]
+        staying = [each for each in self.cluster.workloads if not each.ends and not each.on_each_node]
+        others = [each for each in staying if id(each) not in of_gpus and not each.suspended]
+        profiles = fargate_profiles(self.cluster) if others else []
+        on_nodes = (each for each in others if not any(takes(profile, each) for profile in profiles))
+        verdicts = [self.verdict(each) for each in on_nodes]
         return tuple(each for each in verdicts if not any(map(_keeps_all_off, each.reasons)))
 
     def over(self, verdict: Verdict, pools: tuple[PoolVerdict, ...], held: tuple[Reason, ...]) -> Verdict:

@@ -23,15 +23,14 @@ def missing(
         known: Names of what is there.
         cluster: The cluster.
         rule: The rule that finds it.
-        answer: What it means for the pod, where the input has all that is there, and it is no slip for a name of those.
+        answer: What it means for the pod where it is no slip for a name that is there.
     """
     if name not in known and cluster.sees_objects:
         nearest = _nearest(name, frozenset(known))
         hint = f"; did you mean {nearest!r}?" if nearest is not None else ""
         # A name that only comes near, trainer-b beside trainer-a, may be that of another.
         slip = nearest is not None and is_typo_of(name, nearest)
-        meant = answer if cluster.sees_objects else Answer.UNKNOWN
-        yield Reason(Answer.NO if slip else meant, "refused", f"{text}{hint}", rule=rule)
+        yield Reason(Answer.NO if slip else answer, "refused", f"{text}{hint}", rule=rule)
 
 
 @lru_cache(maxsize=1024)

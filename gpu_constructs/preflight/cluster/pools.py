@@ -133,6 +133,9 @@ def self_managed_group(group: Resource, resources: Mapping[str, Resource]) -> Po
     )
 
 
+_SIZES = ("MinSize", "DesiredCapacity", "MaxSize")
+
+
 def resized(pools: Iterable[Pool], resources: Iterable[Resource]) -> Iterator[Pool]:
     """Yield pools with what scheduled actions make of their sizes; when one comes, and whether it came, is not told.
 
@@ -152,6 +155,8 @@ def resized(pools: Iterable[Pool], resources: Iterable[Resource]) -> Iterator[Po
 
 
 def _resized(pool: Pool, actions: list[Resource]) -> Pool:
+    if any(isinstance(each.properties.get(size), Unknown) for each in actions for size in _SIZES):
+        return replace(pool, max_nodes=None, resized=True, closes=True)
     said = [_numbers(each, "MaxSize") for each in actions]
     most = [pool.max_nodes, *(each for one in said for each in one)]
     told = [_numbers(each, "MinSize") + _numbers(each, "DesiredCapacity") for each in actions]

@@ -65,15 +65,20 @@ class Stops:
             # How many replicas fit is counted anew.
             standing = tuple(each for each in verdict.reasons if each.rule not in OF_ALL_POOLS)
             verdict = self._case.over(verdict, pools, (*standing, *held))
-        presumed = self._rests_on(pools) if verdict.answer is Answer.YES else ()
+        presumed = self._rests_on(verdict.workload, pools) if verdict.answer is Answer.YES else ()
         return replace(verdict, rests_on=(*verdict.rests_on, *presumed)) if presumed else verdict
 
-    def _rests_on(self, pools: tuple[PoolVerdict, ...]) -> tuple[str, ...]:
-        """Return what every pool that takes a pod rests on."""
-        if not self._presumed:
-            return ()
-        told = [self._presumed.get(id(each.pool), ()) for each in pools if each.answer is Answer.YES]
-        return tuple(text for text in dict.fromkeys(told[0]) if all(text in each for each in told))
+    def _rests_on(self, workload: Workload, pools: tuple[PoolVerdict, ...]) -> tuple[str, ...]:
+        """Return what has to hold as the pools for which nothing is presumed do not hold all pods of a workload."""
+        taking = [each for each in pools if each.answer is Answer.YES] if self._presumed else []
+        told = dict.fromkeys(text for each in taking for text in self._presumed.get(id(each.pool), ()))
+        return tuple(text for text in told if not self._holds_without(text, workload, taking))
+
+    def _holds_without(self, text: str, workload: Workload, taking: Iterable[PoolVerdict]) -> bool:
+        """Whether pools of which something is not presumed surely hold all pods of a workload."""
+        room = [each.holds for each in taking if text not in self._presumed.get(id(each.pool), ())]
+        wanted = 1 if workload.replicas is None or workload.takes_turns else workload.replicas
+        return bool(room) and (None in room or sum(each or 0 for each in room) >= wanted)
 
     def _pools(self, judged: tuple[PoolVerdict, ...]) -> tuple[PoolVerdict, ...]:
         """Return the verdicts of pools, one tuple for all workloads that shared one."""

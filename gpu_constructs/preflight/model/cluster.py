@@ -254,6 +254,10 @@ class Cluster:
         """Extended resources that its pods ask for."""
         return frozenset(name for each in self.workloads for name in each.pod.requests if "/" in name)
 
+    def tells_of(self, *kinds: str) -> bool:
+        """Whether an object of some kinds that is not in the input is not there: who writes some writes all."""
+        return bool(self.of_kind(*kinds)) or self.sees_software
+
     @cached_property
     def sees_objects(self) -> bool:
         """Whether the objects that people write are in the input, so that what another names is there or is not.

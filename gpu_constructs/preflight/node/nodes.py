@@ -31,14 +31,14 @@ from gpu_constructs.facts.labels import (
 from gpu_constructs.facts.resources import DEVICE_CLASS
 from gpu_constructs.preflight.cluster.images import has_driver
 from gpu_constructs.preflight.cluster.subnets import region_of
-from gpu_constructs.preflight.model.answer import Answer, all_of
+from gpu_constructs.preflight.model.answer import Answer, all_of, any_of
 from gpu_constructs.preflight.model.cluster import Cluster, Pool
 from gpu_constructs.preflight.model.label_values import Labels, LabelValues, exactly
 from gpu_constructs.preflight.model.pod_size import HostPort
 from gpu_constructs.preflight.model.software import DaemonSet
 from gpu_constructs.preflight.model.taints import Taint
 from gpu_constructs.preflight.node.beliefs import belief, overlaid
-from gpu_constructs.preflight.node.claim_drivers import gives_gpus_by_name
+from gpu_constructs.preflight.node.claim_drivers import claim_drivers, gives_gpus_by_name
 from gpu_constructs.preflight.node.daemon_reach import Reached, reached
 from gpu_constructs.preflight.node.gpu_devices import registered
 from gpu_constructs.preflight.node.instance_labels import autoscaler_labels, is_of_the_type, kubelet_labels
@@ -100,6 +100,7 @@ class NodeToBe:
         unsure_ports: Host ports that DaemonSets take which may not run there.
         ports_open: Whether a DaemonSet takes a host port that is not known.
         device_managers: Names of what advertises its GPUs.
+        offers_claims: Whether a driver that offers its GPUs to claims runs on it, as far as the input has one.
         taken: Names of the DaemonSets that take some of a device, by resource.
     """
 
@@ -118,6 +119,7 @@ class NodeToBe:
     unsure_ports: frozenset[HostPort] = frozenset()
     ports_open: bool = False
     device_managers: tuple[str, ...] = ()
+    offers_claims: Answer = Answer.YES
     taken: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
@@ -156,7 +158,8 @@ def nodes_to_be(pool: Pool, cluster: Cluster) -> tuple[NodeToBe, ...]:
         names = pool.instance_types or (None,)
     overlays = _overlays(cluster) if pool.kind == "karpenter" else []
     by_name = gives_gpus_by_name(cluster, None if cluster.version is None else minor(cluster.version))
-    return tuple(_node(pool, name, cluster, overlays, by_name) for name in names)
+    drivers = claim_drivers(cluster)
+    return tuple(_node(pool, name, cluster, overlays, by_name, drivers) for name in names)
 
 
 def _overlays(cluster: Cluster) -> list[Object]:
@@ -165,7 +168,14 @@ def _overlays(cluster: Cluster) -> list[Object]:
     return [] if found and feature_gate(cluster, "nodeOverlay", default=False) is Answer.NO else found
 
 
-def _node(pool: Pool, name: str | None, cluster: Cluster, overlays: list[Object], by_name: Answer) -> NodeToBe:
+def _node(
+    pool: Pool,
+    name: str | None,
+    cluster: Cluster,
+    overlays: list[Object],
+    by_name: Answer,
+    drivers: list[DaemonSet],
+) -> NodeToBe:
     row = catalogue().get(name) if name else None
     given = _given_labels(pool, name, cluster)
     at_boot = given | _booted_labels(pool, row, cluster)
@@ -205,8 +215,15 @@ def _node(pool: Pool, name: str | None, cluster: Cluster, overlays: list[Object]
         unsure_ports=_ports(running, Answer.UNKNOWN),
         ports_open=any(each.pod.has_open_ports for each, answer in running if answer is not Answer.NO),
         device_managers=devices.names,
+        offers_claims=_offers_claims(running, drivers),
         taken=_taken(running),
     )
+
+
+def _offers_claims(running: Reached, drivers: Iterable[DaemonSet]) -> Answer:
+    """Say whether one of the drivers that offer GPUs to claims runs on a node; without any, another rule says so."""
+    known = {id(each) for each in drivers}
+    return any_of(answer for each, answer in running if id(each) in known) if known else Answer.YES
 
 
 def _taken(running: Reached) -> dict[str, tuple[str, ...]]:

@@ -233,7 +233,7 @@ def remedies_of(given: Input, case: Case, verdicts: Iterable[Verdict]) -> Remedi
     found: dict[int, tuple[tuple[Remedy, ...], SmallestType | None]] = {}
     seen: set[tuple[object, ...]] = set()
     listed = list(verdicts)
-    running = frozenset(each.workload.name for each in listed if each.answer is Answer.YES)
+    running = frozenset(each.workload.name for each in (*case.verdicts, *listed) if each.answer is Answer.YES)
     for verdict in listed:
         workload = verdict.workload
         kind = workload.owner.kind, workload.namespace, workload.replicas, id(workload.pod)

@@ -43,15 +43,16 @@ class Trials:
         """Return the verdicts with some changes made; ``None`` where there is none, or enough was tried."""
         key = repr([(each.key, each.origin, each.property, each.value) for each in changes])
         if key not in self._seen:
-            self._seen[key] = self._judge(changes) if changes and self._left > 0 else None
-            self._left -= 1
+            asks = bool(changes) and self._left > 0
+            self._seen[key] = self._judge(changes) if asks else None
+            self._left -= asks
         return self._seen[key]
 
     def _judge(self, changes: tuple[Change, ...]) -> tuple[Case, tuple[Verdict, ...]] | None:
         report = check(changed(self._given, self._workload.owner, changes))
         for case in report.cases:
             if case.cluster.name == self._cluster:
-                verdicts = report.explanation(case).verdicts
+                verdicts = report.explanation(case, named=True).verdicts
                 found = tuple(each for each in verdicts if each.workload.name == self._workload.name)
                 return (case, found) if found and not self._stops_others(verdicts) else None
         return None

@@ -13,7 +13,7 @@ from typing import Any
 
 from gpu_constructs.facts.charts import DRANET
 from gpu_constructs.facts.resources import DEVICE_CLASS
-from gpu_constructs.preflight.model.answer import Answer
+from gpu_constructs.preflight.model.answer import Answer, any_of
 from gpu_constructs.preflight.model.cluster import Cluster, Pool
 from gpu_constructs.preflight.model.reason import Reason
 from gpu_constructs.preflight.model.software import Autoscaler
@@ -167,14 +167,24 @@ def _is_made(name: str, cluster: Cluster) -> bool:
 def without_devices(claimed: ClaimedGpus, nodes: Iterable[NodeToBe]) -> list[Reason]:
     """Return why no node of a pool has the GPUs that a pod claims."""
     every = list(nodes)
-    if any(each.instance_type is None for each in every):
+    if claimed.count == 0 or any(each.instance_type is None for each in every):
         return []
     most = max((each.row.gpus if each.row else 0 for each in every), default=0)
     if most and (claimed.count is None or claimed.count <= most):
-        return []
+        return _without_driver(every)
     types = ", ".join(str(each.instance_type) for each in every[:3])
     asked = "GPUs" if claimed.count is None else f"{claimed.count} GPU{'s' if claimed.count != 1 else ''}"
     return [Reason(Answer.NO, "claim", f"claims {asked}, {types} has {most or 'none'}", 3)]
+
+
+def _without_driver(nodes: Iterable[NodeToBe]) -> list[Reason]:
+    """Return that the driver which offers GPUs to claims does not come to the nodes of a pool, or may not."""
+    answer = any_of(each.offers_claims for each in nodes)
+    if answer is Answer.YES:
+        return []
+    comes = "does not come" if answer is Answer.NO else "may not come"
+    text = f"the driver that offers GPUs to claims {comes} to its nodes"
+    return [Reason(answer, "claim", f"{text}; let it tolerate their taints and meet their labels", 3)]
 
 
 def not_made_for(pool: Pool, cluster: Cluster, claimed: ClaimedGpus | None, nodes: Iterable[NodeToBe]) -> list[Reason]:

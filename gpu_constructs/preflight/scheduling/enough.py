@@ -69,7 +69,9 @@ def _on_one_node(wanted: Demand, replicas: int, taking: Sequence[PoolVerdict]) -
     if most < replicas:
         text = f"at most {most} of {replicas} pods run: they share a claim, whose devices are those of one node"
         return [Reason(Answer.NO, "claim", f"{text}; claim by a ResourceClaimTemplate", rule=_RULE)]
-    sure = max((pods_per_node(wanted, node) for node in fitting), default=1)
+    # Which of them the first pod goes to, and its claim with it, nobody knows.
+    certain = [] if any(each.answer is not Answer.YES for each in taking) else fitting
+    sure = min((pods_per_node(wanted, node) for node in certain), default=0)
     text = f"whether one node has room for all {replicas} pods, which share a claim, is not known"
     return [] if sure >= replicas else [Reason(Answer.UNKNOWN, "claim", text, rule=_RULE)]
 

@@ -146,7 +146,9 @@ def _means(term: PodTerm, workload: Workload) -> bool:
 
 def _is_nobody(term: PodTerm, workload: Workload, cluster: Cluster) -> bool:
     """Whether a term certainly is about no pod of the cluster; what charts bring is not known."""
-    if not cluster.sees_objects or not isinstance(term.selector, dict) or term.namespaces is None:
+    if not (cluster.shows_software or cluster.sees_programs):
+        return False
+    if not isinstance(term.selector, dict) or term.namespaces is None:
         return False
     if any(term.among(each.namespace, workload.namespace) for each in cluster.charts):
         return False

@@ -12,7 +12,7 @@ from gpu_constructs.preflight.model.cluster import Cluster
 class Seen(Cluster):
     """A cluster of which the input says all that is there."""
 
-    shows_objects = sees_objects = True
+    sees_objects = True
 
 
 @pytest.mark.parametrize(

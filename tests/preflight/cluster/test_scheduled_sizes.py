@@ -9,6 +9,7 @@ import pytest
 from gpu_constructs.preflight.cluster.pools import resized
 from gpu_constructs.preflight.model.cluster import Pool
 from gpu_constructs.preflight.reading.cloudformation import Resource
+from gpu_constructs.preflight.reading.unknown import Unknown
 from tests.preflight.readers import pool
 
 ALWAYS = {"Recurrence": "0 8 * * 1-5"}
@@ -54,6 +55,15 @@ def test_the_group_may_have_as_many_as_an_action_allows() -> None:
 
 
 def test_an_action_of_another_group_changes_nothing() -> None:
-    other = made("B", {"AutoScalingGroupName": "b"})
+    other = made("B", {"AutoScalingGroupName": "b", "MinSize": 2, "MaxSize": 2})
 
-    assert not beside(0, 0, other).resized
+    found = beside(0, 0, other)
+
+    assert (found.resized, found.max_nodes) == (False, 0)
+
+
+@pytest.mark.parametrize("size", ["MinSize", "DesiredCapacity", "MaxSize"])
+def test_a_size_that_only_deployment_tells_may_be_any(size: str) -> None:
+    found = beside(1, 4, action(**{size: Unknown("${Night}")}))
+
+    assert (found.resized, found.closes, found.max_nodes) == (True, True, None)

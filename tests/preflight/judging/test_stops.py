@@ -165,6 +165,29 @@ def test_a_no_of_the_pools_in_a_file_rests_on_there_being_no_others(tmp_path: Pa
     assert ["not in the input" in each.rests_on[0] for each in told["pools"]] == [True]
 
 
+@pytest.mark.parametrize(("replicas", "rests"), [(1, False), (2, True)])
+def test_an_answer_rests_on_the_autoscaler_where_nodes_that_run_do_not_do(
+    tmp_path: Path, replicas: int, rests: bool
+) -> None:
+    text = (Path(__file__).parent / "kept_and_grown.yaml").read_text()
+    file = tmp_path / "stack.yaml"
+    file.write_text(text.replace("replicas: 2", f"replicas: {replicas}"))
+
+    report = check(read_input([str(file)]))
+
+    [told] = [report.explanation(each) for each in report.cases]
+    [verdict] = told.verdicts
+    assert verdict.answer is Answer.YES
+    assert any("unless GPU154 is" in each for each in verdict.rests_on) is rests
+
+
+def test_which_node_a_shared_claim_is_of_is_not_known() -> None:
+    report = check(read_input([str(Path(__file__).parent / "shared_claim.yaml")]))
+
+    [told] = [report.explanation(each) for each in report.cases]
+    assert [each.answer for each in told.verdicts] == [Answer.UNKNOWN]
+
+
 def test_a_queue_that_is_shut_to_one_namespace_stops_no_job_of_another(tmp_path: Path) -> None:
     text = (FIXTURES / "GPU207" / "fails_namespace_without_the_label.yaml").read_text()
     place = text.index("apiVersion: kueue.x-k8s.io/v1beta2\nkind: LocalQueue")

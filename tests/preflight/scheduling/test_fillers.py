@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import product
 
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from gpu_constructs.facts.resources import GPU
@@ -89,8 +89,8 @@ def test_a_pool_without_bound_has_room_for_all() -> None:
 def test_a_no_is_so_wherever_the_services_lie(count: int, cpus: int, asked: int, each: int, services: int) -> None:
     """Brute force: every number of services on every node."""
     there = nodes(count, cpus)
-    if asked > cpus or services * each > count * (cpus // each) * each:
-        return
+    assume(asked <= cpus)
+    assume(services <= count * (cpus // each))
     ways = [way for way in product(range(cpus // each + 1), repeat=count) if sum(way) == services]
 
     found = answer(asks("train", 1, asked, there, kind="Job"), asks("web", services, each, there, gpus=0))

@@ -46,7 +46,7 @@ def nodepool_of_a_class_that_does_not_exist(case: Case) -> Iterator[Problem]:
         known = [each.name for each in cluster.of_kind(kind)]
         if name in known or (name == "default" and _has_default(cluster)) or not (known or cluster.shows_software):
             continue
-        yield Problem.of(pool, f"{kind} {name} does not exist", unknown=not cluster.shows_software)
+        yield Problem.of(pool, f"{kind} {name} does not exist", unknown=not cluster.tells_of(kind))
 
 
 def _has_default(cluster: Cluster) -> bool:

@@ -46,7 +46,7 @@ def _no_leaf(cluster: Cluster) -> Iterator[Problem]:
             yield Problem.of(workload, f"queue {queue} has queues of its own and takes no pods")
         elif queue not in names and (queues or cluster.shows_software):
             message = f"nothing defines queue {queue} of KAI Scheduler"
-            yield Problem.of(workload, message, unknown=not cluster.shows_software)
+            yield Problem.of(workload, message, unknown=not (queues or cluster.sees_software))
 
 
 def _orphans(cluster: Cluster) -> Iterator[Problem]:
@@ -56,7 +56,7 @@ def _orphans(cluster: Cluster) -> Iterator[Problem]:
         parent = known_text(each.spec.get("parentQueue"))
         if parent and parent not in names:
             message = f"Queue {each.name}: nothing defines its parent {parent}"
-            yield Problem(each, message, unknown=not cluster.shows_software)
+            yield Problem(each, message, unknown=not (queues or cluster.sees_software))
 
 
 @rule("GPU210", "error", source=f"{_DOCUMENTED}/queues")

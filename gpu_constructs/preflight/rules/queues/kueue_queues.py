@@ -55,7 +55,7 @@ def job_in_a_queue_that_does_not_exist(case: Case) -> Iterator[Problem]:
             continue
         hint = f"; {elsewhere[0]} has one of that name" if elsewhere else ""
         message = f"namespace {job.namespace} has no LocalQueue {job.queue}{hint}"
-        yield Problem.of(job, message, unknown=not cluster.shows_software)
+        yield Problem.of(job, message, unknown=not cluster.tells_of("LocalQueue"))
 
 
 @rule("GPU202", "error", source=f"{_CONCEPTS}/cluster_queue/")
@@ -82,7 +82,7 @@ def _missing(cluster: Cluster, source: Object, kind: str, names: Iterable[object
     for name in names:
         if known_text(name) and name not in there and (there or cluster.shows_software):
             message = f"{source.kind} {source.name}: nothing defines {kind} {name}"
-            yield Problem(source, message, unknown=not cluster.shows_software)
+            yield Problem(source, message, unknown=not cluster.tells_of(kind))
 
 
 @rule("GPU203", "error", source=f"{_CONCEPTS}/cluster_queue/")

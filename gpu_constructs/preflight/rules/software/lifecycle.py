@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
-from fnmatch import fnmatchcase
+from collections.abc import Iterator
 from typing import Any
 
 from gpu_constructs.facts.charts import DCGM_SERVER, NODE_MONITORING_AGENT
 from gpu_constructs.facts.hardware.catalogue import catalogue
 from gpu_constructs.facts.labels import KAI_QUEUE, KUEUE_QUEUE, OPTION_TAG
 from gpu_constructs.preflight.case import Case
-from gpu_constructs.preflight.cluster.references import of_cluster
+from gpu_constructs.preflight.cluster.fargate import fargate_profiles, takes
 from gpu_constructs.preflight.model.answer import Answer
-from gpu_constructs.preflight.model.cluster import Cluster, Pool
+from gpu_constructs.preflight.model.cluster import Pool
 from gpu_constructs.preflight.model.workload import Workload
 from gpu_constructs.preflight.node.nodes import gpu_types
 from gpu_constructs.preflight.reading.objects import Object
-from gpu_constructs.preflight.reading.unknown import Unknown, dig, is_true, known_number, known_text, mapping, mappings
+from gpu_constructs.preflight.reading.unknown import Unknown, dig, is_true, known_number, mapping, mappings
 from gpu_constructs.preflight.rules.rule import Problem, rule
 
 _HEALTH = "https://docs.aws.amazon.com/eks/latest/userguide/node-health.html"
@@ -27,7 +26,6 @@ _DEFAULT_MINUTES, _ENOUGH_MINUTES = 15, 20
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(h|m|s)")
 _MINUTES = {"h": 60.0, "m": 1.0, "s": 1 / 60}
 _WAIT_TAG = f"{OPTION_TAG}maxnodeprovisiontime"
-_FARGATE = ("AWS::EKS::FargateProfile", "Custom::AWSCDK-EKS-FargateProfile")
 
 
 @rule("GPU107", "warning", source="https://kueue.sigs.k8s.io/docs/concepts/workload/")
@@ -160,36 +158,11 @@ def gpu_pods_on_fargate(case: Case) -> Iterator[Problem]:
 
     Fix: Give the pods another namespace, or add labels to the selector that they do not have.
     """
-    cluster = case.cluster
-    profiles = [each for each in cluster.resources_of(*_FARGATE)] if cluster.resource else []
-    own = {each.key for each in of_cluster(cluster, *_FARGATE)}
-    for profile in profiles:
-        config = mapping(profile.properties.get("Config"))
-        belongs = profile.key in own or str(config.get("clusterName")) in (cluster.name, str(_ref(cluster)))
-        selectors = mappings(profile.properties.get("Selectors")) or mappings(config.get("selectors"))
-        for workload in cluster.workloads if belongs else ():
-            if workload.asks_for_gpu and any(_selects(each, workload) for each in selectors):
+    for profile in fargate_profiles(case.cluster):
+        for workload in case.cluster.workloads:
+            if workload.asks_for_gpu and takes(profile, workload):
                 message = f"Fargate profile {profile.path} takes its pods, and Fargate has no GPUs"
                 yield Problem.of(workload, message)
-
-
-def _ref(cluster: Cluster) -> Unknown | None:
-    return cluster.resource.ref() if cluster.resource else None
-
-
-def _selects(selector: Mapping[str, Any], workload: Workload) -> bool:
-    namespace = known_text(selector.get("Namespace") or selector.get("namespace"))
-    given = selector.get("Labels") or selector.get("labels")
-    pairs = [(each.get("Key"), each.get("Value")) for each in mappings(given)] or list(mapping(given).items())
-    if namespace is None or isinstance(given, Unknown) or not _matches(workload.namespace, namespace):
-        return False
-    labels = [(key, value) for key, value in workload.labels.items() if isinstance(value, str)]
-    return all(any(_matches(key, str(k)) and _matches(value, str(v)) for key, value in labels) for k, v in pairs)
-
-
-def _matches(text: str, pattern: str) -> bool:
-    """Whether a text is of a pattern with ``*`` and ``?``; brackets mean themselves."""
-    return fnmatchcase(text, pattern.replace("[", "[[]"))
 
 
 @rule("GPU114", "warning", source="https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/FAQ.md")

@@ -120,8 +120,9 @@ def _reason(answer: Answer, rivals: Sequence[_Filler]) -> Reason:
     every = [each.workload.name for rival in rivals for each in rival.kind.verdicts]
     more = f" and {len(every) - _SHOWN} more" if len(every) > _SHOWN else ""
     finds = "finds no room" if answer is Answer.NO else "may find no room"
+    asks = "asks" if len(every) == 1 else "ask"
     text = (
-        f"{finds} beside {', '.join(every[:_SHOWN])}{more}, which asks for no GPU and may run on the same nodes; "
+        f"{finds} beside {', '.join(every[:_SHOWN])}{more}, which {asks} for no GPU and may run on the same nodes; "
         "taint the pool of GPUs, so that only pods that tolerate it come there"
     )
     return Reason(answer, "limit", text, rule=_RULE)
