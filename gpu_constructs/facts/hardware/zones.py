@@ -1,8 +1,8 @@
 """Availability Zones that there are: by name, such as ``us-east-1a``, or by id, such as ``use1-az1``.
 
 A zone is a letter of its region or, by id, a number. Which letter is which number differs from account to account, and
-an account may see some of them only: none has a letter or a number beyond the region's last. AWS adds zones one at a
-time, eu-west-2d was the last, so that the next one may be newer than what was read, and none beyond that is.
+an account may see some of them only: none has a letter or a number beyond the region's last. AWS adds zones now and
+then, eu-west-2d was the last. That a region gets no two within a year is what we take for certain, and no source says.
 
 Sources: https://docs.aws.amazon.com/global-infrastructure/latest/regions/aws-availability-zones.html, .../az-ids.html
 (2026-11), and `regions.json`.
@@ -11,6 +11,7 @@ Sources: https://docs.aws.amazon.com/global-infrastructure/latest/regions/aws-av
 from __future__ import annotations
 
 import re
+from datetime import date
 from functools import lru_cache
 
 from gpu_constructs.facts.hardware.regions import (
@@ -21,6 +22,7 @@ from gpu_constructs.facts.hardware.regions import (
     zone_id_region,
     zone_ids_begin_with,
 )
+from gpu_constructs.facts.today import today
 
 # Local Zones and Wavelength Zones, such as us-west-2-lax-1a and use1-atl1-az1, have longer names, and no list here.
 _NAME = re.compile(r"([a-z]+(?:-[a-z]+)+-\d+)([a-z])")
@@ -28,6 +30,7 @@ _ID = re.compile(r"([a-z]+\d+-az)(\d{1,3})")
 # Those of Local and Wavelength Zones included.
 _ANY_NAME = re.compile(r"[a-z]+(-[a-z]+)+-\d+([a-z]|-[a-z0-9-]+)")
 _ANY_ID = re.compile(r"[a-z]+\d+-[a-z0-9-]+")
+_YEAR = 365
 # Numbers begin with 1.
 _NEVER = 1000
 
@@ -44,8 +47,9 @@ def _beyond(zone: str) -> int:
 
 
 def is_no_zone(zone: str) -> bool:
-    """Whether there is certainly no zone of a name or an id."""
-    return _beyond(zone) > 1
+    """Whether there is certainly no zone of a name or an id: the older the list, the more may be newer than it."""
+    beyond = _beyond(zone)
+    return beyond > 1 and beyond > 1 + (today() - date.fromisoformat(regions_as_of())).days // _YEAR
 
 
 def is_seen_zone(zone: str) -> bool:

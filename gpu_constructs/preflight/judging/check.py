@@ -25,12 +25,14 @@ class Report:
     Attributes:
         cases: The clusters that were judged.
         findings: What is wrong, the gravest first.
+        shared: What the clusters share.
         unread: What could not be read before deployment: where, and why.
         unused: Lines of acknowledgement files that accept nothing.
     """
 
     cases: tuple[Case, ...]
     findings: tuple[Finding, ...]
+    shared: Shared
     unread: tuple[tuple[Origin, str], ...] = ()
     unused: tuple[Acknowledgement, ...] = ()
 
@@ -45,7 +47,7 @@ class Report:
             named: Whether somebody says that they are meant for this cluster.
         """
         found = explain(case, self.findings, workloads)
-        return found if named else replace(found, verdicts=Shared(self.cases).verdicts(case, found.verdicts))
+        return found if named else replace(found, verdicts=self.shared.verdicts(case, found.verdicts))
 
     @property
     def fails(self) -> bool:
@@ -73,10 +75,13 @@ def check(given: Input) -> Report:
     listed = acknowledgements(given.acknowledgements)
     cases = tuple(map(Case, clusters(given)))
     every = (finding for case in cases for finding in findings_of(case, listed, given.accepted))
-    findings = Shared(cases).findings(every)
-    findings.sort(key=lambda each: (each.acknowledged is not None, SEVERITIES.index(each.rule.severity), each.rule.id))
+    shared = Shared(cases, every)
+    findings = sorted(
+        shared.findings,
+        key=lambda each: (each.acknowledged is not None, SEVERITIES.index(each.rule.severity), each.rule.id),
+    )
     unused = tuple(line for line in listed if not any(map(line.accepts, findings)))
-    return Report(cases, tuple(findings), given.problems, unused)
+    return Report(cases, tuple(findings), shared, given.problems, unused)
 
 
 def findings_of(

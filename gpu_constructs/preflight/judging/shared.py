@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 
 from gpu_constructs.preflight.case import Case
+from gpu_constructs.preflight.judging.explain import explain
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.reason import Reason
 from gpu_constructs.preflight.reading.objects import Origin
@@ -22,53 +24,58 @@ class Shared:
 
     Args:
         cases: The clusters.
+        found: What rules find in them.
     """
 
-    def __init__(self, cases: Sequence[Case]) -> None:
-        self._cases = cases
+    def __init__(self, cases: Sequence[Case], found: Iterable[Finding]) -> None:
+        self._cases, self._found = cases, list(found)
 
-    def findings(self, found: Iterable[Finding]) -> list[Finding]:
-        """Return findings of which those that hold in some clusters only are not certain."""
-        findings, origins = list(found), self._origins()
-        if not origins:
-            return findings
-        clusters: dict[tuple[str, Origin], set[str]] = {}
-        for each in findings:
-            if each.problem.origin in origins and not each.problem.unknown:
-                clusters.setdefault((each.rule.id, each.problem.origin), set()).add(each.cluster)
+    @cached_property
+    def findings(self) -> tuple[Finding, ...]:
+        """The findings, of which those that hold in some clusters only are not certain."""
+        clusters: dict[tuple[str, Origin, str], set[str]] = {}
+        for each in self._found if self._origins else ():
+            if each.problem.origin in self._origins and not each.problem.unknown:
+                clusters.setdefault(_key(each), set()).add(each.cluster)
         some = {key for key, names in clusters.items() if len(names) < len(self._cases)}
-        return [_not_certain(each) if (each.rule.id, each.problem.origin) in some else each for each in findings]
+        return tuple(_not_certain(each) if some and _key(each) in some else each for each in self._found)
 
-    def _origins(self) -> set[Origin]:
-        if len(self._cases) == 1:
-            return set()
+    @cached_property
+    def _origins(self) -> frozenset[Origin]:
+        """Where what names no cluster stands; nothing of one cluster alone."""
+        if len(self._cases) < 2:
+            return frozenset()
         cluster = self._cases[0].cluster
         objects = {each.origin for each in cluster.objects if each.cluster is None}
-        return objects | {each.origin for each in cluster.charts if each.cluster is None}
+        return frozenset(objects | {each.origin for each in cluster.charts if each.cluster is None})
 
     def verdicts(self, case: Case, verdicts: Iterable[Verdict]) -> tuple[Verdict, ...]:
         """Return verdicts on workloads of a cluster, of which no is not known where another cluster takes the pods."""
-        taken = self._taken(case)
-        return tuple(_maybe_there(each, taken) for each in verdicts) if taken else tuple(verdicts)
+        return tuple(self._maybe_there(each, case) if self._origins else each for each in verdicts)
 
-    def _taken(self, case: Case) -> Mapping[tuple[Origin, str], str]:
-        """Return a cluster that takes the pods, or may, by origin and name of workloads that name no cluster."""
-        origins = self._origins()
-        return {
-            (each.workload.origin, each.workload.name): other.cluster.name
-            for other in (each for each in self._cases if origins and each is not case)
-            for each in other.verdicts
-            if each.answer is not Answer.NO and each.workload.origin in origins
-        }
+    def _maybe_there(self, verdict: Verdict, case: Case) -> Verdict:
+        taking = self._taking.get((verdict.workload.origin, verdict.workload.name), ())
+        other = next((each for each in taking if each != case.cluster.name), None)
+        if verdict.answer is not Answer.NO or other is None:
+            return verdict
+        text = f"its file names no cluster: it would stay Pending here, and cluster {other} may take it"
+        return replace(verdict, answer=Answer.UNKNOWN, reasons=(Reason(Answer.UNKNOWN, "pod", text), *verdict.reasons))
+
+    @cached_property
+    def _taking(self) -> Mapping[tuple[Origin, str], list[str]]:
+        """The clusters that take the pods, or may, by origin and name of workloads that name no cluster."""
+        found: dict[tuple[Origin, str], list[str]] = {}
+        for case in self._cases:
+            for each in explain(case, self.findings).verdicts:
+                if each.answer is not Answer.NO and each.workload.origin in self._origins:
+                    found.setdefault((each.workload.origin, each.workload.name), []).append(case.cluster.name)
+        return found
+
+
+def _key(finding: Finding) -> tuple[str, Origin, str]:
+    subject = finding.problem.subject
+    return finding.rule.id, finding.problem.origin, str(getattr(subject, "title", ""))
 
 
 def _not_certain(finding: Finding) -> Finding:
     return replace(finding, problem=replace(finding.problem, unknown=True))
-
-
-def _maybe_there(verdict: Verdict, taken: Mapping[tuple[Origin, str], str]) -> Verdict:
-    other = taken.get((verdict.workload.origin, verdict.workload.name))
-    if verdict.answer is not Answer.NO or other is None:
-        return verdict
-    text = f"its file names no cluster: it would stay Pending here, and cluster {other} may take it"
-    return replace(verdict, answer=Answer.UNKNOWN, reasons=(Reason(Answer.UNKNOWN, "pod", text), *verdict.reasons))

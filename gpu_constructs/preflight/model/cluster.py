@@ -316,7 +316,8 @@ class Cluster:
             return Answer.YES
         # Auto Mode is no program of the cluster.
         if self._is_told and kind != "auto-mode":
-            return Answer.NO
+            # Of one whose NodePools are there the namespace may be left out.
+            return Answer.UNKNOWN if kind == "karpenter" and self.of_kind("NodePool") else Answer.NO
         # NodePools are Auto Mode's too.
         if kind == "karpenter" and self.has_by_hand("EC2NodeClass", *(() if self.auto_mode else ("NodePool",))):
             # The API server takes them only where their definitions are.

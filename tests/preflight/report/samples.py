@@ -13,6 +13,7 @@ from gpu_constructs.preflight.judging.check import Report
 from gpu_constructs.preflight.judging.explain import Explanation, explain
 from gpu_constructs.preflight.judging.pool_changes import PoolChange
 from gpu_constructs.preflight.judging.review import Fate, Move, Review
+from gpu_constructs.preflight.judging.shared import Shared
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.reading.inputs import read_input
 from gpu_constructs.preflight.reading.objects import Origin
@@ -76,7 +77,12 @@ def _near(origin: Origin) -> Origin:
 
 def report(findings: Iterable[Finding] = FINDINGS) -> Report:
     """A report on no cluster, of which one manifest could not be read."""
-    return Report((), tuple(findings), ((Origin("app.yaml", "Stack/Manifest"), "its manifest is a parameter"),))
+    return Report(
+        (),
+        tuple(findings),
+        Shared((), findings),
+        ((Origin("app.yaml", "Stack/Manifest"), "its manifest is a parameter"),),
+    )
 
 
 def review(**changes: Any) -> Review:

@@ -16,7 +16,7 @@ _SOURCE = "https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-tol
 
 @rule("GPU458", "warning", source=_SOURCE)
 def pod_that_its_node_evicts_after_a_while(case: Case) -> Iterator[Problem]:
-    """Pod that its node evicts after a while.
+    """Pod that is evicted after a while.
 
     A toleration with tolerationSeconds lets a pod stay that long beside a NoExecute taint. The taint of a pool never
     goes, so every pod is evicted, and the next one too.
@@ -33,7 +33,7 @@ def pod_that_its_node_evicts_after_a_while(case: Case) -> Iterator[Problem]:
         for_a_while = [(pool, *found) for pool in pools if (found := _shortest_stay(pod, pool)) is not None]
         if for_a_while:
             pool, taint, seconds = for_a_while[0]
-            text = f"pool {pool.name} evicts its pods after {seconds} s: they tolerate {taint} for that long"
+            text = f"its pods are evicted from pool {pool.name} after {seconds} s: they tolerate {taint} for that long"
             yield Problem.of(verdict.workload, text, unknown=len(for_a_while) < len(pools))
 
 

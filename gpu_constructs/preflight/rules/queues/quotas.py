@@ -41,7 +41,7 @@ def quota_of_more_gpus_than_the_pools_can_have(case: Case) -> Iterator[Problem]:
         for problem in _beyond(quotas, f"of flavor {name}", _pools_of(flavors.get(name), case), case)
     ]
     every = [each for quotas in told.values() for each in quotas]
-    yield from over or _beyond(every, "of all flavors", case.gpu_pools, case)
+    yield from over or _beyond(every, "in all", case.gpu_pools, case)
 
 
 def _beyond(quotas: Sequence[tuple[Object, int]], of: str, pools: Sequence[Pool], case: Case) -> Iterator[Problem]:
@@ -53,7 +53,7 @@ def _beyond(quotas: Sequence[tuple[Object, int]], of: str, pools: Sequence[Pool]
     names = ", ".join(f"{queue.kind} {queue.name}" for queue in queues[:_SHOWN])
     more = f" and {len(queues) - _SHOWN} more" if len(queues) > _SHOWN else ""
     who = f"{names}: has" if len(queues) == 1 else f"{names}{more}: have together"
-    text = f"{who} a quota of {quota} {GPU} {of}, and the pools that it is for have at most {most}"
+    text = f"{who} a quota of {quota} {GPU} {of}, and the GPU pools for it have at most {most}"
     yield Problem(queues[0], text)
 
 

@@ -45,7 +45,7 @@ def kubernetes_version_that_eks_does_not_have(case: Case) -> Iterator[Problem]:
 def version_of_a_clusterconfig_that_is_a_number(case: Case) -> Iterator[Problem]:
     """Version of a ClusterConfig that is a number.
 
-    eksctl takes text only and does not load the file; of 1.30 YAML leaves 1.3 besides.
+    eksctl takes text only and does not load the file; YAML also reads 1.30 without quotes as 1.3.
 
     Fix: Write metadata.version in quotes.
     """

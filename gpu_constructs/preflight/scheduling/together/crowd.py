@@ -124,5 +124,7 @@ def _reason(verdict: Verdict, count: int, rivals: Sequence[Kind], kind: Kind, ce
     names = ", ".join(each.workload.name for each in others[:_SHOWN])
     more = f" and {number - _SHOWN} more" if number > _SHOWN else ""
     some = f"{count} of {verdict.workload.replicas} pods" if certain else "some pods may"
+    if verdict.workload.takes_turns:
+        some = "all its pods" if certain else "its pods may"
     text = f"{some} find no node beside {names}{more}; raise the maximum of a pool, or lower the replicas"
     return Reason(Answer.NO if certain else Answer.UNKNOWN, "limit", text, rule=_RULE)
