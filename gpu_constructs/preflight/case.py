@@ -8,9 +8,9 @@ from functools import cached_property
 from typing import Any
 
 from gpu_constructs.preflight.admission.admission import Admission, Admitted
-from gpu_constructs.preflight.admission.fargate import fargate_profiles, takes
 from gpu_constructs.preflight.admission.quotas import Shortage
 from gpu_constructs.preflight.cluster.objects.storage import Claimed, claimed
+from gpu_constructs.preflight.cluster.operators.fargate import fargate_profiles, takes
 from gpu_constructs.preflight.model.answer import Answer, any_of
 from gpu_constructs.preflight.model.cluster import Cluster, Pool
 from gpu_constructs.preflight.model.node_selection import selection

@@ -10,8 +10,8 @@ from typing import Any
 from gpu_constructs.facts.charts import DCGM_SERVER, NODE_MONITORING_AGENT
 from gpu_constructs.facts.hardware.catalogue import catalogue
 from gpu_constructs.facts.labels import KAI_QUEUE, KUEUE_QUEUE, OPTION_TAG
-from gpu_constructs.preflight.admission.fargate import fargate_profiles, takes
 from gpu_constructs.preflight.case import Case
+from gpu_constructs.preflight.cluster.operators.fargate import fargate_profiles, takes
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Pool
 from gpu_constructs.preflight.model.workload import Workload
