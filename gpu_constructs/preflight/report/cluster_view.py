@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from gpu_constructs.facts.hardware.prices import usd_per_hour
 from gpu_constructs.facts.quantities import show
+from gpu_constructs.facts.resources import DEVICE_CLASS
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.subnets import region_of
 from gpu_constructs.preflight.judging.explain import Explanation
@@ -135,7 +136,7 @@ def _smallest(smallest: SmallestType) -> View:
 
 def _requests(wanted: Demand) -> View:
     """Return what is known of what one pod asks for; a sum with a part that is not known is not known."""
-    left = {"pods", *wanted.pod.open_requests}
+    left = {"pods", DEVICE_CLASS, *wanted.pod.open_requests}
     return {name: show(name, amount) for name, amount in wanted.requests.items() if name not in left}
 
 
