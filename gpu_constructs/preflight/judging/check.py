@@ -10,6 +10,7 @@ from gpu_constructs.preflight.cluster.clusters import clusters
 from gpu_constructs.preflight.judging.acknowledgements import Acknowledgement, acknowledged, acknowledgements
 from gpu_constructs.preflight.judging.explain import Explanation, explain
 from gpu_constructs.preflight.judging.shared import Shared
+from gpu_constructs.preflight.model.cluster import Cluster
 from gpu_constructs.preflight.model.workload import Workload
 from gpu_constructs.preflight.reading.inputs import Input
 from gpu_constructs.preflight.reading.objects import Origin
@@ -64,14 +65,18 @@ class Report:
         return bool(self.unread) or any(each.problem.unknown for each in self.findings if each.acknowledged is None)
 
 
-def check(given: Input) -> Report:
+def check(given: Input, told: Iterable[Cluster] | None = None) -> Report:
     """Judge an input by every rule.
+
+    Args:
+        given: The input.
+        told: Its clusters, as they are to be judged. Default: as it describes them.
 
     Raises:
         UnusableInput: An acknowledgement names no rule or gives no reason.
     """
     listed = acknowledgements(given.acknowledgements)
-    cases = tuple(map(Case, clusters(given)))
+    cases = tuple(map(Case, clusters(given) if told is None else told))
     every = (finding for case in cases for finding in findings_of(case, listed, given.accepted))
     findings = Shared(cases).findings(every)
     findings.sort(key=lambda each: (each.acknowledged is not None, SEVERITIES.index(each.rule.severity), each.rule.id))
