@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.clusters import clusters
-from gpu_constructs.preflight.judging.acknowledgements import Acknowledgement, acknowledged, acknowledgements
+from gpu_constructs.preflight.judging.acknowledgements import Acknowledgement, acknowledged, acknowledgements, mistaken
 from gpu_constructs.preflight.judging.explain import Explanation, explain
 from gpu_constructs.preflight.judging.shared import Shared
 from gpu_constructs.preflight.model.cluster import Cluster
@@ -28,12 +28,14 @@ class Report:
         findings: What is wrong, the gravest first.
         unread: What could not be read before deployment: where, and why.
         unused: Lines of acknowledgement files that accept nothing.
+        mistaken: What is wrong with acknowledgements in metadata and annotations.
     """
 
     cases: tuple[Case, ...]
     findings: tuple[Finding, ...]
     unread: tuple[tuple[Origin, str], ...] = ()
     unused: tuple[Acknowledgement, ...] = ()
+    mistaken: tuple[str, ...] = ()
 
     def explanation(
         self, case: Case, workloads: Iterable[Workload] | None = None, *, named: bool = False
@@ -81,7 +83,7 @@ def check(given: Input, told: Iterable[Cluster] | None = None) -> Report:
     findings = Shared(cases).findings(every)
     findings.sort(key=lambda each: (each.acknowledged is not None, SEVERITIES.index(each.rule.severity), each.rule.id))
     unused = tuple(line for line in listed if not any(map(line.accepts, findings)))
-    return Report(cases, tuple(findings), given.problems, unused)
+    return Report(cases, tuple(findings), given.problems, unused, mistaken(each.cluster for each in cases))
 
 
 def findings_of(
