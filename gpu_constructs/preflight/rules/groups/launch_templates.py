@@ -10,7 +10,7 @@ from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.launch import is_given, is_visible, launched_groups
 from gpu_constructs.preflight.model.cluster import Cluster, Pool
 from gpu_constructs.preflight.reading.unknown import Unknown, is_true, known_text, mapping, mappings
-from gpu_constructs.preflight.reading.user_data import MAX_BYTES
+from gpu_constructs.preflight.reading.user_data import MAX_BYTES, UserData
 from gpu_constructs.preflight.rules.rule import Problem, rule
 
 _SUPPORT = "https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html"
@@ -122,12 +122,16 @@ def user_data_that_ec2_or_eks_refuses(case: Case) -> Iterator[Problem]:
 def _misformed(pool: Pool) -> str | None:
     data, raw = pool.user_data, pool.launch.user_data
     if data.text is None:
-        return data.problem if isinstance(raw, str) and not _is_base64(raw) else None
-    if pool.operating_system == "bottlerocket":
+        return None if isinstance(raw, str) and _is_base64(raw) else data.problem
+    if pool.operating_system == "bottlerocket" or (pool.operating_system == "al2023" and _is_mime(data)):
         return data.problem if data.format == "unknown" else None
     merged = pool.kind == "managed" and pool.operating_system in ("al2023", "al2") and pool.launch.image is None
-    fits = data.format == "nodeadm" or data.text.lstrip().lower().startswith(_MIME)
+    fits = data.format == "nodeadm" or _is_mime(data)
     return "is no MIME message, which EKS merges" if merged and not fits else None
+
+
+def _is_mime(data: UserData) -> bool:
+    return (data.text or "").lstrip().lower().startswith(_MIME)
 
 
 def _is_base64(text: str) -> bool:
