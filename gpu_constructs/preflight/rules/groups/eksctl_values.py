@@ -1,0 +1,52 @@
+"""Values of a ClusterConfig that eksctl refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from gpu_constructs.preflight.case import Case
+from gpu_constructs.preflight.reading.eksctl.groups import taints_of
+from gpu_constructs.preflight.reading.eksctl.resources import is_of_eksctl
+from gpu_constructs.preflight.reading.unknown import dig, is_expression, known_text, mappings
+from gpu_constructs.preflight.rules.rule import Problem, rule
+from gpu_constructs.refusals import did_you_mean
+
+# Source: eksctl-io/eksctl 99984ad (2026-08-21) pkg/utils/taints/taints.go ``validateTaintEffect``
+_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+# Source: aws/aws-sdk-go-v2 service/ec2/types/enums.go ``SpotAllocationStrategy`` (2026-08), which eksctl compares with
+_STRATEGIES = (
+    *("lowest-price", "diversified", "capacity-optimized", "capacity-optimized-prioritized"),
+    "price-capacity-optimized",
+)
+
+
+@rule("GPU461", "error", source="eksctl-io/eksctl 99984ad pkg/apis/eksctl.io/v1alpha5/validation.go")
+def value_that_eksctl_refuses(case: Case) -> Iterator[Problem]:
+    """Value that eksctl refuses.
+
+    It reads the whole config before it begins, so that it makes no group of it.
+
+    Fix: Correct the value as the message says.
+    """
+    cluster = case.cluster
+    pools = {each.name: each for each in cluster.pools if each.resource and is_of_eksctl(each.resource)}
+    for config in cluster.of_kind("ClusterConfig"):
+        for kind in ("managedNodeGroups", "nodeGroups"):
+            for group in mappings(config.content.get(kind)):
+                name = known_text(group.get("name")) or ""
+                for text in _refused(group):
+                    yield Problem(pools.get(name, config), f"{kind} {name}: {text}")
+
+
+def _refused(group: dict[str, Any]) -> Iterator[str]:
+    for taint in taints_of(group):
+        yield from _of_none("taint effect", taint.get("effect") or "", _EFFECTS)
+    strategy = dig(group, "instancesDistribution", "spotAllocationStrategy")
+    if strategy is not None:
+        yield from _of_none("spotAllocationStrategy", strategy, _STRATEGIES)
+
+
+def _of_none(what: str, value: Any, known: tuple[str, ...]) -> Iterator[str]:
+    if isinstance(value, str) and value not in known and not is_expression(value):
+        yield f"{what} must be of {', '.join(known)}, got {value!r}{did_you_mean(value, known)}"
