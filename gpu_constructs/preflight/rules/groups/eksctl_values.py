@@ -31,7 +31,9 @@ def value_that_eksctl_refuses(case: Case) -> Iterator[Problem]:
     """
     cluster = case.cluster
     pools = {each.name: each for each in cluster.pools if each.resource and is_of_eksctl(each.resource)}
-    for config in cluster.of_kind("ClusterConfig"):
+    # Files of other clusters stand beside each of them.
+    own = (each for each in cluster.of_kind("ClusterConfig") if each.name == cluster.name)
+    for config in own:
         for kind in ("managedNodeGroups", "nodeGroups"):
             for group in mappings(config.content.get(kind)):
                 name = known_text(group.get("name")) or ""
