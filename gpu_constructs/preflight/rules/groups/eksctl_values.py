@@ -7,7 +7,7 @@ from typing import Any
 
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.reading.eksctl.groups import taints_of
-from gpu_constructs.preflight.reading.eksctl.resources import is_of_eksctl
+from gpu_constructs.preflight.reading.objects import Object
 from gpu_constructs.preflight.reading.unknown import dig, is_expression, known_text, mappings
 from gpu_constructs.preflight.rules.rule import Problem, rule
 from gpu_constructs.refusals import did_you_mean
@@ -25,20 +25,21 @@ _STRATEGIES = (
 def value_that_eksctl_refuses(case: Case) -> Iterator[Problem]:
     """Value that eksctl refuses.
 
-    It reads the whole config before it begins, so that it makes no group of it.
+    It reads the whole config before it begins, so that it makes nothing of it.
 
     Fix: Correct the value as the message says.
     """
     cluster = case.cluster
-    pools = {each.name: each for each in cluster.pools if each.resource and is_of_eksctl(each.resource)}
     # Files of other clusters stand beside each of them.
-    own = (each for each in cluster.of_kind("ClusterConfig") if each.name == cluster.name)
-    for config in own:
-        for kind in ("managedNodeGroups", "nodeGroups"):
-            for group in mappings(config.content.get(kind)):
-                name = known_text(group.get("name")) or ""
-                for text in _refused(group):
-                    yield Problem(pools.get(name, config), f"{kind} {name}: {text}")
+    own = [each for each in cluster.of_kind("ClusterConfig") if each.name == cluster.name]
+    refused = [(config, text) for config in own for text in _of_groups(config)]
+    yield from (Problem(part, text) for config, text in refused for part in cluster.parts_of(config))
+
+
+def _of_groups(config: Object) -> Iterator[str]:
+    for kind in ("managedNodeGroups", "nodeGroups"):
+        for group in mappings(config.content.get(kind)):
+            yield from (f"{kind} {known_text(group.get('name')) or ''}: {text}" for text in _refused(group))
 
 
 def _refused(group: dict[str, Any]) -> Iterator[str]:

@@ -117,6 +117,18 @@ def user_data_that_ec2_or_eks_refuses(case: Case) -> Iterator[Problem]:
         why = f"has {size} bytes, EC2 takes {MAX_BYTES}" if size > MAX_BYTES else _misformed(pool)
         if why:
             yield Problem.of(pool, f"user data {why}", unknown=partly)
+    for pool in case.cluster.pools:
+        text = pool.user_data.text or ""
+        if pool.kind == "karpenter" and pool.operating_system == "bottlerocket" and text.strip() and _is_no_toml(pool):
+            yield Problem.of(pool, "user data is no TOML, into which Karpenter writes", unknown="${" in text)
+
+
+def _is_no_toml(pool: Pool) -> bool:
+    """Whether Karpenter cannot read what it is to add to, so that it launches nothing.
+
+    Source: aws/karpenter-provider-aws 009da959 pkg/providers/amifamily/bootstrap/bottlerocket.go ``Script``
+    """
+    return pool.user_data.format in ("nodeadm", "script") or pool.user_data.problem is not None
 
 
 def _misformed(pool: Pool) -> str | None:
