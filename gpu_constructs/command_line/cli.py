@@ -46,7 +46,7 @@ def check(paths: tuple[str, ...], form: str, output: str | None, **options: Any)
     from gpu_constructs.preflight.report.view import check_view
 
     report = _usable(judge, given)
-    console.tell_unused(report.unused)
+    console.tell_unused(report.unused, report.mistaken)
     view = check_view(report)
     console.emit(view, form, output)
     return _end(view, **options)

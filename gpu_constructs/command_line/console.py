@@ -103,10 +103,12 @@ def refuse_unknown_parameters(parameters: Mapping[str, str], *given: Input) -> N
             raise click.UsageError(f"--parameter must name a parameter of a template ({have}), got {name!r}{hint}")
 
 
-def tell_unused(lines: Iterable[Acknowledgement]) -> None:
-    """Say on standard error which acknowledgements accept nothing any more."""
+def tell_unused(lines: Iterable[Acknowledgement], mistaken: Iterable[str] = ()) -> None:
+    """Say on standard error which acknowledgements accept nothing any more, or never did."""
     from gpu_constructs.preflight.report.wording import printable
 
+    for text in mistaken:
+        click.echo(f"gpu-constructs: {printable(text)}", err=True)
     for each in lines:
         where = "" if each.path == "*" else f" at {each.path}"
         text = f"{each.file}: acknowledgement of {each.id}{where} accepts nothing; remove it"

@@ -20,7 +20,9 @@ from gpu_constructs.preflight.model.taints import Taint
 from gpu_constructs.preflight.model.workload import Workload
 from gpu_constructs.preflight.node.daemon_reach import refusing_taints
 from gpu_constructs.preflight.node.gpu_pools import pools_for_gpus
-from gpu_constructs.preflight.node.nodes import NodeToBe, nodes_to_be, reaches, reaches_of
+from gpu_constructs.preflight.node.nodes import NodeToBe, nodes_to_be, overlays_in_conflict, reaches, reaches_of
+from gpu_constructs.preflight.node.overlays import Conflict, looked_at
+from gpu_constructs.preflight.reading.objects import Object
 from gpu_constructs.preflight.scheduling.scheduling import Scheduler
 from gpu_constructs.preflight.scheduling.together.crowd import beside_each_other
 from gpu_constructs.preflight.scheduling.verdict import PoolVerdict, Verdict
@@ -66,8 +68,18 @@ class Case:
         if id(pool) not in self._pools:
             raise KeyError(pool.name)
         if id(pool) not in self._nodes:
-            self._nodes[id(pool)] = nodes_to_be(pool, self.cluster)
+            self._nodes[id(pool)] = nodes_to_be(pool, self.cluster, self._overlays)
         return self._nodes[id(pool)]
+
+    @cached_property
+    def overlays_in_conflict(self) -> tuple[Conflict, ...]:
+        """The NodeOverlays that Karpenter leaves out because of others."""
+        return tuple(overlays_in_conflict(self.cluster))
+
+    @cached_property
+    def _overlays(self) -> list[Object]:
+        left_out = {id(each.overlay) for each in self.overlays_in_conflict}
+        return [each for each in looked_at(self.cluster) if id(each) not in left_out]
 
     def reaches(self, daemon: DaemonSet, pool: Pool) -> Answer:
         """Say whether one of the cluster's DaemonSets runs on every node of one of its pools.

@@ -205,6 +205,15 @@ def test_an_acknowledgement_of_nothing_is_told(tmp_path: Path) -> None:
     assert "GPU010" not in done.err
 
 
+def test_an_annotation_of_no_rule_is_told(tmp_path: Path) -> None:
+    annotations = "{gpu-constructs.io/acknowledge.GPU0100: seen}"
+    (tmp_path / "pod.yaml").write_text(
+        f"{{apiVersion: v1, kind: Pod, metadata: {{name: a, annotations: {annotations}}}}}"
+    )
+
+    assert "Pod a: acknowledge: id must be a rule's id, got 'GPU0100'" in Done("check", str(tmp_path)).err
+
+
 def test_acknowledgements_are_read_beside_the_input(tmp_path: Path) -> None:
     lines = "acknowledgements:\n- {id: GPU010, reason: the plugin comes by GitOps}\n"
     (tmp_path / "accepted.yaml").write_text(lines)

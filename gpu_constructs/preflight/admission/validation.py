@@ -1,7 +1,8 @@
 """What the API server takes in no pod, of all that decides where it runs.
 
 Source: kubernetes/kubernetes v1.36.3 pkg/apis/core/validation/validation.go ``ValidateTolerations``,
-``ValidateNodeSelectorRequirement``, ``validateTopologySpreadConstraints``, ``validateContainerPorts``
+``ValidateNodeSelectorRequirement``, ``validateTopologySpreadConstraints``, ``validateContainerPorts``,
+``validateContainerResourceClaim``
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from gpu_constructs.preflight.reading.unknown import (
     mapping,
     mappings,
 )
+from gpu_constructs.refusals import did_you_mean
 
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _POLICIES = ("Always", "OnFailure", "Never")
@@ -53,6 +55,7 @@ def not_valid(pod: Pod, priority: int | None, cluster: Cluster) -> Iterator[Reas
         *(each for one in mappings(written.get("topologySpreadConstraints")) for each in _of_spread(one)),
         *_of_ports(written),
         *_of_policy(written.get("restartPolicy")),
+        *_of_claims(written),
         *invalid_amounts(pod),
     ]
     yield from (_refusal(each) for each in dict.fromkeys(found))
@@ -163,6 +166,19 @@ def _of_ports(pod: Mapping[str, Any]) -> Iterator[str]:
         inner, outer = known_number(port.get("containerPort")), known_number(port.get("hostPort"))
         if pod.get("hostNetwork") is True and inner and outer and inner != outer:
             yield f"on the network of the node, hostPort {outer} must equal containerPort {inner}"
+
+
+def _of_claims(written: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the claims of containers that the pod does not have; of a pod without ``spec`` nothing is known."""
+    names = [each.get("name") for each in mappings(written.get("resourceClaims"))]
+    if any(not isinstance(each, str) or is_expression(each) for each in names):
+        return
+    for container in (*mappings(written.get("initContainers")), *mappings(written.get("containers"))):
+        for claim in mappings(dig(container, "resources", "claims")):
+            name = known_text(claim.get("name"))
+            if name is not None and not is_expression(name) and name not in names:
+                hint = did_you_mean(name, [str(each) for each in names])
+                yield f"container {container.get('name')} takes claim {name}, which the pod does not have{hint}"
 
 
 def _of_policy(policy: Any) -> Iterator[str]:

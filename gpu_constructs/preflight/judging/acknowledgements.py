@@ -6,15 +6,16 @@ Kubernetes object, and a construct, by ``Validations.of(...).acknowledge(...)``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
 from gpu_constructs.preflight.model.cluster import Cluster
+from gpu_constructs.preflight.reading.cloudformation import Resource
 from gpu_constructs.preflight.reading.documents import Document, UnusableInput
 from gpu_constructs.preflight.reading.inputs import ACKNOWLEDGEMENTS
-from gpu_constructs.preflight.reading.objects import Origin
+from gpu_constructs.preflight.reading.objects import Object, Origin
 from gpu_constructs.preflight.reading.unknown import known_text, mapping
 from gpu_constructs.preflight.rules import rules
 from gpu_constructs.preflight.rules.rule import Finding
@@ -69,12 +70,28 @@ def _line(file: str, line: Any) -> Acknowledgement:
             hint = did_you_mean(str(key), _KEYS)
             raise UnusableInput(f"{file}: acknowledgements: keys must be {', '.join(_KEYS)}, got {key!r}{hint}")
     rule, reason = known_text(mapping(line).get("id")), known_text(mapping(line).get("reason"))
+    if why := _refused(rule, reason):
+        raise UnusableInput(f"{file}: acknowledgements: {why}")
+    return Acknowledgement(str(rule), str(reason).strip(), known_text(mapping(line).get("path")) or "*", file)
+
+
+def _refused(rule: str | None, reason: str | None) -> str | None:
     if rule not in rules():
-        hint = id_hint(rule or "", rules())
-        raise UnusableInput(f"{file}: acknowledgements: id must be a rule's id, got {rule!r}{hint}")
-    if not reason or not reason.strip():
-        raise UnusableInput(f"{file}: acknowledgements: {rule} must have a reason, got {reason!r}")
-    return Acknowledgement(str(rule), reason.strip(), known_text(mapping(line).get("path")) or "*", file)
+        return f"id must be a rule's id, got {rule!r}{id_hint(rule or '', rules())}"
+    return None if reason and reason.strip() else f"{rule} must have a reason, got {reason!r}"
+
+
+def mistaken(told: Iterable[Cluster]) -> tuple[str, ...]:
+    """Return what metadata and annotations acknowledge in vain: what is no rule, or without a reason."""
+    written = list(told)
+    resources = {each.key: each for cluster in written for each in cluster.resources.values()}
+    objects = {each.origin: each for cluster in written for each in cluster.objects if each.annotations}
+    lines = [
+        *((each.origin, *line) for each in resources.values() for line in _of_template(each).items()),
+        *((each.origin, *line) for each in objects.values() for line in _of_object(each)),
+    ]
+    wrong = ((origin, _refused(rule, known_text(reason))) for origin, rule, reason in lines)
+    return tuple(f"{origin.file}: {origin.path}: acknowledge: {why}" for origin, why in wrong if why)
 
 
 def acknowledged(
@@ -92,11 +109,10 @@ def acknowledged(
         if each.accepts(finding):
             return each.reason
     rule, origin = finding.rule.id, finding.problem.origin
-    return (
-        _in_template(rule, origin, cluster)
-        or _in_object(rule, origin, cluster)
-        or _above(rule, origin, cluster, accepted)
-    )
+    given = _in_template(rule, origin, cluster), _in_object(rule, origin, cluster)
+    # Blanks are no reason.
+    written = next((reason for each in given if each and (reason := each.strip())), None)
+    return written or _above(rule, origin, cluster, accepted)
 
 
 def _above(rule: str, origin: Origin, cluster: Cluster, accepted: Mapping[str, Mapping[str, str]]) -> str | None:
@@ -109,8 +125,11 @@ def _above(rule: str, origin: Origin, cluster: Cluster, accepted: Mapping[str, M
 
 def _in_template(rule: str, origin: Origin, cluster: Cluster) -> str | None:
     resource = cluster.resources.get(origin.resource or "")
-    metadata = mapping(resource.metadata.get(METADATA)) if resource else {}
-    return known_text(mapping(metadata.get("acknowledge")).get(rule))
+    return known_text(_of_template(resource).get(rule)) if resource else None
+
+
+def _of_template(resource: Resource) -> Mapping[str, Any]:
+    return mapping(mapping(resource.metadata.get(METADATA)).get("acknowledge"))
 
 
 def _in_object(rule: str, origin: Origin, cluster: Cluster) -> str | None:
@@ -118,3 +137,9 @@ def _in_object(rule: str, origin: Origin, cluster: Cluster) -> str | None:
         if each.origin == origin:
             return known_text(each.annotations.get(f"{ANNOTATION}{rule}"))
     return None
+
+
+def _of_object(each: Object) -> Iterator[tuple[str, Any]]:
+    for key, reason in each.annotations.items():
+        if str(key).startswith(ANNOTATION):
+            yield str(key).removeprefix(ANNOTATION), reason

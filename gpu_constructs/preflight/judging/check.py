@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.clusters import clusters
-from gpu_constructs.preflight.judging.acknowledgements import Acknowledgement, acknowledged, acknowledgements
+from gpu_constructs.preflight.judging.acknowledgements import Acknowledgement, acknowledged, acknowledgements, mistaken
 from gpu_constructs.preflight.judging.explain import Explanation, explain
 from gpu_constructs.preflight.judging.shared import Shared
+from gpu_constructs.preflight.model.cluster import Cluster
 from gpu_constructs.preflight.model.workload import Workload
 from gpu_constructs.preflight.reading.inputs import Input
 from gpu_constructs.preflight.reading.objects import Origin
@@ -28,6 +29,7 @@ class Report:
         shared: What the clusters share.
         unread: What could not be read before deployment: where, and why.
         unused: Lines of acknowledgement files that accept nothing.
+        mistaken: What is wrong with acknowledgements in metadata and annotations.
     """
 
     cases: tuple[Case, ...]
@@ -35,6 +37,7 @@ class Report:
     shared: Shared
     unread: tuple[tuple[Origin, str], ...] = ()
     unused: tuple[Acknowledgement, ...] = ()
+    mistaken: tuple[str, ...] = ()
 
     def explanation(
         self, case: Case, workloads: Iterable[Workload] | None = None, *, named: bool = False
@@ -66,14 +69,18 @@ class Report:
         return bool(self.unread) or any(each.problem.unknown for each in self.findings if each.acknowledged is None)
 
 
-def check(given: Input) -> Report:
+def check(given: Input, told: Iterable[Cluster] | None = None) -> Report:
     """Judge an input by every rule.
+
+    Args:
+        given: The input.
+        told: Its clusters, as they are to be judged. Default: as it describes them.
 
     Raises:
         UnusableInput: An acknowledgement names no rule or gives no reason.
     """
     listed = acknowledgements(given.acknowledgements)
-    cases = tuple(map(Case, clusters(given)))
+    cases = tuple(map(Case, clusters(given) if told is None else told))
     every = (finding for case in cases for finding in findings_of(case, listed, given.accepted))
     shared = Shared(cases, every)
     findings = sorted(
@@ -81,7 +88,8 @@ def check(given: Input) -> Report:
         key=lambda each: (each.acknowledged is not None, SEVERITIES.index(each.rule.severity), each.rule.id),
     )
     unused = tuple(line for line in listed if not any(map(line.accepts, findings)))
-    return Report(cases, tuple(findings), shared, given.problems, unused)
+    wrong = mistaken(each.cluster for each in cases)
+    return Report(cases, tuple(findings), shared, given.problems, unused, wrong)
 
 
 def findings_of(

@@ -48,7 +48,7 @@ class PoolChange:
 
 def pool_changes(old: Iterable[Cluster], new: Iterable[Cluster]) -> tuple[PoolChange, ...]:
     """Return what becomes of every pool, replaced ones first."""
-    before, after = _by_key(old), _by_key(new)
+    before, after = pools_by_key(old), pools_by_key(new)
     found = [
         change
         for key in dict.fromkeys((*before, *after))
@@ -61,13 +61,14 @@ def pool_changes(old: Iterable[Cluster], new: Iterable[Cluster]) -> tuple[PoolCh
 _Key = tuple[str, str, str]
 
 
-def _by_key(clusters: Iterable[Cluster]) -> dict[_Key, Pool]:
-    found: dict[_Key, Pool] = {}
-    for cluster in clusters:
-        for pool in cluster.pools:
-            identity = pool.resource.key if pool.resource else pool.name
-            found[(cluster.name, pool.kind, identity)] = pool
-    return found
+def pools_by_key(clusters: Iterable[Cluster]) -> dict[_Key, Pool]:
+    """Return every pool by what makes it the same pool in two inputs."""
+    return {pool_key(cluster, pool): pool for cluster in clusters for pool in cluster.pools}
+
+
+def pool_key(cluster: Cluster, pool: Pool) -> _Key:
+    """Return what makes a pool the same in two inputs."""
+    return cluster.name, pool.kind, pool.resource.key if pool.resource else pool.name
 
 
 def _change(key: _Key, before: Pool | None, after: Pool | None) -> PoolChange | None:
@@ -80,7 +81,7 @@ def _change(key: _Key, before: Pool | None, after: Pool | None) -> PoolChange | 
         left = pool.resource is not None and is_of_eksctl(pool.resource)
         fate = "eksctl leaves its nodes until somebody deletes them" if left else "its nodes are drained"
         return PoolChange(key[0], pool.name, pool.kind, "removed", (*_summary(pool), fate))
-    replacing = _replacing(before, after)
+    replacing = made_anew(before, after)
     details = [*_differences(before, after, replacing), *_launch_differences(before, after)]
     if not details:
         return None
@@ -104,7 +105,7 @@ def _summary(pool: Pool) -> tuple[str, ...]:
     return tuple(each for each in (types, bounds, limits) if each)
 
 
-def _replacing(before: Pool, after: Pool) -> list[str]:
+def made_anew(before: Pool, after: Pool) -> list[str]:
     """Return the properties that differ and that CloudFormation changes by making another group."""
     fixed = created_with(after.resource.type) if after.resource else ()
     if after.resource and is_of_eksctl(after.resource):

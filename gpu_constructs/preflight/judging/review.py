@@ -7,12 +7,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from gpu_constructs.preflight.cluster.clusters import clusters
 from gpu_constructs.preflight.cluster.images import alias_of
 from gpu_constructs.preflight.cluster.subnets import region_of
 from gpu_constructs.preflight.judging.check import Report, check
 from gpu_constructs.preflight.judging.cluster_changes import ClusterChange, cluster_changes
 from gpu_constructs.preflight.judging.explain import Explanation
 from gpu_constructs.preflight.judging.pool_changes import PoolChange, pool_changes
+from gpu_constructs.preflight.judging.standing import as_they_stand
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Cluster
 from gpu_constructs.preflight.model.workload import Workload
@@ -105,13 +107,14 @@ def review(old: Input, new: Input) -> Review:
     Raises:
         UnusableInput: An acknowledgement names no rule or gives no reason.
     """
-    before, after = check(old), check(new)
+    deployed, written = clusters(old), clusters(new)
+    before, after = check(old, as_they_stand(deployed, deployed)), check(new, as_they_stand(deployed, written))
     known = {_identity(each) for each in before.findings}
     still = {_identity(each) for each in after.findings}
     told = [tuple(map(report.explanation, report.cases)) for report in (before, after)]
     return Review(
         control_planes=cluster_changes(_clusters(before), _clusters(after)),
-        pools=pool_changes(_clusters(before), _clusters(after)),
+        pools=pool_changes(deployed, written),
         moves=_moves(before, after),
         before=_ceiling(before),
         after=_ceiling(after),
@@ -154,9 +157,9 @@ def _lasts(what: str, old: Report, new: Report) -> bool:
     return not what.startswith("pool ") or what in _versions(_clusters(old)).keys() & _versions(_clusters(new)).keys()
 
 
-def _versions(clusters: Iterable[Cluster]) -> dict[str, str | None]:
+def _versions(told: Iterable[Cluster]) -> dict[str, str | None]:
     found: dict[str, str | None] = {}
-    listed = list(clusters)
+    listed = list(told)
     for cluster in listed:
         found[f"Kubernetes of {cluster.name}"] = cluster.version
         found |= {f"chart {each.name}": each.version for each in cluster.charts}

@@ -20,18 +20,18 @@ from gpu_constructs.facts.labels import (
     TAINT_TAG,
     ZONE,
 )
-from gpu_constructs.facts.quantities import MIB, resources
+from gpu_constructs.facts.quantities import MIB
 from gpu_constructs.facts.resources import EFA, GPU
 from gpu_constructs.preflight.cluster.pools import group_tags
-from gpu_constructs.preflight.model.answer import Answer, all_of
 from gpu_constructs.preflight.model.cluster import Pool
-from gpu_constructs.preflight.model.label_values import Labels, LabelValues, exactly, requirement
+from gpu_constructs.preflight.model.label_values import Labels, LabelValues, exactly
 from gpu_constructs.preflight.model.taints import Taint, flag_taint
 from gpu_constructs.preflight.node.gpu_devices import declared, efa_interfaces
 from gpu_constructs.preflight.node.instance_labels import kubelet_labels
 from gpu_constructs.preflight.node.node_size import allocatable
+from gpu_constructs.preflight.node.overlays import overlaid
 from gpu_constructs.preflight.reading.objects import Object
-from gpu_constructs.preflight.reading.unknown import Unknown, known_number, known_text, mapping, mappings
+from gpu_constructs.preflight.reading.unknown import Unknown, known_text, mapping
 
 _GROUP_PODS = 110
 _DISK = "ephemeral-storage"
@@ -64,7 +64,7 @@ def belief(
         pool: The pool.
         row: Its row in the catalogue.
         given: Labels that the node registers with.
-        overlays: NodeOverlays of the cluster.
+        overlays: NodeOverlays that Karpenter applies.
     """
     if pool.autoscaler != "cluster-autoscaler":
         return Belief(_offering(pool, row, given, overlays), given, (*pool.taints, *pool.mistaken_taints))
@@ -91,24 +91,6 @@ def _offering(pool: Pool, row: InstanceType | None, given: Labels, overlays: lis
         if efa:
             believed[EFA] = efa
     return believed | overlaid(given, overlays)
-
-
-def overlaid(given: Labels, overlays: list[Object]) -> dict[str, int]:
-    """Return what NodeOverlays say that a node with such labels has."""
-    found: dict[str, int] = {}
-    for overlay in sorted(overlays, key=_rank):
-        wanted = [requirement(each) for each in mappings(overlay.spec.get("requirements"))]
-        if all_of(each.met_by(given) for each in wanted) is not Answer.NO:
-            found |= resources(overlay.spec.get("capacity"))
-    return found
-
-
-def _rank(overlay: Object) -> tuple[int, str]:
-    """Return what orders overlays: of two that give one resource the heavier counts, else the last by name.
-
-    Source: sigs.k8s.io/karpenter v1.14.1 pkg/apis/v1alpha1/nodeoverlay.go ``OrderByWeight``
-    """
-    return known_number(overlay.spec.get("weight")) or 0, overlay.name
 
 
 def _template(pool: Pool, given: Labels, row: InstanceType | None) -> tuple[Labels, tuple[Taint, ...]]:

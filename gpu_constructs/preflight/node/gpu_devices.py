@@ -17,6 +17,7 @@ from gpu_constructs.preflight.node import device_sharing
 from gpu_constructs.preflight.node.claim_drivers import claim_drivers
 from gpu_constructs.preflight.node.daemon_reach import Reached
 from gpu_constructs.preflight.node.device_sharing import Offer
+from gpu_constructs.preflight.node.partitions import slices
 from gpu_constructs.preflight.reading.unknown import dig, known_text, mappings
 
 _Offered = tuple[str, Answer, Offer]
@@ -121,7 +122,8 @@ def _gpus(
     names = tuple(name for name, answer, _ in offers if answer is Answer.YES)
     if any(answer is Answer.YES for _, answer, _ in offers):
         _, _, offer = next(each for each in offers if each[1] is Answer.YES)
-        return _offered(offer, row, said), names
+        cut = slices(pool, row, cluster, running) if offer.slices else {}
+        return _offered(offer, row, said, cut, _asked_slices(cluster)), names
     if any(answer is Answer.UNKNOWN for _, answer, _ in offers) or not cluster.sees_plugins_for(GPU):
         return Devices({}, {}, frozenset((GPU, SHARED_GPU)), nothing, ()), ()
     return Devices({}, {}, nothing, nothing, ()), ()
@@ -158,14 +160,22 @@ def _claimable(cluster: Cluster, running: Reached, by_name: Answer) -> list[_Off
     return [(name, answer, device_sharing.WHOLE) for name, answer in found if answer is not Answer.NO]
 
 
-def _offered(offer: Offer, row: InstanceType, said: Mapping[str, int]) -> Devices:
+def _asked_slices(cluster: Cluster) -> frozenset[str]:
+    return frozenset(each for each in cluster.asked_devices if each.startswith(MIG))
+
+
+def _offered(
+    offer: Offer, row: InstanceType, said: Mapping[str, int], cut: Mapping[str, int] | None, asked: frozenset[str]
+) -> Devices:
     if not offer.known:
         return Devices({}, {}, frozenset((GPU, SHARED_GPU)), frozenset(), ())
     have = {name: row.gpus * times for name, times in offer.multiples.items()}
-    # What was cut into slices at boot nobody can read from outside; tag or overlay is what the author says of it.
-    slices = {name: amount for name, amount in said.items() if name.startswith(MIG)}
-    if offer.slices and slices:
-        have = slices
+    # Of what a script cuts at boot tag or overlay is what the author says.
+    told = {name: amount for name, amount in said.items() if name.startswith(MIG)} or cut
+    if offer.slices and told is None:
+        return Devices({}, {}, frozenset((*have, *asked)), frozenset(), ())
+    if offer.slices and told:
+        have = dict(told)
     alone = frozenset(offer.multiples) if offer.alone else frozenset[str]()
     return Devices(have, have, frozenset(), alone, ())
 

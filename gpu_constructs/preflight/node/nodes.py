@@ -37,13 +37,13 @@ from gpu_constructs.preflight.model.label_values import Labels, LabelValues, exa
 from gpu_constructs.preflight.model.pod_size import HostPort
 from gpu_constructs.preflight.model.software import DaemonSet
 from gpu_constructs.preflight.model.taints import Taint
-from gpu_constructs.preflight.node.beliefs import belief, overlaid
+from gpu_constructs.preflight.node.beliefs import belief
 from gpu_constructs.preflight.node.claim_drivers import claim_drivers, gives_gpus_by_name
 from gpu_constructs.preflight.node.daemon_reach import Reached, reached
 from gpu_constructs.preflight.node.gpu_devices import registered
 from gpu_constructs.preflight.node.instance_labels import autoscaler_labels, is_of_the_type, kubelet_labels
-from gpu_constructs.preflight.node.karpenter_options import feature_gate
 from gpu_constructs.preflight.node.node_size import allocatable
+from gpu_constructs.preflight.node.overlays import Conflict, conflicts, looked_at, may_conflict, overlaid
 from gpu_constructs.preflight.reading.objects import Object
 from gpu_constructs.preflight.reading.unknown import Unknown
 
@@ -151,21 +151,33 @@ def may_have_gpus(pool: Pool) -> bool:
     return bool(gpu_types(pool))
 
 
-def nodes_to_be(pool: Pool, cluster: Cluster) -> tuple[NodeToBe, ...]:
-    """Return a fresh node of each instance type of a pool; one of an unknown type where no type is known."""
-    names: tuple[str | None, ...] = gpu_types(pool) or tuple(pool.instance_types) or (None,)
-    if pool.is_group:
-        names = pool.instance_types or (None,)
-    overlays = _overlays(cluster) if pool.kind == "karpenter" else []
+def nodes_to_be(pool: Pool, cluster: Cluster, overlays: list[Object] | None = None) -> tuple[NodeToBe, ...]:
+    """Return a fresh node of each instance type of a pool; one of an unknown type where no type is known.
+
+    Args:
+        pool: The pool.
+        cluster: Its cluster.
+        overlays: NodeOverlays that Karpenter applies. Default: those of the cluster.
+    """
+    applied = (looked_at(cluster) if overlays is None else overlays) if pool.kind == "karpenter" else []
     by_name = gives_gpus_by_name(cluster, None if cluster.version is None else minor(cluster.version))
     drivers = claim_drivers(cluster)
-    return tuple(_node(pool, name, cluster, overlays, by_name, drivers) for name in names)
+    return tuple(_node(pool, name, cluster, applied, by_name, drivers) for name in _types_of(pool))
 
 
-def _overlays(cluster: Cluster) -> list[Object]:
-    """Return the NodeOverlays that Karpenter looks at: none of them while their gate is off."""
-    found = cluster.of_kind("NodeOverlay")
-    return [] if found and feature_gate(cluster, "nodeOverlay", default=False) is Answer.NO else found
+def _types_of(pool: Pool) -> tuple[str | None, ...]:
+    if pool.is_group:
+        return pool.instance_types or (None,)
+    return gpu_types(pool) or tuple(pool.instance_types) or (None,)
+
+
+def overlays_in_conflict(cluster: Cluster) -> list[Conflict]:
+    """Return the NodeOverlays of a cluster that Karpenter leaves out because of others."""
+    overlays = looked_at(cluster)
+    if not may_conflict(overlays):
+        return []
+    pools = [each for each in cluster.pools if each.kind == "karpenter"]
+    return conflicts(overlays, (_given_labels(pool, name, cluster) for pool in pools for name in _types_of(pool)))
 
 
 def _node(

@@ -37,6 +37,8 @@ _MAX_CHARACTERS = 4 * MAX_BYTES
 _HEADER = re.compile(r"^content-[^\n]*(?:\n[ \t][^\n]*)*", re.IGNORECASE | re.MULTILINE)
 _MAX_HEADER = 2_000
 _MAX_DOTS = 100
+# How text begins that nobody encoded: none of it is base64, whatever deployment fills in after it.
+_PLAIN_STARTS = ("#!", "#cloud-config", "MIME-Version:", "Content-Type:", "---\n", "apiVersion:", "[settings")
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +109,8 @@ def _plain(value: Any, encoded: bool) -> tuple[str | None, bool]:
     if isinstance(value, dict):
         value, encoded = value.get("Fn::Base64"), False
     if isinstance(value, Unknown):
-        return (None, True) if encoded else (value.expression, True)
+        plain = value.expression.lstrip().startswith(_PLAIN_STARTS)
+        return (None, not plain) if encoded else (value.expression, True)
     if not isinstance(value, str):
         return None, False
     if not encoded:

@@ -59,3 +59,34 @@ def test_refuses_a_line_that_accepts_nothing(tmp_path: Path, line: Any, message:
 
     with pytest.raises(UnusableInput, match=message):
         check(given(tmp_path, template()))
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ({"GPU0O1": "known"}, "must be a rule's id, got 'GPU0O1'; did you mean 'GPU001'?"),
+        ({"GPU136": "known"}, "retired on"),
+        ({"GPU001": " "}, "GPU001 must have a reason"),
+    ],
+)
+def test_metadata_that_accepts_nothing_is_told(tmp_path: Path, line: dict[str, str], message: str) -> None:
+    report = check(given(tmp_path, template(Metadata={"gpu-constructs": {"acknowledge": line}})))
+
+    assert [message in each for each in report.mistaken] == [True]
+    assert report.fails
+
+
+def test_an_annotation_that_accepts_nothing_is_told(tmp_path: Path) -> None:
+    accepting = {"gpu-constructs.io/acknowledge.gpu120": "known", "gpu-constructs.io/acknowledge.GPU127": "known"}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "train", "annotations": accepting}}
+    (tmp_path / "pod.json").write_text(json.dumps(pod))
+
+    (told,) = check(given(tmp_path, template())).mistaken
+
+    assert "Pod train: acknowledge: id must be a rule's id, got 'gpu120'; did you mean 'GPU120'?" in told
+
+
+def test_what_accepts_something_is_not_told(tmp_path: Path) -> None:
+    metadata = {"gpu-constructs": {"acknowledge": {"GPU001": "known"}}}
+
+    assert check(given(tmp_path, template(Metadata=metadata))).mistaken == ()

@@ -54,3 +54,19 @@ def test_who_names_the_cluster_is_told_of_it(tmp_path: Path) -> None:
     [cluster] = done.json["clusters"]
     assert [each["answer"] for each in cluster["workloads"]] == ["no"]
     assert done.code == 1
+
+
+GROUP = "{name: gpu, instanceType: g6.xlarge, taints: [{key: a, effect: EFFECT}]}"
+CONFIG = (
+    "{apiVersion: eksctl.io/v1alpha5, kind: ClusterConfig, metadata: {name: NAME, region: us-east-1, version: '1.35'}, "
+    f"managedNodeGroups: [{GROUP}]}}"
+)
+
+
+def test_what_eksctl_refuses_of_one_cluster_it_takes_of_another(tmp_path: Path) -> None:
+    for name, effect in (("dev", "NO_SCHEDULE"), ("prod", "NoSchedule")):
+        (tmp_path / f"{name}.yaml").write_text(CONFIG.replace("NAME", name).replace("EFFECT", effect))
+
+    found = check(read_input([str(tmp_path)])).findings
+
+    assert {each.cluster for each in found if each.rule.id == "GPU461"} == {"dev"}

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from gpu_constructs.facts.charts import DRA_DRIVERS
 from gpu_constructs.facts.hardware.catalogue import catalogue
 from gpu_constructs.facts.labels import ACCELERATOR, EKS_DOMAIN, LABEL_TAG, MIG_CONFIG, RESOURCE_TAG, TAINT_TAG
-from gpu_constructs.facts.resources import GPU, NVIDIA
+from gpu_constructs.facts.resources import GPU, MIG, NVIDIA
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.pools import group_tags
 from gpu_constructs.preflight.model.answer import Answer
@@ -179,7 +179,8 @@ def shares_or_slices_that_cluster_autoscaler_does_not_know(case: Case) -> Iterat
             text = f"its nodes offer {amount} {name}, cluster autoscaler expects none"
             yield Problem.of(pool, text)
     for pool, _ in _from_zero(case, surely=True):
-        yield from _sliced(pool)
+        if not any(name.startswith(MIG) for name in case.nodes(pool)[0].most):
+            yield from _sliced(pool)
 
 
 @rule("GPU149", "warning", source=_SOURCE)

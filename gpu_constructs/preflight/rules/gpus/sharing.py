@@ -6,7 +6,6 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
-from gpu_constructs.facts.charts import GPU_OPERATOR
 from gpu_constructs.facts.hardware.catalogue import InstanceType, catalogue
 from gpu_constructs.facts.hardware.mig import BOTTLEROCKET_NAMES, PROFILES, SLICES, USUAL_SLICES, compute_slices
 from gpu_constructs.facts.labels import MIG_CONFIG, OPERATOR_CONFIG
@@ -14,39 +13,23 @@ from gpu_constructs.facts.resources import GPU, NVIDIA
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Cluster, Pool
-from gpu_constructs.preflight.model.label_values import LabelValues
 from gpu_constructs.preflight.node.nodes import gpu_types, surely_launches
-from gpu_constructs.preflight.reading.unknown import Unknown, dig, mapping
+from gpu_constructs.preflight.node.partitions import (
+    by_script,
+    has_own_geometries,
+    is_partitioned,
+    label_of,
+    of_bottlerocket,
+)
+from gpu_constructs.preflight.reading.unknown import Unknown, dig
 from gpu_constructs.preflight.rules.rule import Problem, rule
 
 _MIG = "https://docs.aws.amazon.com/eks/latest/userguide/device-management-nvidia-mig.html"
-_MADE_BY_SCRIPT = re.compile(r"nvidia-smi\s{1,9}mig\b[^\n;|&]{0,200}?-cgi\s{1,9}([0-9a-z.,+]{1,400})")
 _PROFILE = re.compile(r"[0-9]g\.[0-9]{1,4}gb(\+me)?")
 # A geometry of the GPU Operator that has several profiles.
 _BALANCED = "all-balanced"
 # Slices of compute that Bottlerocket takes instead of a profile.
 _COUNTS = ("1", "2", "3", "4", "7")
-
-
-def _label(pool: Pool, key: str) -> str | None:
-    value = pool.labels.get(key)
-    return value.only if isinstance(value, LabelValues) else None
-
-
-def _bottlerocket(pool: Pool) -> dict[str, object]:
-    plugin = mapping(dig(pool.user_data.settings, "kubelet-device-plugins", "nvidia"))
-    return plugin if plugin.get("device-partitioning-strategy") == "mig" else {}
-
-
-def _by_script(pool: Pool) -> Counter[str] | None:
-    """Return the instances that user data makes on each GPU, ``None`` when it makes none."""
-    found = next((hit for each in pool.user_data.scripts if (hit := _MADE_BY_SCRIPT.search(each))), None)
-    return Counter(found.group(1).split(",")) if found else None
-
-
-def _is_partitioned(pool: Pool) -> bool:
-    named = _label(pool, MIG_CONFIG)
-    return bool(_bottlerocket(pool) or _by_script(pool) or (named and named != "all-disabled"))
 
 
 @rule("GPU013", "error", source=_MIG)
@@ -58,7 +41,7 @@ def mig_partition_that_the_gpus_do_not_have(case: Case) -> Iterator[Problem]:
     Fix: Choose a profile of the instance type, or a type whose GPUs can be partitioned.
     """
     for pool in case.gpu_pools:
-        if pool.kind == "auto-mode" or not _is_partitioned(pool):
+        if pool.kind == "auto-mode" or not is_partitioned(pool):
             continue
         rows = [catalogue()[each] for each in gpu_types(pool)]
         unable = [each.name for each in rows if not each.mig]
@@ -75,23 +58,23 @@ def _misfits(pool: Pool, row: InstanceType, cluster: Cluster) -> Iterator[str]:
     if profiles is None:
         return
     known = ", ".join(profiles)
-    for name, count in (_by_script(pool) or Counter[str]()).items():
+    for name, count in (by_script(pool) or Counter[str]()).items():
         if _PROFILE.fullmatch(name) and count > profiles.get(name, 0):
             most = profiles.get(name, 0)
             yield f"a GPU of {row.name} has room for {most} instances {name}, not {count}; it has {known}"
     taken = sum(
-        compute_slices(name) * count for name, count in (_by_script(pool) or {}).items() if _PROFILE.fullmatch(name)
+        compute_slices(name) * count for name, count in (by_script(pool) or {}).items() if _PROFILE.fullmatch(name)
     )
     if taken > SLICES.get(row.family, USUAL_SLICES):
         yield f"a GPU of {row.name} has {SLICES.get(row.family, USUAL_SLICES)} slices of compute, not {taken}"
-    labelled = (_label(pool, MIG_CONFIG) or "").removeprefix("all-").replace(".me", "+me")
-    if _PROFILE.fullmatch(labelled) and labelled not in profiles and not _has_own_geometries(cluster):
+    labelled = (label_of(pool, MIG_CONFIG) or "").removeprefix("all-").replace(".me", "+me")
+    if _PROFILE.fullmatch(labelled) and labelled not in profiles and not has_own_geometries(cluster):
         yield f"{row.name} has no profile {labelled}; it has {known}"
     yield from _bottlerocket_misfits(pool, row, known)
 
 
 def _bottlerocket_misfits(pool: Pool, row: InstanceType, known: str) -> Iterator[str]:
-    settings, name = _bottlerocket(pool), BOTTLEROCKET_NAMES.get(row.family)
+    settings, name = of_bottlerocket(pool), BOTTLEROCKET_NAMES.get(row.family)
     if not settings or name is None:
         return
     profile = dig(settings, "mig", "profile", name)
@@ -99,11 +82,6 @@ def _bottlerocket_misfits(pool: Pool, row: InstanceType, known: str) -> Iterator
         yield f"no settings.kubelet-device-plugins.nvidia.mig.profile of {name}, the GPU of {row.name}"
     elif isinstance(profile, str) and profile not in (*PROFILES[row.family], *_COUNTS):
         yield f"{row.name} has no profile {profile}; it has {known}"
-
-
-def _has_own_geometries(cluster: Cluster) -> bool:
-    chart = cluster.chart(GPU_OPERATOR)
-    return chart is not None and dig(chart.values, "migManager", "config") is not None
 
 
 @rule("GPU015", "error", source="https://github.com/NVIDIA/k8s-device-plugin/blob/v0.20.0/README.md")
@@ -115,9 +93,9 @@ def mig_strategy_that_does_not_go_with_the_partition(case: Case) -> Iterator[Pro
     Fix: Set migStrategy to mixed, or to single when every GPU of the node has one and the same profile.
     """
     for pool in case.gpu_pools:
-        made = _by_script(pool)
-        several = (made is not None and len(made) > 1) or _label(pool, MIG_CONFIG) == _BALANCED
-        if not _is_partitioned(pool) or _bottlerocket(pool):
+        made = by_script(pool)
+        several = (made is not None and len(made) > 1) or label_of(pool, MIG_CONFIG) == _BALANCED
+        if not is_partitioned(pool) or of_bottlerocket(pool):
             continue
         for daemon in case.cluster.daemon_sets:
             if GPU not in daemon.advertises or case.reaches(daemon, pool) is not Answer.YES:

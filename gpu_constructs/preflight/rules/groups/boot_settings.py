@@ -33,9 +33,11 @@ _PLUGIN: Mapping[str, tuple[str, ...] | None] = {
     "mig": None,
 }
 # Source: awslabs/amazon-eks-ami v20260724 nodeadm/doc/api.md
-_KIND = "NodeConfig"
+_KIND, _VERSION = "NodeConfig", "v1alpha1"
 _STRATEGIES = ("RAID0", "RAID10", "Mount")
-_OF_NODEADM = re.compile(r"apiVersion:\s*[\"']?node\.eks\.aws/\S{1,40}[^\S\n]*\n\s*kind:\s*[\"']?([A-Za-z]+)")
+_OF_NODEADM = re.compile(
+    r"apiVersion:\s*[\"']?node\.eks\.aws/([\w.-]{1,40})[\"']?[^\S\n]*\n\s*kind:\s*[\"']?([A-Za-z]+)"
+)
 
 
 @rule("GPU368", "error", source=_BOTTLEROCKET)
@@ -71,7 +73,9 @@ def _of_bottlerocket(settings: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _of_nodeadm(pool: Pool) -> Iterator[str]:
-    for kind in dict.fromkeys(_OF_NODEADM.findall(pool.user_data.text or "")):
+    for version, kind in dict.fromkeys(_OF_NODEADM.findall(pool.user_data.text or "")):
+        if version != _VERSION:
+            yield f"nodeadm knows no node.eks.aws/{version}; it is node.eks.aws/{_VERSION}"
         if kind != _KIND:
             yield f"nodeadm knows no kind {kind}; it is {_KIND}"
     strategy = dig(pool.user_data.node_config, "instance", "localStorage", "strategy")

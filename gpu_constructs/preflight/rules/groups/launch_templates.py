@@ -10,7 +10,7 @@ from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.launch import is_given, is_visible, launched_groups
 from gpu_constructs.preflight.model.cluster import Cluster, Pool
 from gpu_constructs.preflight.reading.unknown import Unknown, is_true, known_text, mapping, mappings
-from gpu_constructs.preflight.reading.user_data import MAX_BYTES
+from gpu_constructs.preflight.reading.user_data import MAX_BYTES, UserData
 from gpu_constructs.preflight.rules.rule import Problem, rule
 
 _SUPPORT = "https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html"
@@ -117,17 +117,33 @@ def user_data_that_ec2_or_eks_refuses(case: Case) -> Iterator[Problem]:
         why = f"has {size} bytes, EC2 takes {MAX_BYTES}" if size > MAX_BYTES else _misformed(pool)
         if why:
             yield Problem.of(pool, f"user data {why}", unknown=partly)
+    for pool in case.cluster.pools:
+        text = pool.user_data.text or ""
+        if pool.kind == "karpenter" and pool.operating_system == "bottlerocket" and text.strip() and _is_no_toml(pool):
+            yield Problem.of(pool, "user data is no TOML, into which Karpenter writes", unknown="${" in text)
+
+
+def _is_no_toml(pool: Pool) -> bool:
+    """Whether Karpenter cannot read what it is to add to, so that it launches nothing.
+
+    Source: aws/karpenter-provider-aws 009da959 pkg/providers/amifamily/bootstrap/bottlerocket.go ``Script``
+    """
+    return pool.user_data.format in ("nodeadm", "script") or pool.user_data.problem is not None
 
 
 def _misformed(pool: Pool) -> str | None:
     data, raw = pool.user_data, pool.launch.user_data
     if data.text is None:
-        return data.problem if isinstance(raw, str) and not _is_base64(raw) else None
-    if pool.operating_system == "bottlerocket":
+        return None if isinstance(raw, str) and _is_base64(raw) else data.problem
+    if pool.operating_system == "bottlerocket" or (pool.operating_system == "al2023" and _is_mime(data)):
         return data.problem if data.format == "unknown" else None
     merged = pool.kind == "managed" and pool.operating_system in ("al2023", "al2") and pool.launch.image is None
-    fits = data.format == "nodeadm" or data.text.lstrip().lower().startswith(_MIME)
+    fits = data.format == "nodeadm" or _is_mime(data)
     return "is no MIME message, which EKS merges" if merged and not fits else None
+
+
+def _is_mime(data: UserData) -> bool:
+    return (data.text or "").lstrip().lower().startswith(_MIME)
 
 
 def _is_base64(text: str) -> bool:

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from gpu_constructs.facts.charts import KARPENTER
-from gpu_constructs.facts.labels import CAPACITY_TYPE
+from gpu_constructs.facts.labels import CAPACITY_TYPE, INSTANCE_TYPE
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.references import setting
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Cluster, Pool
-from gpu_constructs.preflight.model.label_values import exactly
+from gpu_constructs.preflight.model.label_values import Labels, LabelValues, exactly
 from gpu_constructs.preflight.node.gpu_pools import gpu_node_pools
 from gpu_constructs.preflight.node.karpenter_options import feature_gate
 from gpu_constructs.preflight.node.nodes import minor
@@ -73,6 +73,28 @@ def karpenter_with_a_feature_switched_off_that_a_pool_needs(case: Case) -> Itera
             yield Problem.of(pool, "has replicas, and featureGates.staticCapacity is off")
         if _wants_reserved(pool) and feature_gate(cluster, "reservedCapacity", default=True) is Answer.NO:
             yield Problem.of(pool, "allows reserved capacity, and its gate is off")
+
+
+@rule(
+    "GPU460", "warning", source="sigs.k8s.io/karpenter 2266468 (2026-08-20) pkg/controllers/nodeoverlay/controller.go"
+)
+def nodeoverlay_that_another_contradicts(case: Case) -> Iterator[Problem]:
+    """NodeOverlay that another contradicts.
+
+    Karpenter marks the one that it comes to second with the condition Conflict and applies it to no node.
+
+    Fix: Give them different weights, the one that is to count the greater, or requirements that no node meets both.
+    """
+    for each in case.overlays_in_conflict:
+        text = (
+            f"NodeOverlay {each.overlay.name}: {each.other.name} has the same weight and says {', '.join(each.about)}"
+        )
+        yield Problem(each.overlay, f"{text} too{_of_type(each.labels)}")
+
+
+def _of_type(labels: Labels) -> str:
+    named = labels.get(INSTANCE_TYPE)
+    return f", for instance of {named.only}" if isinstance(named, LabelValues) and named.only else ""
 
 
 def _wants_reserved(pool: Pool) -> bool:

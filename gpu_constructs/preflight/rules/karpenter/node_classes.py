@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from gpu_constructs.facts.labels import CLUSTER_TAG
+from gpu_constructs.facts.labels import CLUSTER_TAG, EKS_DOMAIN, KARPENTER_AWS_DOMAIN
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.iam import role_of
 from gpu_constructs.preflight.cluster.images import alias_of
@@ -15,10 +15,11 @@ from gpu_constructs.preflight.model.cluster import Cluster, Pool
 from gpu_constructs.preflight.node.gpu_pools import gpu_node_pools
 from gpu_constructs.preflight.reading.cloudformation import Resource
 from gpu_constructs.preflight.reading.objects import Object
-from gpu_constructs.preflight.reading.unknown import Unknown, dig, items, known_text, mapping, mappings
+from gpu_constructs.preflight.reading.unknown import Unknown, dig, is_expression, items, known_text, mapping, mappings
 from gpu_constructs.preflight.rules.rule import Problem, rule
 
 _CLASSES = "https://karpenter.sh/docs/concepts/nodeclasses/"
+_CLASS_KINDS = {KARPENTER_AWS_DOMAIN: "EC2NodeClass", EKS_DOMAIN: "NodeClass"}
 _ENTRY_TYPES = {"karpenter": ("EC2_LINUX",), "auto-mode": ("EC2",)}
 # Of the security group that EKS makes for each cluster.
 # Source: https://docs.aws.amazon.com/eks/latest/userguide/sec-group-reqs.html
@@ -43,10 +44,25 @@ def nodepool_of_a_class_that_does_not_exist(case: Case) -> Iterator[Problem]:
         kind, name = _reference(pool)
         if pool.is_group or not kind or not name:
             continue
+        if text := _of_nobody(pool, kind):
+            yield Problem.of(pool, text)
+            continue
         known = [each.name for each in cluster.of_kind(kind)]
         if name in known or (name == "default" and _has_default(cluster)) or not (known or cluster.shows_software):
             continue
         yield Problem.of(pool, f"{kind} {name} does not exist", unknown=not cluster.tells_of(kind))
+
+
+def _of_nobody(pool: Pool, kind: str) -> str | None:
+    """Return why nobody takes a NodePool for its own: Karpenter leaves those of other classes alone.
+
+    Source: sigs.k8s.io/karpenter 2266468 (2026-08-20) pkg/utils/nodepool/nodepool.go ``IsManaged``
+    """
+    group = known_text(dig(pool.properties, "template", "spec", "nodeClassRef", "group"))
+    if group is None or is_expression(group) or is_expression(kind) or _CLASS_KINDS.get(group) == kind:
+        return None
+    known = " nor ".join(f"{each} of {domain}" for domain, each in _CLASS_KINDS.items())
+    return f"nodeClassRef is of {kind} of {group}, which is neither {known}"
 
 
 def _has_default(cluster: Cluster) -> bool:

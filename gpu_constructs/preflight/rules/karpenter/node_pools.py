@@ -17,7 +17,7 @@ from gpu_constructs.preflight.model.taints import kubelet_taints, setting_taints
 from gpu_constructs.preflight.node.gpu_pools import gpu_node_pools, names_gpus
 from gpu_constructs.preflight.node.node_size import least_memory
 from gpu_constructs.preflight.node.nodes import gpu_types, minor
-from gpu_constructs.preflight.reading.unknown import dig, mapping
+from gpu_constructs.preflight.reading.unknown import dig, mapping, mappings
 from gpu_constructs.preflight.rules.rule import Problem, rule
 from gpu_constructs.refusals import did_you_mean
 
@@ -200,10 +200,20 @@ def nodepool_that_may_launch_either_architecture(case: Case) -> Iterator[Problem
     Fix: Require kubernetes.io/arch.
     """
     for pool in gpu_node_pools(case.cluster):
-        found = {catalogue()[each].architecture: each for each in gpu_types(pool)}
+        image = _architecture_of_images(pool)
+        rows = [catalogue()[each] for each in gpu_types(pool)]
+        # Karpenter launches no type that none of the images of the class boots.
+        found = {each.architecture: each.name for each in rows if image in (None, each.architecture)}
         if len(found) > 1 and not any(each.key == ARCH for each in pool.requirements):
             text = " and ".join(f"{name} ({kind})" for kind, name in sorted(found.items()))
             yield Problem.of(pool, f"may launch {text}")
+
+
+def _architecture_of_images(pool: Pool) -> str | None:
+    """Return the architecture that the names of all images of a class tell, ``None`` where they tell none or two."""
+    terms = mappings(pool.launch.written.get("amiSelectorTerms"))
+    told = {next((each for each in ("x86_64", "arm64") if each in str(term.get("name"))), None) for term in terms}
+    return next(iter(told)) if len(told) == 1 else None
 
 
 @rule("GPU191", "warning", source=f"{_NODE_POOLS}#capacity-type")

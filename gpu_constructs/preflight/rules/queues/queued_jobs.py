@@ -8,11 +8,15 @@ from gpu_constructs.facts.charts import KUEUE
 from gpu_constructs.facts.labels import KUEUE_DOMAIN, KUEUE_QUEUE
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.kueue import kueue_objects, queued_jobs
+from gpu_constructs.preflight.model.cluster import Cluster
+from gpu_constructs.preflight.model.workload import Workload
 from gpu_constructs.preflight.reading.unknown import is_expression, known_text
 from gpu_constructs.preflight.rules.rule import Problem, rule
 from gpu_constructs.refusals import did_you_mean
 
 _CONCEPTS = "https://kueue.sigs.k8s.io/docs/concepts"
+# Source: https://kueue.sigs.k8s.io/docs/tasks/manage/enforce_job_management/setup_default_local_queue/ (2026-11)
+_DEFAULT_QUEUE = "default"
 _PRIORITY = f"{KUEUE_DOMAIN}/priority-class"
 
 
@@ -46,5 +50,13 @@ def suspended_job_whose_queue_stands_on_its_pods(case: Case) -> Iterator[Problem
     for workload in cluster.workloads:
         owner = workload.owner
         misplaced = KUEUE_QUEUE in workload.labels and KUEUE_QUEUE not in owner.labels
-        if owner.kind == "Job" and workload.suspended and misplaced and cluster.chart(KUEUE) is not None:
-            yield Problem.of(workload, f"is suspended, and {KUEUE_QUEUE} stands on its pods, not on the job")
+        if owner.kind == "Job" and workload.suspended and misplaced and _has_kueue(workload, cluster):
+            text = f"is suspended, and {KUEUE_QUEUE} stands on its pods, not on the job"
+            yield Problem.of(workload, text, unknown=cluster.chart(KUEUE) is None)
+
+
+def _has_kueue(workload: Workload, cluster: Cluster) -> bool:
+    """Whether Kueue is in the input, or queues of it are; it may put a job without a queue into one called default."""
+    queues = cluster.of_kind("LocalQueue")
+    given = any((each.namespace, each.name) == (workload.namespace, _DEFAULT_QUEUE) for each in queues)
+    return cluster.chart(KUEUE) is not None or (bool(queues) and not given)

@@ -13,9 +13,10 @@ from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.model.cluster import Cluster
 from gpu_constructs.preflight.node.nodes import minor
 from gpu_constructs.preflight.reading.objects import Object
-from gpu_constructs.preflight.reading.unknown import known_text
+from gpu_constructs.preflight.reading.unknown import is_expression, known_text
 from gpu_constructs.preflight.rules.rule import Problem, rule
 from gpu_constructs.preflight.schema.fault import is_typo_of
+from gpu_constructs.refusals import did_you_mean
 
 _GUIDE = "https://kubernetes.io/docs/reference/using-api/deprecation-guide/"
 _CHARTS = {"Karpenter": KARPENTER, "KEDA": KEDA}
@@ -69,6 +70,8 @@ def _version_of(program: str, cluster: Cluster) -> tuple[int, int] | None:
 def _unknown(each: Object, version: str) -> Iterator[tuple[str, bool]]:
     """Yield that nobody is known to serve a kind in a version, where others of its group are known."""
     known = _of_group().get(each.group, ())
+    if not known and _is_own(each, version):
+        yield f"{version} is of no API group of Kubernetes{did_you_mean(each.group, _own_groups())}", False
     if not known or f"{version}/{each.kind}" in known:
         return
     served = [kind.split("/")[-2] for kind in known if kind.endswith(f"/{each.kind}")]
@@ -80,6 +83,23 @@ def _unknown(each: Object, version: str) -> Iterator[tuple[str, bool]]:
         yield f"{version} has no kind {each.kind}; did you mean {meant!r}?", False
     elif elsewhere:
         yield f"{version} has no kind {each.kind}; write {elsewhere[0].rpartition('/')[0]}", False
+
+
+def _is_own(each: Object, version: str) -> bool:
+    """Whether only Kubernetes itself could serve a group: others have a domain with a dot.
+
+    Files of programs such as Skaffold have such groups too, and no kinds of Kubernetes.
+
+    Source: kubernetes/apiextensions-apiserver v0.36.1 pkg/apis/apiextensions/validation/validation.go: ``spec.group``
+    must be "a domain with at least one dot"
+    """
+    own = bool(each.group) and "." not in each.group and not is_expression(version)
+    return own and each.kind in _kinds(_whole())
+
+
+@cache
+def _own_groups() -> tuple[str, ...]:
+    return tuple(each for each in _of_group() if each and "." not in each)
 
 
 @cache
