@@ -295,3 +295,53 @@ def test_a_spread_that_leaves_nodes_empty_is_the_reason(tmp_path: Path) -> None:
     why = "at most 3 of {} pods run, as the spread over zones allows a zone 1 more than the emptiest that has nodes"
     assert [each.text.partition(" (")[0] for each in spared.reasons] == [why.format(4)]
     assert [each.text.partition(" (")[0] for each in full.reasons] == [why.format(6)]
+
+
+def beside(key: str, of: str = "chat") -> dict[str, Any]:
+    """Required affinity, on a node or in a zone, to pods of an app."""
+    term = {"topologyKey": key, "labelSelector": {"matchLabels": {"app": of}}}
+    return {"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}
+
+
+@pytest.mark.parametrize(
+    ("replicas", "key", "expected"),
+    [(4, HOSTNAME, YES), (5, HOSTNAME, NO), (4, ZONE, YES), (5, ZONE, UNKNOWN), (8, ZONE, UNKNOWN), (9, ZONE, NO)],
+)
+def test_pods_that_keep_together_have_one_node_or_zone(
+    tmp_path: Path, replicas: int, key: str, expected: Answer
+) -> None:
+    groups = [group("a", "a", 1, kind="g6.12xlarge"), group("b", "b", 2, kind="g6.12xlarge")]
+
+    assert answers(tmp_path, groups, deployment("chat", replicas, beside(key))) == {"chat": expected}
+
+
+def test_pods_that_keep_together_may_follow_others(tmp_path: Path) -> None:
+    groups = [group("a", "a", 2, kind="g6.12xlarge")]
+    of_team = [deployment(name, count, labels={"team": "a"}) for name, count in (("chat", 3), ("other", 1))]
+    term = {"topologyKey": HOSTNAME, "labelSelector": {"matchLabels": {"team": "a"}}}
+    affinity = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    of_team[0]["spec"]["template"]["spec"]["affinity"] = affinity
+
+    found = answers(tmp_path, groups, *of_team)
+
+    assert found == {"chat": UNKNOWN, "other": YES}
+
+
+def priority_class(name: str, value: int, **more: Any) -> dict[str, Any]:
+    kind = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}}
+    return {**kind, "value": value, **more}
+
+
+@pytest.mark.parametrize(("policy", "expected"), [("Never", NO), ("PreemptLowerPriority", YES)])
+@pytest.mark.parametrize("by_default", [True, False])
+def test_a_job_that_preempts_nobody_waits_for_services_of_lower_priority(
+    tmp_path: Path, policy: str, expected: Answer, by_default: bool
+) -> None:
+    job = deployment("train", 1, {"restartPolicy": "Never"} | ({} if by_default else {"priorityClassName": "high"}))
+    job |= {"apiVersion": "batch/v1", "kind": "Job", "spec": {"template": job["spec"]["template"]}}
+    high = priority_class("high", 9, preemptionPolicy=policy, globalDefault=by_default)
+    low = deployment("chat", 1, {"priorityClassName": "low"})
+
+    found = answers(tmp_path, [group("a", "a", 1)], high, priority_class("low", -5), job, low)
+
+    assert found["train"] is expected

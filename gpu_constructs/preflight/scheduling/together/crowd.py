@@ -46,7 +46,7 @@ def beside_each_other(verdicts: Iterable[Verdict], fillers: Sequence[Verdict] = 
         if len(group) + len(staying) > _ALONE:
             key = tuple(_likeness(each, labelled=apart) for each in group)
             if key not in known:
-                parts = [at_once(each) for each in group]
+                parts = [_behind(staying, at_once(each)) for each in group]
                 of_group = _beside_services(staying, parts, filled)
                 known[key] = {place: of_group[id(each)] for place, each in enumerate(parts) if id(each) in of_group}
             found |= {id(group[place]): reason for place, reason in known[key].items()}
@@ -60,7 +60,7 @@ def _likeness(verdict: Verdict, *, labelled: bool) -> tuple[object, ...]:
     """Return what makes jobs alike beside others, their labels too where somebody keeps apart by labels."""
     workload = verdict.workload
     labels = (workload.namespace, repr(workload.labels)) if labelled else None
-    return id(verdict.pools), workload.replicas, workload.priority, labels
+    return id(verdict.pools), workload.replicas, workload.priority, workload.preempts, labels
 
 
 def _beside(together: Sequence[Verdict], asked: Sequence[Verdict]) -> dict[int, Reason]:
@@ -74,6 +74,15 @@ def _beside_services(staying: Sequence[Verdict], group: Sequence[Verdict], fille
     fits = not filled.copy().put(_bounded(group))
     # Put onto what they leave, it may find no place where all of them in another order would.
     return _firmest(kept_apart(together, group), {} if fits else _left(together, group))
+
+
+def _behind(staying: Iterable[Verdict], part: Verdict) -> Verdict:
+    """Return the verdict on a part of a job whose pods wait for services of any priority where they preempt none."""
+    workload = part.workload
+    if workload.preempts or workload.priority is None:
+        return part
+    others = [each.workload.priority for each in staying if each.workload.priority is not None]
+    return replace(part, workload=replace(workload, priority=min((workload.priority, *others))))
 
 
 def _firmest(apart: dict[int, Reason], left: dict[int, Reason]) -> dict[int, Reason]:
