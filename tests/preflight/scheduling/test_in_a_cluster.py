@@ -345,3 +345,27 @@ def test_a_job_that_preempts_nobody_waits_for_services_of_lower_priority(
     found = answers(tmp_path, [group("a", "a", 1)], high, priority_class("low", -5), job, low)
 
     assert found["train"] is expected
+
+
+def without_gpus(made: dict[str, Any]) -> dict[str, Any]:
+    """The same pods, which ask for nothing."""
+    made["spec"]["template"]["spec"]["containers"] = [{"name": "main", "image": "busybox"}]
+    return made
+
+
+@pytest.mark.parametrize("by_service", [True, False])
+@pytest.mark.parametrize(("nodes", "services", "expected"), [(1, 1, UNKNOWN), (3, 2, YES), (3, 3, UNKNOWN)])
+def test_pods_keep_apart_from_services_without_gpus_on_their_nodes(
+    tmp_path: Path, by_service: bool, nodes: int, services: int, expected: Answer
+) -> None:
+    of = [apart({"app": "chat"}), {}] if by_service else [{}, apart({"app": "web"})]
+    web, chat = without_gpus(deployment("web", services, of[0])), deployment("chat", 1, of[1])
+
+    assert answers(tmp_path, [group("a", "a", nodes)], web, chat) == {"chat": expected}
+
+
+def test_pods_that_preempt_a_service_need_not_keep_apart(tmp_path: Path) -> None:
+    web = without_gpus(deployment("web", 1))
+    chat = deployment("chat", 1, apart({"app": "web"}) | {"priorityClassName": "high"})
+
+    assert answers(tmp_path, [group("a", "a", 1)], priority_class("high", 9), web, chat) == {"chat": YES}
