@@ -369,3 +369,32 @@ def test_pods_that_preempt_a_service_need_not_keep_apart(tmp_path: Path) -> None
     chat = deployment("chat", 1, apart({"app": "web"}) | {"priorityClassName": "high"})
 
     assert answers(tmp_path, [group("a", "a", 1)], priority_class("high", 9), web, chat) == {"chat": YES}
+
+
+@pytest.mark.parametrize(("port", "expected"), [(8080, NO), (8081, YES)])
+def test_pods_with_ports_of_the_node_share_one_where_these_differ(tmp_path: Path, port: int, expected: Answer) -> None:
+    both = [deployment(name, 1) for name in ("chat", "other")]
+    for each, number in zip(both, (8080, port), strict=True):
+        each["spec"]["template"]["spec"]["containers"][0]["ports"] = [{"containerPort": 80, "hostPort": number}]
+    web = without_gpus(deployment("web", 1))
+
+    found = answers(tmp_path, [group("a", "a", 1, kind="g6.12xlarge")], *both, web)
+
+    assert found == {"chat": YES, "other": expected}
+
+
+@pytest.mark.parametrize(("nodes", "expected"), [(2, UNKNOWN), (3, YES)])
+def test_pods_that_keep_apart_take_one_place_of_a_node_that_others_opened(
+    tmp_path: Path, nodes: int, expected: Answer
+) -> None:
+    full, half = deployment("full", 1), deployment("half", 1)
+    for each, gpus in ((full, 4), (half, 2)):
+        each["spec"]["template"]["spec"]["containers"][0]["resources"] = {"limits": {GPU: gpus}}
+
+    found = answers(
+        tmp_path,
+        [group("a", "a", nodes, kind="g6.12xlarge")],
+        *(full, half, deployment("chat", 2, apart({"app": "chat"}))),
+    )
+
+    assert found == {"full": YES, "half": YES, "chat": expected}

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.model.answer import Answer
-from gpu_constructs.preflight.model.cluster import Cluster
 from gpu_constructs.preflight.model.workload import JOBS
 from gpu_constructs.preflight.rules.rule import Problem, rule
 from gpu_constructs.preflight.scheduling.verdict import Verdict
@@ -28,14 +27,14 @@ def gpu_pod_that_no_pool_gives_a_node(case: Case) -> Iterator[Problem]:
         if refused:
             yield from (Problem.of(verdict.workload, each.text) for each in refused[:1] if not each.rule)
             continue
-        if not _none_takes(verdict, cluster):
+        if not _none_takes(verdict):
             continue
         yield Problem.of(verdict.workload, _why(verdict), unknown=not cluster.whole or bool(cluster.hidden))
 
 
-def _none_takes(verdict: Verdict, cluster: Cluster) -> bool:
+def _none_takes(verdict: Verdict) -> bool:
     if not verdict.pools:
-        return cluster.whole and not cluster.opaque
+        return any(each.kind == "pool" and each.answer is Answer.NO for each in verdict.reasons)
     return all(each.answer is Answer.NO for each in verdict.pools)
 
 
