@@ -398,3 +398,32 @@ def test_pods_that_keep_apart_take_one_place_of_a_node_that_others_opened(
     )
 
     assert found == {"full": YES, "half": YES, "chat": expected}
+
+
+def test_eksctl_brings_a_device_plugin_to_each_of_two_clusters(tmp_path: Path) -> None:
+    config = {"apiVersion": "eksctl.io/v1alpha5", "kind": "ClusterConfig", "managedNodeGroups": [group("a", "a", 2)]}
+    configs = [{**config, "metadata": {"name": name, "region": "us-east-1"}} for name in ("first", "second")]
+    (tmp_path / "all.yaml").write_text(yaml.safe_dump_all([*configs, deployment("chat", 2)]))
+
+    report = check(read_input([str(tmp_path / "all.yaml")]))
+
+    assert [each.answer for case in report.cases for each in report.explanation(case).verdicts] == [YES, YES]
+
+
+def test_pods_that_keep_together_and_are_spread_may_be_torn(tmp_path: Path) -> None:
+    groups = [group("a", "a", 4), group("b", "b", 4)]
+
+    assert answers(tmp_path, groups, deployment("chat", 3, beside(ZONE) | spread(ZONE, "chat"))) == {"chat": UNKNOWN}
+
+
+def test_auto_mode_without_a_pool_for_gpus_is_an_error_as_well(tmp_path: Path) -> None:
+    meta = {"name": "lab", "region": "us-east-1", "version": "1.36"}
+    config = {"apiVersion": "eksctl.io/v1alpha5", "kind": "ClusterConfig", "metadata": meta}
+    (tmp_path / "all.yaml").write_text(
+        yaml.safe_dump_all([{**config, "autoModeConfig": {"enabled": True}}, deployment("chat", 1)])
+    )
+
+    report = check(read_input([str(tmp_path / "all.yaml")]))
+
+    assert [each.answer for each in report.explanation(report.cases[0]).verdicts] == [NO]
+    assert [each.problem.unknown for each in report.findings if each.rule.id == "GPU120"] == [False]

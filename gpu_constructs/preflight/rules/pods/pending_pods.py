@@ -11,6 +11,8 @@ from gpu_constructs.preflight.rules.rule import Problem, rule
 from gpu_constructs.preflight.scheduling.verdict import Verdict
 
 _SHOWN = 3
+# Groups whose kind Job says itself how many of its pods have to run at once.
+_OF_GANGS = ("batch.volcano.sh",)
 
 
 @rule("GPU120", "error", source="https://kubernetes.io/docs/concepts/scheduling-eviction/kube-scheduler/", stops=False)
@@ -60,7 +62,8 @@ def more_replicas_than_the_limits_of_the_pools_allow(case: Case) -> Iterator[Pro
         for each in verdict.reasons:
             if each.rule == "GPU121":
                 # The pods of an indexed job may need one another, or take turns.
-                maybe = each.answer is not Answer.NO or workload.owner.kind in JOBS or not case.cluster.whole
+                turns = workload.owner.kind in JOBS and workload.owner.group not in _OF_GANGS
+                maybe = each.answer is not Answer.NO or turns or not case.cluster.whole
                 yield Problem.of(workload, each.text, unknown=maybe)
 
 
