@@ -69,12 +69,11 @@ def kept_from(services: Sequence[Verdict], asked: Iterable[Verdict]) -> dict[int
         services: The verdict on each service that asks for no GPU.
         asked: The verdicts on workloads that ask for some.
     """
-    every = list(asked)
-    own = any(each.workload.pod.apart for each in every)
-    near = [each for each in services if each.workload.replicas != 0 and (own or each.workload.pod.apart)]
+    every, near = list(asked), [each for each in services if each.workload.replicas != 0]
+    keeping = [each for each in near if each.workload.pod.apart]
     found: dict[int, Reason] = {}
-    for likes in _alike(every) if near else ():
-        reasons = (_from(service, likes[0]) for service in near)
+    for likes in _alike(each for each in every if near and (keeping or each.workload.pod.apart)):
+        reasons = (_from(service, likes[0]) for service in (near if likes[0].workload.pod.apart else keeping))
         if reason := next((each for each in reasons if each is not None), None):
             found |= {id(each): reason for each in likes}
     return found
