@@ -146,3 +146,24 @@ def test_auto_mode_without_a_pool_for_gpus_is_an_error_as_well(tmp_path: Path) -
 
     assert [each.answer for each in report.explanation(report.cases[0]).verdicts] == [NO]
     assert [each.problem.unknown for each in report.findings if each.rule.id == "GPU120"] == [False]
+
+
+@pytest.mark.parametrize(("least", "expected"), [(3, False), (2, None)])
+def test_a_gang_that_is_too_large_is_certain(tmp_path: Path, least: int, expected: bool | None) -> None:
+    task = {"name": "w", "replicas": 3, "template": deployment("w", 1, {"restartPolicy": "Never"})["spec"]["template"]}
+    gang = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": {"name": "train"}}
+    meta = {"name": "demo", "region": "us-east-1", "version": "1.36"}
+    config = {"apiVersion": "eksctl.io/v1alpha5", "kind": "ClusterConfig", "metadata": meta}
+    (tmp_path / "all.yaml").write_text(
+        yaml.safe_dump_all(
+            [
+                {**config, "managedNodeGroups": [group("a", "a", 2)]},
+                {**gang, "spec": {"minAvailable": least, "tasks": [task]}},
+            ]
+        )
+    )
+
+    report = check(read_input([str(tmp_path / "all.yaml")]))
+
+    found = [each.problem.unknown for each in report.findings if each.rule.id == "GPU121"]
+    assert found == ([] if expected is None else [expected])

@@ -72,7 +72,8 @@ def workloads_that_do_not_fit_beside_each_other(case: Case) -> Iterator[Problem]
     """Workloads that do not fit beside each other.
 
     Each would run alone; all of them at once ask for more than the pools may ever have, or keep apart from each other
-    where there are not the nodes or zones for it. Services without GPUs take room too, where no taint keeps them off.
+    where there are not the nodes or zones for it. All pods that share a claim need one node.
+    Services without GPUs take room too, where no taint keeps them off.
 
     Fix: Raise the maximum or the limit of a pool, lower the replicas, taint the nodes with GPUs, or let a queue start
     one after another.
