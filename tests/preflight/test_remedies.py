@@ -220,3 +220,30 @@ def test_no_type_is_told_that_the_region_was_not_seen_to_offer(tmp_path: Path, z
     texts = [each["text"] for each in explained(str(tmp_path / "stack.yaml"))["wouldDo"]]
 
     assert any(f"to {expected} (" in text for text in texts), texts
+
+
+@pytest.mark.parametrize(
+    ("types", "expected"),
+    [
+        ({"instanceType": "g5.xlarge"}, ("managedNodeGroups.instanceType", "g4dn.12xlarge")),
+        ({"instanceTypes": ["g5.xlarge"]}, ("managedNodeGroups.instanceTypes", ["g4dn.12xlarge"])),
+        ({"instanceTypes": ["g5.xlarge"], "instanceSelector": {"gpus": 1}}, None),
+    ],
+)
+def test_another_type_of_a_group_of_eksctl_is_set_where_its_types_are_written(
+    tmp_path: Path, types: dict[str, Any], expected: Any
+) -> None:
+    group = {"name": "gpus", "minSize": 1, "desiredCapacity": 1, "maxSize": 1, **types}
+    meta = {"name": "lab", "region": "us-east-1", "version": "1.36"}
+    config = {"apiVersion": "eksctl.io/v1alpha5", "kind": "ClusterConfig", "metadata": meta}
+    resources = {"limits": {"nvidia.com/gpu": 4}}
+    spec = {"containers": [{"name": "main", "image": "example.com/a:1", "resources": resources}]}
+    (tmp_path / "cluster.yaml").write_text(json.dumps({**config, "managedNodeGroups": [group]}))
+    (tmp_path / "app.yaml").write_text(
+        json.dumps({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": spec})
+    )
+
+    changes = [each for would in explained(str(tmp_path))["wouldDo"] for each in would["changes"]]
+
+    found = [(each["property"], each["value"]) for each in changes if each["property"].startswith("managed")]
+    assert found == ([expected] if expected else [])

@@ -7,6 +7,8 @@ from typing import Any
 from gpu_constructs.preflight.model.cluster import Cluster, Pool
 from gpu_constructs.preflight.reading.unknown import Unknown, choices, known_number
 
+_RESERVATIONS = "capacityReservationSelectorTerms"
+
 
 def is_visible(pool: Pool) -> bool:
     """Whether all that a pool's launch template or node class says is in the input; also of a managed group without."""
@@ -40,6 +42,15 @@ def is_reserved(pool: Pool) -> bool:
     """Whether the instances of a group come out of capacity that somebody reserved."""
     blocks = "capacity-block" in pool.capacity_types
     return blocks or pool.launch.reservation is not None or pool.launch.reservation_group is not None
+
+
+def capacity_of(pool: Pool) -> tuple[str, ...]:
+    """Return the capacity types that a pool's nodes may have: none is reserved where its class selects no reservation.
+
+    Source: https://karpenter.sh/docs/tasks/odcrs/ (2026-11)
+    """
+    none = not pool.is_group and bool(pool.launch) and not pool.launch.written.get(_RESERVATIONS)
+    return tuple(each for each in pool.capacity_types if not (none and each == "reserved"))
 
 
 def is_one_hop(pool: Pool) -> bool:

@@ -17,7 +17,7 @@ from gpu_constructs.preflight.model.exclusive import Exclusive
 from gpu_constructs.preflight.model.pod import Pod, read_pod
 from gpu_constructs.preflight.model.workload import Workload
 from gpu_constructs.preflight.reading.objects import Object
-from gpu_constructs.preflight.reading.unknown import dig, is_true, known_number, known_text, mapping, mappings
+from gpu_constructs.preflight.reading.unknown import Unknown, dig, is_true, known_number, known_text, mapping, mappings
 
 # Kinds whose pods stand in `spec.template`.
 _PLAIN = ("DaemonSet", "Deployment", "ReplicaSet", "ReplicationController", "StatefulSet", "Rollout", "Revision")
@@ -27,37 +27,46 @@ _EXCLUSIVE_JOBS = "alpha.jobset.sigs.k8s.io/exclusive-topology"
 _BY_NODE_SELECTOR = "alpha.jobset.sigs.k8s.io/node-selector"
 # Stands for the class of pods that name none.
 _WITHOUT = ""
-# Built-in priority classes.
-_PRIORITIES = {_WITHOUT: 0, CLUSTER_CRITICAL: 2_000_000_000, NODE_CRITICAL: 2_000_001_000}
+# Built-in priority classes: their value, and whether pods of it preempt others.
+_PRIORITIES = {_WITHOUT: (0, True), CLUSTER_CRITICAL: (2_000_000_000, True), NODE_CRITICAL: (2_000_001_000, True)}
+_Classes = Mapping[str, tuple[int | None, bool]]
+# Of a class that nobody wrote.
+_NOT_KNOWN = (None, True)
 
 
 def workloads(objects: Iterable[Object]) -> tuple[Workload, ...]:
     """Return the pods of some objects; of DaemonSets those that ask for GPUs."""
     every = list(objects)
-    priorities = {**_PRIORITIES, **dict(_classes(every))}
+    priorities: _Classes = {**_PRIORITIES, **dict(_classes(every))}
     # Most pods are alike: what is written alike is read once.
     pods: dict[str, Pod] = {}
     typed = (_typed(each, pods, priorities) for owner in every for each in _of(owner, every))
     return tuple(each for each in typed if each.asks_for_gpu or not each.on_each_node)
 
 
-def _classes(objects: Iterable[Object]) -> Iterator[tuple[str, int | None]]:
-    """Yield the value of each priority class, and of pods without one."""
+def _classes(objects: Iterable[Object]) -> Iterator[tuple[str, tuple[int | None, bool]]]:
+    """Yield the value of each priority class, and of pods without one, and whether such pods preempt others.
+
+    Source: https://kubernetes.io/docs/concepts/scheduling-eviction/pod-priority-preemption/#non-preempting-priority-class
+    (2026-11)
+    """
     for each in objects:
         if each.kind == "PriorityClass":
-            value = known_number(each.content.get("value"))
-            yield each.name, value
+            policy = each.content.get("preemptionPolicy")
+            value = None if isinstance(policy, Unknown) else known_number(each.content.get("value"))
+            yield each.name, (value, policy != "Never")
             if is_true(each.content.get("globalDefault")):
-                yield _WITHOUT, value
+                yield _WITHOUT, (value, policy != "Never")
 
 
-def _typed(workload: dict[str, Any], pods: dict[str, Pod], priorities: Mapping[str, int | None]) -> Workload:
+def _typed(workload: dict[str, Any], pods: dict[str, Pod], priorities: _Classes) -> Workload:
     spec = workload.pop("spec")
     written = repr(spec)
     if written not in pods:
         pods[written] = read_pod(spec)
     pod = pods[written]
-    return Workload(**workload, pod=pod, priority=priorities.get(known_text(pod.priority_class) or _WITHOUT))
+    priority, preempts = priorities.get(known_text(pod.priority_class) or _WITHOUT, _NOT_KNOWN)
+    return Workload(**workload, pod=pod, priority=priority, preempts=preempts)
 
 
 def _of(each: Object, every: list[Object]) -> Iterator[dict[str, Any]]:

@@ -60,7 +60,7 @@ class Stops:
     def on(self, verdict: Verdict) -> Verdict:
         """Return a verdict as it is beside those errors."""
         held = _new(self._of_workloads.get(id(verdict.workload), ()), verdict.reasons)
-        pools = self._pools(verdict.pools) if verdict.workload.asks_for_gpu else verdict.pools
+        pools = self._pools(verdict.pools) if verdict.demand.pod.asks_for_gpu else verdict.pools
         if held or pools is not verdict.pools:
             # How many replicas fit is counted anew.
             standing = tuple(each for each in verdict.reasons if each.rule not in OF_ALL_POOLS)

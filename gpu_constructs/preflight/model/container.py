@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from gpu_constructs.facts.quantities import Resources, resources
+from gpu_constructs.facts.quantities import Resources, quantity, resources
+from gpu_constructs.facts.resources import NVIDIA
 from gpu_constructs.preflight.reading.unknown import Unknown, dig, items, known_text, mapping, mappings
 
 # What is asked for, as it is written; `Unknown` where all of it is known at deployment only.
@@ -79,6 +80,12 @@ class Container:
     def names(self) -> set[str]:
         """The resources that it names."""
         return {*mapping(self.limits), *mapping(self.asked)}
+
+    @property
+    def devices(self) -> set[str]:
+        """The names of NVIDIA's devices that it asks for; ``nvidia.com/gpu: 0`` asks for none."""
+        amounts = {**mapping(self.limits), **mapping(self.asked)}
+        return {name for name, amount in amounts.items() if name.startswith(NVIDIA) and quantity(name, amount) != 0}
 
     @property
     def is_open(self) -> bool:

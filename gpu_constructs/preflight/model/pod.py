@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import Any
 
 from gpu_constructs.facts.quantities import Resources, resources
-from gpu_constructs.facts.resources import NVIDIA
 from gpu_constructs.preflight.model import pod_size
 from gpu_constructs.preflight.model.container import (
     Amounts,
@@ -250,7 +249,7 @@ class Pod:
     @cached_property
     def asks_for_gpu(self) -> bool:
         """Whether a container asks for a GPU, a share or a slice of one, or the pod claims a device."""
-        return bool(self.claims) or any(name.startswith(NVIDIA) for each in self.every_container for name in each.names)
+        return bool(self.claims) or any(each.devices for each in self.every_container)
 
 
 def read_pod(raw: Mapping[str, Any]) -> Pod:

@@ -34,6 +34,7 @@ class Workload:
         overlaps: Whether more come on a schedule while some still wait or run.
         claim_templates: ``spec`` of each claim that is made for each of them.
         priority: Priority of its class, where it is known.
+        preempts: Whether it takes the place of pods of lower priority that run.
         exclusive: Groups of them that want a domain each; ``None`` where none do.
     """
 
@@ -50,6 +51,7 @@ class Workload:
     overlaps: bool = False
     claim_templates: tuple[Mapping[str, Any], ...] = ()
     priority: int | None = 0
+    preempts: bool = True
     exclusive: Exclusive | None = None
 
     @property

@@ -30,6 +30,7 @@ from gpu_constructs.facts.labels import (
 )
 from gpu_constructs.facts.resources import DEVICE_CLASS
 from gpu_constructs.preflight.cluster.images import has_driver
+from gpu_constructs.preflight.cluster.launch import capacity_of
 from gpu_constructs.preflight.cluster.subnets import region_of
 from gpu_constructs.preflight.model.answer import Answer, all_of, any_of
 from gpu_constructs.preflight.model.cluster import Cluster, Pool
@@ -270,7 +271,8 @@ def _given_labels(pool: Pool, name: str | None, cluster: Cluster) -> dict[str, L
         EBS_ZONE: zone,
         HOSTNAME: Unknown("${hostname}"),
     }
-    capacity = {CAPACITY_TYPE: exactly(*pool.capacity_types)} if pool.autoscaler != "cluster-autoscaler" else {}
+    bought = capacity_of(pool) or pool.capacity_types
+    capacity = {CAPACITY_TYPE: exactly(*bought)} if pool.autoscaler != "cluster-autoscaler" else {}
     return {**pool.labels, **placed, **typed, **capacity}
 
 

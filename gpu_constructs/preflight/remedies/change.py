@@ -30,6 +30,7 @@ class Change:
         key: Key of the resource; ``None`` for an object.
         of_pool: Whether it is of a pool or of a quota, and not of the workload.
         written: The names on the way in the file, where people write it by others.
+        written_value: What to set it to there; ``None`` where that is the same.
     """
 
     text: str
@@ -39,6 +40,7 @@ class Change:
     key: str | None = None
     of_pool: bool = False
     written: tuple[str, ...] = ()
+    written_value: Any = None
 
 
 def written(name: str, have: int, *, up: bool = False) -> int | str:

@@ -15,7 +15,7 @@ from gpu_constructs.preflight.cluster.subnets import region_of
 from gpu_constructs.preflight.model.cluster import Pool
 from gpu_constructs.preflight.node.nodes import NodeToBe, nodes_to_be
 from gpu_constructs.preflight.reading.cloudformation import Resource
-from gpu_constructs.preflight.reading.eksctl.resources import is_of_eksctl
+from gpu_constructs.preflight.reading.eksctl.resources import TYPES_AS, is_of_eksctl
 from gpu_constructs.preflight.reading.unknown import Unknown, dig, mapping
 from gpu_constructs.preflight.remedies.change import Change, written
 from gpu_constructs.preflight.scheduling.demand import Demand
@@ -83,6 +83,8 @@ def other_type(wanted: Demand, pool: Pool, case: Case) -> Iterator[Change]:
     resource = pool.resource
     if pool.kind != "managed" or resource is None or "InstanceTypes" not in resource.properties:
         return
+    if is_of_eksctl(resource) and resource.metadata.get(TYPES_AS) is None:
+        return
     region = region_of(pool, case.cluster)
     architectures = {catalogue()[name].architecture for name in pool.instance_types if name in catalogue()}
     for row in smallest_first():
@@ -90,10 +92,17 @@ def other_type(wanted: Demand, pool: Pool, case: Case) -> Iterator[Change]:
             continue
         like = replace(pool, instance_types=(row.name,))
         if not any(by_resources(wanted, node, like).reasons for node in nodes_to_be(like, case.cluster)):
-            names = _of_eksctl(resource, "instanceTypes")
-            text = f"set {(names or _TYPES)[-1]} of {resource.path} to {row.name} ({_price(row, region)})"
-            yield Change(text, resource.origin, _TYPES, [row.name], key=resource.key, of_pool=True, written=names)
+            yield _of_type(resource, row.name, _price(row, region))
             return
+
+
+def _of_type(resource: Resource, name: str, price: str) -> Change:
+    """Return the change of a group to another type, as its types are written."""
+    word = resource.metadata.get(TYPES_AS)
+    names = _of_eksctl(resource, word) if word else ()
+    text = f"set {(names or _TYPES)[-1]} of {resource.path} to {name} ({price})"
+    told = name if word == "instanceType" else None
+    return Change(text, resource.origin, _TYPES, [name], resource.key, True, names, told)
 
 
 def _price(row: InstanceType, region: str | None) -> str:

@@ -15,6 +15,7 @@ from gpu_constructs.preflight.model.cluster import Pool
 from gpu_constructs.preflight.model.reason import Reason
 from gpu_constructs.preflight.node.nodes import NodeToBe
 from gpu_constructs.preflight.reading.unknown import all_known
+from gpu_constructs.preflight.remedies.change import Change
 from gpu_constructs.preflight.remedies.remedy import Remedies, Remedy
 from gpu_constructs.preflight.remedies.smallest import SmallestType
 from gpu_constructs.preflight.report.finding_view import View, origin_view
@@ -146,11 +147,12 @@ def _claims(wanted: Demand) -> list[str]:
 
 
 def _remedy(remedy: Remedy) -> View:
-    changes = [
-        {"path": each.origin.path, "property": ".".join(each.written or each.property), "value": each.value}
-        for each in remedy.changes
-    ]
-    return {"text": remedy.text, "changes": changes, "patch": remedy.patch}
+    return {"text": remedy.text, "changes": list(map(_change, remedy.changes)), "patch": remedy.patch}
+
+
+def _change(change: Change) -> View:
+    value = change.value if change.written_value is None else change.written_value
+    return {"path": change.origin.path, "property": ".".join(change.written or change.property), "value": value}
 
 
 def _pool_verdict(verdict: PoolVerdict) -> View:

@@ -63,13 +63,13 @@ class ClaimedGpus:
         count: How many at least; ``None`` where it is not known.
         selected: Whether the claim asks for more than their number, which only the driver can tell.
         own: How many of them each pod takes for itself; ``None`` for all of its node.
-        shared: Whether every pod has the GPUs of one claim.
+        shared: The claims whose GPUs every pod has, and how many each is for; ``None`` for all of its node.
     """
 
     count: int | None
     selected: bool = False
     own: int | None = 0
-    shared: bool = False
+    shared: tuple[tuple[str, int | None], ...] = ()
 
 
 def ways_of(claim: Object) -> list[list[dict[str, Any]]]:
@@ -94,7 +94,7 @@ def count_of(request: Mapping[str, Any]) -> int | None:
 def claimed_gpus(workload: Workload, cluster: Cluster) -> ClaimedGpus | None:
     """Return the GPUs that a pod claims, ``None`` where it claims none that the input says."""
     every = [
-        (claim.kind == "ResourceClaim", part)
+        (claim.name if claim.kind == "ResourceClaim" else None, part)
         for claim in _claims_of(workload, cluster)
         for ways in ways_of(claim)
         if (part := _least(ways, cluster)) is not None
@@ -102,9 +102,11 @@ def claimed_gpus(workload: Workload, cluster: Cluster) -> ClaimedGpus | None:
     if not every:
         return None
     parts = [part for _, part in every]
-    own = _sum(part.count for shared, part in every if not shared)
+    own = _sum(part.count for name, part in every if name is None)
     selected = any(part.selected for part in parts)
-    return ClaimedGpus(_sum(part.count for part in parts), selected, own, any(shared for shared, _ in every))
+    names = dict.fromkeys(name for name, _ in every if name is not None)
+    shared = tuple((each, _sum(part.count for name, part in every if name == each)) for each in names)
+    return ClaimedGpus(_sum(part.count for part in parts), selected, own, shared)
 
 
 def _sum(counts: Iterable[int | None]) -> int | None:

@@ -24,11 +24,18 @@ class Demand:
         workload: The pods as they are let in.
         topology: What they ask of where they run.
         claimed: GPUs that they claim; ``None`` where they claim none that the input says.
+        in_all: What several workloads that are placed as one ask for; ``None`` for one.
     """
 
     workload: Workload
     topology: Topology = field(default_factory=Topology)
     claimed: ClaimedGpus | None = None
+    in_all: Resources | None = None
+
+    @property
+    def shared(self) -> tuple[tuple[str, int | None], ...]:
+        """The claims whose GPUs every pod has, and how many each is for; ``None`` for all of its node."""
+        return () if self.claimed is None else self.claimed.shared
 
     @property
     def pod(self) -> Pod:
@@ -38,6 +45,8 @@ class Demand:
     @cached_property
     def requests(self) -> Resources:
         """What one pod asks for, GPUs that it claims for itself among it."""
+        if self.in_all is not None:
+            return self.in_all
         own = self.claimed.own if self.claimed is not None else 0
         return {**self.pod.requests, DEVICE_CLASS: own} if own else self.pod.requests
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from gpu_constructs.facts.labels import ZONE
 from gpu_constructs.preflight.model.answer import Answer, all_of
 from gpu_constructs.preflight.model.label_values import LabelValues
-from gpu_constructs.preflight.model.reason import Reason
+from gpu_constructs.preflight.model.reason import Reason, worst
 from gpu_constructs.preflight.node.nodes import NodeToBe
 from gpu_constructs.preflight.scheduling.demand import Demand
 from gpu_constructs.preflight.scheduling.domains import too_few_domains
@@ -37,6 +37,15 @@ def shortage(wanted: Demand, pools: Sequence[PoolVerdict]) -> list[Reason]:
         return []
     if wanted.claimed is not None and wanted.claimed.shared and replicas > 1:
         return _on_one_node(wanted, replicas, taking)
+    together = wanted.topology.on_one_node or wanted.topology.in_one_zone
+    several = replicas > 1 or wanted.topology.may_follow
+    held = _beside_the_first(wanted, replicas, taking) if together and several else []
+    apart = [] if worst(held) is Answer.NO else _apart(wanted, replicas, taking, pools)
+    return apart if worst(apart) is Answer.NO else [*held, *apart]
+
+
+def _apart(wanted: Demand, replicas: int, taking: Sequence[PoolVerdict], pools: Sequence[PoolVerdict]) -> list[Reason]:
+    """Return why some replicas find no room as far apart, or as evenly, as they want to be."""
     zones = _zones(taking)
     if zones is not None and (text := _too_few_zones(wanted, replicas, len(zones))):
         return [Reason(Answer.NO, "topology", text, rule=_RULE)]
@@ -74,6 +83,64 @@ def _on_one_node(wanted: Demand, replicas: int, taking: Sequence[PoolVerdict]) -
     sure = min((pods_per_node(wanted, node) for node in certain), default=0)
     text = f"whether one node has room for all {replicas} pods, which share a claim, is not known"
     return [] if sure >= replicas else [Reason(Answer.UNKNOWN, "claim", text, rule=_RULE)]
+
+
+def _beside_the_first(wanted: Demand, replicas: int, taking: Sequence[PoolVerdict]) -> list[Reason]:
+    """Return why no node, or no zone, has room for all pods that want to be where the first of them is.
+
+    Source: kubernetes v1.36.1 pkg/scheduler/framework/plugins/interpodaffinity/filtering.go satisfyPodAffinity
+    """
+    node = wanted.topology.on_one_node
+    where = "on the node" if node else "in the zone"
+    certain = [each for each in taking if each.answer is Answer.YES] or taking
+    sure = _most_on_a_node(wanted, certain) if node else _most_in_a_zone(certain)
+    most = _most_on_a_node(wanted, taking, at_most=True) if node else _most_in_a_zone(taking, at_most=True)
+    if sure >= replicas and not wanted.topology.may_follow and not _is_torn(wanted, replicas, taking):
+        return []
+    if most < replicas and not wanted.topology.may_follow:
+        text = f"at most {int(most)} of {replicas} pods run: they want to be {where} of the first"
+        return [Reason(Answer.NO, "topology", text, rule=_RULE)]
+    text = f"whether all of its {replicas} pods find room {where} of pods that they want to be beside is not known"
+    return [Reason(Answer.UNKNOWN, "topology", text, rule=_RULE)]
+
+
+def _is_torn(wanted: Demand, replicas: int, taking: Iterable[PoolVerdict]) -> bool:
+    """Whether pods that want to be where the first of them is are also to be spread over other places."""
+    topology, zones = wanted.topology, _zones(taking)
+    over_zones = topology.over_zones if zones is None or len(zones) > 1 else None
+    over_nodes = topology.over_nodes if topology.on_one_node else None
+    return any(each is not None and each.skew < replicas for each in (over_zones, over_nodes))
+
+
+def _most_on_a_node(wanted: Demand, taking: Iterable[PoolVerdict], *, at_most: bool = False) -> float:
+    """Return how many pods one node takes for sure, wherever the first of them is, or at most.
+
+    EC2 chooses among the types of a group; Karpenter takes one for all pods that wait together, and those of a
+    StatefulSet come one after another.
+    """
+    found = []
+    for each in taking:
+        counts_ = [pods_per_node(wanted, node, at_most=at_most) for node in each.nodes_taking] or [1]
+        chosen = at_most or not (each.pool.is_group or wanted.workload.owner.kind == "StatefulSet")
+        found.append((max if chosen else min)(counts_))
+    return (max if at_most else min)(found, default=1)
+
+
+def _most_in_a_zone(taking: Sequence[PoolVerdict], *, at_most: bool = False) -> float:
+    """Return how many pods one zone takes for sure, wherever the first of them is, or at most."""
+    by_zone: dict[str, float] = {}
+    anywhere: list[float] = []
+    for each in taking:
+        held, zone = each.may_hold if at_most else each.holds, _zone(each)
+        amount = math.inf if held is None else held
+        if zone is not None:
+            by_zone[zone] = by_zone.get(zone, 0) + amount
+        else:
+            # Karpenter makes as many nodes as it may in one zone, and a group of several makes them in all.
+            anywhere.append(0 if each.pool.is_group and not at_most else amount)
+    if at_most:
+        return sum(anywhere) + max(by_zone.values(), default=0)
+    return min((*by_zone.values(), *anywhere), default=0)
 
 
 def _holding(

@@ -26,6 +26,8 @@ from gpu_constructs.preflight.scheduling.demand import Demand
 # Scheduler and autoscaler count shares as if a pod could have several.
 TURNED_AWAY = "and the node's plugin turns away more than one, each time after a node was started for it"
 _NO_SUCH_TYPE, _NEVER_A_GPU = 5, 20
+# The rule of startup taints that an autoscaler takes for lasting ones.
+_MISTAKEN = "GPU420"
 # What deployment puts into a value.
 _LATER = re.compile(r"\$\{[^}]*\}")
 
@@ -89,7 +91,7 @@ def fits(wanted: Demand, node: NodeToBe, pool: Pool, ask: Callable[..., Part] = 
 def by_taints(wanted: Demand, node: NodeToBe, pool: Pool) -> Part:
     """Judge by taints."""
     expected = [
-        Reason(answer, "autoscaler", _expected_taint(pool, taint))
+        Reason(answer, "autoscaler", _expected_taint(pool, taint), rule=_rule_of(pool, taint))
         for taint, answer in untolerated(wanted.pod.tolerations, node.believed_taints)
         if taint not in node.taints
     ]
@@ -135,6 +137,11 @@ def _expected_taint(pool: Pool, taint: Taint) -> str:
     if taint in pool.mistaken_taints:
         return f"{who} expects that startup taint {taint} stays; {startup_fix(pool, taint)}"
     return f"{who} expects taint {taint}, which the pod does not tolerate"
+
+
+def _rule_of(pool: Pool, taint: Taint) -> str:
+    """Return the rule that says so of a pool beside every pod that waits for it."""
+    return _MISTAKEN if taint in pool.mistaken_taints else ""
 
 
 def startup_fix(pool: Pool, taint: Taint) -> str:

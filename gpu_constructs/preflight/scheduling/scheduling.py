@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from gpu_constructs.facts.quantities import show
 from gpu_constructs.preflight.admission.admission import Admission
 from gpu_constructs.preflight.cluster.kueue import is_queued
+from gpu_constructs.preflight.cluster.launch import capacity_of
 from gpu_constructs.preflight.cluster.operators.schedulers import scheduler_runs
 from gpu_constructs.preflight.cluster.pools import desired_nodes, desired_size
 from gpu_constructs.preflight.model.answer import Answer, all_of
@@ -48,6 +49,9 @@ _BUILT_IN = (
     "the built-in pools of EKS Auto Mode make nodes of the categories c, m and r only; add a NodePool that asks for "
     "GPUs, e.g. eks.amazonaws.com/instance-family In (g6)"
 )
+
+
+_NOTHING_RESERVED = "takes reserved capacity only, and its class selects none by capacityReservationSelectorTerms"
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,6 +332,8 @@ def _first_lacks(wanted: Demand, first: Fit) -> str:
 def _autoscaled(pool: Pool, cluster: Cluster) -> list[Reason]:
     if pool.max_nodes == 0:
         return [Reason(Answer.NO, "limit", "the pool may have no node; raise its maximum", 2)]
+    if pool.capacity_types and not capacity_of(pool):
+        return [Reason(Answer.NO, "autoscaler", _NOTHING_RESERVED, 2, rule="GPU186")]
     who, runs = autoscaler_of(pool), cluster.runs(pool.autoscaler)
     if runs is Answer.NO:
         return [Reason(Answer.NO, "autoscaler", f"{who} does not run in the cluster; install it", 2)]

@@ -51,6 +51,9 @@ class Topology:
         zones: Zones that its volumes are in; ``None`` where they are in none.
         one_per_node: Whether each of its replicas wants a node without another of them.
         one_per_zone: Whether each of its replicas wants a zone without another of them.
+        on_one_node: Whether all of its replicas want the node of the first.
+        in_one_zone: Whether they want its zone.
+        may_follow: Whether the pods that they want to be beside may be others, too.
         over_zones: How evenly its replicas are spread over zones; ``None`` where they are not.
         over_nodes: Likewise over nodes.
         company: Whether it must run beside pods that are none of its own.
@@ -63,6 +66,9 @@ class Topology:
     zones: tuple[str, ...] | None = None
     one_per_node: bool = False
     one_per_zone: bool = False
+    on_one_node: bool = False
+    in_one_zone: bool = False
+    may_follow: bool = False
     over_zones: Evenly | None = None
     over_nodes: Evenly | None = None
     company: bool = False
@@ -102,6 +108,7 @@ def topology(workload: Workload, cluster: Cluster) -> Topology:
     # Pods that it does not count itself among keep it off no node that has the label, as far as is known.
     of_own = [each for each in spreads if _selects(each.selector, workload)]
     own = [known_text(each.key) for each in pod.apart if _means(each, workload)]
+    beside = [each for each in pod.beside if _means(each, workload)]
     exclusive = [] if workload.exclusive is None or workload.exclusive.labelled else [workload.exclusive.key]
     keys = [
         known_text(key) for key in (*(each.key for each in spreads), *(each.key for each in pod.beside), *exclusive)
@@ -111,6 +118,9 @@ def topology(workload: Workload, cluster: Cluster) -> Topology:
         zones=_volume_zones(workload, cluster),
         one_per_node=HOSTNAME in own,
         one_per_zone=any(key in OF_ZONES for key in own),
+        on_one_node=any(each.key == HOSTNAME for each in beside),
+        in_one_zone=any(each.key in OF_ZONES for each in beside),
+        may_follow=any(_is_of_others(each, workload, cluster) for each in beside),
         over_zones=_evenly(each for each in of_own if each.key in OF_ZONES),
         over_nodes=_evenly(each for each in of_own if each.key == HOSTNAME),
         company=any(not _means(each, workload) for each in pod.beside),
@@ -142,6 +152,16 @@ def _evenly(spreads: Iterable[Spread]) -> Evenly | None:
 def _means(term: PodTerm, workload: Workload) -> bool:
     """Whether a term is about a workload's own pods."""
     return term.among(workload.namespace, workload.namespace) and _selects(term.selector, workload)
+
+
+def _is_of_others(term: PodTerm, workload: Workload, cluster: Cluster) -> bool:
+    """Whether a term may be about pods of another workload, too."""
+    others = (each for each in cluster.workloads if each.origin != workload.origin or each.name != workload.name)
+    return any(
+        selected(term.selector, each) is not Answer.NO
+        for each in others
+        if term.namespaces is None or term.among(each.namespace, workload.namespace)
+    )
 
 
 def _is_nobody(term: PodTerm, workload: Workload, cluster: Cluster) -> bool:

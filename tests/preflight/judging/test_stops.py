@@ -202,3 +202,44 @@ def test_a_queue_that_is_shut_to_one_namespace_stops_no_job_of_another(tmp_path:
         "team-x": Answer.NO,
         "team-y": Answer.YES,
     }
+
+
+def test_an_error_of_a_group_stops_pods_that_a_limit_range_gives_gpus(tmp_path: Path) -> None:
+    """That ask for none by themselves."""
+    kind = {"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "all", "namespace": "ml"}}
+    limits = [{"type": "Container", "default": {"nvidia.com/gpu": 1}, "defaultRequest": {"nvidia.com/gpu": 1}}]
+    pod = probe("probe-given", "cpu")
+    pod["metadata"]["namespace"] = "ml"
+    objects = {"apiVersion": "v1", "kind": "List", "items": [pod, {**kind, "spec": {"limits": limits}}]}
+    (tmp_path / "all.json").write_text(json.dumps(objects))
+    fixture = FIXTURES / "GPU058" / "fails_more_nodes_wanted_than_allowed.yaml"
+
+    report = check(read_input([str(fixture), str(tmp_path)]))
+
+    [told] = [report.explanation(each) for each in report.cases]
+    assert [each.answer for each in told.verdicts if "probe-given" in each.workload.name] == [Answer.NO]
+
+
+def test_a_taint_that_is_taken_to_stay_is_told_once(tmp_path: Path) -> None:
+    pod = probe("probe-whole", "nvidia.com/gpu")
+    del pod["spec"]["tolerations"]
+    (tmp_path / "pod.json").write_text(json.dumps(pod))
+
+    report = check(read_input([str(FIXTURES / "GPU420" / "fails_taint_among_those_that_stay.yaml"), str(tmp_path)]))
+
+    [told] = [report.explanation(each) for each in report.cases]
+    [against] = [pool.reasons for each in told.verdicts for pool in each.pools if pool.pool.mistaken_taints]
+    assert len({each.text for each in against}) == len(against) > 0
+
+
+def test_an_error_of_a_group_says_nothing_of_a_pod_that_asks_for_no_gpu(tmp_path: Path) -> None:
+    pod = probe("probe-none", "nvidia.com/gpu")
+    pod["spec"]["containers"][0]["resources"] = {"limits": {"nvidia.com/gpu": 0}}
+    (tmp_path / "pod.json").write_text(json.dumps(pod))
+    fixture = FIXTURES / "GPU058" / "fails_more_nodes_wanted_than_allowed.yaml"
+
+    report = check(read_input([str(fixture), str(tmp_path)]))
+
+    [told] = [report.explanation(each) for each in report.cases]
+    assert not [each for each in told.verdicts if "probe-none" in each.workload.name]
+    assert not [each for each in report.findings if "probe-none" in each.problem.message and each.rule.id == "GPU120"]

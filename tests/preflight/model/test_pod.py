@@ -51,6 +51,8 @@ def test_an_image_that_is_not_known_is_not_none() -> None:
         ({"resourceClaims": [{"name": "gpu", "resourceClaimName": "shared"}]}, True),
         ({"initContainers": [{"name": "warm", "resources": {"limits": {GPU: 1}}}]}, True),
         ({"container": {"resources": {"limits": {"cpu": 1}}}}, False),
+        ({"container": {"resources": {"limits": {GPU: 0}}}}, False),
+        ({"container": {"resources": {"limits": {GPU: "0"}, "requests": {GPU: 0}}}}, False),
         ({}, False),
     ],
 )

@@ -346,12 +346,12 @@ def test_a_pool_whose_nodes_are_not_known_takes_pods_into_none() -> None:
 HOST_PORT = {"containers": [{"name": "main", "ports": [{"hostPort": 80}], "resources": {"limits": {GPU: 1}}}]}
 
 
-def test_a_pod_with_a_host_port_has_a_node_of_its_own() -> None:
+def test_pods_with_a_host_port_have_a_node_each() -> None:
     there = [taking()]
 
     packing = pack([waiting("large", there, gpus=2), waiting("port", there, replicas=2, spec=HOST_PORT)])
 
-    assert used(packing) == [("p", 3, 12, {"large": 1, "port": 2})]
+    assert used(packing) == [("p", 2, 8, {"large": 1, "port": 2})]
 
 
 def test_beside_a_pod_with_a_host_port_others_find_room() -> None:

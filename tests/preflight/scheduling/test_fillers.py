@@ -67,8 +67,11 @@ def test_who_has_priority_comes_first() -> None:
     def at(priority: int, verdict: Verdict) -> Verdict:
         return replace(verdict, workload=replace(verdict.workload, priority=priority))
 
+    first = at(9, serve)
+    patient = replace(first, workload=replace(first.workload, preempts=False))
     assert answer(serve, at(9, web)) is NO
-    assert answer(at(9, serve), web) is YES
+    assert answer(first, web) is YES
+    assert answer(patient, web) is UNKNOWN
 
 
 def test_a_pool_of_their_own_does_not_keep_them_off() -> None:

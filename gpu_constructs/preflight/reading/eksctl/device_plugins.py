@@ -34,13 +34,17 @@ _IMAGES = ("k8s-device-plugin", DEVICE_PLUGIN)
 
 def device_plugins(config: Object, objects: Iterable[Object], charts: Iterable[Chart]) -> Iterator[Object]:
     """Yield the DaemonSets of device plugins that eksctl applies for the groups of a config."""
-    every = list(objects)
+    # What names another cluster is none of this one's.
+    here = (None, metadata(config).get("name"))
+    every = [each for each in objects if each.cluster in here]
     groups = [each for kind in ("nodeGroups", "managedNodeGroups") for each in mappings(config.content.get(kind))]
     # Bottlerocket has one built in, and other families have no driver.
     of_gpus = [each for each in groups if has_nvidia_gpus(each) and family_of(each) in (AL2, AL2023)]
     # On nodes of Bottlerocket it would be a second one: who has both keeps it off, which no config says.
     beside = any(has_nvidia_gpus(each) and str(family_of(each)).startswith(BOTTLEROCKET) for each in groups)
-    managed = any(each.name in _MANAGERS for each in charts) or any(map(_is_device_plugin, every))
+    managed = any(each.name in _MANAGERS for each in charts if each.cluster in here) or any(
+        map(_is_device_plugin, every)
+    )
     if of_gpus and not beside and not managed:
         yield from _applied(config, _nvidia(of_gpus))
     if any(each.get("efaEnabled") is True for each in groups) and not any(each.name == _OF_EFA for each in every):

@@ -42,6 +42,17 @@ def types_of(group: dict[str, Any]) -> Any:
     return [group.get("instanceType") or _DEFAULT_TYPE]
 
 
+def types_written_as(group: dict[str, Any]) -> str | None:
+    """Return where others can be written in a managed group; ``None`` beside a selector, which has to choose them.
+
+    Of ``instanceType`` and ``instanceTypes`` eksctl takes only one.
+    Source: eksctl-io/eksctl 99984adb6 pkg/apis/eksctl.io/v1alpha5/validation.go (2026-08-21)
+    """
+    if group.get("instanceSelector"):
+        return None
+    return "instanceTypes" if group.get("instanceTypes") else "instanceType"
+
+
 def has_nvidia_gpus(group: dict[str, Any]) -> bool:
     """Whether one of a group's types has NVIDIA GPUs."""
     return any(name in catalogue() for name in items(types_of(group)) if isinstance(name, str))

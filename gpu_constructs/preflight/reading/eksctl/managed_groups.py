@@ -21,9 +21,10 @@ from gpu_constructs.preflight.reading.eksctl.groups import (
     tags_of,
     taints_of,
     types_of,
+    types_written_as,
 )
 from gpu_constructs.preflight.reading.eksctl.launch_templates import SECURITY_GROUPS, launch_template_data
-from gpu_constructs.preflight.reading.eksctl.resources import metadata, resource, without_none
+from gpu_constructs.preflight.reading.eksctl.resources import TYPES_AS, metadata, resource, without_none
 from gpu_constructs.preflight.reading.eksctl.user_data import user_data
 from gpu_constructs.preflight.reading.objects import Object
 from gpu_constructs.preflight.reading.unknown import Unknown, dig, known_text, mapping
@@ -62,7 +63,7 @@ def managed_group(config: Object, group: dict[str, Any], name: str) -> Iterator[
         "Subnets": subnets,
         "LaunchTemplate": _specification(group, template),
     }
-    yield resource(config, name, "AWS::EKS::Nodegroup", properties)
+    yield resource(config, name, "AWS::EKS::Nodegroup", properties, {TYPES_AS: types_written_as(group)})
     if template:
         yield template
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from gpu_constructs.preflight.reading.cloudformation import Resource
@@ -9,6 +10,8 @@ from gpu_constructs.preflight.reading.objects import Object
 from gpu_constructs.preflight.reading.unknown import known_text, mapping
 
 GROUP = "eksctl.io"
+# Of a group: how its instance types are written.
+TYPES_AS = "eksctl.io/types"
 
 
 def metadata(config: Object) -> dict[str, Any]:
@@ -16,7 +19,9 @@ def metadata(config: Object) -> dict[str, Any]:
     return mapping(config.content.get("metadata"))
 
 
-def resource(config: Object, name: str, kind: str, properties: dict[str, Any]) -> Resource:
+def resource(
+    config: Object, name: str, kind: str, properties: dict[str, Any], more: Mapping[str, Any] | None = None
+) -> Resource:
     """Return a resource that eksctl makes of a config.
 
     Args:
@@ -24,12 +29,12 @@ def resource(config: Object, name: str, kind: str, properties: dict[str, Any]) -
         name: What it is called, once in a config.
         kind: Its type in CloudFormation.
         properties: Its properties; those that are ``None`` are left out.
+        more: What else is told of how it is written.
     """
     key = f"{config.name}/{name}"
     region = known_text(metadata(config).get("region"))
-    return Resource(
-        config.origin.file, key, kind, without_none(properties), key, (), {GROUP: config.name}, False, region
-    )
+    told = {GROUP: config.name, **(more or {})}
+    return Resource(config.origin.file, key, kind, without_none(properties), key, (), told, False, region)
 
 
 def is_of_eksctl(made: Resource) -> bool:

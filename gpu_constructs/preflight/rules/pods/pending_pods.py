@@ -6,12 +6,13 @@ from collections.abc import Iterator
 
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.model.answer import Answer
-from gpu_constructs.preflight.model.cluster import Cluster
 from gpu_constructs.preflight.model.workload import JOBS
 from gpu_constructs.preflight.rules.rule import Problem, rule
 from gpu_constructs.preflight.scheduling.verdict import Verdict
 
 _SHOWN = 3
+# Groups whose kind Job says itself how many of its pods have to run at once.
+_OF_GANGS = ("batch.volcano.sh",)
 
 
 @rule("GPU120", "error", source="https://kubernetes.io/docs/concepts/scheduling-eviction/kube-scheduler/", stops=False)
@@ -28,14 +29,14 @@ def gpu_pod_that_no_pool_gives_a_node(case: Case) -> Iterator[Problem]:
         if refused:
             yield from (Problem.of(verdict.workload, each.text) for each in refused[:1] if not each.rule)
             continue
-        if not _none_takes(verdict, cluster):
+        if not _none_takes(verdict):
             continue
         yield Problem.of(verdict.workload, _why(verdict), unknown=not cluster.whole or bool(cluster.hidden))
 
 
-def _none_takes(verdict: Verdict, cluster: Cluster) -> bool:
+def _none_takes(verdict: Verdict) -> bool:
     if not verdict.pools:
-        return cluster.whole and not cluster.opaque
+        return any(each.kind == "pool" and each.answer is Answer.NO for each in verdict.reasons)
     return all(each.answer is Answer.NO for each in verdict.pools)
 
 
@@ -61,7 +62,8 @@ def more_replicas_than_the_limits_of_the_pools_allow(case: Case) -> Iterator[Pro
         for each in verdict.reasons:
             if each.rule == "GPU121":
                 # The pods of an indexed job may need one another, or take turns.
-                maybe = each.answer is not Answer.NO or workload.owner.kind in JOBS or not case.cluster.whole
+                turns = workload.owner.kind in JOBS and workload.owner.group not in _OF_GANGS
+                maybe = each.answer is not Answer.NO or turns or not case.cluster.whole
                 yield Problem.of(workload, each.text, unknown=maybe)
 
 
@@ -70,7 +72,8 @@ def workloads_that_do_not_fit_beside_each_other(case: Case) -> Iterator[Problem]
     """Workloads that do not fit beside each other.
 
     Each would run alone; all of them at once ask for more than the pools may ever have, or keep apart from each other
-    where there are not the nodes or zones for it. Services without GPUs take room too, where no taint keeps them off.
+    where there are not the nodes or zones for it. All pods that share a claim need one node.
+    Services without GPUs take room too, where no taint keeps them off.
 
     Fix: Raise the maximum or the limit of a pool, lower the replicas, taint the nodes with GPUs, or let a queue start
     one after another.

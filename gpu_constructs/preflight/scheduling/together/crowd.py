@@ -9,16 +9,17 @@ place in any way is certain only where they ask for more than there is.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from gpu_constructs.preflight.model.answer import Answer, all_of
 from gpu_constructs.preflight.model.reason import Reason
 from gpu_constructs.preflight.reading.objects import Origin
 from gpu_constructs.preflight.scheduling.together.fillers import crowded_out
-from gpu_constructs.preflight.scheduling.together.keeping_apart import kept_apart
+from gpu_constructs.preflight.scheduling.together.keeping_apart import kept_apart, kept_from
 from gpu_constructs.preflight.scheduling.together.kinds import Kind, at_once, comes_first, is_too_much, kinds_of
 from gpu_constructs.preflight.scheduling.together.packing import Filled, pack
+from gpu_constructs.preflight.scheduling.together.sharing import Unit, units_of
 from gpu_constructs.preflight.scheduling.verdict import Verdict
 
 _RULE = "GPU374"
@@ -41,18 +42,18 @@ def beside_each_other(verdicts: Iterable[Verdict], fillers: Sequence[Verdict] = 
     found = _beside(staying, staying)
     known: dict[tuple[object, ...], dict[int, Reason]] = {}
     filled = Filled()
-    filled.put(_bounded(staying))
+    filled.put(_bounded(each.verdict for each in units_of(staying)))
     for group in _jobs(each for each in running if each.workload.ends):
         if len(group) + len(staying) > _ALONE:
             key = tuple(_likeness(each, labelled=apart) for each in group)
             if key not in known:
-                parts = [at_once(each) for each in group]
+                parts = [_behind(staying, at_once(each)) for each in group]
                 of_group = _beside_services(staying, parts, filled)
                 known[key] = {place: of_group[id(each)] for place, each in enumerate(parts) if id(each) in of_group}
             found |= {id(group[place]): reason for place, reason in known[key].items()}
     if fillers:
         alone = [each for each in running if id(each) not in found]
-        found |= crowded_out(alone, fillers)
+        found |= kept_from(fillers, alone) | crowded_out(alone, fillers)
     return tuple(_with(each, found.get(id(each))) for each in every)
 
 
@@ -60,7 +61,7 @@ def _likeness(verdict: Verdict, *, labelled: bool) -> tuple[object, ...]:
     """Return what makes jobs alike beside others, their labels too where somebody keeps apart by labels."""
     workload = verdict.workload
     labels = (workload.namespace, repr(workload.labels)) if labelled else None
-    return id(verdict.pools), workload.replicas, workload.priority, labels
+    return id(verdict.pools), workload.replicas, workload.priority, workload.preempts, labels
 
 
 def _beside(together: Sequence[Verdict], asked: Sequence[Verdict]) -> dict[int, Reason]:
@@ -71,9 +72,18 @@ def _beside(together: Sequence[Verdict], asked: Sequence[Verdict]) -> dict[int, 
 def _beside_services(staying: Sequence[Verdict], group: Sequence[Verdict], filled: Filled) -> dict[int, Reason]:
     """Return likewise why parts of a job find no place beside services, whose pods have filled nodes."""
     together = [*staying, *group]
-    fits = not filled.copy().put(_bounded(group))
+    fits = not any(each.demand.shared for each in group) and not filled.copy().put(_bounded(group))
     # Put onto what they leave, it may find no place where all of them in another order would.
     return _firmest(kept_apart(together, group), {} if fits else _left(together, group))
+
+
+def _behind(staying: Iterable[Verdict], part: Verdict) -> Verdict:
+    """Return the verdict on a part of a job whose pods wait for services of any priority where they preempt none."""
+    workload = part.workload
+    if workload.preempts or workload.priority is None:
+        return part
+    others = [each.workload.priority for each in staying if each.workload.priority is not None]
+    return replace(part, workload=replace(workload, priority=min((workload.priority, *others))))
 
 
 def _firmest(apart: dict[int, Reason], left: dict[int, Reason]) -> dict[int, Reason]:
@@ -103,18 +113,30 @@ def _jobs(verdicts: Iterable[Verdict]) -> list[list[Verdict]]:
 
 def _left(together: Sequence[Verdict], asked: Sequence[Verdict]) -> dict[int, Reason]:
     """Return why some of the asked ones find no place when all come together, by the identity of the verdict."""
-    kinds = [each for each in kinds_of(together) if each.is_bounded]
+    units = units_of(together)
+    kinds = [each for each in kinds_of(each.verdict for each in units) if each.is_bounded]
     bounded = [verdict for each in kinds for verdict in each.verdicts]
     left = {id(workload): count for workload, count in pack(bounded).left} if len(bounded) > _ALONE else {}
-    wanted = {id(each) for each in asked}
-    found: dict[int, Reason] = {}
+    shared = {id(each.verdict): each for each in units if each.is_shared}
+    wanted = {id(each) for each in asked} | shared.keys()
+    found = {each: reason for each, unit in shared.items() if (reason := unit.refusal)}
     for kind in kinds if left else ():
         short = [each for each in kind.verdicts if id(each.workload) in left and id(each) in wanted]
         if short:
             rivals = [other for other in kinds if other is not kind and comes_first(other, kind)]
             certain = is_too_much([*(each for each in rivals if each.runs), kind], kind)
             found |= {id(each): _reason(each, left[id(each.workload)], rivals, kind, certain) for each in short}
-    return found
+    return _of_members(found, shared, {id(each) for each in asked}) if shared else found
+
+
+def _of_members(found: dict[int, Reason], shared: Mapping[int, Unit], wanted: set[int]) -> dict[int, Reason]:
+    """Return reasons of which those of workloads that share a claim are told of each of them."""
+    told = {each: reason for each, reason in found.items() if each not in shared}
+    for each, unit in shared.items():
+        if each in found:
+            reason = found[each] if unit.at_once else replace(found[each], answer=Answer.UNKNOWN)
+            told |= {id(member): reason for member in unit.members if id(member) in wanted}
+    return told
 
 
 def _reason(verdict: Verdict, count: int, rivals: Sequence[Kind], kind: Kind, certain: bool) -> Reason:
@@ -126,5 +148,6 @@ def _reason(verdict: Verdict, count: int, rivals: Sequence[Kind], kind: Kind, ce
     some = f"{count} of {verdict.workload.replicas} pods" if certain else "some pods may"
     if verdict.workload.takes_turns:
         some = "all its pods" if certain else "its pods may"
+    some = "pods that share a claim" if verdict.demand.in_all is not None else some
     text = f"{some} find no node beside {names}{more}; raise the maximum of a pool, or lower the replicas"
     return Reason(Answer.NO if certain else Answer.UNKNOWN, "limit", text, rule=_RULE)

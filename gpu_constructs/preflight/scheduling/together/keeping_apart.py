@@ -62,6 +62,66 @@ def kept_apart(together: Sequence[Verdict], asked: Iterable[Verdict]) -> dict[in
     return found
 
 
+def kept_from(services: Sequence[Verdict], asked: Iterable[Verdict]) -> dict[int, Reason]:
+    """Return why some of the asked ones may find no place apart from services without GPUs, by identity.
+
+    Args:
+        services: The verdict on each service that asks for no GPU.
+        asked: The verdicts on workloads that ask for some.
+    """
+    every, near = list(asked), [each for each in services if each.workload.replicas != 0]
+    keeping = [each for each in near if each.workload.pod.apart]
+    found: dict[int, Reason] = {}
+    for likes in _alike(each for each in every if near and (keeping or each.workload.pod.apart)):
+        reasons = (_from(service, likes[0]) for service in (near if likes[0].workload.pod.apart else keeping))
+        if reason := next((each for each in reasons if each is not None), None):
+            found |= {id(each): reason for each in likes}
+    return found
+
+
+def _alike(verdicts: Iterable[Verdict]) -> list[list[Verdict]]:
+    """Return verdicts of which one tells of all others how they keep apart."""
+    alike: dict[tuple[object, ...], list[Verdict]] = {}
+    for each in verdicts:
+        pods = each.workload
+        rank = pods.priority, pods.preempts
+        key = id(each.pools), id(pods.pod), pods.namespace, repr(pods.labels), pods.replicas, rank
+        alike.setdefault(key, []).append(each)
+    return list(alike.values())
+
+
+def _from(service: Verdict, asked: Verdict) -> Reason | None:
+    """Return why it is not known whether a workload finds a place beside a service, which stays where it is."""
+    terms = [term for _, _, term, _ in _terms((service, asked))]
+    if not terms or _puts_aside(asked, service):
+        return None
+    for key in {known_text(each.key) for each in terms}:
+        first, second = _usable(service), _usable(asked)
+        if key == HOSTNAME:
+            free = _is_left_free(service, asked, first, second)
+        else:
+            free = _meet_in_domains(_Pair(service, asked, key, False), first, second) is Answer.YES
+        if not free:
+            return _not_known(asked, service, key)
+    return None
+
+
+def _puts_aside(one: Verdict, other: Verdict) -> bool:
+    """Whether the pods of one workload take the place of those of another."""
+    ranks = one.workload.priority, other.workload.priority
+    return one.workload.preempts and None not in ranks and (ranks[0] or 0) > (ranks[1] or 0)
+
+
+def _is_left_free(
+    service: Verdict, asked: Verdict, first: Iterable[PoolVerdict], second: Sequence[PoolVerdict]
+) -> bool:
+    """Whether nodes are left to a workload wherever the pods of a service are."""
+    if {id(each.pool) for each in first}.isdisjoint(id(each.pool) for each in second):
+        return True
+    spread = math.inf if service.workload.replicas is None else service.workload.replicas
+    return spread + _nodes(asked, second) <= sum(_sure_nodes(each) for each in second if each.answer is Answer.YES)
+
+
 def _terms(together: Sequence[Verdict]) -> Iterator[tuple[Verdict, Verdict, PodTerm, Answer]]:
     """Yield each workload that keeps apart from another, with the term, and whether it does for sure."""
     for one in together:

@@ -22,6 +22,11 @@ class Kind:
         """Priority of each of them, where it is known."""
         return self.verdicts[0].workload.priority
 
+    @property
+    def preempts(self) -> bool:
+        """Whether each of them takes the place of those of lower priority that run."""
+        return self.verdicts[0].workload.preempts
+
     @cached_property
     def usable(self) -> tuple[PoolVerdict, ...]:
         """The pools that take one, or may."""
@@ -74,14 +79,15 @@ def kinds_of(verdicts: Iterable[Verdict]) -> list[Kind]:
     """Return workloads whose pods are alike together."""
     alike: dict[tuple[object, ...], list[Verdict]] = {}
     for each in verdicts:
-        alike.setdefault((id(each.pools), each.workload.priority, each.answer, each.workload.ends), []).append(each)
+        pods = each.workload
+        alike.setdefault((id(each.pools), pods.priority, pods.preempts, each.answer, pods.ends), []).append(each)
     return [Kind(tuple(each)) for each in alike.values()]
 
 
 def comes_first(other: Kind, kind: Kind) -> bool:
     """Whether another kind of workload is not put aside for one, and may take its place."""
     priorities = other.priority, kind.priority
-    lower = None not in priorities and (priorities[0] or 0) < (priorities[1] or 0)
+    lower = kind.preempts and None not in priorities and (priorities[0] or 0) < (priorities[1] or 0)
     return not lower and not other.pools.isdisjoint(kind.pools)
 
 

@@ -14,6 +14,7 @@ from gpu_constructs.facts.quantities import Resources
 from gpu_constructs.facts.resources import GPU
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Pool
+from gpu_constructs.preflight.model.pod_size import HostPort, ports_clash
 from gpu_constructs.preflight.model.workload import Workload
 from gpu_constructs.preflight.node.nodes import NodeToBe
 from gpu_constructs.preflight.scheduling.demand import Demand
@@ -26,11 +27,19 @@ _LOOKED_INTO = 64
 
 @dataclass(slots=True)
 class _Open:
-    """Nodes of one pool that hold the same pods."""
+    """Nodes of one pool that hold the same pods, which take some ports of them."""
 
     node: NodeToBe
     free: dict[str, int]
     count: int
+    ports: frozenset[HostPort] = frozenset()
+
+    def room(self, wanted: Demand) -> int:
+        """Return how many such pods each of the nodes takes."""
+        taken = bool(self.ports) and ports_clash(wanted.pod.host_ports, self.ports)
+        room = 0 if taken else _times(wanted.requests, self.free)
+        alone = wanted.topology.one_per_node or wanted.pod.host_ports
+        return min(room, 1) if alone else room
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +71,7 @@ class _Filling:
 
     def copy(self) -> _Filling:
         """Return a pool that is filled alike."""
-        open_ = [_Open(each.node, each.free, each.count) for each in self.open]
+        open_ = [_Open(each.node, each.free, each.count, each.ports) for each in self.open]
         return _Filling(self.pool, self.nodes, self.gpus, dict(self.pods), open_)
 
 
@@ -164,7 +173,7 @@ def _gpus_first(verdict: Verdict) -> tuple[int, int, int, int]:
 
 
 def _place(wanted: Demand, verdict: PoolVerdict, use: _Filling, remaining: int) -> int:
-    placed = _into_open(wanted, use, remaining) if not wanted.pod.host_ports else 0
+    placed = _into_open(wanted, use, remaining)
     if placed < remaining and verdict.nodes_taking:
         node = min(verdict.nodes_taking, key=_size)
         placed += _into_new(wanted, node, use, remaining - placed, verdict.growth.sure)
@@ -181,14 +190,14 @@ def _open_all(verdict: PoolVerdict, use: _Filling) -> None:
 
 
 def _spread(wanted: Demand, remaining: int, uses: Iterable[_Filling]) -> None:
-    rooms = [(use, each, room) for use in uses for each in use.open if (room := _times(wanted.requests, each.free))]
+    rooms = [(use, each, room) for use in uses for each in use.open if (room := each.room(wanted))]
     nodes = sum(each.count for _, each, _ in rooms)
     for use, each, room in rooms:
         pods = min(-(-remaining * each.count // nodes), room * each.count, remaining)
         nodes -= each.count
         remaining -= pods
         if pods:
-            _split(use, each, min(each.count, pods), wanted.requests, pods)
+            _split(use, each, min(each.count, pods), wanted, pods)
 
 
 def _size(node: NodeToBe) -> tuple[int, int]:
@@ -198,21 +207,22 @@ def _size(node: NodeToBe) -> tuple[int, int]:
 def _into_open(wanted: Demand, use: _Filling, remaining: int) -> int:
     placed = 0
     for each in use.open[-_LOOKED_INTO:]:
-        room = _times(wanted.requests, each.free)
+        room = each.room(wanted)
         if room and placed < remaining:
             nodes = min(each.count, -(-(remaining - placed) // room))
             pods = min(nodes * room, remaining - placed)
             placed += pods
-            _split(use, each, nodes, wanted.requests, pods)
+            _split(use, each, nodes, wanted, pods)
     return placed
 
 
-def _split(use: _Filling, each: _Open, nodes: int, requests: Resources, pods: int) -> None:
+def _split(use: _Filling, each: _Open, nodes: int, wanted: Demand, pods: int) -> None:
     each.count -= nodes
     full, over = divmod(pods, nodes)
     for count, held in ((nodes - over, full), (over, full + 1)):
         if count:
-            use.open.append(_Open(each.node, _less(each.free, requests, held), count))
+            ports = each.ports | wanted.pod.host_ports if held else each.ports
+            use.open.append(_Open(each.node, _less(each.free, wanted.requests, held), count, ports))
     if not each.count:
         use.open.remove(each)
 
@@ -231,7 +241,7 @@ def _into_new(wanted: Demand, node: NodeToBe, use: _Filling, remaining: int, bou
     full, over = divmod(placed, nodes)
     for count, held in ((nodes - over, full), (over, full + 1)):
         if count and held:
-            use.open.append(_Open(node, _less(node.most, wanted.requests, held), count))
+            use.open.append(_Open(node, _less(node.most, wanted.requests, held), count, wanted.pod.host_ports))
     return placed
 
 
