@@ -12,6 +12,7 @@ from gpu_constructs.preflight.model.exclusive import Exclusive
 from gpu_constructs.preflight.model.pod import Pod
 from gpu_constructs.preflight.reading.objects import Object, Origin
 
+_OF_KUBERNETES = "batch"
 # Kinds whose pods end.
 JOBS = ("Job", "CronJob", "ScaledJob")
 
@@ -68,6 +69,15 @@ class Workload:
     def takes_turns(self) -> bool:
         """Whether pods that find no place run once others are done."""
         return self.owner.kind in JOBS and not self.together
+
+    @property
+    def may_take_turns(self) -> bool:
+        """Whether only the pods know that they need one another: those of an indexed job with names that find them do.
+
+        Source: https://kubernetes.io/docs/concepts/workloads/controllers/job/#completion-mode (2026-11)
+        """
+        indexed = self.owner.kind in JOBS and self.together and self.owner.group == _OF_KUBERNETES
+        return indexed and self.pod.written.get("subdomain") is None
 
     @property
     def ends(self) -> bool:

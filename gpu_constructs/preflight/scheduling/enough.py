@@ -68,6 +68,11 @@ def _apart(wanted: Demand, replicas: int, taking: Sequence[PoolVerdict], pools: 
         uneven = _kept_close(zip(certain, surely, strict=True), skew, sure)
         return [_reason(Answer.UNKNOWN, text + uneven, taking, wanted)]
     uneven = _kept_close(zip(taking, at_most, strict=True), skew, most)
+    if wanted.workload.may_take_turns and most:
+        text = (
+            f"at most {most} of {replicas} pods run at once{uneven}, and whether they need one another only they know"
+        )
+        return [_reason(Answer.UNKNOWN, text, taking, wanted)]
     return [_reason(Answer.NO, f"at most {most} of {replicas} pods run{uneven}", taking, wanted)]
 
 

@@ -6,13 +6,10 @@ from collections.abc import Iterator
 
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.model.answer import Answer
-from gpu_constructs.preflight.model.workload import JOBS
 from gpu_constructs.preflight.rules.rule import Problem, rule
 from gpu_constructs.preflight.scheduling.verdict import Verdict
 
 _SHOWN = 3
-# Groups whose kind Job says itself how many of its pods have to run at once.
-_OF_GANGS = ("batch.volcano.sh",)
 
 
 @rule("GPU120", "error", source="https://kubernetes.io/docs/concepts/scheduling-eviction/kube-scheduler/", stops=False)
@@ -61,9 +58,7 @@ def more_replicas_than_the_limits_of_the_pools_allow(case: Case) -> Iterator[Pro
         workload = verdict.workload
         for each in verdict.reasons:
             if each.rule == "GPU121":
-                # The pods of an indexed job may need one another, or take turns.
-                turns = workload.owner.kind in JOBS and workload.owner.group not in _OF_GANGS
-                maybe = each.answer is not Answer.NO or turns or not case.cluster.whole
+                maybe = each.answer is not Answer.NO or not case.cluster.whole
                 yield Problem.of(workload, each.text, unknown=maybe)
 
 

@@ -124,7 +124,7 @@ def _left(together: Sequence[Verdict], asked: Sequence[Verdict]) -> dict[int, Re
         short = [each for each in kind.verdicts if id(each.workload) in left and id(each) in wanted]
         if short:
             rivals = [other for other in kinds if other is not kind and comes_first(other, kind)]
-            certain = is_too_much([*(each for each in rivals if each.runs), kind], kind)
+            certain = is_too_much([*(each for each in rivals if each.runs), kind], kind) and not kind.may_take_turns
             found |= {id(each): _reason(each, left[id(each.workload)], rivals, kind, certain) for each in short}
     return _of_members(found, shared, {id(each) for each in asked}) if shared else found
 

@@ -48,6 +48,11 @@ class Kind:
         return self.verdicts[0].workload.ends
 
     @property
+    def may_take_turns(self) -> bool:
+        """Whether only they know that all of their pods have to run at once."""
+        return self.verdicts[0].workload.may_take_turns
+
+    @property
     def is_bounded(self) -> bool:
         """Whether it is known of some pool how many of them it holds."""
         return any(each.may_hold is not None for each in self.usable)
