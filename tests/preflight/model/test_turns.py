@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.preflight.readers import workload
+from gpu_constructs.preflight.cluster.workloads import workloads
+from gpu_constructs.preflight.reading.objects import Object
+from tests.preflight.readers import ORIGIN
 
 
 @pytest.mark.parametrize(
@@ -20,8 +22,9 @@ from tests.preflight.readers import workload
 def test_pods_that_find_each_other_by_name_need_one_another(
     spec: dict[str, Any], pod: dict[str, Any], takes: bool, may: bool
 ) -> None:
-    found = workload(
-        "Job", {"parallelism": 2, "completions": 2, **spec, "template": {"spec": {"containers": [], **pod}}}
-    )
+    job = {"parallelism": 2, "completions": 2, **spec, "template": {"spec": {"containers": [], **pod}}}
+    made = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "train"}, "spec": job}
+
+    [found] = workloads([Object(made, ORIGIN)])
 
     assert (found.takes_turns, found.may_take_turns) == (takes, may)
