@@ -124,9 +124,9 @@ def user_data_that_ec2_or_eks_refuses(case: Case) -> Iterator[Problem]:
 
 
 def _is_no_toml(pool: Pool) -> bool:
-    """Whether Karpenter cannot read what it is to add to, so that it launches nothing; to a custom family it adds nothing.
+    """Whether Karpenter cannot read what it is to add to, so that it launches nothing; it adds to no custom family.
 
-    Source: aws/karpenter-provider-aws 009da959 pkg/providers/amifamily/bootstrap/bottlerocket.go and custom.go ``Script``
+    Source: aws/karpenter-provider-aws 009da959 pkg/providers/amifamily/bootstrap/bottlerocket.go, custom.go ``Script``
     """
     if pool.node_class is None or pool.node_class.spec.get("amiFamily") == "Custom":
         return False
