@@ -38,6 +38,13 @@ def usd_per_hour(row: InstanceType, region: str | None) -> float | None:
     return row.usd_per_hour if own is None else own.get(row.name)
 
 
+def price_text(price: float | None, listed: str | None) -> str:
+    """Return a price as people say it, with the region whose list it is of."""
+    if price is None:
+        return "without a list price in US dollars"
+    return f"{price:,.2f} USD an hour on demand, list price of {listed}"
+
+
 def price_list(region: str | None) -> str:
     """Return the region whose list the price in a region is taken from."""
     return region if region is not None and region in _document()["regions"] else _COMMERCIAL

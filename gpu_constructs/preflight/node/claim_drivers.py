@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from gpu_constructs.facts.charts import DRA_DRIVER, DRA_DRIVERS
 from gpu_constructs.facts.resources import DEVICE_CLASS, GPU
-from gpu_constructs.preflight.model.answer import Answer, yes_if
+from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Cluster
 from gpu_constructs.preflight.model.software import DaemonSet
 from gpu_constructs.preflight.reading.objects import Chart
@@ -86,4 +86,4 @@ def is_of_gpus(name: object, cluster: Cluster) -> Answer:
     if name == DEVICE_CLASS:
         return Answer.YES
     own = next((each for each in cluster.of_kind("DeviceClass") if each.name == name), None)
-    return Answer.UNKNOWN if own is not None and DEVICE_CLASS in str(own.spec.get("selectors")) else yes_if(False)
+    return Answer.UNKNOWN if own is not None and DEVICE_CLASS in str(own.spec.get("selectors")) else Answer.NO

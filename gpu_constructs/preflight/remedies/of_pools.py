@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from gpu_constructs.facts.hardware.catalogue import InstanceType, catalogue
-from gpu_constructs.facts.hardware.prices import price_list, usd_per_hour
+from gpu_constructs.facts.hardware.prices import price_list, price_text, usd_per_hour
 from gpu_constructs.facts.hardware.regions import is_unseen
 from gpu_constructs.facts.labels import RESOURCE_TAG
 from gpu_constructs.facts.resources import DEVICE_CLASS, GPU
@@ -106,10 +106,7 @@ def _of_type(resource: Resource, name: str, price: str) -> Change:
 
 
 def _price(row: InstanceType, region: str | None) -> str:
-    price = usd_per_hour(row, region)
-    if price is None:
-        return "without a list price in US dollars"
-    return f"{price:,.2f} USD an hour on demand, list price of {price_list(region)}"
+    return price_text(usd_per_hour(row, region), price_list(region))
 
 
 def smallest_first() -> Iterable[InstanceType]:

@@ -10,6 +10,9 @@ from gpu_constructs.preflight.model.workload import Workload
 from gpu_constructs.preflight.reading.objects import Object
 from gpu_constructs.preflight.remedies.change import Change
 
+_OF_HPA = ("minReplicas", "maxReplicas")
+_OF_KEDA = ("minReplicaCount", "maxReplicaCount")
+
 
 def scaler_of(workload: Workload, cluster: Cluster) -> Object | None:
     """Return the autoscaler that decides how many pods a workload has; of several, the last."""
@@ -19,12 +22,9 @@ def scaler_of(workload: Workload, cluster: Cluster) -> Object | None:
 
 def bounded(scaler: Object, replicas: int) -> Iterator[Change]:
     """Yield what keeps an autoscaler from making more than some pods."""
-    least, most = ("minReplicaCount", "maxReplicaCount") if scaler.kind == SCALED_OBJECT else _OF_HPA
+    least, most = _OF_KEDA if scaler.kind == SCALED_OBJECT else _OF_HPA
     who = f"{scaler.kind} {scaler.namespace}/{scaler.name}"
     for name, now in ((most, most_pods(scaler)), (least, least_pods(scaler))):
         if now is not None and now > replicas:
             text = f"lower {name} of {who} to {replicas}"
             yield Change(text, scaler.origin, ("spec", name), replicas, of_pool=True)
-
-
-_OF_HPA = ("minReplicas", "maxReplicas")

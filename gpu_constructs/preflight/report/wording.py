@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterable, Sequence
 
+from gpu_constructs.facts.hardware.prices import price_text
 from gpu_constructs.facts.image_releases import LTS, PRODUCTION
 from gpu_constructs.preflight.report.finding_view import View
 
@@ -154,14 +155,9 @@ def would_do(workload: View) -> list[tuple[str, str]]:
     found = [(each["text"], _how(workload, each)) for each in workload["wouldDo"]]
     smallest = workload["smallestType"]
     if smallest:
-        found.append((f"a pool of {smallest['name']}{_price(smallest)}, the smallest type with what it asks for", ""))
+        price = price_text(smallest["usdPerHour"], smallest["priceList"])
+        found.append((f"a pool of {smallest['name']} ({price}), the smallest type with what it asks for", ""))
     return found
-
-
-def _price(smallest: View) -> str:
-    if smallest["usdPerHour"] is None:
-        return " (without a list price in US dollars)"
-    return f" ({money(smallest['usdPerHour'])} USD an hour on demand, list price of {smallest['priceList']})"
 
 
 def _how(workload: View, remedy: View) -> str:

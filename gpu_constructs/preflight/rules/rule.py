@@ -120,8 +120,17 @@ def rule(
 
     def make(check: Check) -> Rule:
         title, why, fix = _parts(id, inspect.getdoc(check) or "")
-        told = {"title": title, "why": why, "fix": fix, "source": source}
-        return Rule(id=id, severity=severity, check=check, stops=stops, presumed=presumed, **told)
+        return Rule(
+            id=id,
+            severity=severity,
+            title=title,
+            why=why,
+            source=source,
+            fix=fix,
+            check=check,
+            stops=stops,
+            presumed=presumed,
+        )
 
     return make
 

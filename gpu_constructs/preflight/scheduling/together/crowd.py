@@ -145,9 +145,15 @@ def _reason(verdict: Verdict, count: int, rivals: Sequence[Kind], kind: Kind, ce
     number = sum(len(each.verdicts) for each in rivals) + len(kind.verdicts) - 1
     names = ", ".join(each.workload.name for each in others[:_SHOWN])
     more = f" and {number - _SHOWN} more" if number > _SHOWN else ""
-    some = f"{count} of {verdict.workload.replicas} pods" if certain else "some pods may"
-    if verdict.workload.takes_turns:
-        some = "all its pods" if certain else "its pods may"
-    some = "pods that share a claim" if verdict.demand.in_all is not None else some
+    some = _who(verdict, count, certain)
     text = f"{some} find no node beside {names}{more}; raise the maximum of a pool, or lower the replicas"
     return Reason(Answer.NO if certain else Answer.UNKNOWN, "limit", text, rule=_RULE)
+
+
+def _who(verdict: Verdict, count: int, certain: bool) -> str:
+    """Return which pods of a workload find no node, or may find none."""
+    if verdict.demand.in_all is not None:
+        return "pods that share a claim"
+    if verdict.workload.takes_turns:
+        return "all its pods" if certain else "its pods may"
+    return f"{count} of {verdict.workload.replicas} pods" if certain else "some pods may"
