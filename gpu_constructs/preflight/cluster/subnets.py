@@ -144,12 +144,14 @@ def with_class_zones(pools: Iterable[Pool], used: Any, resources: Mapping[str, R
         resources: Every resource of the input.
     """
     found: dict[int, tuple[tuple[str | Unknown, ...], bool]] = {}
-    placed = []
-    for pool in pools:
+    placed, every = [], list(pools)
+    classes = any(each.node_class is not None for each in every)
+    own = classes and is_own_network(items(used), resources) and not tags_later(resources)
+    for pool in every:
         if pool.node_class is not None:
             terms = mappings(pool.node_class.spec.get("subnetSelectorTerms"))
             if id(pool.node_class) not in found:
-                found[id(pool.node_class)] = _class_zones(terms, items(used), resources)
+                found[id(pool.node_class)] = _class_zones(terms, resources, own=own)
             zones, known = found[id(pool.node_class)]
             pool = replace(pool, class_zones=zones, class_zones_known=known)
         placed.append(pool if pool.is_group else replace(pool, zones=_zones_left(pool) or pool.zones))
@@ -157,16 +159,16 @@ def with_class_zones(pools: Iterable[Pool], used: Any, resources: Mapping[str, R
 
 
 def _class_zones(
-    terms: list[dict[str, Any]], used: list[Any], resources: Mapping[str, Resource]
+    terms: list[dict[str, Any]], resources: Mapping[str, Resource], *, own: bool
 ) -> tuple[tuple[str | Unknown, ...], bool]:
     """Return the zones of the subnets that terms select, and whether they select no others.
 
-    Terms of tags select no others where the cluster's VPC is in the input: nodes start in no other VPC, to which
-    security groups of this one are unknown.
+    Terms of tags select no others where the cluster's VPC is in the input, its ``own``: nodes start in no other VPC, to
+    which security groups of this one are unknown.
     """
     named = [referred(each["id"], resources) for each in terms if each.get("id")]
     by_tags = [each for each in terms if not each.get("id")]
-    closed = not by_tags or (is_own_network(used, resources) and not tags_later(resources))
+    closed = not by_tags or own
     every = [each for each in resources.values() if by_tags and each.type == _SUBNET]
     tagged = [each for each in every if any(may_select(one, each) for one in by_tags)]
     found = [*named, *(tagged if closed else tagged_subnets(by_tags, resources))]
