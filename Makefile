@@ -11,7 +11,7 @@ export CDK_DISABLE_CLI_TELEMETRY := true
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help synth diff test lint types templates check e2e e2e-tools charts rehearse scenes snapshots bench corpus mutants catalogue schemas examples options picture rules architecture constraints floor released stale dist pyz light clean
+.PHONY: help synth diff test lint types templates check e2e e2e-tools charts rehearse scenes snapshots bench long corpus mutants catalogue schemas examples options picture rules architecture constraints floor released stale dist pyz light clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -66,6 +66,10 @@ bench: $(VENV)/.synth ## Time synth against a hand-written app and with prefligh
 	python benchmarks/synth.py
 	PYTHONPATH=. python benchmarks/preflight.py
 	PYTHONPATH=. python benchmarks/mutations.py
+
+long: $(VENV)/.dev ## Run every generated input: blanked values, neutral changes, fields, and 300 random apps; about an hour
+	GPU_CONSTRUCTS_LONG=1 pytest -n auto tests/preflight/properties $(ARGS)
+	GPU_CONSTRUCTS_RANDOM_APPS=300 pytest -n auto tests/random_apps $(ARGS)
 
 corpus: $(VENV)/.dev ## Fetch real files of other people, each at its commit, and see whether what preflight says of them is true
 	PYTHONPATH=. python tools/corpus.py

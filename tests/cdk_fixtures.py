@@ -9,10 +9,9 @@ import aws_cdk as cdk
 import pytest
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_eks_v2 as eks
-from aws_cdk import aws_lambda as lambda_
 from jsii._kernel.providers import process
 
-from tests.clusters import imported_cluster, imported_vpc
+from tests.clusters import imported_cluster, imported_vpc, plain_cluster
 from tests.conftest import FLAGS
 
 # What the process behind the CDK says comes when it likes, and must not get into the output that another test reads.
@@ -41,15 +40,4 @@ def cluster(stack: cdk.Stack, vpc: ec2.IVpc) -> eks.ICluster:
 @pytest.fixture
 def created_cluster(stack: cdk.Stack) -> eks.Cluster:
     """A cluster made with plain aws_eks_v2, without a name of its own."""
-    layer = "arn:aws:lambda:us-east-1:111122223333:layer"
-    return eks.Cluster(
-        stack,
-        "Created",
-        version=eks.KubernetesVersion.of("1.35"),
-        default_capacity_type=eks.DefaultCapacityType.NODEGROUP,
-        default_capacity=0,
-        kubectl_provider_options=eks.KubectlProviderOptions(
-            kubectl_layer=lambda_.LayerVersion.from_layer_version_arn(stack, "Layer", f"{layer}:kubectl:1"),
-            awscli_layer=lambda_.LayerVersion.from_layer_version_arn(stack, "Cli", f"{layer}:awscli:1"),
-        ),
-    )
+    return plain_cluster(stack, "1.35")

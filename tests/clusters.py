@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
 ENDPOINT = "https://0123456789ABCDEF.gr7.us-east-1.eks.amazonaws.com"
@@ -41,4 +43,20 @@ def imported_cluster(scope: Construct, vpc: ec2.IVpc, **attributes: Any) -> eks.
         kubectl_provider=provider,
         cluster_security_group_id="sg-0123456789abcdef0",
         **attributes,
+    )
+
+
+def plain_cluster(stack: cdk.Stack, version: str) -> eks.Cluster:
+    """Make a cluster and its VPC with plain aws_eks_v2, without a name of its own."""
+    layer = "arn:aws:lambda:us-east-1:111122223333:layer"
+    return eks.Cluster(
+        stack,
+        "Created",
+        version=eks.KubernetesVersion.of(version),
+        default_capacity_type=eks.DefaultCapacityType.NODEGROUP,
+        default_capacity=0,
+        kubectl_provider_options=eks.KubectlProviderOptions(
+            kubectl_layer=lambda_.LayerVersion.from_layer_version_arn(stack, "Layer", f"{layer}:kubectl:1"),
+            awscli_layer=lambda_.LayerVersion.from_layer_version_arn(stack, "Cli", f"{layer}:awscli:1"),
+        ),
     )

@@ -67,6 +67,31 @@ def test_preflight_has_nothing_against_it(output: Path) -> None:
     assert errors(output) == []
 
 
+CHART = """
+import aws_cdk as cdk
+
+from gpu_constructs import GpuCluster, Karpenter, gpu_vpc
+
+app = cdk.App(context=CONTEXT)
+stack = cdk.Stack(app, "Isolated")
+cluster = GpuCluster(stack, "Gpu", vpc=gpu_vpc(stack, "Vpc", nat_gateways=NAT))
+Karpenter(stack, "Karpenter", cluster=cluster)
+app.synth()
+"""
+
+
+@pytest.mark.parametrize(
+    ("nat", "context", "warned"),
+    [("0", "{}", True), ("0", "{'gpu-constructs:chartMirror': 'oci://example.com/charts'}", False), ("1", "{}", False)],
+)
+def test_a_chart_without_a_mirror_is_warned_of(tmp_path: Path, nat: str, context: str, warned: bool) -> None:
+    output = run_program(CHART.replace("CONTEXT", context).replace("NAT", nat), tmp_path)
+
+    metadata = "".join(each.read_text() for each in (output / "manifest.json", *output.glob("*.metadata.json")))
+    assert ("subnets of the cluster are isolated, and chart 'karpenter'" in metadata) is warned
+    assert ("GPU455" in errors(output / "Isolated.template.json")) is warned
+
+
 def test_without_the_mirror_nodes_could_not_pull(output: Path, tmp_path: Path) -> None:
     template = json.loads(output.read_text())
     for each in of_type(template["Resources"], "AWS::EC2::LaunchTemplate").values():

@@ -173,6 +173,10 @@ def test_a_deployment_has_numbers_that_kubernetes_takes(
 
     with pytest.raises(ValueError, match=f"Test/It: {argument} must be at most {most}, got {wrong}"):
         GpuDeployment(stack, "It", **says | changes)
+    if argument == "replicas":
+        with pytest.raises(ValueError, match="Test/Legal: replicas must be at most 2, which the 2 nodes of pool"):
+            GpuDeployment(stack, "Legal", **says | {argument: most})
+        return
     assert GpuDeployment(stack, "Legal", **says | {argument: most}).name == "serve"
 
 

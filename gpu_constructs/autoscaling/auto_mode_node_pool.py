@@ -89,7 +89,7 @@ class AutoModeNodePool(GpuNodes):
 
         self.name = name
         self.shape = pool.shape
-        self.max_nodes = pool.max_nodes
+        self.max_nodes = pool.nodes_for_pods
         self.subnets = network.subnets
         self._take_name(ref)
         self._bring_storage(ref)
@@ -125,7 +125,8 @@ def _refuse_unless_its_nodes(who: object, shape: NodeShape) -> None:
         )
     if any(each.ultraserver_only for each in shape.rows):
         raise ValueError(
-            f"{who}: shape must not be {shape.names[0]!r}; Auto Mode knows no UltraServers, use a ManagedNodeGroup"
+            f"{who}: shape must have no type of UltraServers, got {shape.names[0]!r}; Auto Mode knows no UltraServers, "
+            "use a ManagedNodeGroup"
         )
     undriven = [each for each in shape.rows if not each.driven_by((LTS,))]
     if undriven:

@@ -102,7 +102,7 @@ class KarpenterNodePool(GpuNodes):
 
         self.name = name
         self.shape = shape
-        self.max_nodes = pool.max_nodes
+        self.max_nodes = pool.nodes_for_pods
         self.node_role = role
         open_to_session_manager(shape.host, role)
         self.subnets = network.subnets

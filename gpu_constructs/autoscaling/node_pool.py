@@ -105,6 +105,11 @@ class NodePool:
         return self.size.max_nodes(self.shape, self.capacities)
 
     @property
+    def nodes_for_pods(self) -> int:
+        """Most nodes on which pods run at once: without the spare ones of a static pool."""
+        return self.size.nodes_for_pods(self.shape, self.capacities)
+
+    @property
     def reservations(self) -> list[dict[str, str]]:
         """Selector terms of the reservations; without them none is taken, however the capacity type reads."""
         return [
@@ -195,5 +200,6 @@ def _refuse_unless_launchable(who: object, shape: NodeShape, capacities: Sequenc
             )
     if any(each.ultraserver_only for each in shape.rows):
         raise ValueError(
-            f"{who}: shape must not be {shape.names[0]!r}; Karpenter knows no UltraServers, use a ManagedNodeGroup"
+            f"{who}: shape must have no type of UltraServers, got {shape.names[0]!r}; Karpenter knows no UltraServers, "
+            "use a ManagedNodeGroup"
         )

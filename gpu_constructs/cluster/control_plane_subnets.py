@@ -36,21 +36,35 @@ class ControlPlaneSubnets(Construct):
         block: Its address block.
         zone_ids: Zones of the subnets.
         ipv6: Whether they have both kinds of addresses.
+        zones_chosen: Whether you named the zones of the other subnets.
     """
 
-    def __init__(self, vpc: ec2.Vpc, *, block: IPv4Network, zone_ids: Sequence[str], ipv6: bool) -> None:
+    def __init__(
+        self, vpc: ec2.Vpc, *, block: IPv4Network, zone_ids: Sequence[str], ipv6: bool, zones_chosen: bool
+    ) -> None:
         super().__init__(vpc, _ID)
         self._vpc = vpc
         *_, last = block.subnets(prefixlen_diff=_PARTS)
         self._blocks = [str(each) for each in last.subnets(new_prefix=_LENGTH)]
         self._zone_ids = zone_ids
         self._ipv6 = ipv6
+        self._zones_chosen = zones_chosen
         self._made: Once[list[ec2.CfnSubnet]] = Once()
 
     @property
     def subnets(self) -> list[ec2.CfnSubnet]:
         """The subnets."""
         return self._made.get_or_make(lambda: [self._make(number, zone) for number, zone in enumerate(self._zone_ids)])
+
+    def move_others(self) -> None:
+        """Put the other subnets of the network into zones that EKS takes, unless you named their zones."""
+        if self._zones_chosen:
+            return
+        for subnets in (self._vpc.public_subnets, self._vpc.private_subnets, self._vpc.isolated_subnets):
+            for subnet, zone_id in zip(subnets, self._zone_ids, strict=False):
+                resource = cast("ec2.CfnSubnet", subnet.node.default_child)
+                resource.availability_zone = None
+                resource.availability_zone_id = zone_id
 
     def _make(self, number: int, zone_id: str) -> ec2.CfnSubnet:
         subnet = ec2.CfnSubnet(
@@ -70,10 +84,10 @@ class ControlPlaneSubnets(Construct):
         return subnet
 
 
-def offer_control_plane_subnets(vpc: ec2.Vpc, *, block: IPv4Network, ipv6: bool) -> None:
+def offer_control_plane_subnets(vpc: ec2.Vpc, *, block: IPv4Network, ipv6: bool, zones_chosen: bool) -> None:
     """Have subnets ready for a control plane, where the region has a zone that EKS refuses; elsewhere nothing."""
     if zone_ids := ACCEPTED_ZONE_IDS.get(cdk.Stack.of(vpc).region):
-        ControlPlaneSubnets(vpc, block=block, zone_ids=zone_ids, ipv6=ipv6)
+        ControlPlaneSubnets(vpc, block=block, zone_ids=zone_ids, ipv6=ipv6, zones_chosen=zones_chosen)
 
 
 def _ipv6_block(vpc: ec2.Vpc, number: int) -> str:
@@ -82,10 +96,19 @@ def _ipv6_block(vpc: ec2.Vpc, number: int) -> str:
     return cdk.Fn.select(_IPV6_BLOCKS[number], blocks)
 
 
-def place_control_plane(cluster: Construct, vpc: ec2.IVpc) -> None:
-    """Put a control plane into the subnets that are for it, where there are some."""
+def place_control_plane(cluster: Construct, vpc: ec2.IVpc, *, nodes_beside: bool) -> None:
+    """Put a control plane into subnets in zones that EKS takes, where the network is of `gpu_vpc`.
+
+    Args:
+        cluster: The cluster.
+        vpc: Its network.
+        nodes_beside: Whether nodes start in the same subnets, which then need a way out.
+    """
     own = vpc.node.try_find_child(_ID)
     if not isinstance(own, ControlPlaneSubnets):
+        return
+    if nodes_beside:
+        own.move_others()
         return
     resource = cast("cdk.CfnResource", cluster.node.default_child)
     # Not by `vpc_subnets`: what applies manifests starts in the same ones, and needs a way out.

@@ -211,8 +211,8 @@ class GpuCluster(Construct):
         control_plane = cast("eks.CfnCluster", self.cluster.node.default_child)
         # The nodes of built-in pools start in the subnets of the control plane, so those must have a way out.
         # Source: https://github.com/terraform-aws-modules/terraform-aws-eks/issues/3284
-        if auto_mode is None or not auto_mode.node_pools:
-            place_control_plane(self.cluster, self.vpc)
+        built_in = auto_mode is not None and bool(auto_mode.node_pools)
+        place_control_plane(self.cluster, self.vpc, nodes_beside=built_in)
         if pack_gpus:
             control_plane.add_property_override("KubeSchedulerConfig", PACK_GPUS)
         # Also where it is off: left out, a protection that was on would stay.

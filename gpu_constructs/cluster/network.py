@@ -56,7 +56,8 @@ def gpu_vpc(
     Images come from ECR through a gateway endpoint for S3, which costs nothing, and not through the NAT gateway,
     which costs by the gigabyte. Refused connections are logged for a month. In us-east-1, us-west-1 and ca-central-1
     the control plane of a cluster gets two small subnets of its own, in zones that EKS takes; the zones of nodes stay.
-    Not so with the built-in pools of Auto Mode, which start nodes there.
+    With the built-in pools of Auto Mode, which start nodes where the control plane is, all subnets are in such zones,
+    unless you name their zones.
 
     Args:
         block: Its address block, private, of a length of /16 to /19.
@@ -109,7 +110,7 @@ def gpu_vpc(
         gateway_endpoints={"S3": ec2.GatewayVpcEndpointOptions(service=ec2.GatewayVpcEndpointAwsService.S3)},
         flow_logs={"Rejected": _rejected_traffic(scope, f"{id}FlowLogs", log_key)},
     )
-    offer_control_plane_subnets(vpc, block=network, ipv6=ip_family == "ipv6")
+    offer_control_plane_subnets(vpc, block=network, ipv6=ip_family == "ipv6", zones_chosen=zones is not None)
     if pods is not None:
         PodSubnets(vpc, block=pods, beside=node_subnets(cast("ec2.IVpc", vpc)))
     if isolated:

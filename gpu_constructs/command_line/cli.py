@@ -40,7 +40,7 @@ def check(paths: tuple[str, ...], form: str, output: str | None, **options: Any)
     PATH is a cloud assembly, a template, a manifest, a folder of them, or - for standard input; cdk.out where it is
     left out. Files with acknowledgements may stand among them.
     """
-    given = console.read(console.paths_or_default(paths), dict(options["parameters"]))
+    given = console.read(console.paths_or_default(paths), dict(options["parameters"]), assumed=options["assumed"])
     console.refuse_unknown_parameters(dict(options["parameters"]), given)
     from gpu_constructs.preflight.judging.check import check as judge
     from gpu_constructs.preflight.report.view import check_view
@@ -73,16 +73,16 @@ def explain(
     Without -f every workload of PATH that asks for GPUs is judged.
     """
     every = tuple(dict.fromkeys((*console.paths_or_default(paths), *files)))
-    given = console.read(every, dict(options["parameters"]))
+    given = console.read(every, dict(options["parameters"]), assumed=options["assumed"])
     console.refuse_unknown_parameters(dict(options["parameters"]), given)
     from gpu_constructs.preflight.judging.check import check as judge
     from gpu_constructs.preflight.remedies.remedy import remedies_of
     from gpu_constructs.preflight.report.view import NEAREST, explain_view
 
     report = _usable(judge, given)
-    chosen = [each for each in report.cases if cluster in (None, each.cluster.name)]
+    chosen = [each for each in report.cases if cluster in (None, each.cluster.title)]
     if not chosen:
-        names = ", ".join(each.cluster.name for each in report.cases)
+        names = ", ".join(each.cluster.title for each in report.cases)
         raise click.UsageError(f"--cluster must be one of {names}, got {cluster!r}")
     judged = [
         report.explanation(each, _of_files(each.cluster.workloads, files), named=cluster is not None) for each in chosen
@@ -90,7 +90,7 @@ def explain(
     if files and not any(each.verdicts for each in judged):
         raise click.UsageError(f"{', '.join(files)}: must hold a workload, got none; see 'gpu-constructs explain -h'")
     would_do = {key: each for one in judged for key, each in remedies_of(given, one.case, one.verdicts).items()}
-    view = explain_view(judged, given.problems, most_pools=None if all_pools else NEAREST, remedies=would_do)
+    view = explain_view(judged, report.unread, most_pools=None if all_pools else NEAREST, remedies=would_do)
     console.emit(view, form, output)
     return _end(view, **options)
 
@@ -121,7 +121,8 @@ def review(old: str, new: str, form: str, output: str | None, **options: Any) ->
         raise click.UsageError("OLD and NEW must not both be standard input, got '-' twice")
     # Two files are two versions of one stack, whatever they are called.
     stack = None if Path(old).is_dir() or Path(new).is_dir() else Path(new).name.partition(".")[0]
-    before, after = (console.read((path,), dict(options["parameters"]), stack=stack) for path in (old, new))
+    told, assumed = dict(options["parameters"]), options["assumed"]
+    before, after = (console.read((path,), told, stack=stack, assumed=assumed) for path in (old, new))
     console.refuse_unknown_parameters(dict(options["parameters"]), before, after)
     from gpu_constructs.preflight.judging.review import review as judge
     from gpu_constructs.preflight.report.view import review_view

@@ -65,13 +65,20 @@ def _refused(message: str) -> int:
     return UNUSABLE
 
 
-def read(paths: tuple[str, ...], parameters: Mapping[str, str], *, stack: str | None = None) -> Input:
+def read(
+    paths: tuple[str, ...],
+    parameters: Mapping[str, str],
+    *,
+    stack: str | None = None,
+    assumed: frozenset[str] = frozenset(),
+) -> Input:
     """Read what the paths hold.
 
     Args:
         paths: Files, folders, or ``-`` for standard input.
         parameters: Values of template parameters.
         stack: Name of the stack whose template a file is. Default: the name of the file.
+        assumed: Components that run in the cluster although the input doesn't hold them.
 
     Raises:
         click.UsageError: They cannot be judged.
@@ -82,7 +89,7 @@ def read(paths: tuple[str, ...], parameters: Mapping[str, str], *, stack: str | 
     if paths.count(STDIN) > 1:
         raise click.UsageError("standard input must be named once, got '-' twice")
     try:
-        return read_input(paths, parameters=parameters, stack=stack)
+        return read_input(paths, parameters=parameters, stack=stack, assumed=assumed)
     except UnusableInput as error:
         raise click.UsageError(str(error)) from None
 

@@ -53,6 +53,24 @@ class Word(click.Choice[str]):
         return str(value)
 
 
+class _Components(click.ParamType[Any]):
+    """Components that run in the cluster although the input doesn't hold them."""
+
+    name = "COMPONENT,..."
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> frozenset[str]:
+        from gpu_constructs.preflight.model.cluster import COMPONENTS
+        from gpu_constructs.refusals import did_you_mean
+
+        named = [each.strip() for each in str(value).split(",") if each.strip()]
+        for each in named:
+            if each not in COMPONENTS:
+                self.fail(
+                    f"must be among {', '.join(COMPONENTS)}, got {each!r}{did_you_mean(each, COMPONENTS)}", param, ctx
+                )
+        return frozenset(named)
+
+
 class _Form(Word):
     """A format that the command can write."""
 
@@ -100,10 +118,20 @@ def strict(command: F) -> F:
     )
 
 
+def assumed(command: F) -> F:
+    """Add the option that satisfies conditions of a result."""
+    told = (
+        "Components that run in the cluster and aren't in the input: device-plugin, efa-device-plugin, "
+        "cluster-autoscaler, karpenter."
+    )
+    return click.option("--assume", "assumed", type=_Components(), default="", help=told)(command)
+
+
 def judged(command: F) -> F:
     """Add the options of what a command reads and of how it ends."""
     for option in (
         parameters,
+        assumed,
         click.option(
             "--as-of",
             type=click.DateTime(["%Y-%m-%d"]),

@@ -91,6 +91,11 @@ class ClusterRef(Construct):
         return None if self.vpc is None else node_subnets(self.vpc)
 
     @cached_property
+    def is_isolated(self) -> bool:
+        """Whether its VPC has isolated subnets only; not where it was imported without."""
+        return self.vpc is not None and not self.vpc.private_subnets and bool(self.vpc.isolated_subnets)
+
+    @cached_property
     def has_kubectl(self) -> bool:
         """Whether manifests and charts can be applied to it."""
         return self.cluster.kubectl_provider is not None

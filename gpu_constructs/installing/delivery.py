@@ -213,5 +213,17 @@ def install_helm_chart(
                 scope, f"{id}Definitions", cluster=cluster, chart=chart, repository=repository, who=PathOf(scope)
             )
             release.node.add_dependency(definitions)
+        if repository == chart.repository and cluster.is_isolated:
+            _warn_of_public_chart(scope, chart)
     cluster.wait_for_foundation(release)
     return release
+
+
+def _warn_of_public_chart(scope: Construct, chart: Chart) -> None:
+    """Warn of a chart that the function with helm can't fetch, which is in the isolated subnets of its cluster."""
+    cdk.Annotations.of(scope).add_warning_v2(
+        "gpu-constructs:chartOutOfReach",
+        f"{scope.node.path}: the subnets of the cluster are isolated, and chart {chart.name!r} is fetched from "
+        f"{chart.repository}; copy it as gpu-constructs images lists it, and set the context key {CHART_MIRROR} "
+        "[GPU455]",
+    )

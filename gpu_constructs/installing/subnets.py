@@ -85,7 +85,11 @@ def zone_of(subnet: ec2.ISubnet) -> str | None:
         zone = subnet.availability_zone
     except (jsii.errors.JSIIError, RuntimeError):
         return None
-    return None if is_token(zone) else zone
+    if is_token(zone):
+        return None
+    # A subnet that `gpu_vpc` moved has the id of its zone, and no longer the name.
+    resource = subnet.node.default_child
+    return None if isinstance(resource, ec2.CfnSubnet) and resource.availability_zone_id else zone
 
 
 def zones_at_most(subnets: Iterable[ec2.ISubnet]) -> int:

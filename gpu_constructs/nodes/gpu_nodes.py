@@ -28,7 +28,7 @@ class GpuNodes(Construct):
     Attributes:
         name: Name of the pool, and value of its nodes' label ``gpu-constructs.io/pool``.
         shape: What every node looks like.
-        max_nodes: Most nodes; a token where only deployment tells.
+        max_nodes: Most nodes on which pods run at once, without spare ones; a token where only deployment tells.
         autoscaler: Who launches the nodes.
         node_role: Role of the nodes.
         subnets: Where the nodes start.

@@ -156,6 +156,6 @@ def _refuse_use_of_shared_gpus(who: object, target: GpuDeployment, signals: Sequ
     measured = [type(each).__name__ for each in signals if isinstance(each, get_args(GpuUse))]
     if measured and not isinstance(target.pool.shape.sharing, Exclusive):
         raise ValueError(
-            f"{who}: signals must not be {', '.join(measured)} on a pool with {target.pool.shape.sharing!r}, whose use "
-            "is not known by pod; write Demand(...)"
+            f"{who}: signals must not measure GPUs of a pool with {target.pool.shape.sharing!r}, whose use is not "
+            f"known by pod, got {', '.join(measured)}; write Demand(...)"
         )

@@ -23,19 +23,22 @@ class DeviceManager:
         by_claim: Pods claim its GPUs (Dynamic Resource Allocation) instead of asking for a number of them.
         cluster_plugin: It is a device plugin that the cluster runs, and that is told how pods share the GPUs; the one
             in Bottlerocket's image is told by the node.
+        daemons: Pods that it runs on each node.
     """
 
     name: DeviceManagerName
     operating_systems: tuple[OperatingSystem, ...]
     by_claim: bool = False
     cluster_plugin: bool = False
+    daemons: int = 1
 
 
+# Daemons of the operator: device plugin, MPS daemon, feature discovery, validator and node feature discovery.
 # The first that an operating system has is its default: Bottlerocket's images contain a device plugin, AL2023's do not.
 DEVICE_MANAGERS = (
     DeviceManager(name="device-plugin", operating_systems=("al2023",), cluster_plugin=True),
-    DeviceManager(name="gpu-operator", operating_systems=("al2023",), cluster_plugin=True),
-    DeviceManager(name="bottlerocket", operating_systems=("bottlerocket",)),
+    DeviceManager(name="gpu-operator", operating_systems=("al2023",), cluster_plugin=True, daemons=5),
+    DeviceManager(name="bottlerocket", operating_systems=("bottlerocket",), daemons=0),
     DeviceManager(name="dra", operating_systems=("al2023", "bottlerocket"), by_claim=True),
 )
 

@@ -40,6 +40,9 @@ _GIB_PER_GB = 1e9 / 2**30
 # Source: awslabs/amazon-eks-ami v20260724 nodeadm/doc/examples.md, nodeadm/internal/containerd/config.go
 SOCI_MIB_S = 600
 SOCI_VCPUS = 4
+# Pods that every node of EKS runs: those of aws-node, or of another network plugin, and of kube-proxy.
+# Source: https://docs.aws.amazon.com/eks/latest/userguide/eks-add-ons.html (2026-11)
+_NODE_DAEMONS = 2
 
 Purpose = Literal["training", "inference"]
 
@@ -138,6 +141,7 @@ class NodeShape:
             _refuse_shares_of_claims(self.sharing, self.os)
         self._refuse_slow_soci()
         self._refuse_lost_snapshot()
+        self._refuse_few_pods()
         self.host.refuse_on("node shape", self.os)
 
     def _refuse_unbootable(self) -> None:
@@ -177,6 +181,15 @@ class NodeShape:
             raise ValueError(
                 "node shape: disk must be without snapshot_id where images lie on local NVMe, got "
                 f"{self.disk.snapshot_id!r}; write raid0=False"
+            )
+
+    def _refuse_few_pods(self) -> None:
+        least = _NODE_DAEMONS + self.managed_by.daemons + self.efa + 1
+        if self.kubelet.max_pods is not None and self.kubelet.max_pods < least:
+            raise ValueError(
+                f"node shape: kubelet must have max_pods of at least {least}, got {self.kubelet.max_pods}; a node has "
+                f"{least - 1} pods before the first of yours: network plugin, kube-proxy and those of its devices "
+                "[GPU120]"
             )
 
     @property

@@ -20,7 +20,7 @@ class Pool(Protocol):
     Attributes:
         name: Value of its nodes' label ``gpu-constructs.io/pool``.
         shape: What every node looks like.
-        max_nodes: Most nodes; a token where only deployment tells.
+        max_nodes: Most nodes on which pods run at once, without spare ones; a token where only deployment tells.
         autoscaler: Who launches its nodes.
     """
 

@@ -156,27 +156,29 @@ def refuse_unless_shareable(who: str, sharing: Sharing, types: Sequence[Instance
                     f"{sharing.replicas}"
                 )
     if isinstance(sharing, Mig):
-        _refuse_fractions(who, types)
+        _refuse_fractions(who, types, sharing)
         for each in types:
             _refuse_geometry(who, sharing, each)
         if operating_system == "bottlerocket":
             _refuse_on_bottlerocket(who, sharing, types)
     elif isinstance(sharing, (TimeSlicing, Mps)):
-        _refuse_fractions(who, types)
+        _refuse_fractions(who, types, sharing)
 
 
-def _refuse_fractions(who: str, types: Sequence[InstanceType]) -> None:
+def _refuse_fractions(who: str, types: Sequence[InstanceType], sharing: Sharing) -> None:
     fractions = [each.name for each in types if each.ec2_gpus == 0]
     if fractions:
         raise ValueError(
-            f"{who}: sharing must be Exclusive() on {', '.join(fractions)}, which is a part of a GPU already"
+            f"{who}: sharing must be Exclusive() on {', '.join(fractions)}, which is a part of a GPU already, got "
+            f"{type(sharing).__name__}"
         )
 
 
 def _refuse_geometry(who: str, sharing: Mig, each: InstanceType) -> None:
     if not each.mig:
         raise ValueError(
-            f"{who}: sharing must not be Mig on {each.name!r}, whose {each.gpu_model} has none; write TimeSlicing(4)"
+            f"{who}: sharing must not be Mig on {each.name!r}, whose {each.gpu_model} has none, got Mig; write "
+            "TimeSlicing(4)"
         )
     known = PROFILES.get(each.family)
     if known is None:
@@ -210,7 +212,7 @@ def _refuse_on_bottlerocket(who: str, sharing: Mig, types: Sequence[InstanceType
         if each.family not in BOTTLEROCKET_NAMES:
             raise ValueError(
                 f"{who}: sharing must not be Mig on bottlerocket for {each.name!r}, whose name in its settings no "
-                "source states; use al2023"
+                "source states, got Mig; use al2023"
             )
         most = PROFILES[each.family][profile]
         if number != most:

@@ -49,6 +49,10 @@ class UpTo:
         """Return the most nodes, if each is of the smallest type."""
         return self.gpus // shape.gpus
 
+    def nodes_for_pods(self, shape: NodeShape, capacities: Sequence[Capacity]) -> int:
+        """Return the most nodes on which pods run at once."""
+        return self.max_nodes(shape, capacities)
+
     def refuse_unless_launchable(self, who: object, shape: NodeShape, capacities: Sequence[Capacity]) -> None:
         """Refuse limits that leave room for no node, or under which the last GPUs could never be launched.
 
@@ -110,6 +114,10 @@ class Static:
             return self.nodes + self.spare
         reserved = all(isinstance(each, (Reservation, CapacityBlock)) for each in capacities)
         return self.nodes + (0 if reserved else 1)
+
+    def nodes_for_pods(self, shape: NodeShape, capacities: Sequence[Capacity]) -> int:
+        """Return how many nodes there are, except while one is replaced: pods that wait add none."""
+        return self.nodes
 
     def refuse_unless_launchable(self, who: object, shape: NodeShape, capacities: Sequence[Capacity]) -> None:
         """Refuse more nodes than a Capacity Block has.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -39,7 +39,7 @@ class Case:
     def __init__(self, cluster: Cluster) -> None:
         """Derive nothing yet."""
         self.cluster = cluster
-        self._pools = {id(pool) for pool in cluster.pools}
+        self._pools = {id(pool) for pool in cluster.every_pool}
         self._nodes: dict[int, tuple[NodeToBe, ...]] = {}
         self._reaches: dict[int, dict[int, Answer]] = {}
         self._verdicts: dict[int, Verdict] = {}
@@ -113,7 +113,7 @@ class Case:
 
     @cached_property
     def _scheduler(self) -> Scheduler:
-        return Scheduler(self.cluster, [self.nodes(pool) for pool in self.cluster.pools], self._admission)
+        return Scheduler(self.cluster, [self.nodes(pool) for pool in self.cluster.every_pool], self._admission)
 
     @cached_property
     def _admission(self) -> Admission:
@@ -148,6 +148,23 @@ class Case:
         )
 
     @cached_property
+    def _without_gpus(self) -> Mapping[int, list[Workload]]:
+        """Workloads that ask for no GPU, by the identity of their owner."""
+        of_gpus = {id(each) for each in self.gpu_workloads}
+        found: dict[int, list[Workload]] = {}
+        for each in self.cluster.workloads:
+            if id(each) not in of_gpus:
+                found.setdefault(id(each.owner), []).append(each)
+        return found
+
+    def partners(self, workload: Workload) -> Sequence[Workload]:
+        """Return the roles without GPUs of the same object, such as Ray's head or an MPI launcher.
+
+        GPU pods wait for them, so that none of them works where one has no node.
+        """
+        return self._without_gpus.get(id(workload.owner), ())
+
+    @cached_property
     def gpu_claims(self) -> tuple[tuple[Workload, Claimed], ...]:
         """Each claim of storage of each of those workloads."""
         return tuple((each, claim) for each in self.gpu_workloads for claim in claimed(each, self.cluster))
@@ -161,7 +178,9 @@ class Case:
     def services_without_gpus(self) -> tuple[Verdict, ...]:
         """The verdict on each workload that asks for no GPU, stays, and may take room on GPU nodes."""
         of_gpus = {id(each) for each in self.gpu_workloads}
-        staying = [each for each in self.cluster.workloads if not each.ends and not each.on_each_node]
+        staying = [
+            each for each in self.cluster.workloads if not each.ends and not each.on_each_node and not each.is_placed
+        ]
         others = [each for each in staying if id(each) not in of_gpus and not each.suspended]
         profiles = fargate_profiles(self.cluster) if others else []
         on_nodes = (each for each in others if not any(takes(profile, each) for profile in profiles))

@@ -30,6 +30,7 @@ from gpu_constructs.teams.network_policy import (
     warn_of_exposure,
 )
 from gpu_constructs.teams.pod_security import Level, refused
+from gpu_constructs.teams.quota_use import QuotaUse
 from gpu_constructs.teams.rights import POLICIES, Right, bound_role, member_rules
 from gpu_constructs.teams.team_quota import TeamQuota
 
@@ -67,7 +68,8 @@ class Team(Construct):
     Raises:
         TypeError: An argument has the wrong type.
         ValueError: A name or ARN is none, a namespace is somebody else's, a member administers the cluster, the cluster
-            does not enforce network policies, or the level refuses a pod of this library there.
+            does not enforce network policies, or the level refuses a pod of this library there, or the quota has less
+            than its workloads ask for.
 
     Attributes:
         namespace: Name of the namespace.
@@ -108,6 +110,7 @@ class Team(Construct):
         self.namespace: str = namespace
         self.pod_security: Level = pod_security
         self._reachable = reachable if isolate else None
+        self._quota = QuotaUse(quota) if quota is not None else None
         self.groups: dict[Right, str] = {each: _group(namespace, each) for each in get_args(Right)}
         # Not by 'enforce' alone: that refuses pods, and who applies a Job would hear nothing of it.
         level = {ENFORCED_LEVEL: pod_security, WARNED_LEVEL: pod_security}
@@ -149,6 +152,11 @@ class Team(Construct):
                 raise ValueError(
                     f"{path}: pod must have {found.rule}, as namespace {self.namespace!r} is of Pod Security level "
                     f"{self.pod_security!r}, got {found.got}; {found.fix} [GPU372]"
+                )
+            if self._quota is not None and (beyond := self._quota.take(each)) is not None:
+                raise ValueError(
+                    f"{path}: pods must {beyond}; raise the TeamQuota of namespace {self.namespace!r}, or run fewer "
+                    "pods [GPU130]"
                 )
         if self._reachable is not None:
             warn_of_exposure(PathOf(self), applied, self._reachable)

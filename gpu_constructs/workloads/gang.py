@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from gpu_constructs.pools.pool import Pool
+from gpu_constructs.workloads.gpu_pod import GpuPod
+from gpu_constructs.workloads.pool_room import refuse_more_pods_than_room
 
 # Name by which torchrun's options can be set in the environment, and its own default port.
 # Source: https://github.com/pytorch/pytorch/blob/v2.9.0/torch/distributed/argparse_util.py, run.py
@@ -14,7 +16,7 @@ _INDEX = "batch.kubernetes.io/job-completion-index"
 _MAX_HOST_NAME = 63
 
 
-def refuse_unless_gang(who: object, *, job: str, pods: int, parallel: int | None, pool: Pool, per_node: int) -> None:
+def refuse_unless_gang(who: object, *, job: str, pods: int, parallel: int | None, pool: Pool, pod: GpuPod) -> None:
     """Refuse a gang whose pods can never all run at once, or have no host name.
 
     Raises:
@@ -24,12 +26,7 @@ def refuse_unless_gang(who: object, *, job: str, pods: int, parallel: int | None
         raise ValueError(f"{who}: pods must be at least 2 with gang=True, got {pods}; one pod needs nobody to find")
     if parallel not in (None, pods):
         raise ValueError(f"{who}: parallel must be left out with gang=True, got {parallel}; all pods run at once")
-    most = pool.max_nodes * per_node if isinstance(pool.max_nodes, int) else pods
-    if pods > most:
-        raise ValueError(
-            f"{who}: pods must be at most {most} with gang=True, which pool {pool.name!r} has room for, got {pods}; "
-            "those that run would hold GPUs for ever"
-        )
+    refuse_more_pods_than_room(who, "pods", pods, pod, pool, otherwise="those that run would hold GPUs for ever")
     longest = f"{job}-{pods - 1}"
     if len(longest) > _MAX_HOST_NAME:
         raise ValueError(

@@ -21,6 +21,7 @@ from gpu_constructs.workloads.gpu_pod import GpuPod
 from gpu_constructs.workloads.models.bringing import Place
 from gpu_constructs.workloads.models.model import Model, refuse_early_image_volumes, with_model
 from gpu_constructs.workloads.pod_claim import pod_claim
+from gpu_constructs.workloads.pool_room import refuse_more_pods_than_room
 from gpu_constructs.workloads.service_name import refuse_early_number
 
 # Its older spelling, for API servers that do not know the newer one.
@@ -124,6 +125,9 @@ class GpuDeployment(Construct):
             traffic=traffic_distribution(version) if same_zone else None,
             expose=expose,
         )
+        if replicas is not None:
+            raise_it = "raise the pool's size, or run fewer pods"
+            refuse_more_pods_than_room(who, "replicas", replicas, pod, pool, otherwise=raise_it)
         self.resource = apply_manifests(self, "Resource", cluster=ref, manifests=manifests)
         self.resource.node.add_dependency(pool, *brought.needs)
         if claim is not None:

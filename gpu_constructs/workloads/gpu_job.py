@@ -132,7 +132,7 @@ class GpuJob(Construct):
                 pods=pods,
                 parallel=parallel,
                 pool=pool,
-                per_node=pod.per_node(who, pool.shape),
+                pod=pod,
             )
             manifests.append(make_gang(manifest))
         template = manifest["spec"]["template"]

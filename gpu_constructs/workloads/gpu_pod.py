@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
+from gpu_constructs.facts.hardware.catalogue import InstanceType
 from gpu_constructs.facts.kubernetes import refuse_unless_dotted_name, refuse_unless_object_name
 from gpu_constructs.facts.quantities import millicores
 from gpu_constructs.facts.resources import EFA, EFA_HUGE_PAGES, HUGE_PAGE_MIB, HUGE_PAGES
@@ -34,6 +35,8 @@ from gpu_constructs.workloads.parts.overlay import overlay_of
 
 # What pods of a node leave to the system, its daemons and DaemonSets.
 _FOR_PODS = 0.8
+# CPUs are fractions of 1000.
+_ROUNDING = 1e-6
 
 
 @named_arguments
@@ -258,6 +261,22 @@ class GpuPod:
             ValueError: No node of the pool has so many GPUs.
         """
         return shape.gpu_resources(shape.gpus)[self._gpu_resource(who, shape)] // self.gpus
+
+    def room_on(self, who: object, shape: NodeShape, row: InstanceType) -> int:
+        """Return how many such pods a node of one of the pool's types has room for at most.
+
+        Raises:
+            ValueError: No node of the pool has what the pod asks for.
+        """
+        cpus = (self._usual_cpus(shape) if self.cpus is None else self.cpus) + self._sidecars("cpus")
+        memory = self.memory_on(who, shape) + self._sidecars("memory_gib")
+        asked = [
+            (shape.gpu_resources(row.gpus)[self._gpu_resource(who, shape)], self.gpus),
+            (shape.kubelet.vcpus_left(row), cpus if row.vcpus else 0),
+            (shape.kubelet.memory_gib_left(row), memory if row.memory_mib else 0),
+            (row.max_efa or 0, self.efa),
+        ]
+        return min(int(has / each + _ROUNDING) for has, each in asked if each)
 
     def memory_on(self, who: object, shape: NodeShape) -> int:
         """Return the memory it asks for, in GiB.

@@ -165,7 +165,7 @@ def test_what_a_pool_says_of_its_size(made: NodePool, size: dict[str, Any]) -> N
         (
             {"shape": NodeShape(instance_types=("p6e-gb200.36xlarge",)), "capacity": block(), "size": UpTo(gpus=16)},
             ValueError,
-            "shape must not be 'p6e-gb200.36xlarge'; Karpenter knows no UltraServers, use a ManagedNodeGroup",
+            "shape must have no type of UltraServers, got 'p6e-gb200.36xlarge'; Karpenter knows no UltraServers",
         ),
         ({"size": 8}, TypeError, "size must be UpTo(gpus=8) or Static(nodes=2), got 8"),
         ({"size": None}, TypeError, "size must be UpTo(gpus=8) or Static(nodes=2), got None"),

@@ -11,6 +11,7 @@ import pytest
 from gpu_constructs import AutoMode, GpuCluster, gpu_vpc
 from gpu_constructs.facts.control_plane_zones import ACCEPTED_ZONE_IDS, REFUSED_ZONE_ID
 from gpu_constructs.facts.hardware.regions import known_regions
+from gpu_constructs.installing.subnets import zone_of
 from tests.templates import of_type, only, resources_of
 
 ACCOUNT = "111122223333"
@@ -82,14 +83,35 @@ def test_elsewhere_the_control_plane_stands_with_the_nodes(region: str | None) -
     assert all("PrivateSubnet" in each["Ref"] for each in placed_in(resources))
 
 
-@pytest.mark.parametrize(("node_pools", "own"), [(("system", "general-purpose"), False), ((), True)])
-def test_not_where_built_in_pools_start_their_nodes_beside_it(node_pools: Any, own: bool) -> None:
+def test_without_built_in_pools_auto_mode_has_them_too() -> None:
     stack = stack_in("us-east-1")
-    GpuCluster(stack, "Gpu", auto_mode=AutoMode(node_pools=node_pools))
+    GpuCluster(stack, "Gpu", auto_mode=AutoMode(node_pools=()))
 
     resources = resources_of(stack)
-    assert ["ControlPlaneSubnet" in each["Ref"] for each in placed_in(resources)] == [own, own]
-    assert len(own_subnets(resources)) == (2 if own else 0)
+    assert ["ControlPlaneSubnet" in each["Ref"] for each in placed_in(resources)] == [True, True]
+    assert len(own_subnets(resources)) == 2
+
+
+@pytest.mark.parametrize("region", REGIONS)
+def test_where_built_in_pools_start_nodes_beside_it_all_subnets_are_in_zones_that_eks_takes(region: str) -> None:
+    stack = stack_in(region)
+    gpu = GpuCluster(stack, "Gpu", auto_mode=AutoMode())
+
+    resources = resources_of(stack)
+    subnets = of_type(resources, "AWS::EC2::Subnet")
+    assert [each["Properties"]["AvailabilityZoneId"] for each in subnets.values()] == [*ACCEPTED_ZONE_IDS[region]] * 2
+    assert not any("AvailabilityZone" in each["Properties"] for each in subnets.values())
+    assert all("PrivateSubnet" in each["Ref"] for each in placed_in(resources))
+    assert [zone_of(each) for each in gpu.vpc.private_subnets] == [None, None]
+
+
+def test_zones_that_you_name_stay_where_built_in_pools_start_nodes() -> None:
+    stack = stack_in("us-east-1")
+    zones = ["us-east-1a", "us-east-1b"]
+    GpuCluster(stack, "Gpu", auto_mode=AutoMode(), vpc=gpu_vpc(stack, "Net", availability_zones=zones))
+
+    subnets = of_type(resources_of(stack), "AWS::EC2::Subnet").values()
+    assert [each["Properties"]["AvailabilityZone"] for each in subnets] == zones * 2
 
 
 def test_two_clusters_of_a_network_share_them() -> None:

@@ -237,7 +237,7 @@ def test_default_input_is_the_assembly(tmp_path: Path, monkeypatch: pytest.Monke
     ("arguments", "message"),
     [
         (("check", "nowhere.yaml"), "nowhere.yaml: must be a readable file or folder, got No such file or directory"),
-        (("check", "--fast"), "option must be one of --as-of, --format, -h, --help, --html, -o, "),
+        (("check", "--fast"), "option must be one of --as-of, --assume, --format, -h, --help, --html, -o, "),
         (("check", "--formt", "json"), "--strict, got '--formt'; did you mean '--format'?"),
         (("check", "-x"), "--strict, got '-x'"),
         (("--versoin",), "option must be one of -h, --help, --version, got '--versoin'; did you mean '--version'?"),

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 _Made = TypeVar("_Made")
 # Who, argument, rule, value, in one line; or an instance type that is none.
-_REFUSAL = re.compile(
+REFUSAL = re.compile(
     r"[^\n]+: [^\n]+ must ([^\n]+, got [^\n]+|not set [^\n]+)|instance type [^\n]+ is (unknown|retired)[^\n]+"
 )
 _TEXTS = (
@@ -97,5 +97,5 @@ def made_or_refused(make: Callable[[], _Made]) -> _Made | None:
     except (TypeError, ValueError) as error:
         said = error
     assert type(said) in (TypeError, ValueError), repr(said)
-    assert _REFUSAL.fullmatch(str(said)), str(said)
+    assert REFUSAL.fullmatch(str(said)), str(said)
     return None

@@ -389,7 +389,8 @@ def test_use_is_not_known_by_pod_where_pods_share_gpus(stack: cdk.Stack, cluster
     app = App(stack, cluster, shared=True)
 
     with pytest.raises(
-        ValueError, match=r"signals must not be GpuUtilization on a pool with TimeSlicing\(replicas=4\)"
+        ValueError,
+        match=r"signals must not measure GPUs of a pool with TimeSlicing\(replicas=4\), .*, got GpuUtilization",
     ):
         app.scaler()
     assert app.scaler("Demanded", signals=[WAITING])

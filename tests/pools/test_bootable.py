@@ -255,7 +255,7 @@ EIGHT_TAINTS = tuple(Taint(key=f"example.com/{number}", value="a", effect="NoSch
             ("g6.xlarge",),
             {"sharing": SEVENTHS},
             ValueError,
-            "sharing must not be Mig on 'g6.xlarge', whose L4 has none; write TimeSlicing(4)",
+            "sharing must not be Mig on 'g6.xlarge', whose L4 has none, got Mig; write TimeSlicing(4)",
         ),
         (
             ("p5.48xlarge",),

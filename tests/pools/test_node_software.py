@@ -30,6 +30,23 @@ def test_kubelet_says_what_it_was_told() -> None:
     assert Kubelet(parallel_image_pulls=8).pulls() == {"maxParallelImagePulls": 8}
 
 
+@pytest.mark.parametrize(
+    ("names", "says", "least"),
+    [
+        ((), {}, 4),
+        ((), {"operating_system": "bottlerocket"}, 3),
+        ((), {"device_manager": "gpu-operator"}, 8),
+        (("p5.48xlarge",), {"efa": True}, 5),
+    ],
+)
+def test_a_node_takes_the_pods_of_the_system_and_one_of_yours(
+    names: tuple[str, ...], says: dict[str, Any], least: int
+) -> None:
+    assert shape(*names, kubelet=Kubelet(max_pods=least), **says).kubelet.max_pods == least
+    with pytest.raises(ValueError, match=rf"kubelet must have max_pods of at least {least}, got {least - 1}.*GPU120"):
+        shape(*names, kubelet=Kubelet(max_pods=least - 1), **says)
+
+
 def test_the_autoscaler_learns_of_the_number_of_pods() -> None:
     assert shape(kubelet=Kubelet(max_pods=50)).resources()["pods"] == "50"
     assert "pods" not in shape().resources()

@@ -166,25 +166,26 @@ def test_accepts_what_the_gpus_can_do(sharing: Sharing, names: list[str], system
             TimeSlicing(2),
             ["g6.xlarge", "g6f.xlarge", "gr6f.4xlarge"],
             "al2023",
-            "sharing must be Exclusive() on g6f.xlarge, gr6f.4xlarge, which is a part of a GPU already",
+            "sharing must be Exclusive() on g6f.xlarge, gr6f.4xlarge, which is a part of a GPU already, got "
+            "TimeSlicing",
         ),
         (
             Mps(2),
             ["g6f.xlarge"],
             "bottlerocket",
-            "sharing must be Exclusive() on g6f.xlarge, which is a part of a GPU already",
+            "sharing must be Exclusive() on g6f.xlarge, which is a part of a GPU already, got Mps",
         ),
         (
             mig({"1g.5gb": 1}),
             ["g6f.xlarge"],
             "al2023",
-            "sharing must be Exclusive() on g6f.xlarge, which is a part of a GPU already",
+            "sharing must be Exclusive() on g6f.xlarge, which is a part of a GPU already, got Mig",
         ),
         (
             mig({"1g.10gb": 1}),
             ["p5.48xlarge", "g6.xlarge"],
             "al2023",
-            "sharing must not be Mig on 'g6.xlarge', whose L4 has none; write TimeSlicing(4)",
+            "sharing must not be Mig on 'g6.xlarge', whose L4 has none, got Mig; write TimeSlicing(4)",
         ),
         (
             mig({"1g.12gb": 1}),
@@ -224,7 +225,7 @@ def test_accepts_what_the_gpus_can_do(sharing: Sharing, names: list[str], system
             ["p6-b200.48xlarge"],
             "bottlerocket",
             "sharing must not be Mig on bottlerocket for 'p6-b200.48xlarge', whose name in its settings no source "
-            "states; use al2023",
+            "states, got Mig; use al2023",
         ),
         (
             mig({"1g.10gb": 4}),

@@ -114,7 +114,7 @@ def test_the_table_holds_every_family_that_is_partitioned() -> None:
             "g6.xlarge",
             Mig(geometry={"1g.5gb": 1}),
             {},
-            r"must not be Mig on 'g6.xlarge', whose L4 has none; write Time",
+            r"must not be Mig on 'g6.xlarge', whose L4 has none, got Mig",
         ),
         ("p4d.24xlarge", Mig(geometry={"1g.20gb": 1}), {}, r"MIG profiles of 'p4d.24xlarge', 1g.5gb, .*got '1g.20gb'"),
         ("p5.48xlarge", Mig(geometry={"1g.10gb": 8}), {}, r"at most 7 of '1g.10gb' on a GPU of 'p5.48xlarge', got 8"),

@@ -41,7 +41,7 @@ CASES = {
 
 
 def explained(*paths: str) -> dict[str, Any]:
-    [cluster] = Done("explain", *paths, "--format", "json").json["clusters"]
+    [cluster] = Done("explain", *paths, "--format", "json", "--assume", "cluster-autoscaler,karpenter").json["clusters"]
     [workload] = cluster["workloads"]
     found: dict[str, Any] = workload
     return found

@@ -17,8 +17,9 @@ from gpu_constructs.cluster import AutoMode
 from gpu_constructs.cluster.addons import Addons
 from gpu_constructs.exposure import Internal
 from gpu_constructs.identity import WorkloadIdentity
-from gpu_constructs.queueing import GpuQueues, KaiQueues, KaiScheduler, Kueue
+from gpu_constructs.queueing import GpuQueues, KaiQueues, KaiScheduler, Kueue, LeaderWorkerSets
 from gpu_constructs.teams import Team, TeamQuota
+from gpu_constructs.workloads import MultiNodeDeployment
 from tests.conftest import FLAGS
 from tests.linting import cfn_lint
 from tests.schemas import validate
@@ -259,6 +260,65 @@ def test_a_team_that_comes_later_refuses_as_well(stack: cdk.Stack, karpenter: Gp
 
     with pytest.raises(ValueError, match="Test/Job: pod must have run_as_user"):
         Team(stack, "Nlp", cluster=karpenter, namespace="nlp", pod_security="restricted")
+
+
+def workloads_of(stack: cdk.Stack, *made: dict[str, Any], **quota: Any) -> None:
+    """Workloads in the namespace of a team with a quota, in their order."""
+    gpu = GpuCluster(stack, "Gpu")
+    pool = gpu.add_pool("l4", "g6.12xlarge", max_nodes=8)
+    LeaderWorkerSets(stack, "LeaderWorkerSets", cluster=gpu)
+    Team(stack, "Nlp", cluster=gpu, namespace="nlp", quota=TeamQuota(**quota))
+    for number, says in enumerate(made):
+        kind = {"nodes": MultiNodeDeployment, "replicas": GpuDeployment}.get(next(iter(says)), GpuJob)
+        pod = GpuPod(image="example.com/app:1", gpus=says["gpus"], memory_gib=says.get("memory", 8))
+        rest = {key: value for key, value in says.items() if key not in ("gpus", "memory")}
+        rest |= {"port": 8000} if kind is not GpuJob else {}
+        name = f"app{number}"
+        kind(stack, name, cluster=gpu, pool=pool, namespace="nlp", name=name, pod=pod, **rest)
+
+
+JOB, GANG = {"pods": 4}, {"pods": 4, "gang": True}
+GROUP = {"nodes": 2, "gpus": 4, "leader": ("lead",), "worker": ("work",)}
+
+
+@pytest.mark.parametrize(
+    ("made", "quota"),
+    [
+        (({"replicas": 2, "gpus": 2},), {"gpus": 4}),
+        (({"replicas": None, "gpus": 4},), {"gpus": 4}),
+        (({**JOB, "gpus": 4},), {"gpus": 4}),
+        (({**GANG, "gpus": 1},), {"gpus": 4}),
+        ((GROUP,), {"gpus": 8}),
+        (({"replicas": 1, "gpus": 2, "memory": 16},), {"memory_gib": 16}),
+        # It may run before the deployment is there.
+        (({**JOB, "gpus": 2}, {"replicas": 1, "gpus": 4}), {"gpus": 4}),
+    ],
+)
+def test_the_quota_has_enough_for_a_workload(stack: cdk.Stack, made: Any, quota: dict[str, int]) -> None:
+    workloads_of(stack, *made, **quota)
+
+
+@pytest.mark.parametrize(
+    ("made", "quota", "message"),
+    [
+        (
+            ({"replicas": 2, "gpus": 2},),
+            {"gpus": 3},
+            "Test/app0: pods must ask for at most 3 nvidia.com/gpu in all, got 4",
+        ),
+        (({"replicas": None, "gpus": 4},), {"gpus": 3}, "got 4"),
+        (({**JOB, "gpus": 4},), {"gpus": 3}, "got 4"),
+        (({**GANG, "gpus": 1},), {"gpus": 3}, "got 4"),
+        ((GROUP,), {"gpus": 7}, "got 8"),
+        (({"replicas": 1, "gpus": 2, "memory": 16},), {"memory_gib": 15}, "at most 15Gi memory in all, got 16Gi"),
+        (({"replicas": 1, "gpus": 4}, {**JOB, "gpus": 1}), {"gpus": 4}, "got 1 beside 4 of the workloads before"),
+    ],
+)
+def test_a_workload_that_asks_for_more_than_the_quota_has(
+    stack: cdk.Stack, made: Any, quota: dict[str, int], message: str
+) -> None:
+    with pytest.raises(ValueError, match=rf"{message}.*; raise the TeamQuota of namespace 'nlp'.* \[GPU130\]"):
+        workloads_of(stack, *made, **quota)
 
 
 def test_a_cluster_without_enforcement_cannot_isolate(stack: cdk.Stack, created_cluster: eks.Cluster) -> None:

@@ -59,7 +59,7 @@ def test_objects_are_valid(stack: cdk.Stack, cluster: eks.ICluster, minor: str) 
     ("changes", "error", "rule"),
     [
         ({"pods": 1}, ValueError, "pods must be at least 2 with gang=True, got 1"),
-        ({"pods": 5}, ValueError, "pods must be at most 4 with gang=True, which pool .l4. has room for, got 5"),
+        ({"pods": 5}, ValueError, "pods must be at most 4, which the 4 nodes of pool .l4. have room for, got 5"),
         ({"name": "7b"}, ValueError, "name must begin with a letter in .*, got '7b'; Kubernetes 1.36 is the first"),
         ({"parallel": 2}, ValueError, "parallel must be left out with gang=True, got 2"),
         ({"name": "t" * 53}, ValueError, "name must be 1 characters shorter with gang=True"),

@@ -18,7 +18,7 @@ from gpu_constructs.preflight.model.cluster import Cluster
 from gpu_constructs.preflight.model.reason import Reason
 from gpu_constructs.preflight.model.workload import Workload
 from gpu_constructs.preflight.reading.objects import Object
-from gpu_constructs.preflight.reading.unknown import dig, known_text, mapping
+from gpu_constructs.preflight.reading.unknown import Unknown, dig, known_text, mapping
 
 _COUNT, _CLAIMS, _STORAGE = "count/", "persistentvolumeclaims", "requests.storage"
 _OF_CLASS = ".storageclass.storage.k8s.io/"
@@ -29,11 +29,21 @@ def beyond_objects(workload: Workload, cluster: Cluster) -> Iterator[Reason]:
     """Yield why what makes the pods of a workload, or the storage that they claim, is more than a quota allows."""
     for quota in quotas_of(workload.namespace, cluster):
         for name, written in mapping(quota.spec.get("hard")).items():
+            if isinstance(written, Unknown):
+                yield from _of_unknown(name, workload, cluster, quota)
+                continue
             most = quantity(name, written)
             found = [] if most is None else [*_of_owner(name, most, workload, cluster)]
             found += [] if most is None else [*_of_claims(name, most, workload, cluster)]
             for answer, text in found:
                 yield Reason(answer, "refused", f"{text}, as ResourceQuota {quota.name} says", rule=_RULE)
+
+
+def _of_unknown(name: str, workload: Workload, cluster: Cluster, quota: Object) -> Iterator[Reason]:
+    """Yield that a quota may refuse what makes the pods, or their claims: its amount is known at deployment only."""
+    if any(_of_owner(name, 0, workload, cluster)) or any(_of_claims(name, 0, workload, cluster)):
+        text = f"ResourceQuota {quota.name} allows an amount of {name} that only deployment sets"
+        yield Reason(Answer.UNKNOWN, "refused", text, rule=_RULE)
 
 
 def _of_owner(name: str, most: int, workload: Workload, cluster: Cluster) -> Iterator[tuple[Answer, str]]:

@@ -85,6 +85,7 @@ class NamespaceQuotas:
         self._most = {
             (quota.name, name): most for quota in self._quotas.values() for name, most in _hard(quota).items()
         }
+        self._unknown = [(quota.name, name) for quota in self._quotas.values() for name in _unknown_amounts(quota)]
         self._before: dict[tuple[str, Origin], _Use] = {}
         self._taken = _Use()
         for each in workloads:
@@ -125,6 +126,12 @@ class NamespaceQuotas:
             if text:
                 answer = Answer.NO if sure and counting[quota] is Answer.YES else Answer.UNKNOWN
                 yield Reason(answer, "refused", f"{text}, as ResourceQuota {quota} says", rule="GPU130")
+        for quota, name in self._unknown:
+            if quota in counting and (not name or _usage(name, workload.pod) or _unsaid(name, workload.pod)):
+                text = (
+                    f"ResourceQuota {quota} allows an amount{f' of {name}' if name else ''} that only deployment sets"
+                )
+                yield Reason(Answer.UNKNOWN, "refused", text, rule="GPU130")
 
     def shortages(self, workload: Workload) -> Iterator[Shortage]:
         """Yield what the quotas have too little of for all pods of a workload."""
@@ -146,6 +153,14 @@ def _hard(quota: Object) -> dict[str, int]:
     hard = mapping(quota.spec.get("hard"))
     amounts = {name: quantity(_resource(name), value) for name, value in hard.items()}
     return {name: amount for name, amount in amounts.items() if amount is not None}
+
+
+def _unknown_amounts(quota: Object) -> list[str]:
+    """Return the names of a quota whose amounts are known at deployment only; an empty one stands for all of them."""
+    hard = quota.spec.get("hard")
+    if isinstance(hard, Unknown):
+        return [""]
+    return [name for name, value in mapping(hard).items() if isinstance(value, Unknown)]
 
 
 def _resource(name: str) -> str:

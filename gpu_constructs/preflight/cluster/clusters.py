@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from gpu_constructs.facts.labels import AUTOSCALED_BY_TAG, CLUSTER_TAG
+from gpu_constructs.preflight.cluster.observed import RunningCluster
 from gpu_constructs.preflight.cluster.pools import (
     group_tags,
     launches_gpus,
@@ -54,9 +55,10 @@ def clusters(given: Input) -> tuple[Cluster, ...]:
     names = {key: _name(each) for key, each in owned.items()}
     places = _Places(given.resources, names)
     found = dict.fromkeys((*names.values(), *places.mentioned(given)))
-    if len(found) > MAX_CLUSTERS:
+    if len(found) * max(len(given.alternatives), 1) > MAX_CLUSTERS:
         raise UnusableInput(f"input must tell of at most {MAX_CLUSTERS} clusters, got {len(found):,}; name fewer files")
-    made = tuple(_cluster(name, given, places) for name in found or (UNNAMED,))
+    alternatives = tuple(given.alternatives) or ("",)
+    made = tuple(_cluster(name, given, places, one) for name in found or (UNNAMED,) for one in alternatives)
     first = replace(made[0], unclaimed=_unclaimed(given, places), repeated=given.repeated, dangling=given.dangling)
     return (first, *made[1:])
 
@@ -140,16 +142,20 @@ class _Places:
                 yield reference
 
 
-def _cluster(name: str, given: Input, places: _Places) -> Cluster:
+def _cluster(name: str, given: Input, places: _Places, alternative: str) -> Cluster:
     resource = places.resource(name)
     properties = _cluster_properties(resource) if resource else {}
-    objects = [each for each in given.objects if places.name(each.cluster) in (name, None)]
-    charts = [each for each in given.charts if places.name(each.cluster) in (name, None)]
+    here = ("", alternative)
+    objects = [each for each in given.objects if each.alternative in here and places.name(each.cluster) in (name, None)]
+    charts = [each for each in given.charts if each.alternative in here and places.name(each.cluster) in (name, None)]
     addons = [_addon(each) for each in _of_type(given, "AWS::EKS::Addon", name, places)]
     runs = software(objects, charts, addons)
     auto_mode = is_true(dig(properties, "ComputeConfig", "Enabled"))
     pools = with_class_zones(_pools(name, given, places, objects), _subnets(properties), given.resources)
     pools = with_startup_taints(bounded(pools, runs.autoscalers), runs.autoscalers)
+    running = RunningCluster(objects)
+    observed, not_seen = running.pools(pools), tuple(running.unread(pools))
+    pools = tuple(running.with_use(pools))
     pods = scaled(workloads(objects), objects)
     # Pods that are alike are judged once.
     unlike = {(id(each.pod), each.replicas) for each in pods}
@@ -158,6 +164,8 @@ def _cluster(name: str, given: Input, places: _Places) -> Cluster:
         raise UnusableInput(f"cluster {name[:200]} must have at most {MAX_PAIRS:,} pairs of them, got {many}")
     return Cluster(
         name=name,
+        alternative=alternative,
+        assumed=given.assumed,
         resource=resource,
         version=_minor(properties.get("Version")) or _version_of(pools),
         auto_mode=auto_mode,
@@ -166,8 +174,9 @@ def _cluster(name: str, given: Input, places: _Places) -> Cluster:
         charts=tuple(charts),
         addons=tuple(addons),
         daemon_sets=runs.daemon_sets,
-        opaque=(*runs.opaque, *(f"{origin.path}, which cannot be read" for origin, _ in given.problems)),
-        hidden=given.hidden,
+        opaque=runs.opaque,
+        unread=(*given.problems, *given.alternatives.get(alternative, ()), *not_seen),
+        observed=observed,
         autoscalers=(*runs.autoscalers, *_auto_mode(resource, auto_mode)),
         workloads=pods,
         resources=given.resources,

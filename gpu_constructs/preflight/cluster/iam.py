@@ -139,7 +139,7 @@ def identity(autoscaler: Autoscaler, cluster: Cluster) -> Any:
     namespace, name = autoscaler.service_account
     for each in associations(cluster):
         said = each.properties.get("Namespace"), each.properties.get("ServiceAccount")
-        if all(isinstance(one, Unknown) or one == wanted for one, wanted in zip(said, (namespace, name), strict=True)):
+        if all(may_equal(str(one), wanted) for one, wanted in zip(said, (namespace, name), strict=True)):
             return each.properties.get("RoleArn") or Unknown("${role}")
     for account in cluster.of_kind("ServiceAccount"):
         if (account.namespace, account.name) == (namespace, name) and ROLE_ANNOTATION in account.annotations:
@@ -154,6 +154,20 @@ def _of_chart(autoscaler: Autoscaler, cluster: Cluster) -> Any:
             found = (mapping(mapping(each).get("annotations")).get(ROLE_ANNOTATION) for each in accounts)
             return next((each for each in found if each is not None), None)
     return None
+
+
+# Values of cluster autoscaler's chart that give its pods credentials, or variables that may be some.
+# Source: kubernetes/autoscaler charts/cluster-autoscaler/values.yaml (read 2026-11-23)
+_CREDENTIALS = ("awsAccessKeyID", "envFromConfigMap", "envFromSecret", "extraEnv", "extraEnvConfigMaps")
+
+
+def has_credentials(autoscaler: Autoscaler, cluster: Cluster) -> bool:
+    """Whether the pods of an autoscaler may have a role, or keys of a user."""
+    charts = [each for each in cluster.charts if each.origin == autoscaler.origin]
+    keys = "AWS_ACCESS_KEY_ID" in autoscaler.flags or any(
+        dig(each.values, key) for each in charts for key in _CREDENTIALS
+    )
+    return keys or identity(autoscaler, cluster) is not None
 
 
 def associations(cluster: Cluster) -> list[Resource]:

@@ -90,7 +90,7 @@ def has_driver(pool: Pool) -> Answer:
     if pool.kind == "karpenter":
         # Karpenter chooses the accelerated variant of an alias by the instance type.
         aliased = any(pool.launch.aliases)
-        return Answer.YES if aliased else Answer.UNKNOWN
+        return Answer.YES if aliased or _selects_nvidia(pool) else Answer.UNKNOWN
     ami_type = pool.properties.get("AmiType")
     names = [known_text(each) for each in choices(ami_type)]
     if names and "CUSTOM" not in names:
@@ -105,6 +105,18 @@ def has_driver(pool: Pool) -> Answer:
     # A script may install one.
     bare = _OF_CANONICAL in text and not pool.user_data.scripts
     return Answer.NO if bare else Answer.UNKNOWN
+
+
+def always_has_driver(pool: Pool) -> bool:
+    """Whether nodes of a pool certainly boot an image with NVIDIA's driver, whatever their instance type."""
+    return _selects_nvidia(pool) if pool.kind == "karpenter" else pool.is_group and has_driver(pool) is Answer.YES
+
+
+def _selects_nvidia(pool: Pool) -> bool:
+    """Whether an EC2NodeClass selects images by names or parameters of NVIDIA's variant only."""
+    terms = mappings(pool.launch.written.get("amiSelectorTerms"))
+    names = [known_text(each.get("ssmParameter")) or known_text(each.get("name")) for each in terms]
+    return bool(names) and all(each is not None and "nvidia" in each for each in names)
 
 
 def architecture_of(pool: Pool) -> Architecture | None:

@@ -5,7 +5,7 @@ Source: kubernetes-sigs/kueue v0.19.2 apis/kueue/v1beta2/
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -68,10 +68,12 @@ class Quotas:
     Attributes:
         covered: The resources.
         flavors: Of each flavor, the most of each resource that a job may have; ``None`` without bound.
+        unknown: Flavors and resources whose quota is known at deployment only.
     """
 
     covered: tuple[str, ...]
     flavors: Mapping[str, Mapping[str, int | None]]
+    unknown: frozenset[tuple[str, str]] = frozenset()
 
     def short(self, flavor: str, wanted: Mapping[str, int]) -> tuple[str, int] | None:
         """Return a resource of which a flavor never has as much, and how much it has; ``None`` when it has enough."""
@@ -159,30 +161,99 @@ def pods_at_once(part: Workload) -> int:
     return 1 if alone or not part.replicas else part.replicas
 
 
-def quotas(queue: Object) -> list[Quotas]:
-    """Return the groups of resources of a ClusterQueue."""
-    shares = bool(queue.spec.get("cohort") or queue.spec.get("cohortName"))
+def quotas(queue: Object, cluster: Cluster | None = None) -> list[Quotas]:
+    """Return the groups of resources of a ClusterQueue.
+
+    Args:
+        queue: The ClusterQueue.
+        cluster: Its cluster, whose other queues bound what the queue may borrow.
+    """
+    cohort = _cohort(queue)
+    shared = _nominal_of_cohort(cohort, cluster) if cluster and isinstance(cohort, str) else {}
     return [
         Quotas(
             tuple(name for name in items(group.get("coveredResources")) if isinstance(name, str)),
             {
                 str(flavor.get("name")): {
-                    str(each.get("name")): _most(each, shares) for each in mappings(flavor.get("resources"))
+                    str(each.get("name")): _most(
+                        each, cohort, shared.get((str(flavor.get("name")), str(each.get("name"))))
+                    )
+                    for each in mappings(flavor.get("resources"))
                 }
                 for flavor in mappings(group.get("flavors"))
             },
+            frozenset(_unknown_quotas(group)),
         )
         for group in mappings(queue.spec.get("resourceGroups"))
     ]
 
 
-def _most(resource: Mapping[str, object], shares: bool) -> int | None:
+def _bounds(
+    flavor: Mapping[str, Any], cohort: object, shared: Mapping[tuple[str, str], int | None]
+) -> dict[str, int | None]:
+    listed = mappings(flavor.get("resources"))
+    keys = ((str(flavor.get("name")), str(each.get("name"))) for each in listed)
+    return {key[1]: _most(each, cohort, shared.get(key)) for key, each in zip(keys, listed, strict=True)}
+
+
+def may_borrow_elsewhere(queue: Object, cluster: Cluster) -> bool:
+    """Whether a queue has a cohort of which the input holds no other queue, so that others may be elsewhere."""
+    cohort = _cohort(queue)
+    members = [each for each in kueue_objects(cluster, "ClusterQueue") if _cohort(each) == cohort]
+    return bool(cohort) and len(members) < 2
+
+
+def has_unknown_groups(queue: Object) -> bool:
+    """Whether some resource group, flavor or resource of a ClusterQueue is known at deployment only."""
+    groups = queue.spec.get("resourceGroups")
+    flavors = [one for each in items(groups) for one in items(dig(each, "flavors"))]
+    parts = [groups, *items(groups), *(dig(each, "flavors") for each in items(groups)), *flavors]
+    parts += [dig(each, "resources") for each in flavors]
+    return any(isinstance(each, Unknown) for each in parts)
+
+
+def _cohort(queue: Object) -> object:
+    return queue.spec.get("cohortName") or queue.spec.get("cohort")
+
+
+def _nominal_of_cohort(cohort: str, cluster: Cluster) -> dict[tuple[str, str], int | None]:
+    """Return the sum of the nominal quotas of a cohort, which no queue of it exceeds; ``None`` without bound.
+
+    A cohort with a parent borrows from it, too, and so has no bound here.
+    Source: https://kueue.sigs.k8s.io/docs/concepts/cohort/ (2026-11)
+    """
+    own = [each for each in kueue_objects(cluster, "Cohort") if each.name == cohort]
+    if any(each.spec.get("parentName") or each.spec.get("parent") for each in own):
+        return {}
+    members = [each for each in kueue_objects(cluster, "ClusterQueue") if _cohort(each) == cohort]
+    if any(isinstance(_cohort(each), Unknown) for each in kueue_objects(cluster, "ClusterQueue")):
+        return {}
+    found: dict[tuple[str, str], int | None] = {}
+    for queue in (*members, *own):
+        for group in mappings(queue.spec.get("resourceGroups")):
+            for flavor in mappings(group.get("flavors")):
+                for each in mappings(flavor.get("resources")):
+                    key = str(flavor.get("name")), str(each.get("name"))
+                    amount, before = quantity(key[1], each.get("nominalQuota")), found.get(key, 0)
+                    found[key] = None if amount is None or before is None else before + amount
+    return found
+
+
+def _unknown_quotas(group: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    for flavor in mappings(group.get("flavors")):
+        for each in mappings(flavor.get("resources")):
+            if quantity(str(each.get("name")), each.get("nominalQuota")) is None:
+                yield str(flavor.get("name")), str(each.get("name"))
+
+
+def _most(resource: Mapping[str, object], cohort: object, shared: int | None) -> int | None:
     name = str(resource.get("name"))
     nominal = quantity(name, resource.get("nominalQuota"))
-    if not shares:
+    if not cohort or nominal is None:
         return nominal
     borrowed = quantity(name, resource.get("borrowingLimit"))
-    return None if nominal is None or borrowed is None else nominal + borrowed
+    bounds = [each for each in (None if borrowed is None else nominal + borrowed, shared) if each is not None]
+    return min(bounds, default=None)
 
 
 def gpu_flavors(cluster: Cluster) -> list[Object]:

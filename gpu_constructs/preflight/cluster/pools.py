@@ -42,7 +42,7 @@ from gpu_constructs.preflight.reading.unknown import (
     mapping,
     mappings,
 )
-from gpu_constructs.preflight.reading.user_data import UserData, read_user_data
+from gpu_constructs.preflight.reading.user_data import read_user_data
 
 _ACTION = "AWS::AutoScaling::ScheduledAction"
 # What a label that no requirement names yet may be.
@@ -73,7 +73,7 @@ def managed_group(group: Resource, resources: Mapping[str, Resource]) -> Pool:
         undecided=_is_undecided(properties.get("InstanceTypes"), launch.instance_type),
         operating_system=group_system(properties.get("AmiType"), launch.image, user_data.format),
         labels=_managed_labels(capacity) | labels | _known_labels(user_data.node_labels),
-        taints=(*taints.node_group_taints(properties), *_told_taints(user_data)),
+        taints=(*taints.node_group_taints(properties), *taints.boot_taints(user_data)),
         zones=_zones(properties.get("Subnets"), resources),
         capacity_types=_capacity_types(capacity),
         min_nodes=_at_least_zero(dig(properties, "ScalingConfig", "MinSize"), absent=1),
@@ -118,7 +118,7 @@ def self_managed_group(group: Resource, resources: Mapping[str, Resource]) -> Po
         undecided=_is_undecided(overrides, launch.instance_type),
         operating_system=group_system("CUSTOM", launch.image, user_data.format),
         labels=labels,
-        taints=_told_taints(user_data),
+        taints=taints.boot_taints(user_data),
         zones=_zones(properties.get("VPCZoneIdentifier"), resources) or _listed(properties.get("AvailabilityZones")),
         capacity_types=(_group_capacity(launch, mixed),),
         min_nodes=_at_least_zero(properties.get("MinSize"), absent=None),
@@ -292,11 +292,6 @@ def _known_labels(labels: Mapping[str, Any]) -> dict[str, LabelValues | Unknown]
         else exactly(str(value))
         for key, value in labels.items()
     }
-
-
-def _told_taints(user_data: UserData) -> tuple[Any, ...]:
-    settings = dig(user_data.settings, "kubernetes", "node-taints")
-    return (*taints.kubelet_taints(user_data.kubelet_flags), *taints.setting_taints(settings))
 
 
 def _listed(values: Any) -> tuple[str | Unknown, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from gpu_constructs.facts.charts import CLUSTER_AUTOSCALER, DEVICE_PLUGIN, EFA_DEVICE_PLUGIN, GPU_OPERATOR, KARPENTER
@@ -17,7 +17,7 @@ from gpu_constructs.preflight.model.discovery import DISCOVERY, EXPLICIT
 from gpu_constructs.preflight.model.label_values import equal
 from gpu_constructs.preflight.model.node_selection import Selection, term
 from gpu_constructs.preflight.model.pod import Pod, pod_of
-from gpu_constructs.preflight.model.software import Addon, Autoscaler, AutoscalerKind, DaemonSet
+from gpu_constructs.preflight.model.software import Addon, Autoscaler, AutoscalerKind, DaemonSet, MissingConfig
 from gpu_constructs.preflight.model.taints import tolerations
 from gpu_constructs.preflight.reading.documents import UnusableInput, parse
 from gpu_constructs.preflight.reading.objects import Chart, Object
@@ -33,6 +33,7 @@ _ADVERTISED = (
 # In the chart's default of the tags.
 _OF_THE_VALUES = re.compile(r"\{\{-? *\.Values\.autoDiscovery\.clusterName *-?\}\}")
 _NOT_A_PLUGIN = ("gpu-feature-discovery", "mps-control-daemon", "config-manager")
+_UNKNOWN_CONFIG = Unknown("${configuration of the device plugin}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +110,7 @@ def _plugin_config(pod: Pod, namespace: str, configs: Mapping[tuple[str, str], O
         if strategy and not isinstance(config.get("flags"), Unknown):
             config["flags"] = {**mapping(config.get("flags")), "migStrategy": strategy}
     if isinstance(config.get("flags"), Unknown):
-        return Unknown("${configuration of the device plugin}")
+        return _UNKNOWN_CONFIG
     return config or None
 
 
@@ -154,26 +155,54 @@ def _of_spec(spec: DaemonSetSpec, source: Chart | Addon) -> DaemonSet:
         tolerations=tolerations([dict(each) for each in spec.tolerations]),
         selection=Selection(tuple(equal(spec.node_selector)), terms),
     )
-    config = _chart_config(source) if GPU in spec.advertises and isinstance(source, Chart) else None
-    return DaemonSet(spec.name, pod, source.origin, spec.advertises, exact=spec.exact, config=config)
+    found = DaemonSet(spec.name, pod, source.origin, spec.advertises, exact=spec.exact)
+    return _with_chart_configs(found, source) if GPU in spec.advertises and isinstance(source, Chart) else found
 
 
-def _chart_config(chart: Chart) -> Any:
-    """Return the plugin's configuration in the values of NVIDIA's chart or of the GPU Operator."""
-    maps = mapping(dig(chart.values, "config", "map")) or mapping(dig(chart.values, "devicePlugin", "config", "data"))
-    named = dig(chart.values, "config", "name") or dig(chart.values, "devicePlugin", "config", "name")
-    default = known_text(
-        dig(chart.values, "config", "default") or dig(chart.values, "devicePlugin", "config", "default")
-    )
-    if not maps:
-        strategy = dig(chart.values, "migStrategy") or dig(chart.values, "mig", "strategy")
-        if named:
-            return Unknown("${configuration of the device plugin}")
-        return {"flags": {"migStrategy": strategy}} if strategy else None
-    chosen = (
-        maps.get(default) if default else maps.get("default", next(iter(maps.values())) if len(maps) == 1 else None)
-    )
-    return _parsed(chosen) or Unknown("${configuration of the device plugin}")
+def _with_chart_configs(daemon: DaemonSet, chart: Chart) -> DaemonSet:
+    """Return a device plugin with the configurations in the values of NVIDIA's chart or of the GPU Operator.
+
+    Sources: NVIDIA/k8s-device-plugin v0.20.0 deployments/helm, cmd/config-manager/main.go and api/config/v1/flags.go;
+    NVIDIA/gpu-operator v26.7.0 controllers/object_controls.go (2026-11)
+    """
+    operator = chart.name == GPU_OPERATOR
+    told = _value(chart.values, *(("devicePlugin", "config") if operator else ("config",)))
+    name, default, written = (_value(told, key) for key in ("name", "default", "data" if operator else "map"))
+    # The charts make an environment variable of it, which overrides the plugin's file. The operator's is "single".
+    strategy = _value(chart.values, "mig", "strategy") or "single" if operator else _value(chart.values, "migStrategy")
+    made_elsewhere = name and (_value(told, "create") is not True if operator else not written)
+    if made_elsewhere or any(isinstance(each, Unknown) for each in (default, written)):
+        return replace(daemon, config=_UNKNOWN_CONFIG)
+    texts = {} if operator and not name else mapping(written)
+    if not texts:
+        return replace(daemon, config={"flags": {"migStrategy": strategy}} if strategy else None)
+    configs = {key: _with_strategy(_parsed(text) or _UNKNOWN_CONFIG, strategy) for key, text in texts.items()}
+    if default:
+        usual = configs.get(str(default), MissingConfig(str(default)))
+    elif operator:
+        usual = _with_strategy({}, strategy)
+    else:
+        usual = _fallback(configs) if _value(told, "fallbackStrategies") is None else _UNKNOWN_CONFIG
+    return replace(daemon, config=usual, configs=configs)
+
+
+def _fallback(configs: Mapping[str, Any]) -> Any:
+    """Return the configuration of nodes that select none, by the default strategies of NVIDIA's chart."""
+    alone = next(iter(configs.values())) if len(configs) == 1 else _UNKNOWN_CONFIG
+    return configs.get("default", alone)
+
+
+def _with_strategy(config: Any, strategy: Any) -> Any:
+    if not strategy or not isinstance(config, dict):
+        return config
+    return {**config, "flags": {**mapping(config.get("flags")), "migStrategy": strategy}}
+
+
+def _value(found: Any, *path: str) -> Any:
+    """Return the value at a path; ``Unknown`` where a part of the path isn't known."""
+    for key in path:
+        found = found if isinstance(found, Unknown) else dig(found, key)
+    return found
 
 
 def _controllers(objects: Iterable[Object]) -> list[Autoscaler]:
@@ -252,6 +281,20 @@ def _charted_karpenter(chart: Chart) -> Autoscaler:
     return Autoscaler("karpenter", chart.origin, settings, chart.version, pod, (chart.namespace, account))
 
 
+def _default_account(chart: Chart) -> str:
+    """Return the service account that cluster autoscaler's chart makes without a name.
+
+    Source: kubernetes/autoscaler cluster-autoscaler-chart-9.50.1 templates/_helpers.tpl
+    ``cluster-autoscaler.serviceAccountName`` and ``cluster-autoscaler.fullname``
+    """
+    if full := known_text(chart.values.get("fullnameOverride")):
+        return full
+    release = known_text(chart.properties.get("Release")) or "${release}"
+    provider = known_text(chart.values.get("cloudProvider")) or "aws"
+    name = known_text(chart.values.get("nameOverride")) or f"{provider}-{CLUSTER_AUTOSCALER}"
+    return release if name in release else f"{release}-{name}"
+
+
 def _charted_autoscaler(chart: Chart) -> Autoscaler:
     arguments = mapping(chart.values.get("extraArgs"))
     flags: dict[str, Any] = {str(key): value for key, value in arguments.items()}
@@ -264,7 +307,8 @@ def _charted_autoscaler(chart: Chart) -> Autoscaler:
     groups = mappings(chart.values.get("autoscalingGroups"))
     if groups:
         flags[EXPLICIT] = " ".join(f"{each.get('minSize')}:{each.get('maxSize')}:{each.get('name')}" for each in groups)
-    account = known_text(dig(chart.values, "rbac", "serviceAccount", "name")) or ""
+    written = dig(chart.values, "rbac", "serviceAccount", "name")
+    account = str(written) if written else _default_account(chart)
     version = known_text(dig(chart.values, "image", "tag"))
     pod = Pod(tolerations=tolerations(chart.values.get("tolerations")))
     return Autoscaler(

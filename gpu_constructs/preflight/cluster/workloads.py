@@ -11,6 +11,7 @@ from typing import Any
 
 from gpu_constructs.facts.kubernetes import CLUSTER_CRITICAL, NODE_CRITICAL, TRAINING_JOBS
 from gpu_constructs.facts.labels import EXCLUSIVE_GROUPS
+from gpu_constructs.preflight.cluster.observed import RunningCluster, is_finished
 from gpu_constructs.preflight.cluster.operators.part import count
 from gpu_constructs.preflight.cluster.operators.parts import parts, wrapped
 from gpu_constructs.preflight.model.exclusive import Exclusive
@@ -36,12 +37,20 @@ _NOT_KNOWN = (None, True)
 
 def workloads(objects: Iterable[Object]) -> tuple[Workload, ...]:
     """Return the pods of some objects; of DaemonSets those that ask for GPUs."""
-    every = list(objects)
+    every = [each for each in objects if not is_finished(each)]
+    running = RunningCluster(every)
     priorities: _Classes = {**_PRIORITIES, **dict(_classes(every))}
     # Most pods are alike: what is written alike is read once.
     pods: dict[str, Pod] = {}
-    typed = (_typed(each, pods, priorities) for owner in every for each in _of(owner, every))
-    return tuple(each for each in typed if each.asks_for_gpu or not each.on_each_node)
+    owners = [each for each in every if running.owner(each) is None and not _is_of_daemon(each)]
+    typed = [_typed(each, pods, priorities) for owner in owners for each in _of(owner, every)]
+    return tuple(each for each in running.demands(typed) if each.asks_for_gpu or not each.on_each_node)
+
+
+def _is_of_daemon(each: Object) -> bool:
+    """Whether a DaemonSet made a pod: each node has its own, and nobody makes a node for it."""
+    references = mappings(dig(each.content, "metadata", "ownerReferences"))
+    return each.kind == "Pod" and any(one.get("kind") == "DaemonSet" for one in references)
 
 
 def _classes(objects: Iterable[Object]) -> Iterator[tuple[str, tuple[int | None, bool]]]:

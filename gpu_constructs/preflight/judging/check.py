@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from gpu_constructs.preflight.case import Case
@@ -10,13 +10,21 @@ from gpu_constructs.preflight.cluster.clusters import clusters
 from gpu_constructs.preflight.judging.acknowledgements import Acknowledgement, acknowledged, acknowledgements, mistaken
 from gpu_constructs.preflight.judging.explain import Explanation, explain
 from gpu_constructs.preflight.judging.shared import Shared
+from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Cluster
 from gpu_constructs.preflight.model.workload import Workload
 from gpu_constructs.preflight.reading.inputs import Input
-from gpu_constructs.preflight.reading.objects import Origin
+from gpu_constructs.preflight.reading.objects import Unread
 from gpu_constructs.preflight.rules import rules
+from gpu_constructs.preflight.rules.pods.pending_pods import pending_problem
 from gpu_constructs.preflight.rules.rule import SEVERITIES, Finding
+from gpu_constructs.preflight.scheduling.verdict import Verdict
 from gpu_constructs.preflight.schema.expressions import INSTALL, can_ask, has_rules
+
+# The rule that reports a Pending workload where no other rule does.
+_PENDING = "GPU120"
+# The rules that report verdicts of the scheduler.
+_OF_VERDICTS = (_PENDING, "GPU121", "GPU374")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +35,7 @@ class Report:
         cases: The clusters that were judged.
         findings: What is wrong, the gravest first.
         shared: What the clusters share.
-        unread: What could not be read before deployment: where, and why.
+        unread: Parts of the input that can not be read before deployment.
         unused: Lines of acknowledgement files that accept nothing.
         mistaken: What is wrong with acknowledgements in metadata and annotations.
     """
@@ -35,7 +43,7 @@ class Report:
     cases: tuple[Case, ...]
     findings: tuple[Finding, ...]
     shared: Shared
-    unread: tuple[tuple[Origin, str], ...] = ()
+    unread: tuple[Unread, ...] = ()
     unused: tuple[Acknowledgement, ...] = ()
     mistaken: tuple[str, ...] = ()
 
@@ -49,13 +57,28 @@ class Report:
             workloads: Some of its workloads. Default: those that ask for a GPU.
             named: Whether somebody says that they are meant for this cluster.
         """
-        found = explain(case, self.findings, workloads)
+        found = self.shared.explanation(case) if workloads is None else explain(case, self.findings, workloads)
         return found if named else replace(found, verdicts=self.shared.verdicts(case, found.verdicts))
 
     @property
     def fails(self) -> bool:
         """Whether an error stands that nobody accepts."""
         return any(each.counts for each in self.findings)
+
+    @property
+    def pending(self) -> tuple[Verdict, ...]:
+        """The GPU workloads that would stay Pending, without those of which somebody accepts an error."""
+        accepted = {
+            (each.cluster, each.problem.origin)
+            for each in self.findings
+            if each.acknowledged is not None and each.rule.severity == "error"
+        }
+        verdicts = ((case, each) for case in self.cases for each in self.explanation(case).verdicts)
+        return tuple(
+            each
+            for case, each in verdicts
+            if each.answer is Answer.NO and (case.cluster.title, each.workload.origin) not in accepted
+        )
 
     @property
     def unasked(self) -> tuple[str, ...]:
@@ -83,13 +106,35 @@ def check(given: Input, told: Iterable[Cluster] | None = None) -> Report:
     cases = tuple(map(Case, clusters(given) if told is None else told))
     every = (finding for case in cases for finding in findings_of(case, listed, given.accepted))
     shared = Shared(cases, every)
+    added = [each for case in cases for each in _of_pending(case, shared, listed, given.accepted)]
     findings = sorted(
-        shared.findings,
+        (*shared.findings, *added),
         key=lambda each: (each.acknowledged is not None, SEVERITIES.index(each.rule.severity), each.rule.id),
     )
     unused = tuple(line for line in listed if not any(map(line.accepts, findings)))
     wrong = mistaken(each.cluster for each in cases)
-    return Report(cases, tuple(findings), shared, given.problems, unused, wrong)
+    unread = (*given.problems, *(one for each in given.alternatives.values() for one in each))
+    return Report(cases, tuple(findings), shared, unread, unused, wrong)
+
+
+def _of_pending(
+    case: Case, shared: Shared, listed: Iterable[Acknowledgement], accepted: Mapping[str, Mapping[str, str]]
+) -> Iterator[Finding]:
+    """Yield a finding for each workload that would stay Pending for a reason that no rule reports."""
+    verdicts = shared.verdicts(case, shared.explanation(case).verdicts)
+    pending = [each for each in verdicts if each.answer is Answer.NO]
+    errors = [each for each in shared.findings if each.rule.severity == "error"] if pending else []
+    stopping = (each for each in errors if not each.problem.unknown or each.rule.id in _OF_VERDICTS)
+    here = {each.problem.origin for each in stopping if each.cluster == case.cluster.title}
+    ids = {each.rule.id for each in errors if each.cluster == case.cluster.title}
+    for verdict in pending:
+        of_pools = (one for pool in verdict.pools for one in pool.reasons)
+        told = {each.rule for each in (*verdict.reasons, *of_pools) if each.answer is Answer.NO}
+        if verdict.workload.origin in here or told & ids:
+            continue
+        maybe = bool(verdict.rests_on) or bool(case.cluster.hidden)
+        found = Finding(rules()[_PENDING], case.cluster.title, pending_problem(verdict, unknown=maybe))
+        yield replace(found, acknowledged=acknowledged(found, case.cluster, tuple(listed), accepted))
 
 
 def findings_of(
@@ -98,7 +143,7 @@ def findings_of(
     """Return what every rule finds in a cluster."""
     lines = tuple(listed)
     found = [
-        Finding(rule, case.cluster.name, problem)
+        Finding(rule, case.cluster.title, problem)
         for rule in rules().values()
         for problem in {each.key: each for each in rule.check(case)}.values()
     ]

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.judging.stops import Stops
-from gpu_constructs.preflight.model.answer import Answer
+from gpu_constructs.preflight.model.answer import Answer, all_of
+from gpu_constructs.preflight.model.reason import Reason
 from gpu_constructs.preflight.model.workload import Workload
 from gpu_constructs.preflight.rules.rule import Finding
+from gpu_constructs.preflight.scheduling.assumptions import conditions, relied_upon
 from gpu_constructs.preflight.scheduling.together.crowd import beside_each_other
 from gpu_constructs.preflight.scheduling.together.packing import Packing, pack
 from gpu_constructs.preflight.scheduling.verdict import Verdict
 
+# Reasons that no other pool changes: the API server refuses the pod, or no instance type fits it.
+_OF_THE_POD = ("refused", "pool")
+_SHOWN = 3
 _OTHER_POOLS = "Pending unless the cluster has a pool that is not in the input"
 
 
@@ -44,9 +49,9 @@ def explain(case: Case, findings: Iterable[Finding] = (), workloads: Iterable[Wo
     wanted = case.gpu_workloads if workloads is None else tuple(workloads)
     chosen = {id(each) for each in wanted}
     others = [each for each in case.gpu_workloads if id(each) not in chosen]
-    alone = [stops.on(case.verdict(each)) for each in (*wanted, *others)]
+    alone = [_with_partners(stops.on(case.verdict(each)), case) for each in (*wanted, *others)]
     beside = beside_each_other(alone, case.services_without_gpus)
-    settled = tuple(_of_pools_read(each, case) for each in beside)
+    settled = tuple(_with_assumptions(_beside_the_scheduler(each), case) for each in beside)
     running = [each for each, before in zip(settled, alone, strict=True) if before.answer is Answer.YES]
     packing = pack(*([each for each in running if each.workload.ends is ends] for ends in (False, True)))
     told = {id(each.workload) for each in settled[: len(wanted)] if _may_be_left(each)}
@@ -54,12 +59,85 @@ def explain(case: Case, findings: Iterable[Finding] = (), workloads: Iterable[Wo
     return Explanation(case, settled[: len(wanted)], replace(packing, left=left))
 
 
-def _of_pools_read(verdict: Verdict, case: Case) -> Verdict:
-    """Return a no that pools give with what it rests on, where a cluster may have others than were read."""
-    refused = any(each.kind == "refused" and each.answer is Answer.NO for each in verdict.reasons)
-    if case.cluster.whole or verdict.answer is not Answer.NO or refused:
+def _with_assumptions(verdict: Verdict, case: Case) -> Verdict:
+    """Return a verdict with what it relies on in a cluster of which the input may hold a part."""
+    if verdict.workload.is_placed:
         return verdict
-    return replace(verdict, rests_on=(*verdict.rests_on, _OTHER_POOLS))
+    verdict = _beside_unread(verdict, case.cluster.may_hide("objects"))
+    if verdict.answer is Answer.NO:
+        refused = any(each.kind in _OF_THE_POD and each.answer is Answer.NO for each in verdict.reasons)
+        other = () if case.cluster.whole or refused else (_OTHER_POOLS,)
+        return replace(verdict, rests_on=(*verdict.rests_on, *other))
+    runs_if = conditions(verdict.reasons, verdict.pools) if verdict.answer is Answer.UNKNOWN else ()
+    if verdict.answer is Answer.UNKNOWN and not runs_if:
+        return verdict
+    relied = relied_upon(verdict.workload, verdict.pools, case.cluster)
+    assumed = (f"assumed: {each}" for each in sorted(case.cluster.assumed))
+    return replace(verdict, rests_on=(*verdict.rests_on, *assumed, *relied), runs_if=runs_if)
+
+
+def _beside_unread(verdict: Verdict, hidden: Sequence[str]) -> Verdict:
+    """Return a verdict next to unread parts of the input, which may hold an object that limits the pods."""
+    if verdict.answer is Answer.NO or not hidden:
+        return verdict
+    shown = ", ".join(hidden[:_SHOWN]) + (f" and {len(hidden) - _SHOWN} more" if len(hidden) > _SHOWN else "")
+    reason = Reason(
+        Answer.UNKNOWN,
+        "unread",
+        f"{shown} can't be read, and may hold an object that limits these pods, such as a quota",
+        condition=f"nothing that can't be read limits these pods ({shown})",
+    )
+    return replace(verdict, answer=Answer.UNKNOWN, reasons=(*verdict.reasons, reason))
+
+
+def _with_partners(verdict: Verdict, case: Case) -> Verdict:
+    """Return a verdict with the roles of the same object that its pods wait for and that find no node."""
+    partners = case.partners(verdict.workload) if not verdict.workload.is_placed else ()
+    verdicts = [case.verdict(each) for each in partners if each.replicas != 0]
+    waiting = [each for each in verdicts if each.answer is not Answer.YES]
+    if not waiting:
+        return verdict
+    sized = [each for each in waiting if _lacks_only_sizes(each)]
+    assumed = (f"a node without GPUs has room for {each.workload.name}" for each in sized)
+    reasons = [_of_partner(each, case) for each in waiting if each not in sized]
+    answer = all_of((verdict.answer, *(each.answer for each in reasons)))
+    rests_on = (*verdict.rests_on, *assumed)
+    return replace(verdict, answer=answer, reasons=(*verdict.reasons, *reasons), rests_on=rests_on)
+
+
+def _lacks_only_sizes(partner: Verdict) -> bool:
+    """Whether only the size of nodes without GPUs is unknown, of which the catalogue has no figures."""
+    open_pools = [each for each in partner.pools if each.answer is Answer.UNKNOWN]
+    unknown = [one for each in open_pools[:1] for one in each.reasons if one.answer is Answer.UNKNOWN]
+    sized = bool(open_pools) and all(node.row is None for node in open_pools[0].nodes_taking)
+    of_sizes = all(each.rule == "GPU121" for each in partner.reasons)
+    return sized and of_sizes and all(one.kind == "resource" for one in unknown)
+
+
+def _of_partner(partner: Verdict, case: Case) -> Reason:
+    name = partner.workload.name
+    told = [each.text for each in partner.reasons if each.answer is partner.answer]
+    told += [f"pool {one.pool.name}: {each.text}" for one in partner.pools[:1] for each in one.reasons]
+    why = f": {told[0]}" if told else ""
+    refused = any(each.kind == "refused" for each in partner.reasons)
+    if partner.answer is Answer.NO and (case.cluster.whole or refused):
+        return Reason(Answer.NO, "partner", f"waits for {name}, which would stay Pending{why}")
+    conditional = conditions(partner.reasons, partner.pools) if partner.answer is Answer.UNKNOWN else ()
+    elsewhere = not case.cluster.whole and not refused
+    condition = f"a node outside the input takes {name}" if elsewhere else " and ".join(conditional)
+    return Reason(Answer.UNKNOWN, "partner", f"waits for {name}, whose node is not known{why}", condition=condition)
+
+
+def _beside_the_scheduler(verdict: Verdict) -> Verdict:
+    """Return a verdict next to the message of the running cluster's scheduler, which contradicts a yes."""
+    message = verdict.workload.unscheduled
+    if not message:
+        return verdict
+    text = f"the scheduler reports: {message}"
+    if verdict.answer is Answer.YES:
+        text = f"preflight finds room for every pod, but {text}"
+    reasons = (Reason(Answer.UNKNOWN, "observed", text), *verdict.reasons)
+    return replace(verdict, answer=all_of((verdict.answer, Answer.UNKNOWN)), reasons=reasons)
 
 
 def _may_be_left(verdict: Verdict) -> bool:

@@ -68,7 +68,7 @@ def pools_by_key(clusters: Iterable[Cluster]) -> dict[_Key, Pool]:
 
 def pool_key(cluster: Cluster, pool: Pool) -> _Key:
     """Return what makes a pool the same in two inputs."""
-    return cluster.name, pool.kind, pool.resource.key if pool.resource else pool.name
+    return cluster.title, pool.kind, pool.resource.key if pool.resource else pool.name
 
 
 def _change(key: _Key, before: Pool | None, after: Pool | None) -> PoolChange | None:

@@ -161,10 +161,10 @@ def _versions(told: Iterable[Cluster]) -> dict[str, str | None]:
     found: dict[str, str | None] = {}
     listed = list(told)
     for cluster in listed:
-        found[f"Kubernetes of {cluster.name}"] = cluster.version
+        found[f"Kubernetes of {cluster.title}"] = cluster.version
         found |= {f"chart {each.name}": each.version for each in cluster.charts}
         found |= {f"add-on {each.name}": each.version or "default" for each in cluster.addons}
-        place = f" in {cluster.name}" if len(listed) > 1 else ""
+        place = f" in {cluster.title}" if len(listed) > 1 else ""
         found |= {f"image of {name}{place}": tag for name, tag in _images(cluster).items()}
         for pool in cluster.pools:
             release = known_text(pool.properties.get("ReleaseVersion")) or alias_of(pool)
@@ -210,7 +210,7 @@ def _fates(old: Sequence[Explanation], new: Sequence[Explanation], accepted: set
 
 def _verdicts(told: Sequence[Explanation]) -> Mapping[_Key, Verdict]:
     several = len(told) > 1
-    return {_key(several, one.case.cluster.name, each.workload): each for one in told for each in one.verdicts}
+    return {_key(several, one.case.cluster.title, each.workload): each for one in told for each in one.verdicts}
 
 
 def _accepted(report: Report) -> set[_Key]:

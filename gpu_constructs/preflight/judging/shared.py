@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import cached_property
 
 from gpu_constructs.preflight.case import Case
-from gpu_constructs.preflight.judging.explain import explain
+from gpu_constructs.preflight.judging.explain import Explanation, explain
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.reason import Reason
 from gpu_constructs.preflight.reading.objects import Origin
@@ -29,6 +29,15 @@ class Shared:
 
     def __init__(self, cases: Sequence[Case], found: Iterable[Finding]) -> None:
         self._cases, self._found = cases, list(found)
+        # Alternatives of one cluster share its name: what they have in common is applied in each of them.
+        self._explanations: dict[int, Explanation] = {}
+        self._names = {each.cluster.title: each.cluster.name for each in cases}
+
+    def explanation(self, case: Case) -> Explanation:
+        """Return what becomes of the GPU workloads of one of the clusters, computed once."""
+        if id(case) not in self._explanations:
+            self._explanations[id(case)] = explain(case, self.findings)
+        return self._explanations[id(case)]
 
     @cached_property
     def findings(self) -> tuple[Finding, ...]:
@@ -36,14 +45,14 @@ class Shared:
         clusters: dict[tuple[str, Origin, str], set[str]] = {}
         for each in self._found if self._origins else ():
             if each.problem.origin in self._origins and not each.problem.unknown:
-                clusters.setdefault(_key(each), set()).add(each.cluster)
-        some = {key for key, names in clusters.items() if len(names) < len(self._cases)}
+                clusters.setdefault(_key(each), set()).add(self._names[each.cluster])
+        some = {key for key, names in clusters.items() if len(names) < len(set(self._names.values()))}
         return tuple(_not_certain(each) if some and _key(each) in some else each for each in self._found)
 
     @cached_property
     def _origins(self) -> frozenset[Origin]:
         """Where what names no cluster stands; nothing of one cluster alone."""
-        if len(self._cases) < 2:
+        if len(set(self._names.values())) < 2:
             return frozenset()
         cluster = self._cases[0].cluster
         objects = {each.origin for each in cluster.objects if each.cluster is None}
@@ -66,7 +75,7 @@ class Shared:
         """The clusters that take the pods, or may, by origin and name of workloads that name no cluster."""
         found: dict[tuple[Origin, str], list[str]] = {}
         for case in self._cases:
-            for each in explain(case, self.findings).verdicts:
+            for each in self.explanation(case).verdicts:
                 if each.answer is not Answer.NO and each.workload.origin in self._origins:
                     found.setdefault((each.workload.origin, each.workload.name), []).append(case.cluster.name)
         return found

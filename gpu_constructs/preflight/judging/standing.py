@@ -25,11 +25,11 @@ def as_they_stand(deployed: Iterable[Cluster], written: Iterable[Cluster]) -> tu
         written: What is deployed over them.
     """
     there = tuple(deployed)
-    pools, versions = pools_by_key(there), {each.name: each.version for each in there}
+    pools, versions = pools_by_key(there), {each.title: each.version for each in there}
 
     def kept(cluster: Cluster, pool: Pool) -> Pool:
         was = pools.get(pool_key(cluster, pool))
-        version = image_version(was, versions[cluster.name]) if was and _asks_for_none(was, pool) else None
+        version = image_version(was, versions[cluster.title]) if was and _asks_for_none(was, pool) else None
         # What EKS says to a release of another version is not told.
         stays = version is not None and image_version(pool, version) == version
         return replace(pool, properties={**pool.properties, _VERSION: version}) if stays else pool

@@ -36,7 +36,7 @@ class Stops:
         self._of_workloads: dict[int, list[Reason]] = {}
         self._judged: dict[int, tuple[PoolVerdict, ...]] = {}
         for each in findings:
-            if each.rule.stops and each.cluster == case.cluster.name:
+            if each.rule.stops and each.cluster == case.cluster.title:
                 if each.holds:
                     self._add(each, Answer.NO)
                 elif _may_stop(each):
@@ -47,9 +47,10 @@ class Stops:
         text = finding.problem.message
         if isinstance(subject, (Pool, Workload)):
             text = text.removeprefix(f"{subject.title}: ")
-        reason = Reason(answer, "rule", text, _WEIGHT if answer is Answer.NO else 0, finding.rule.id)
+        weight, condition = (_WEIGHT, "") if answer is Answer.NO else (0, finding.problem.condition)
+        reason = Reason(answer, "rule", text, weight, finding.rule.id, condition)
         for pool in self._reach.pools(subject):
-            if answer is Answer.UNKNOWN and finding.rule.presumed:
+            if answer is Answer.UNKNOWN and finding.rule.presumed and not finding.problem.condition:
                 told = f"runs unless {finding.rule.id} is true: {finding.problem.message}"
                 self._presumed.setdefault(id(pool), []).append(told)
             else:
@@ -59,6 +60,9 @@ class Stops:
 
     def on(self, verdict: Verdict) -> Verdict:
         """Return a verdict as it is beside those errors."""
+        if verdict.workload.is_placed:
+            # Its pods run already.
+            return verdict
         held = _new(self._of_workloads.get(id(verdict.workload), ()), verdict.reasons)
         pools = self._pools(verdict.pools) if verdict.demand.pod.asks_for_gpu else verdict.pools
         if held or pools is not verdict.pools:

@@ -9,8 +9,9 @@ from typing import Any, Literal
 
 from gpu_constructs.facts.charts import AWS_NODE, COREDNS, KUBE_PROXY
 from gpu_constructs.facts.kubernetes import KUBE_SYSTEM
+from gpu_constructs.facts.labels import NODE_FEATURE
 from gpu_constructs.facts.quantities import Resources
-from gpu_constructs.facts.resources import NVIDIA
+from gpu_constructs.facts.resources import GPU, NVIDIA
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.label_values import Labels, Requirement
 from gpu_constructs.preflight.model.launch import Launch
@@ -19,12 +20,31 @@ from gpu_constructs.preflight.model.taints import Taint
 from gpu_constructs.preflight.model.workload import Workload
 from gpu_constructs.preflight.reading.cloudformation import Resource
 from gpu_constructs.preflight.reading.dangling import Dangling
-from gpu_constructs.preflight.reading.objects import Chart, Object, Origin, Repeated
-from gpu_constructs.preflight.reading.unknown import Unknown, dig, known_text, mapping
+from gpu_constructs.preflight.reading.objects import Chart, Object, Origin, Part, Repeated, Unread
+from gpu_constructs.preflight.reading.unknown import Unknown, dig, mapping
 from gpu_constructs.preflight.reading.user_data import NONE, UserData
 
-PoolKind = Literal["managed", "self-managed", "karpenter", "auto-mode", "fargate"]
+# What `--assume` takes: software that runs in the cluster although the input doesn't hold it.
+COMPONENTS = ("device-plugin", "efa-device-plugin", "cluster-autoscaler", "karpenter")
+PoolKind = Literal["managed", "self-managed", "karpenter", "auto-mode", "fargate", "observed"]
 OperatingSystem = Literal["al2023", "bottlerocket", "al2", "windows", "custom", "unknown"]
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """What running nodes that are alike have.
+
+    Attributes:
+        allocatable: What each has for pods.
+        free_min: What of that is free at least, beside the pods that each runs.
+        free_max: What of that is free at most.
+        names: Their names; empty for a fresh node of their group.
+    """
+
+    allocatable: Resources
+    free_min: Resources
+    free_max: Resources
+    names: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -61,6 +81,8 @@ class Pool:
         closes: Whether by a schedule it may at times have no node at all.
         class_zones: Zones, or their expressions, of the subnets that its class selects, as far as they are known.
         class_zones_known: Whether its class selects no subnet beside those.
+        observed: What its running nodes have; ``None`` for nodes that someone has yet to launch.
+        in_use: What running nodes already take of its limits, in base units, and how many ``nodes`` run.
     """
 
     name: str
@@ -92,6 +114,8 @@ class Pool:
     closes: bool = False
     class_zones: tuple[str | Unknown, ...] = ()
     class_zones_known: bool = False
+    observed: Observation | None = None
+    in_use: Resources = field(default_factory=dict)
 
     @property
     def title(self) -> str:
@@ -144,11 +168,6 @@ def _is_deployed(each: Object | Chart) -> bool:
     return each.origin.resource is not None and not mapped
 
 
-def _is_live(each: Object) -> bool:
-    """Whether an object was read from a cluster: the API server gives each its ``uid``, and nobody writes one."""
-    return known_text(dig(each.content, "metadata", "uid")) is not None
-
-
 def _advertises_gpus(node: Object) -> bool:
     return any(name.startswith(NVIDIA) for name in mapping(dig(node.content, "status", "allocatable")))
 
@@ -167,14 +186,17 @@ class Cluster:
         charts: Its Helm releases.
         addons: Its EKS add-ons.
         daemon_sets: Its DaemonSets, those in charts and add-ons included.
-        opaque: Software of which nothing is known, so that it may bring DaemonSets or more.
-        hidden: Parts of the input that could not be read, each of which may hold pools.
+        opaque: Charts and add-ons whose content is unknown: they may install DaemonSets or more.
+        unread: Parts of the input that can't be read, with what each may hold.
         autoscalers: What makes nodes.
+        observed: Its running nodes as pools, and the groups that they belong to.
         workloads: Its pods; of DaemonSets those that ask for GPUs.
         resources: Every resource of every template, by key.
         unclaimed: Groups of GPU instances that name no cluster; of several clusters the first has them.
         repeated: Keys that stand twice in a document; of several clusters the first has them.
         dangling: References to what a template does not have; of several clusters the first has them.
+        assumed: Components that the user says run in the cluster, whatever the input holds.
+        alternative: Name of the versions of objects that it has, where the input has several; empty otherwise.
     """
 
     name: str
@@ -187,13 +209,21 @@ class Cluster:
     addons: tuple[Addon, ...] = ()
     daemon_sets: tuple[DaemonSet, ...] = ()
     opaque: tuple[str, ...] = ()
-    hidden: tuple[str, ...] = ()
+    unread: tuple[Unread, ...] = ()
     autoscalers: tuple[Autoscaler, ...] = ()
+    observed: tuple[Pool, ...] = ()
     workloads: tuple[Workload, ...] = ()
     resources: Mapping[str, Resource] = field(default_factory=dict)
     unclaimed: tuple[Pool, ...] = ()
     repeated: tuple[Repeated, ...] = ()
     dangling: tuple[Dangling, ...] = ()
+    assumed: frozenset[str] = frozenset()
+    alternative: str = ""
+
+    @property
+    def title(self) -> str:
+        """Its name for people, unique in an input."""
+        return f"{self.name} with {self.alternative}" if self.alternative else self.name
 
     @property
     def whole(self) -> bool:
@@ -207,9 +237,28 @@ class Cluster:
         return self.whole or self.auto_mode or bool(self.addons) or of_eks
 
     @cached_property
+    def every_pool(self) -> tuple[Pool, ...]:
+        """Its pools, and running nodes as pools of a fixed size."""
+        return (*self.pools, *self.observed)
+
+    def may_hide(self, part: Part) -> tuple[str, ...]:
+        """Return the paths of the unread parts of the input that may hold something of a kind."""
+        return tuple(each.origin.path for each in self.unread if part in each.may_hold)
+
+    @property
+    def hidden(self) -> tuple[str, ...]:
+        """Paths of the unread parts that may hold pools."""
+        return self.may_hide("pools")
+
+    @cached_property
+    def unknown_software(self) -> tuple[str, ...]:
+        """Software whose content is unknown, and unread parts that may hold some."""
+        return (*self.opaque, *(f"{each}, which cannot be read" for each in self.may_hide("software")))
+
+    @cached_property
     def shows_software(self) -> bool:
         """Whether the input tells of software of the cluster, so that what is not there may well not run."""
-        return self.whole and not self.opaque and (bool(self.charts) or any(map(_is_software, self.objects)))
+        return self.whole and not self.unknown_software and (bool(self.charts) or any(map(_is_software, self.objects)))
 
     @cached_property
     def sees_software(self) -> bool:
@@ -232,6 +281,8 @@ class Cluster:
 
     def sees_plugins_for(self, device: str) -> bool:
         """Whether what advertises a device is in the input: two that do would each give it away."""
+        if device == GPU and self.may_hide("device-plugin"):
+            return False
         shown = self.shows_software and any(device in each.advertises for each in self.daemon_sets)
         return shown or self.sees_programs
 
@@ -242,17 +293,30 @@ class Cluster:
         Then the nodes are there, what runs in every cluster, and what runs beside that in other namespaces. Of nodes
         that advertise GPUs nobody judges whether there is room, nor what makes them.
         """
-        told = [each for each in self.of_kind("Deployment", "DaemonSet") if _is_live(each)]
+        told = [each for each in self.of_kind("Deployment", "DaemonSet") if each.is_live]
         system = {(each.kind, each.name) for each in told if each.namespace == KUBE_SYSTEM}
         beyond = any(each.namespace != KUBE_SYSTEM for each in told)
-        nodes = [each for each in self.of_kind("Node") if _is_live(each)]
+        nodes = [each for each in self.of_kind("Node") if each.is_live]
         bare = bool(nodes) and not any(map(_advertises_gpus, nodes))
-        return not self.opaque and beyond and system >= _OF_EVERY_CLUSTER and bare
+        return not self.unknown_software and beyond and system >= _OF_EVERY_CLUSTER and bare
+
+    @cached_property
+    def _lists_system(self) -> bool:
+        """Whether a dump lists the Deployments of every namespace: those of the system are among them."""
+        return any(each.is_live and each.namespace == KUBE_SYSTEM for each in self.of_kind("Deployment"))
 
     @cached_property
     def asked_devices(self) -> frozenset[str]:
         """Extended resources that its pods ask for."""
         return frozenset(name for each in self.workloads for name in each.pod.requests if "/" in name)
+
+    @cached_property
+    def asked_features(self) -> frozenset[str]:
+        """Labels of Node Feature Discovery that its pods select nodes by."""
+        wanted = [each.pod.selection for each in self.workloads]
+        terms = [one for each in wanted for term in each.terms or () for one in term.labels]
+        asked = (*(one for each in wanted for one in each.selector), *terms)
+        return frozenset(each.key for each in asked if each.key.startswith(NODE_FEATURE))
 
     def tells_of(self, *kinds: str) -> bool:
         """Whether an object of some kinds that is not in the input is not there: who writes some writes all."""
@@ -264,7 +328,7 @@ class Cluster:
 
         Who writes some of them writes the one that a pod names beside them; EKS add-ons bring none.
         """
-        hidden = any(not each.startswith("add-on ") for each in self.opaque)
+        hidden = bool(self.may_hide("objects")) or any(not each.startswith("add-on ") for each in self.opaque)
         written = any(_is_software(each) or each.kind in _OF_THE_CLUSTER for each in self.objects)
         return self.whole and not hidden and (bool(self.charts) or written)
 
@@ -318,11 +382,15 @@ class Cluster:
         if self._is_told and kind != "auto-mode":
             # Of one whose NodePools are there the namespace may be left out.
             return Answer.UNKNOWN if kind == "karpenter" and self.of_kind("NodePool") else Answer.NO
+        if kind == "cluster-autoscaler" and self._lists_system:
+            return Answer.NO
         # NodePools are Auto Mode's too.
         if kind == "karpenter" and self.has_by_hand("EC2NodeClass", *(() if self.auto_mode else ("NodePool",))):
             # The API server takes them only where their definitions are.
             return Answer.UNKNOWN if self.charts else Answer.YES
-        return Answer.NO if self.sees_software else Answer.UNKNOWN
+        if self.sees_software:
+            return Answer.NO
+        return Answer.YES if kind in self.assumed else Answer.UNKNOWN
 
     def has_by_hand(self, *kinds: str) -> bool:
         """Whether an object of some kinds stands in a plain file, whose software somebody may install elsewhere."""

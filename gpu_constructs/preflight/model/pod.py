@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from gpu_constructs.facts.quantities import Resources, resources
+from gpu_constructs.facts.resources import NVIDIA
 from gpu_constructs.preflight.model import pod_size
 from gpu_constructs.preflight.model.container import (
     Amounts,
@@ -248,8 +249,13 @@ class Pod:
 
     @cached_property
     def asks_for_gpu(self) -> bool:
-        """Whether a container asks for a GPU, a share or a slice of one, or the pod claims a device."""
-        return bool(self.claims) or any(each.devices for each in self.every_container)
+        """Whether a container asks for a GPU, a share or a slice of one, or the pod claims a device.
+
+        A pod that asks for one in its own ``resources`` counts too: the API server rejects it (GPU405).
+        """
+        whole = {**resources(self.asked), **resources(self.limits)}
+        asked = bool(self.claims) or any(each.devices for each in self.every_container)
+        return asked or any(name.startswith(NVIDIA) for name in whole)
 
 
 def read_pod(raw: Mapping[str, Any]) -> Pod:

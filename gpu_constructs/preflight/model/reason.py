@@ -18,6 +18,8 @@ class Reason:
             ``scheduler``, ``gate``, ``topology``, ``volume``, ``pool``, ``pod``, ``refused``, ``rule``.
         text: What is wrong and what to do, in one line.
         weight: How far it is from being mended; a renamed resource is nearer than one that does not exist.
+        condition: What would have to be true for an unknown reason to vanish, such as a component that the input lacks;
+            empty where more is unknown.
         rule: The rule that finds it, where one does beside saying that a pod stays Pending.
     """
 
@@ -26,6 +28,7 @@ class Reason:
     text: str
     weight: int = 2
     rule: str = ""
+    condition: str = ""
 
 
 def worst(reasons: Iterable[Reason]) -> Answer:

@@ -7,11 +7,27 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from gpu_constructs.facts.kubernetes import KUBE_SYSTEM
+from gpu_constructs.facts.labels import OPERATOR_CONFIG
+from gpu_constructs.preflight.model.label_values import Labels, LabelValues
 from gpu_constructs.preflight.model.pod import Pod
 from gpu_constructs.preflight.reading.cloudformation import Resource
 from gpu_constructs.preflight.reading.objects import Origin
+from gpu_constructs.preflight.reading.unknown import Unknown
 
 AutoscalerKind = Literal["cluster-autoscaler", "karpenter", "auto-mode"]
+
+
+@dataclass(frozen=True, slots=True)
+class MissingConfig:
+    """A configuration that a node selects and the device plugin doesn't have: its pod fails before the plugin starts.
+
+    Source: NVIDIA/k8s-device-plugin v0.20.0 cmd/config-manager/main.go, updateConfigName (2026-11)
+
+    Attributes:
+        name: Name of the configuration.
+    """
+
+    name: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +41,8 @@ class DaemonSet:
         advertises: Extended resources that it registers.
         exact: Whether its figures were read for the very version installed.
         config: Configuration of a device plugin, where it is known; ``Unknown`` where there is one that is not.
+        configs: Configurations that a node selects by its label `OPERATOR_CONFIG`; ``config`` is then for nodes
+            without the label. ``None`` where no label selects one.
     """
 
     name: str
@@ -33,6 +51,16 @@ class DaemonSet:
     advertises: tuple[str, ...] = ()
     exact: bool = True
     config: Any = None
+    configs: Mapping[str, Any] | None = None
+
+    def config_on(self, labels: Labels) -> Any:
+        """Return the configuration of a device plugin on a node with such labels."""
+        if self.configs is None or OPERATOR_CONFIG not in labels:
+            return self.config
+        value = labels[OPERATOR_CONFIG]
+        if not isinstance(value, LabelValues) or value.only is None or value.may_be_absent or value.unsure:
+            return Unknown("${configuration of the device plugin}")
+        return self.configs.get(value.only, MissingConfig(value.only))
 
 
 @dataclass(frozen=True, slots=True)

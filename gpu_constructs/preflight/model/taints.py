@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpu_constructs.preflight.model.answer import Answer, any_of, yes_if
-from gpu_constructs.preflight.reading.unknown import Unknown, is_expression, known_number, known_text, mappings
+from gpu_constructs.preflight.reading.unknown import Unknown, dig, is_expression, known_number, known_text, mappings
+from gpu_constructs.preflight.reading.user_data import UserData
 
 _EKS_EFFECTS = {"NO_SCHEDULE": "NoSchedule", "NO_EXECUTE": "NoExecute", "PREFER_NO_SCHEDULE": "PreferNoSchedule"}
 _EFFECTS = tuple(_EKS_EFFECTS.values())
@@ -164,13 +165,26 @@ def _taint(raw: Mapping[str, Any], key: str, value: str, effect: str) -> Taint:
 
 
 def kubelet_taints(flags: Iterable[str]) -> tuple[Taint, ...]:
-    """Return the taints of ``--register-with-taints`` among flags of kubelet."""
-    found = []
+    """Return the taints of the last ``--register-with-taints`` among flags of kubelet, which replaces earlier ones.
+
+    Source: kubernetes/kubernetes v1.36.3 pkg/util/flag/flags.go ``RegisterWithTaintsVar.Set`` (2026-11-23)
+    """
+    found: list[Taint | None] = []
     for flag in flags:
         name, equals, values = flag.partition("=")
         if equals and name == "--register-with-taints":
-            found += [flag_taint(each) for each in values.strip("\"'").split(",")]
+            found = [flag_taint(each) for each in values.strip("\"'").split(",")]
     return tuple(each for each in found if each is not None)
+
+
+def boot_taints(user_data: UserData) -> tuple[Taint, ...]:
+    """Return the taints that user data gives a node; a flag of kubelet replaces the list in its configuration.
+
+    Source: kubernetes/kubernetes v1.36.3 cmd/kubelet/app/server.go ``kubeletConfigFlagPrecedence`` (2026-11-23)
+    """
+    of_flags = kubelet_taints(user_data.kubelet_flags)
+    of_kubelet = of_flags or object_taints(user_data.kubelet_config.get("registerWithTaints"))
+    return (*of_kubelet, *setting_taints(dig(user_data.settings, "kubernetes", "node-taints")))
 
 
 def flag_taint(text: str) -> Taint | None:

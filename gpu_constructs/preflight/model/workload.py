@@ -36,6 +36,8 @@ class Workload:
         claim_templates: ``spec`` of each claim that is made for each of them.
         priority: Priority of its class, where it is known.
         preempts: Whether it takes the place of pods of lower priority that run.
+        placed: How many of them already have a node, in a running cluster.
+        unscheduled: What the scheduler of the running cluster reports of one that has none; empty otherwise.
         exclusive: Groups of them that want a domain each; ``None`` where none do.
     """
 
@@ -54,11 +56,18 @@ class Workload:
     priority: int | None = 0
     preempts: bool = True
     exclusive: Exclusive | None = None
+    placed: int = 0
+    unscheduled: str = ""
 
     @property
     def title(self) -> str:
         """Its name as people say it."""
         return self.name
+
+    @property
+    def is_placed(self) -> bool:
+        """Whether every pod of it already has a node."""
+        return self.placed > 0 and self.replicas is not None and self.placed >= self.replicas
 
     @property
     def on_each_node(self) -> bool:

@@ -12,6 +12,7 @@ from typing import Any
 
 from gpu_constructs.facts.hardware.mig import BOTTLEROCKET_NAMES, PROFILES
 from gpu_constructs.facts.resources import GPU, SHARED, SHARED_GPU
+from gpu_constructs.preflight.model.software import MissingConfig
 from gpu_constructs.preflight.reading.unknown import Unknown, dig, is_true, known_number, known_text, mapping, mappings
 
 _BOTTLEROCKET_PLUGIN = ("kubelet-device-plugins", "nvidia")
@@ -25,12 +26,14 @@ class Offer:
     Attributes:
         multiples: How many of each resource there are for one GPU.
         slices: Whether MIG slices are offered under names of their own.
+        uniform: Whether MIG slices are offered under the name of the whole GPU, on nodes whose GPUs are partitioned.
         alone: Whether a pod that asks for more than one is turned away by kubelet.
         known: Whether the configuration could be read.
     """
 
     multiples: Mapping[str, int] = field(default_factory=lambda: {GPU: 1})
     slices: bool = False
+    uniform: bool = False
     alone: bool = False
     known: bool = True
 
@@ -43,6 +46,8 @@ def plugin_offer(config: Any) -> Offer:
     """Return what NVIDIA's device plugin offers with a configuration; ``None`` is its default."""
     if config is None:
         return WHOLE
+    if isinstance(config, MissingConfig):
+        return Offer({})
     if isinstance(config, Unknown) or not isinstance(config, dict):
         return NOT_KNOWN
     strategy = dig(config, "flags", "migStrategy") or "none"
@@ -51,11 +56,11 @@ def plugin_offer(config: Any) -> Offer:
     for way in ("timeSlicing", "mps"):
         sharing = mapping(dig(config, "sharing", way))
         if sharing:
-            return _shared(sharing, way, slices=strategy == "mixed")
-    return Offer(slices=strategy == "mixed", known=strategy != "single")
+            return _shared(sharing, way, strategy)
+    return Offer(slices=strategy == "mixed", uniform=strategy == "single")
 
 
-def _shared(sharing: Mapping[str, Any], way: str, *, slices: bool) -> Offer:
+def _shared(sharing: Mapping[str, Any], way: str, strategy: str) -> Offer:
     multiples = {}
     for each in mappings(sharing.get("resources")):
         name, replicas = known_text(each.get("name")), known_number(each.get("replicas"))
@@ -65,7 +70,8 @@ def _shared(sharing: Mapping[str, Any], way: str, *, slices: bool) -> Offer:
         multiples[renamed] = replicas
     # MPS turns away more than one share whatever the configuration says.
     alone = way == "mps" or is_true(sharing.get("failRequestsGreaterThanOne"))
-    return Offer(multiples or {GPU: 1}, slices=slices, alone=alone)
+    mixed, single = strategy == "mixed", strategy == "single"
+    return Offer(multiples or {GPU: 1}, slices=mixed, uniform=single, alone=alone)
 
 
 def bottlerocket_is_off(settings: Mapping[str, Any]) -> bool:

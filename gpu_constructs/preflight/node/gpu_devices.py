@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from gpu_constructs.facts.hardware.catalogue import InstanceType
 from gpu_constructs.facts.hardware.type_names import may_be_newer
+from gpu_constructs.facts.labels import NODE_GROUP, NODE_POOL
 from gpu_constructs.facts.quantities import MIB, quantity
 from gpu_constructs.facts.resources import EFA, EFA_HUGE_PAGES, GPU, HUGE_PAGE_MIB, HUGE_PAGES, MIG, NVIDIA, SHARED_GPU
 from gpu_constructs.preflight.cluster.images import has_driver
@@ -17,7 +18,7 @@ from gpu_constructs.preflight.node import device_sharing
 from gpu_constructs.preflight.node.claim_drivers import claim_drivers
 from gpu_constructs.preflight.node.daemon_reach import Reached
 from gpu_constructs.preflight.node.device_sharing import Offer
-from gpu_constructs.preflight.node.partitions import slices
+from gpu_constructs.preflight.node.partitions import label_of, slices
 from gpu_constructs.preflight.reading.unknown import dig, known_text, mappings
 
 _Offered = tuple[str, Answer, Offer]
@@ -35,6 +36,7 @@ class Devices:
         unsaid: Resources of which it is not known whether they register them.
         alone: Resources of which a pod may ask for one only.
         names: The managers of its GPUs.
+        unseen: Resources that nothing in the input advertises on any node, although the cluster may.
     """
 
     least: Mapping[str, int]
@@ -42,6 +44,7 @@ class Devices:
     unsaid: frozenset[str]
     alone: frozenset[str]
     names: tuple[str, ...]
+    unseen: frozenset[str] = frozenset()
 
 
 def registered(
@@ -67,11 +70,21 @@ def registered(
     efa_count = efa_interfaces(pool, row)
     plugins = [answer for each, answer in running if EFA in each.advertises]
     unsaid: set[str] = set(gpus.unsaid)
+    unseen: set[str] = set()
+    if "efa-device-plugin" in cluster.assumed and not plugins:
+        plugins = [Answer.YES]
     least, most = dict(gpus.least), dict(gpus.most)
-    if efa_count and Answer.YES in plugins:
+    # The plugin is in Auto Mode's image, and its chart stays off these nodes. Static nodes come before any pod asks.
+    # Source: aws/eks-charts stable/aws-efa-k8s-device-plugin 0.5.30 templates/daemonset.yaml (2026-11)
+    built_in = pool.kind == "auto-mode"
+    static = pool.properties.get("replicas") is not None
+    if efa_count and (Answer.YES in plugins or (built_in and not static)):
         least[EFA] = most[EFA] = efa_count
+    elif efa_count != 0 and built_in:
+        unsaid.add(EFA)
     elif efa_count != 0 and (set(plugins) - {Answer.NO} or not cluster.sees_plugins_for(EFA)):
         unsaid.add(EFA)
+        unseen = set() if plugins else {EFA}
     elif pool.is_group and not is_visible(pool) and (row is None or row.max_efa):
         # Its launch template, which is not in the input, may list interfaces.
         unsaid.add(EFA)
@@ -79,7 +92,9 @@ def registered(
         least[HUGE_PAGES] = most[HUGE_PAGES] = EFA_HUGE_PAGES * HUGE_PAGE_MIB * MIB
     elif row is not None:
         unsaid.add(HUGE_PAGES)
-    return Devices(least, most, _of_others(cluster) | unsaid, gpus.alone, names)
+    if not any(GPU in each.advertises for each in cluster.daemon_sets):
+        unseen |= gpus.unsaid & {GPU, SHARED_GPU}
+    return Devices(least, most, _of_others(cluster) | unsaid, gpus.alone, names, frozenset(unseen))
 
 
 def _of_others(cluster: Cluster) -> frozenset[str]:
@@ -118,12 +133,14 @@ def _gpus(
         untold = not pool.instance_types and not pool.requirements
         unsaid = frozenset((GPU,)) if untold or any(map(may_be_newer, pool.instance_types)) else nothing
         return Devices({}, {}, unsaid, nothing, ()), ()
-    offers = [*_built_in(pool, row), *_plugins(running), *claimable]
+    offers = [*_built_in(pool, row), *_plugins(running, pool), *claimable, *_advertised_by_nodes(pool, row, cluster)]
     names = tuple(name for name, answer, _ in offers if answer is Answer.YES)
     if any(answer is Answer.YES for _, answer, _ in offers):
         _, _, offer = next(each for each in offers if each[1] is Answer.YES)
-        cut = slices(pool, row, cluster, running) if offer.slices else {}
+        cut = slices(pool, row, cluster, running) if offer.slices or offer.uniform else {}
         return _offered(offer, row, said, cut, _asked_slices(cluster)), names
+    if not offers and "device-plugin" in cluster.assumed and not cluster.sees_plugins_for(GPU):
+        return _offered(device_sharing.WHOLE, row, said, {}, frozenset()), ()
     if any(answer is Answer.UNKNOWN for _, answer, _ in offers) or not cluster.sees_plugins_for(GPU):
         return Devices({}, {}, frozenset((GPU, SHARED_GPU)), nothing, ()), ()
     return Devices({}, {}, nothing, nothing, ()), ()
@@ -145,12 +162,24 @@ def _built_in(pool: Pool, row: InstanceType) -> list[_Offered]:
     return [(*found, offer)] if (found := built_in(pool)) else []
 
 
-def _plugins(running: Reached) -> list[_Offered]:
+def _plugins(running: Reached, pool: Pool) -> list[_Offered]:
     return [
-        (each.name, answer, device_sharing.plugin_offer(each.config))
+        (each.name, answer, device_sharing.plugin_offer(each.config_on(pool.labels)))
         for each, answer in running
         if GPU in each.advertises and answer is not Answer.NO
     ]
+
+
+def _advertised_by_nodes(pool: Pool, row: InstanceType, cluster: Cluster) -> list[_Offered]:
+    """Return what running nodes of a pool and a type advertise, whatever does it."""
+    key = NODE_GROUP if pool.is_group else NODE_POOL
+    alike = [
+        each.observed.allocatable.get(GPU, 0)
+        for each in cluster.observed
+        if each.observed and row.name in each.instance_types and label_of(each, key) == pool.name
+    ]
+    times, rest = divmod(max(alike, default=0), row.gpus)
+    return [("running nodes", Answer.YES, device_sharing.Offer({GPU: times}))] if times and not rest else []
 
 
 def _claimable(cluster: Cluster, running: Reached, by_name: Answer) -> list[_Offered]:
@@ -167,9 +196,11 @@ def _asked_slices(cluster: Cluster) -> frozenset[str]:
 def _offered(
     offer: Offer, row: InstanceType, said: Mapping[str, int], cut: Mapping[str, int] | None, asked: frozenset[str]
 ) -> Devices:
-    if not offer.known:
+    if not offer.known or (offer.uniform and (cut is None or len(cut) > 1)):
         return Devices({}, {}, frozenset((GPU, SHARED_GPU)), frozenset(), ())
-    have = {name: row.gpus * times for name, times in offer.multiples.items()}
+    # With the strategy "single" the slices of a partitioned GPU have its name.
+    units = sum(cut.values()) if offer.uniform and cut else row.gpus
+    have = {name: units * times for name, times in offer.multiples.items()}
     # Of what a script cuts at boot tag or overlay is what the author says.
     told = {name: amount for name, amount in said.items() if name.startswith(MIG)} or cut
     if offer.slices and told is None:

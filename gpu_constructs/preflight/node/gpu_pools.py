@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import re
 
+from gpu_constructs.facts.hardware.catalogue import catalogue, retired
+from gpu_constructs.facts.hardware.type_names import may_be_newer
 from gpu_constructs.facts.labels import GPU_TAINT
 from gpu_constructs.facts.resources import GPU
+from gpu_constructs.preflight.cluster.images import always_has_driver
+from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Cluster, Pool
 from gpu_constructs.preflight.model.label_values import Requirement
 from gpu_constructs.preflight.node.nodes import gpu_types, may_have_gpus
@@ -31,6 +35,30 @@ def pools_for_gpus(cluster: Cluster) -> tuple[Pool, ...]:
     meant = [each for each in able if each.is_group or names_gpus(each)]
     asked = not meant and any(each.asks_for_gpu for each in cluster.workloads)
     return tuple(able if asked else meant)
+
+
+def types_without_gpus(pool: Pool) -> tuple[str, ...]:
+    """Return the types of a group that certainly have no NVIDIA GPUs."""
+    known = (each for each in pool.instance_types if each not in catalogue() and each not in retired())
+    return tuple(each for each in known if not may_be_newer(each))
+
+
+def nodes_never_join(pool: Pool) -> Answer:
+    """Say whether nodes of a pool stop while they boot: Bottlerocket with NVIDIA's driver, and no GPU of NVIDIA.
+
+    Amazon Linux 2023 with the driver joins without a GPU, so it isn't asked.
+
+    Sources: https://github.com/bottlerocket-os/bottlerocket-kernel-kit/pull/321, awslabs/amazon-eks-ami 81fec2e
+    templates/al2023/runtime/gpu/nvidia-kmod-load.sh, https://github.com/pulumi/pulumi-eks/pull/1534 (2026-11-23)
+    """
+    if pool.operating_system != "bottlerocket" or not always_has_driver(pool):
+        return Answer.NO
+    if pool.kind == "karpenter":
+        return Answer.NO if may_have_gpus(pool) else Answer.YES
+    without = types_without_gpus(pool)
+    if not without:
+        return Answer.NO
+    return Answer.YES if set(without) == set(pool.instance_types) else Answer.UNKNOWN
 
 
 def _names_gpus(each: Requirement) -> bool:

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gpu_constructs.facts.hardware.catalogue import InstanceType
+from gpu_constructs.facts.hardware.cpu_types import cpu_type_size
 from gpu_constructs.facts.hardware.kubelet_reserve import (
     EVICTED_DISK,
     EVICTED_MEMORY,
@@ -29,6 +30,10 @@ from gpu_constructs.preflight.reading.unknown import dig, known_number, mapping
 _VM_OVERHEAD = 0.075
 # What the kernel sets aside on arm64.
 _ARM_KERNEL_MIB = 64
+# The most pods that EKS configures on a type of so many vCPUs.
+# Source: https://github.com/awslabs/amazon-eks-ami nodeadm/internal/kubelet/eni-max-pods.txt (2026-08)
+_MOST_PODS = ((2, 35), (8, 58), (48, 234))
+_MOST_PODS_OF_ALL = 737
 _SHARE = re.compile(r"(\d{1,3}(?:\.\d{1,9})?)%")
 _DEFAULT_ROOT_GIB = 20
 # Source: https://docs.aws.amazon.com/eks/latest/userguide/create-node-class.html (2026-08)
@@ -68,6 +73,23 @@ def allocatable(pool: Pool, row: InstanceType) -> tuple[dict[str, int], dict[str
         most["ephemeral-storage"] = disk - kept - _evicted_disk(pool, disk)
         least["ephemeral-storage"] = smaller - kept - _evicted_disk(pool, smaller)
     return least, most
+
+
+def allocatable_without_gpus(name: str | None) -> tuple[dict[str, int], dict[str, int]]:
+    """Return the least and the most CPU and memory that pods can have on a type without GPUs, where it is known.
+
+    How many pods kubelet reserves memory for isn't known exactly: from none to the most on types of that size.
+    """
+    size = cpu_type_size(name) if name else None
+    if size is None:
+        return {}, {}
+    vcpus, memory_mib = size
+    cpu, memory = vcpus * 1000 - reserved_cpu(vcpus), memory_mib * MIB
+    smallest = memory - math.ceil(memory * _VM_OVERHEAD) - _ARM_KERNEL_MIB * MIB
+    pods = next((most for size_, most in _MOST_PODS if vcpus <= size_), _MOST_PODS_OF_ALL)
+    kept = reserved_memory(pods) + EVICTED_MEMORY
+    largest = memory - reserved_memory(0) - EVICTED_MEMORY
+    return {"cpu": cpu, "memory": max(smallest - kept, 0)}, {"cpu": cpu, "memory": largest}
 
 
 def least_memory(row: InstanceType) -> int | None:

@@ -28,12 +28,12 @@ from gpu_constructs.facts.labels import (
     ZONE,
     ZONE_ID,
 )
-from gpu_constructs.facts.resources import DEVICE_CLASS
+from gpu_constructs.facts.resources import DEVICE_CLASS, EFA, GPU
 from gpu_constructs.preflight.cluster.images import has_driver
 from gpu_constructs.preflight.cluster.launch import capacity_of
 from gpu_constructs.preflight.cluster.subnets import region_of
 from gpu_constructs.preflight.model.answer import Answer, all_of, any_of
-from gpu_constructs.preflight.model.cluster import Cluster, Pool
+from gpu_constructs.preflight.model.cluster import Cluster, Observation, Pool
 from gpu_constructs.preflight.model.label_values import Labels, LabelValues, exactly
 from gpu_constructs.preflight.model.pod_size import HostPort
 from gpu_constructs.preflight.model.software import DaemonSet
@@ -43,7 +43,7 @@ from gpu_constructs.preflight.node.claim_drivers import claim_drivers, gives_gpu
 from gpu_constructs.preflight.node.daemon_reach import Reached, reached
 from gpu_constructs.preflight.node.gpu_devices import registered
 from gpu_constructs.preflight.node.instance_labels import autoscaler_labels, is_of_the_type, kubelet_labels
-from gpu_constructs.preflight.node.node_size import allocatable
+from gpu_constructs.preflight.node.node_size import allocatable, allocatable_without_gpus
 from gpu_constructs.preflight.node.overlays import Conflict, conflicts, looked_at, may_conflict, overlaid
 from gpu_constructs.preflight.reading.objects import Object
 from gpu_constructs.preflight.reading.unknown import Unknown
@@ -52,6 +52,10 @@ _SHARED_BY_ALL = ("cpu", "memory", "ephemeral-storage")
 # nodeadm labels nodes with a GPU itself from this minor on.
 # Source: awslabs/amazon-eks-ami v20260724 nodeadm/internal/kubelet/config.go
 _LABELLED_FROM = (1, 35)
+# Workers of Node Feature Discovery end so.
+FEATURE_WORKERS = ("node-feature-discovery-worker", "nfd-worker")
+_GPU_DISCOVERY = "gpu-feature-discovery"
+_LABELS_BY_ITSELF = (0, 19)
 _MINOR = re.compile(r"v?([0-9]{1,4})\.([0-9]{1,4})")
 # Labels that NVIDIA's feature discovery adds once a node runs.
 # Source: NVIDIA/k8s-device-plugin v0.20.0 docs/gpu-feature-discovery/README.md
@@ -93,6 +97,7 @@ class NodeToBe:
         least: What it has for pods at least, beside what DaemonSets take.
         most: What it has for pods at most.
         unsaid: Resources of which it is not known whether it has them.
+        unseen: Those of them that nothing in the input advertises on any node.
         alone: Resources of which a pod may ask for one only.
         believed_labels: Labels that the autoscaler expects of it.
         believed_taints: Taints that the autoscaler expects of it.
@@ -103,6 +108,7 @@ class NodeToBe:
         device_managers: Names of what advertises its GPUs.
         offers_claims: Whether a driver that offers its GPUs to claims runs on it, as far as the input has one.
         taken: Names of the DaemonSets that take some of a device, by resource.
+        allocatable: What a running node has, before its pods; ``None`` for one that has yet to be launched.
     """
 
     instance_type: str | None
@@ -112,6 +118,7 @@ class NodeToBe:
     least: Mapping[str, int]
     most: Mapping[str, int]
     unsaid: frozenset[str] = frozenset()
+    unseen: frozenset[str] = frozenset()
     alone: frozenset[str] = frozenset()
     believed_labels: Labels = field(default_factory=dict)
     believed_taints: tuple[Taint, ...] = ()
@@ -122,6 +129,18 @@ class NodeToBe:
     device_managers: tuple[str, ...] = ()
     offers_claims: Answer = Answer.YES
     taken: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    allocatable: Mapping[str, int] | None = None
+
+    def devices_max(self, name: str) -> int | None:
+        """Return how many devices its hardware has, where it isn't known how many are advertised.
+
+        A device plugin outside of the input that shares GPUs under their whole name could offer more GPUs.
+        """
+        if self.row is None or name not in self.unsaid:
+            return None
+        if name == EFA:
+            return self.row.max_efa or 0
+        return self.row.gpus if name == GPU and name in self.unseen else None
 
 
 @lru_cache(maxsize=4096)
@@ -160,10 +179,31 @@ def nodes_to_be(pool: Pool, cluster: Cluster, overlays: list[Object] | None = No
         cluster: Its cluster.
         overlays: NodeOverlays that Karpenter applies. Default: those of the cluster.
     """
+    if pool.observed is not None:
+        return (_running_node(pool, pool.observed),)
     applied = (looked_at(cluster) if overlays is None else overlays) if pool.kind == "karpenter" else []
     by_name = gives_gpus_by_name(cluster, None if cluster.version is None else minor(cluster.version))
     drivers = claim_drivers(cluster)
     return tuple(_node(pool, name, cluster, applied, by_name, drivers) for name in _types_of(pool))
+
+
+def _running_node(pool: Pool, observed: Observation) -> NodeToBe:
+    """Return one of some running nodes, with what is free on it."""
+    name = pool.instance_types[0] if pool.instance_types else None
+    row = catalogue().get(name) if name else None
+    claimable = {} if row is None else {DEVICE_CLASS: row.gpus}
+    return NodeToBe(
+        instance_type=name,
+        row=row,
+        labels=pool.labels,
+        taints=pool.taints,
+        least={**observed.free_min},
+        most={**observed.free_max, **claimable},
+        believed_labels=pool.labels,
+        believed_taints=pool.taints,
+        believed={**observed.free_max, **claimable},
+        allocatable=observed.allocatable,
+    )
 
 
 def _types_of(pool: Pool) -> tuple[str | None, ...]:
@@ -193,8 +233,8 @@ def _node(
     given = _given_labels(pool, name, cluster)
     at_boot = given | _booted_labels(pool, row, cluster)
     running = reached(cluster.daemon_sets, at_boot, pool.taints)
-    labels = at_boot | _discovered_labels(running)
-    least, most = allocatable(pool, row) if row else ({}, {})
+    labels = _with_discovered_labels(at_boot, running, cluster)
+    least, most = allocatable(pool, row) if row else allocatable_without_gpus(name)
     unsaid = frozenset(("cpu", "memory", "pods", "ephemeral-storage")).difference(most)
     devices = registered(pool, row, cluster, running, overlaid(given, overlays), by_name)
     claimable = {} if row is None else {DEVICE_CLASS: row.gpus}
@@ -220,6 +260,7 @@ def _node(
         least=least,
         most=most,
         unsaid=unsaid | devices.unsaid,
+        unseen=devices.unseen,
         alone=devices.alone,
         believed_labels=expected.labels,
         believed_taints=expected.taints,
@@ -297,9 +338,36 @@ def minor(version: str) -> tuple[int, int]:
     return (int(found.group(1)), int(found.group(2))) if found else (0, 0)
 
 
-def _discovered_labels(running: Reached) -> dict[str, LabelValues | Unknown]:
-    runs = any("feature-discovery" in each.name and answer is not Answer.NO for each, answer in running)
-    return {key: Unknown(f"${{{key}}}") for key in _DISCOVERED} if runs else {}
+def _with_discovered_labels(
+    given: dict[str, LabelValues | Unknown], running: Reached, cluster: Cluster
+) -> dict[str, LabelValues | Unknown]:
+    """Return the labels of a node with those that software adds once it runs, where it may run."""
+    unseen = Answer.NO if cluster.sees_programs else Answer.UNKNOWN
+    workers = [answer for each, answer in running if each.name.endswith(FEATURE_WORKERS)]
+    features = any_of(workers) if workers else unseen
+    finders = [(each, answer) for each, answer in running if _GPU_DISCOVERY in each.name]
+    told = [answer if _labels_by_itself(each, cluster) else all_of((answer, features)) for each, answer in finders]
+    gpus = any_of(told) if finders else unseen
+    found = ((gpus, _DISCOVERED), (features, cluster.asked_features))
+    added: dict[str, LabelValues | Unknown] = {
+        key: Unknown(f"${{{key}}}") for answer, keys in found if answer is not Answer.NO for key in keys
+    }
+    return given | added if finders else added | given
+
+
+def _labels_by_itself(daemon: DaemonSet, cluster: Cluster) -> bool:
+    """Return whether GPU feature discovery may label nodes without a worker of Node Feature Discovery on them.
+
+    Source: NVIDIA/k8s-device-plugin v0.17.0, v0.19.0 and v0.20.0 cmd/gpu-feature-discovery/main.go, flag
+    use-node-feature-api (read 2026-11-23)
+    """
+    container = next(iter(daemon.pod.containers or ()), None)
+    env = container.env if container else {}
+    if any(key in env for key in ("GFD_USE_NODE_FEATURE_API", "USE_NODE_FEATURE_API")):
+        return True
+    charts = [each.version for each in cluster.charts if each.origin == daemon.origin]
+    version = charts[0] if charts else container.image_text.rpartition(":")[2] if container else ""
+    return minor(version or "") >= _LABELS_BY_ITSELF or not _MINOR.match(version or "")
 
 
 def reaches(daemon: DaemonSet, pool: Pool, cluster: Cluster) -> Answer:

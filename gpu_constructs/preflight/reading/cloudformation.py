@@ -351,7 +351,12 @@ class Template:
 
     def _import_value(self, argument: Any) -> Any:
         name = self._resolve(argument)
-        return self.exports.get(name) if isinstance(name, str) else None
+        if not isinstance(name, str) or name in self.exports:
+            return self.exports.get(name) if isinstance(name, str) else None
+        # A template file doesn't state the name of its stack, with which eksctl begins every export.
+        _, separator, rest = name.partition("::")
+        alike = [value for key, value in self.exports.items() if separator and key.partition("::")[2] == rest]
+        return alike[0] if len(alike) == 1 else None
 
     def _stack_output(self, argument: Any) -> Any:
         name, output = dig(argument, "StackName"), dig(argument, "OutputName")

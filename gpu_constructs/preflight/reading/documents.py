@@ -8,7 +8,7 @@ import sys
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import yaml
 
@@ -16,9 +16,12 @@ from gpu_constructs.preflight.reading.notation.loader import Loader, RepeatedKey
 from gpu_constructs.preflight.reading.notation.scalars import MAX_DIGITS
 from gpu_constructs.preflight.reading.pipes import is_pipe, read_pipe
 from gpu_constructs.preflight.reading.placeholders import has_actions, is_block_template, marked
+from gpu_constructs.preflight.reading.unknown import dig, items
 
 _MIB = 1024**2
 MAX_FILE_BYTES = 16 * _MIB
+# A list of objects, as kubectl writes a whole cluster. Each object is parsed, or pruned, by itself.
+MAX_LIST_BYTES = 256 * _MIB
 MAX_NODES = 1_000_000
 MAX_DEPTH = 200
 MAX_FILES = 20_000
@@ -74,7 +77,7 @@ def read(path: str, *, skip: Collection[Path] = ()) -> list[Document]:
         UnusableInput: There is no such file, it is too large, or it cannot be parsed.
     """
     if path == STDIN:
-        return list(parse("<stdin>", _decode("<stdin>", sys.stdin.buffer.read(MAX_FILE_BYTES + 1))))
+        return list(parse("<stdin>", _decode("<stdin>", _read_bounded(sys.stdin.buffer))))
     place = Path(path)
     if not is_folder(place):
         return list(parse(path, _text(place)))
@@ -105,6 +108,10 @@ def parse(file: str, text: str) -> Iterator[Document]:
         UnusableInput: The text is neither JSON nor YAML, or its parts are too many or too deep.
     """
     templated = "$" in text or "{{" in text
+    if len(text) > MAX_FILE_BYTES:
+        for content in _items_of_list(file, text):
+            yield Document(file, content, refuse_endless(file, content), (), templated=False)
+        return
     for content, repeated in _parse(file, text):
         if content is not None:
             yield Document(file, content, refuse_endless(file, content), repeated, templated)
@@ -133,6 +140,53 @@ def _parse(file: str, text: str) -> list[tuple[Any, tuple[RepeatedKey, ...]]]:
         raise UnusableInput(f"{file}: must be nested at most {MAX_DEPTH} deep, got more") from None
     except (ValueError, TypeError, AttributeError, KeyError, OverflowError) as error:
         raise UnusableInput(f"{file}: must be YAML or JSON, got {_one_line(error)}") from None
+
+
+# Of a cluster's objects, fields that the API server fills and preflight doesn't read.
+_PRUNED = ("managedFields", "images", "volumesAttached", "volumesInUse")
+_LIST_START = re.compile(r'\A\s*\{?\s*"?apiVersion"?:\s*"?v1"?,?\s+"?(items|kind"?:\s*"?List)')
+
+
+def is_list(start: str) -> bool:
+    """Whether a text begins as a list of objects that kubectl wrote."""
+    return _LIST_START.match(start) is not None
+
+
+def _items_of_list(file: str, text: str) -> Iterator[Any]:
+    """Yield the objects of a large list; of JSON without fields that no rule reads, of YAML one after another."""
+    if text.lstrip()[:1] == "{":
+        try:
+            content = json.loads(text, object_hook=_pruned, parse_constant=_no_constant)
+        except (ValueError, RecursionError) as error:
+            raise UnusableInput(f"{file}: must be JSON, got {error}") from None
+        yield from items(dig(content, "items"))
+        return
+    for item in _yaml_items(text):
+        yield from (content for content, _ in _parse(file, item) if content is not None)
+
+
+def _pruned(content: dict[str, Any]) -> dict[str, Any]:
+    for name in _PRUNED:
+        # Containers have an ``image``, never ``images``; a Node lists those that it has.
+        if isinstance(content.get(name), list):
+            del content[name]
+    return content
+
+
+def _yaml_items(text: str) -> Iterator[str]:
+    """Yield each item of a list of objects as a document of its own: kubectl indents items by ``- ``."""
+    lines: list[str] = []
+    inside = False
+    for line in text.splitlines():
+        begins = line.startswith("- ")
+        if lines and (begins or not line.startswith(" ")):
+            yield "\n".join(lines)
+            lines = []
+        inside = begins or (inside and line.startswith(" "))
+        if inside:
+            lines.append(f"  {line[2:]}" if begins else line)
+    if lines:
+        yield "\n".join(lines)
 
 
 def _parse_template(file: str, text: str) -> list[tuple[Any, tuple[RepeatedKey, ...]]]:
@@ -260,14 +314,27 @@ def _text(file: Path) -> str:
 
 def _bytes(file: Path) -> bytes:
     if is_pipe(file):
-        return read_pipe(file, MAX_FILE_BYTES + 1)
+        return read_pipe(file, MAX_LIST_BYTES + 1)
     with file.open("rb") as stream:
-        return stream.read(MAX_FILE_BYTES + 1)
+        return _read_bounded(stream)
+
+
+def _read_bounded(stream: BinaryIO) -> bytes:
+    """Read at most as much as a file may have, and of a list of objects more."""
+    data = stream.read(MAX_FILE_BYTES + 1)
+    if len(data) > MAX_FILE_BYTES and _begins_list(data):
+        data += stream.read(MAX_LIST_BYTES - MAX_FILE_BYTES)
+    return data
+
+
+def _begins_list(data: bytes) -> bool:
+    return is_list(data[:4096].decode("utf-8-sig", "ignore"))
 
 
 def _decode(name: str, data: bytes) -> str:
-    if len(data) > MAX_FILE_BYTES:
-        raise UnusableInput(f"{name}: must be at most {MAX_FILE_BYTES // _MIB} MiB, got more; split it")
+    allowed = MAX_LIST_BYTES if _begins_list(data) else MAX_FILE_BYTES
+    if len(data) > allowed:
+        raise UnusableInput(f"{name}: must be at most {allowed // _MIB} MiB, got more; split it")
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,13 +24,14 @@ from gpu_constructs.preflight.reading.eksctl import configs as eksctl
 from gpu_constructs.preflight.reading.eksctl.device_plugins import device_plugins
 from gpu_constructs.preflight.reading.embedded import parse_embedded, with_read_policies
 from gpu_constructs.preflight.reading.gitops.delivered import delivered
-from gpu_constructs.preflight.reading.objects import Chart, Object, Origin, Repeated, objects_of
+from gpu_constructs.preflight.reading.objects import Chart, Object, Origin, Repeated, Unread, objects_of
 from gpu_constructs.preflight.reading.rendering.folders import render
 from gpu_constructs.preflight.reading.rendering.kustomizations import KUSTOMIZATIONS
 from gpu_constructs.preflight.reading.rendering.rendering import Rendering, documents_of
 from gpu_constructs.preflight.reading.unknown import Unknown, dig, known_text, mapping, mappings
 from gpu_constructs.preflight.reading.unread import unread
 from gpu_constructs.preflight.reading.values import Work, is_template
+from gpu_constructs.preflight.reading.versions import separate_versions
 
 # The same in aws_eks and aws_eks_v2 of the CDK.
 _MANIFEST = "Custom::AWSCDK-EKS-KubernetesResource"
@@ -57,11 +58,13 @@ class Input:
         charts: Helm releases.
         acknowledgements: Parsed acknowledgement files, with their paths.
         accepted: Reasons by rule id, of what constructs of an assembly acknowledge, by construct path.
-        problems: What could not be read inside a template, as origin and reason.
+        problems: What could not be read, and what each part may hold.
         repeated: Documents in which a key stands twice.
         dangling: References to what a template does not have.
         parameters: Names of the parameters that its templates have.
-        hidden: Paths of those of the problems that may hold pools.
+        assumed: Components that the user says run in the cluster.
+        alternatives: Alternatives between which different versions of an object tell, with the parts of each that
+            are unknown; see `versions`.
     """
 
     resources: Mapping[str, Resource]
@@ -69,11 +72,12 @@ class Input:
     charts: tuple[Chart, ...]
     acknowledgements: tuple[Document, ...] = ()
     accepted: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    problems: tuple[tuple[Origin, str], ...] = ()
+    problems: tuple[Unread, ...] = ()
     repeated: tuple[Repeated, ...] = ()
     dangling: tuple[Dangling, ...] = ()
     parameters: frozenset[str] = frozenset()
-    hidden: tuple[str, ...] = ()
+    alternatives: Mapping[str, tuple[Unread, ...]] = field(default_factory=dict)
+    assumed: frozenset[str] = frozenset()
 
 
 @dataclass(slots=True)
@@ -82,7 +86,7 @@ class _Found:
     objects: list[Object] = field(default_factory=list)
     acknowledgements: list[Document] = field(default_factory=list)
     accepted: dict[str, dict[str, str]] = field(default_factory=dict)
-    skipped: list[tuple[Origin, str]] = field(default_factory=list)
+    skipped: list[Unread] = field(default_factory=list)
     repeated: list[Repeated] = field(default_factory=list)
     roots: list[Path] = field(default_factory=list)
     size: int = 0
@@ -144,13 +148,20 @@ def read_stacks(stacks: Iterable[Stack]) -> Input:
     return _resolved(found, {})
 
 
-def read_input(paths: Iterable[str], *, parameters: Mapping[str, str] | None = None, stack: str | None = None) -> Input:
+def read_input(
+    paths: Iterable[str],
+    *,
+    parameters: Mapping[str, str] | None = None,
+    stack: str | None = None,
+    assumed: frozenset[str] = frozenset(),
+) -> Input:
     """Read assemblies, templates, manifests and folders of them.
 
     Args:
         paths: Files, folders, or ``-`` for standard input.
         parameters: Values of template parameters, which go before their defaults.
         stack: Name of the stack whose template a file is. Default: the name of the file.
+        assumed: Components that run in the cluster although the paths don't hold them.
 
     Raises:
         UnusableInput: A path cannot be read, or holds nothing to judge.
@@ -160,11 +171,11 @@ def read_input(paths: Iterable[str], *, parameters: Mapping[str, str] | None = N
         before = len(found.templates), len(found.objects), len(found.acknowledgements)
         _read_path(path, found)
         if before == (len(found.templates), len(found.objects), len(found.acknowledgements)):
-            why = f"; {found.skipped[-1][1]}" if found.skipped else ""
+            why = f"; {found.skipped[-1].reason}" if found.skipped else ""
             raise UnusableInput(
                 f"{path}: must hold a CDK assembly, a CloudFormation template or Kubernetes objects, got none{why}"
             )
-    return _resolved(found, parameters or {})
+    return replace(_resolved(found, parameters or {}), assumed=assumed)
 
 
 def _resolved(found: _Found, parameters: Mapping[str, str]) -> Input:
@@ -324,7 +335,7 @@ def _files_around(template: Template) -> list[str]:
 def _sort(document: Document, found: _Found, *, named: bool) -> None:
     content = document.content
     if content == NOT_RENDERED:
-        found.skipped.append((Origin(document.file, document.file), NOT_RENDERED))
+        found.skipped.append(Unread(Origin(document.file, document.file), NOT_RENDERED))
         return
     if is_template(content):
         _add_template(Template(document.file, found.stack or _stack_name(document.file), content), found)
@@ -365,28 +376,28 @@ def _input(found: _Found, parameters: Mapping[str, str]) -> Input:
             content = parse_embedded(resource.file, resource.properties.get("Manifest"))
             objects += objects_of(content, resource.file, resource.key, resource.properties.get("ClusterName"))
             if isinstance(content, Unknown):
-                problems.append((resource.origin, "its manifest cannot be read before deployment"))
+                problems.append(Unread(resource.origin, "its manifest cannot be read before deployment"))
         elif resource.type == _CHART:
             charts.append(_chart(resource))
     brought = delivered(objects, found.roots)
     objects, charts, problems = brought.objects, charts + brought.charts, problems + brought.problems
-    hidden = tuple(origin.path for origin, _ in problems)
     for config in eksctl.configs(objects):
         resources |= {each.key: each for each in eksctl.resources_of(config)}
         charts += eksctl.charts_of(config)
-        objects += list(device_plugins(config, objects, charts))
+        objects += [*eksctl.service_accounts_of(config), *device_plugins(config, objects, charts)]
     problems += eksctl.installed_by_api(found.templates, objects)
+    versions = separate_versions(objects, charts)
     return Input(
         resources,
-        tuple(objects),
-        tuple(charts),
+        versions.objects,
+        versions.charts,
         tuple(found.acknowledgements),
         found.accepted,
         tuple(problems),
         tuple(found.repeated),
         tuple(missing for each in found.templates for missing in dangling(each)),
         frozenset(name for each in found.templates for name in mapping(each.body.get("Parameters"))),
-        hidden,
+        versions.alternatives,
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, get_args
 
 from gpu_constructs.preflight.reading.notation.loader import RepeatedKey
 from gpu_constructs.preflight.reading.placeholders import with_placeholders
@@ -29,6 +29,29 @@ class Origin:
         return f"{self.path} in {self.file}"
 
 
+# What an unread part of an input may hold. Each question considers only its kind.
+Part = Literal["pools", "software", "device-plugin", "objects"]
+ANYTHING: frozenset[Part] = frozenset(get_args(Part))
+# What known software installs: no pool, and no object that limits pods of others.
+SOFTWARE: frozenset[Part] = frozenset(("software", "device-plugin"))
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """A part of the input that preflight can't read.
+
+    Attributes:
+        origin: Where it is.
+        reason: Why it can't be read.
+        may_hold: What it may contain: ``pools``, ``software`` (controllers and DaemonSets), a ``device-plugin``,
+            ``objects`` of Kubernetes.
+    """
+
+    origin: Origin
+    reason: str
+    may_hold: frozenset[Part] = ANYTHING
+
+
 @dataclass(frozen=True, slots=True)
 class Repeated:
     """A key that stands twice in one mapping of a document, or that is read as another.
@@ -50,11 +73,13 @@ class Object:
         content: The object; parts that are not known are `Unknown`.
         origin: Where it stands.
         cluster: What its cluster is called where it stands; ``None`` in a plain file.
+        alternative: Name of the only alternative that has this version of it; empty where all have it.
     """
 
     content: Mapping[str, Any]
     origin: Origin
     cluster: Any = None
+    alternative: str = ""
 
     @property
     def kind(self) -> str:
@@ -88,6 +113,12 @@ class Object:
         return mapping(dig(self.content, "metadata", "annotations"))
 
     @property
+    def is_live(self) -> bool:
+        """Whether it was read from a running cluster: the API server writes these fields, and no author does."""
+        written = mapping(self.content.get("metadata"))
+        return any(isinstance(written.get(key), str) for key in ("uid", "resourceVersion", "creationTimestamp"))
+
+    @property
     def spec(self) -> Mapping[str, Any]:
         """Its ``spec``."""
         return mapping(self.content.get("spec"))
@@ -105,6 +136,7 @@ class Chart:
         properties: Properties of the resource that installs it.
         namespace: Namespace of the release.
         cluster: What its cluster is called where it stands.
+        alternative: Name of the only alternative that has this version of it; empty where all have it.
     """
 
     name: str
@@ -114,6 +146,7 @@ class Chart:
     properties: Mapping[str, Any]
     namespace: str
     cluster: Any = None
+    alternative: str = ""
 
 
 def objects_of(

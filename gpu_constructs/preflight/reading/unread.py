@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from gpu_constructs.preflight.reading.cloudformation import Resource, Template
-from gpu_constructs.preflight.reading.objects import Origin
+from gpu_constructs.preflight.reading.objects import Origin, Unread
 from gpu_constructs.preflight.reading.unknown import items, mapping
 
 # They change only what preflight does not judge, or what it resolves itself.
@@ -23,22 +23,27 @@ _KNOWN_TRANSFORMS = (
 )
 _STACK = "AWS::CloudFormation::Stack"
 _STACKS = (_STACK, "AWS::CloudFormation::StackSet", "AWS::ServiceCatalog::CloudFormationProvisionedProduct")
+# Nested stacks of the CDK that hold the Lambda functions behind its clusters and manifests, and nothing of a cluster.
+# Source: aws-cdk-lib 2.275 aws-eks/lib/cluster-resource-provider.ts, aws-eks/lib/kubectl-provider.ts
+_PROVIDERS = ("awscdkawseksClusterResourceProviderNestedStack", "awscdkawseksKubectlProviderNestedStack")
 _LATER = "cannot be read before deployment"
 
 
-def unread(template: Template) -> Iterator[tuple[Origin, str]]:
+def unread(template: Template) -> Iterator[Unread]:
     """Yield what of a template only its deployment tells, with the reason."""
     for name in _transforms(template.body.get("Transform")):
-        yield Origin(template.file, f"{template.name}/Transform"), f"what macro {name} makes of the template {_LATER}"
+        yield Unread(
+            Origin(template.file, f"{template.name}/Transform"), f"what macro {name} makes of the template {_LATER}"
+        )
     resources = mapping(template.body.get("Resources"))
     for logical_id in resources:
         if logical_id.startswith("Fn::ForEach::"):
-            yield Origin(template.file, logical_id), f"what it makes {_LATER}"
+            yield Unread(Origin(template.file, logical_id), f"what it makes {_LATER}")
     for place, name in _included(resources):
-        yield Origin(template.file, f"{template.name}/{place}"), f"what transform {name} puts there {_LATER}"
+        yield Unread(Origin(template.file, f"{template.name}/{place}"), f"what transform {name} puts there {_LATER}")
     for resource in template.resources():
         if why := _of_resource(resource, template):
-            yield resource.origin, why
+            yield Unread(resource.origin, why)
 
 
 def _transforms(written: Any) -> list[str]:
@@ -64,7 +69,8 @@ def _included(resources: dict[str, Any]) -> Iterator[tuple[str, str]]:
 def _of_resource(resource: Resource, template: Template) -> str | None:
     if resource.type.endswith("::MODULE"):
         return f"what module {resource.type} makes {_LATER}"
-    if resource.type not in _STACKS or resource.key.rpartition("/")[2] in template.nested:
+    logical_id = resource.key.rpartition("/")[2]
+    if resource.type not in _STACKS or logical_id in template.nested or logical_id.startswith(_PROVIDERS):
         return None
     address = resource.properties.get("TemplateURL")
     return f"what the stack of {address} makes {_LATER}" if address else f"what its stacks make {_LATER}"

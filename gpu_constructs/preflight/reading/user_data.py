@@ -23,6 +23,7 @@ if sys.version_info >= (3, 11):
 else:  # pragma: no cover
     import tomli as tomllib
 
+from gpu_constructs.merging import merged
 from gpu_constructs.preflight.reading.documents import UnusableInput, refuse_endless
 from gpu_constructs.preflight.reading.embedded import parse_embedded
 from gpu_constructs.preflight.reading.unknown import Unknown, dig, items, mapping
@@ -166,7 +167,7 @@ def _mime(text: str) -> UserData:
     for part in message.walk():
         payload = _payload(part)
         if part.get_content_type() == "application/node.eks.aws":
-            config = _merged(config, _node_config(payload))
+            config = _merge_node_configs(config, _node_config(payload))
         elif part.get_content_type().startswith("text/") and payload.strip():
             scripts.append(payload)
     return UserData("nodeadm", text, node_config=config, scripts=tuple(scripts))
@@ -182,16 +183,19 @@ def _payload(part: Message) -> str:
 def _node_config(text: str) -> dict[str, Any]:
     found = parse_embedded("user data", Unknown(text) if "${" in text else text)
     found = found if isinstance(found, list) else [found]
-    merged: dict[str, Any] = {}
+    spec: dict[str, Any] = {}
     for each in found:
-        merged = _merged(merged, mapping(mapping(each).get("spec")))
-    return merged
+        spec = _merge_node_configs(spec, mapping(mapping(each).get("spec")))
+    return spec
 
 
-def _merged(left: dict[str, Any], right: dict[str, Any]) -> dict[str, Any]:
-    both = {
-        key: _merged(left[key], right[key])
-        for key in left.keys() & right.keys()
-        if isinstance(left[key], dict) and isinstance(right[key], dict)
-    }
-    return {**left, **right, **both}
+def _merge_node_configs(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
+    """Merge as nodeadm does: mappings in depth, flags of kubelet appended, of all else the later value.
+
+    Source: https://github.com/awslabs/amazon-eks-ami/blob/main/nodeadm/internal/api/merge.go (2026-08)
+    """
+    return merged(first, second, other=_append_flags)
+
+
+def _append_flags(key: str, first: Any, second: Any) -> Any:
+    return [*first, *second] if key == "flags" and isinstance(first, list) and isinstance(second, list) else second

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 
 from gpu_constructs.facts.hardware.catalogue import InstanceType, catalogue
@@ -20,6 +20,7 @@ from gpu_constructs.preflight.reading.unknown import Unknown, dig, mapping
 from gpu_constructs.preflight.remedies.change import Change, written
 from gpu_constructs.preflight.scheduling.demand import Demand
 from gpu_constructs.preflight.scheduling.fitting import by_resources
+from gpu_constructs.preflight.scheduling.smallest_type import smallest_first
 from gpu_constructs.preflight.scheduling.verdict import PoolVerdict
 
 _TYPES = ("InstanceTypes",)
@@ -107,9 +108,3 @@ def _of_type(resource: Resource, name: str, price: str) -> Change:
 
 def _price(row: InstanceType, region: str | None) -> str:
     return price_text(usd_per_hour(row, region), price_list(region))
-
-
-def smallest_first() -> Iterable[InstanceType]:
-    """Return the types with whole GPUs, the cheapest first; those without a price last, by their GPUs."""
-    whole = (row for row in catalogue().values() if row.ec2_gpus == row.gpus)
-    return sorted(whole, key=lambda row: (row.usd_per_hour is None, row.usd_per_hour or 0.0, row.gpus))

@@ -23,7 +23,7 @@ class Trials:
     """
 
     def __init__(self, given: Input, case: Case, workload: Workload, running: frozenset[str], most: int) -> None:
-        self._given, self._cluster, self._workload = given, case.cluster.name, workload
+        self._given, self._cluster, self._workload = given, case.cluster.title, workload
         self._running, self._left = running, most
         self._seen: dict[str, tuple[Case, tuple[Verdict, ...]] | None] = {}
 
@@ -51,7 +51,7 @@ class Trials:
     def _judge(self, changes: tuple[Change, ...]) -> tuple[Case, tuple[Verdict, ...]] | None:
         report = check(changed(self._given, self._workload.owner, changes))
         for case in report.cases:
-            if case.cluster.name == self._cluster:
+            if case.cluster.title == self._cluster:
                 verdicts = report.explanation(case, named=True).verdicts
                 found = tuple(each for each in verdicts if each.workload.name == self._workload.name)
                 return (case, found) if found and not self._stops_others(verdicts) else None

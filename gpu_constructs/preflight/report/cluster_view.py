@@ -37,13 +37,14 @@ def cluster_view(explanation: Explanation, *, most_pools: int | None, remedies: 
     cluster = case.cluster
     uses = {id(each.pool): each for each in packing.uses}
     return {
-        "name": cluster.name,
+        "name": cluster.title,
         "kubernetesVersion": cluster.version,
         "whole": cluster.whole,
         "autoMode": cluster.auto_mode,
         "autoscalers": [{"kind": each.kind, "version": each.version} for each in cluster.autoscalers],
-        "opaqueSoftware": list(cluster.opaque),
-        "pools": [_pool(pool, case, uses.get(id(pool))) for pool in cluster.pools],
+        "assumed": sorted(cluster.assumed),
+        "opaqueSoftware": list(cluster.unknown_software),
+        "pools": [_pool(pool, case, uses.get(id(pool))) for pool in cluster.every_pool],
         "workloads": [_workload(each, most_pools, remedies or {}) for each in explanation.verdicts],
         "left": [{"workload": workload.name, "replicas": count} for workload, count in packing.left],
     }
@@ -114,6 +115,7 @@ def _workload(verdict: Verdict, most_pools: int | None, remedies: Remedies) -> V
         "namespace": workload.namespace,
         "origin": origin_view(workload.origin),
         "replicas": workload.replicas,
+        "placed": workload.placed,
         "together": workload.together,
         "onEachNode": workload.on_each_node,
         "priority": workload.priority,
@@ -125,6 +127,7 @@ def _workload(verdict: Verdict, most_pools: int | None, remedies: Remedies) -> V
         "poolCount": len(verdict.pools),
         "pools": [_pool_verdict(each) for each in verdict.pools[:most_pools]],
         "restsOn": list(verdict.rests_on),
+        "runsIf": list(verdict.runs_if),
         "wouldDo": [_remedy(each) for each in would_do],
         "smallestType": _smallest(smallest) if smallest else None,
     }

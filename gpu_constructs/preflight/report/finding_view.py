@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from gpu_constructs.preflight.reading.objects import Origin
+from gpu_constructs.preflight.reading.objects import Origin, Unread
 from gpu_constructs.preflight.rules.rule import Finding, Rule
 
 View = dict[str, Any]
@@ -42,9 +42,9 @@ def finding_view(finding: Finding) -> View:
     }
 
 
-def unread_view(unread: Iterable[tuple[Origin, str]]) -> list[View]:
+def unread_view(unread: Iterable[Unread]) -> list[View]:
     """Return what could not be read before deployment."""
-    return [{"origin": origin_view(origin), "reason": reason} for origin, reason in unread]
+    return [{"origin": origin_view(each.origin), "reason": each.reason} for each in unread]
 
 
 def counts(findings: Iterable[Finding]) -> View:

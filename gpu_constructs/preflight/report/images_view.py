@@ -36,7 +36,7 @@ def mirror_view(mirror: Mirror | None, found: Sequence[Pulls]) -> View | None:
 
 def _cluster(found: Pulls, mirror: Mirror | None) -> View:
     return {
-        "name": found.cluster.name,
+        "name": found.cluster.title,
         "region": found.region,
         "images": [_image(name, found.images[name], found.region, mirror) for name in sorted(found.images)],
         "charts": [_chart(each, mirror) for each in found.charts],

@@ -25,6 +25,7 @@ from gpu_constructs.preflight.report.markdown_parts import (
 from gpu_constructs.preflight.report.wording import (
     ANSWERS,
     PRICES,
+    answer_text,
     answers_summary,
     cluster_summary,
     findings_summary,
@@ -98,7 +99,7 @@ def _explain(view: View) -> Iterator[str]:
 
 def _workload(workload: View, most: int) -> tuple[str, ...]:
     taking = [code(each["pool"]) for each in workload["pools"] if each["answer"] == "yes"]
-    sign = f"{SIGNS[workload['answer']]} {ANSWERS[workload['answer']]}"
+    sign = f"{SIGNS[workload['answer']]} {told(answer_text(workload))}"
     reasons = [] if workload["answer"] == "yes" else [told(each) for each in nearest(workload)[:most]]
     cures = [f"Would do: {told(text)} {code(how) if how else ''}".rstrip() for text, how in would_do(workload)]
     why = "<br>".join((*reasons, *map(told, workload["restsOn"]), *cures))

@@ -23,6 +23,7 @@ from gpu_constructs.preflight.report.wording import (
     HEADINGS,
     PRICES,
     alike,
+    answer_text,
     answers_summary,
     cluster_summary,
     count,
@@ -70,7 +71,11 @@ def render(view: View, *, width: int = PLAIN_WIDTH, colour: bool = False) -> str
 def _check(view: View) -> Iterator[RenderableType]:
     open_ones = [each for each in view["findings"] if each["acknowledged"] is None]
     for severity in SEVERITIES:
-        yield from _group(HEADINGS[severity], [each for each in open_ones if each["severity"] == severity], severity)
+        found = [each for each in open_ones if each["severity"] == severity]
+        if severity == "error":
+            yield from _group("Possible errors", [each for each in found if each["unknown"]], "unknown")
+            found = [each for each in found if not each["unknown"]]
+        yield from _group(HEADINGS[severity], found, severity)
     yield from _group("Acknowledged", [each for each in view["findings"] if each["acknowledged"] is not None], "bold")
     yield from _unread(view)
     yield from (line(f"Not judged: {each}", "dim") for each in view["unasked"])
@@ -109,9 +114,12 @@ def _explain(view: View) -> Iterator[RenderableType]:
 
 
 def _workload(names: str, workload: View) -> Iterator[RenderableType]:
-    answer = line(ANSWERS[workload["answer"]], workload["answer"])
+    answer = line(answer_text(workload), workload["answer"])
     yield heading(f"{names}:").append(" ").append_text(answer)
     yield line(pods_of(workload), "dim")
+    if workload["placed"]:
+        whole = workload["replicas"] or workload["placed"]
+        yield line(f"running cluster: {workload['placed']} of {whole} pods already placed on a node", "dim")
     for reason in workload["reasons"]:
         yield line(reason["text"], reason["answer"])
     shown = workload["pools"]
@@ -120,8 +128,9 @@ def _workload(names: str, workload: View) -> Iterator[RenderableType]:
     if len(shown) < workload["poolCount"]:
         left = count(workload["poolCount"] - len(shown), "more pool")
         yield line(f"{left}, further off; --all-pools lists all", "dim")
-    for text in workload["restsOn"]:
-        yield line(text, "unknown")
+    if workload["restsOn"]:
+        assuming = "" if workload["answer"] == "no" else "assuming: "
+        yield line(f"{assuming}{'; '.join(workload['restsOn'])}", "unknown")
     for text, how in would_do(workload):
         yield line(f"would do: {text}", "yes")
         if how:

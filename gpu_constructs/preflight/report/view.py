@@ -12,7 +12,7 @@ from gpu_constructs.preflight.judging.images import Pulls
 from gpu_constructs.preflight.judging.mirror import Mirror
 from gpu_constructs.preflight.judging.review import Review
 from gpu_constructs.preflight.model.answer import Answer
-from gpu_constructs.preflight.reading.objects import Origin
+from gpu_constructs.preflight.reading.objects import Unread
 from gpu_constructs.preflight.remedies.remedy import Remedies
 from gpu_constructs.preflight.report.cluster_view import cluster_view, rounded
 from gpu_constructs.preflight.report.finding_view import View, counts, finding_view, rule_view, unread_view
@@ -39,20 +39,22 @@ def _outcome(*, fails: bool, unknown: bool) -> str:
 
 def check_view(report: Report) -> View:
     """Return what a check found."""
+    explanations = list(map(report.explanation, report.cases))
+    undecided = any(each.answer is Answer.UNKNOWN for one in explanations for each in one.verdicts)
     return {
         **_head("check"),
-        "outcome": _outcome(fails=report.fails, unknown=report.unknown),
+        "outcome": _outcome(fails=report.fails or bool(report.pending), unknown=report.unknown or undecided),
         "counts": counts(report.findings),
         "findings": [finding_view(each) for each in report.findings],
         "unread": unread_view(report.unread),
         "unasked": list(report.unasked),
-        "clusters": [cluster_view(report.explanation(each), most_pools=1) for each in report.cases],
+        "clusters": [cluster_view(each, most_pools=1) for each in explanations],
     }
 
 
 def explain_view(
     explanations: Iterable[Explanation],
-    unread: Iterable[tuple[Origin, str]] = (),
+    unread: Iterable[Unread] = (),
     *,
     most_pools: int | None = NEAREST,
     remedies: Remedies | None = None,
@@ -158,9 +160,7 @@ def _instance(row: InstanceType) -> View:
     }
 
 
-def images_view(
-    found: Iterable[Pulls], unread: Iterable[tuple[Origin, str]] = (), *, mirror: Mirror | None = None
-) -> View:
+def images_view(found: Iterable[Pulls], unread: Iterable[Unread] = (), *, mirror: Mirror | None = None) -> View:
     """Return what clusters pull, and where a mirror has it.
 
     Raises:

@@ -36,21 +36,60 @@ def money(amount: float | None) -> str:
     return "-" if amount is None else f"{amount:,.2f}"
 
 
+def answer_text(workload: View) -> str:
+    """Return the answer for a workload, with the conditions of a conditional one."""
+    if workload["runsIf"]:
+        return f"runs, if {', and '.join(workload['runsIf'])}"
+    return ANSWERS[workload["answer"]]
+
+
+def _undecided(view: View) -> str:
+    """Return how many GPU workloads were not decided, and why; empty where all were."""
+    workloads = [each for cluster in view["clusters"] for each in cluster["workloads"]]
+    open_ones = [each for each in workloads if each["answer"] == "unknown"]
+    if not open_ones:
+        return ""
+    conditional = [each for each in open_ones if each["runsIf"]]
+    first = next((each for each in open_ones if not each["runsIf"]), open_ones[0])
+    why = f"if {first['runsIf'][0]}" if first["runsIf"] else next(iter(nearest(first)), "")
+    of = f"{len(open_ones)} of {count(len(workloads), 'GPU workload')}"
+    some = f", {len(conditional)} of them on a condition" if conditional else ""
+    verb = "was" if len(open_ones) == 1 else "were"
+    return f"{of} {verb} not decided{some}: {first['name']}{': ' if why else ''}{why}"
+
+
 def headline(view: View) -> str:
     """Return the outcome in one line."""
     if view["command"] == "check" and view["outcome"] != "fail" and not _is_judged(view["clusters"]):
         return f"GPU check: nothing to judge here, {cluster_summary(view['clusters'])}{_besides(view)}"
+    if view["command"] == "check":
+        return _headline_of_check(view)
     if view["command"] != "explain":
         return f"GPU {view['command']} {_OUTCOMES[view['outcome']]}{_besides(view)}"
     pending, unsure = view["counts"]["no"], view["counts"]["unknown"]
     if pending:
         return f"{count(pending, 'workload')} would stay Pending"
     if unsure:
-        return f"Whether {count(unsure, 'workload')} would run is not known"
+        return f"{_undecided(view)}{_besides(view)}"
     besides = _besides(view)
     if not view["counts"]["yes"]:
         return f"No workload to judge{besides}"
     return f"Every workload runs{' as far as is known' if besides else ''}{besides}"
+
+
+def _headline_of_check(view: View) -> str:
+    """Return the outcome of a check: it passes only where every GPU workload was decided and nothing is unreadable."""
+    pending = sum(each["answer"] == "no" for cluster in view["clusters"] for each in cluster["workloads"])
+    if view["outcome"] == "fail":
+        stuck = f": {count(pending, 'workload')} would stay Pending" if pending else ""
+        return f"GPU check fails{stuck}{_besides(view)}"
+    undecided = _undecided(view)
+    if view["outcome"] == "pass" and not undecided:
+        return f"GPU check passes{_besides(view)}"
+    maybe = sum(each["unknown"] and each["acknowledged"] is None for each in view["findings"])
+    parts = [undecided, f"{count(maybe, 'finding')} may be true" if maybe else ""]
+    told = "; ".join(filter(None, parts))
+    return f"GPU check found no certain error{f', but {told}' if told else ''}{_besides(view)}"
 
 
 def _is_judged(clusters: Iterable[View]) -> bool:

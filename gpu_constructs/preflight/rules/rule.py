@@ -42,12 +42,14 @@ class Problem:
         message: What is wrong there, with names and figures.
         fix: What to do there, when it is more than the rule's own fix.
         unknown: Whether it only may be wrong, because something is known at deployment only.
+        condition: What would have to be true for it not to be wrong, where the input merely lacks a component.
     """
 
     subject: Subject
     message: str
     fix: str = ""
     unknown: bool = False
+    condition: str = ""
 
     @classmethod
     def of(cls, subject: Named, text: str, *, fix: str = "", unknown: bool = False) -> Problem:

@@ -49,6 +49,9 @@ def _apart(wanted: Demand, replicas: int, taking: Sequence[PoolVerdict], pools: 
     zones = _zones(taking)
     if zones is not None and (text := _too_few_zones(wanted, replicas, len(zones))):
         return [Reason(Answer.NO, "topology", text, rule=_RULE)]
+    if zones is None and _too_few_zones(wanted, replicas, 1):
+        text = "needs several zones, and in which zones the pools have nodes is not known"
+        return [Reason(Answer.UNKNOWN, "topology", text, rule=_RULE)]
     if apart := too_few_domains(wanted, taking):
         return [replace(apart, rule=_RULE)]
     # Whether a pool takes one is said with the pool; here it is how many.
@@ -58,7 +61,8 @@ def _apart(wanted: Demand, replicas: int, taking: Sequence[PoolVerdict], pools: 
     refusing = [each for each in pools if each.answer is Answer.NO]
     empty, may_be_empty = _empty_zones(wanted, refusing, spread) if spread else (set(), set())
     surely, at_most = _holding(wanted, certain, taking, refusing)
-    sure = _room(zip(certain, surely, strict=True), skew, {*map(_zone, certain), *may_be_empty})
+    groups = skew if all(each.pool.is_group for each in certain) else 0
+    sure = _room(zip(certain, surely, strict=True), skew, {*map(_zone, certain), *may_be_empty}, cautious=bool(groups))
     counted = {*map(_zone, filter(_has_its_zone, taking)), *empty}
     most = _room(zip(taking, at_most, strict=True), skew, counted)
     if sure >= replicas:
@@ -160,18 +164,30 @@ def _holding(
     return surely, [room_below(wanted, each, caps)[1] for each in taking]
 
 
-def _room(amounts: Iterable[tuple[PoolVerdict, int | None]], skew: int, counted: Iterable[str | None]) -> float:
+def _room(
+    amounts: Iterable[tuple[PoolVerdict, int | None]],
+    skew: int,
+    counted: Iterable[str | None],
+    *,
+    cautious: bool = False,
+) -> float:
     """Return how many pods run on several pools.
 
     Args:
         amounts: Each pool with the pods that it has room for; ``None`` without bound.
         skew: How many more pods than the emptiest zone another may have; 0 where nothing is asked.
         counted: Zones that count even while no pod runs in them. A zone that is full is the emptiest first.
+        cautious: Whether pools of unknown zones may each be in a zone of its own.
     """
     by_zone: dict[str | None, float] = {}
-    for judged, amount in amounts:
+    pairs = list(amounts)
+    for judged, amount in pairs:
         zone = _zone(judged)
         by_zone[zone] = by_zone.get(zone, 0) + (math.inf if amount is None else amount)
+    if skew and None in by_zone and cautious:
+        # Each pool may be a zone of its own.
+        each_own = [math.inf if amount is None else float(amount) for _, amount in pairs]
+        return sum(min(each, min(each_own) + skew) for each in each_own)
     if skew and None not in by_zone:
         most = min((by_zone.get(each, 0) for each in counted), default=math.inf) + skew
         return sum(min(each, most) for each in by_zone.values())

@@ -238,13 +238,32 @@ def _resources(wanted: Demand, node: NodeToBe) -> list[Reason]:
             if name in node.alone and asked > 1:
                 text = f"asks for {asked} {name}, {TURNED_AWAY}; ask for one"
                 found.append(Reason(Answer.NO, "resource", text, 1))
+        elif (devices := node.devices_max(name)) is not None and asked > devices:
+            found.append(_too_few_devices(name, asked, devices, node))
         elif name in node.unsaid or asked <= node.most.get(name, 0):
-            found.append(Reason(Answer.UNKNOWN, "resource", _uncertain_text(name, asked, node)))
+            condition = f"something advertises {name}" if _may_be_advertised(name, asked, node) else ""
+            # The rule names the plugin that misses the node, where one is in the input.
+            rule = "GPU010" if name == GPU and name in node.unsaid and not condition else ""
+            text = _uncertain_text(name, asked, node)
+            found.append(Reason(Answer.UNKNOWN, "resource", text, rule=rule, condition=condition))
         else:
             found.append(_short(name, asked, node))
     if wanted.pod.is_open:
         found.append(Reason(Answer.UNKNOWN, "resource", _open_text(wanted)))
     return found
+
+
+def _too_few_devices(name: str, asked: int, devices: int, node: NodeToBe) -> Reason:
+    if name == EFA and devices == 0:
+        return Reason(Answer.NO, "resource", f"asks for {asked} {name}, {node.instance_type} has no EFA", 3)
+    text = f"asks for {asked} {name}, {node.instance_type} has {devices}; choose a type with {asked}"
+    return Reason(Answer.NO, "resource", text, 2)
+
+
+def _may_be_advertised(name: str, asked: int, node: NodeToBe) -> bool:
+    """Whether a node has the devices, and only what advertises them is not in the input."""
+    devices = node.devices_max(name)
+    return node.row is not None and name in node.unseen and (devices is None or asked <= devices)
 
 
 def _open_text(wanted: Demand) -> str:
@@ -259,12 +278,21 @@ def _uncertain_text(name: str, asked: int, node: NodeToBe) -> str:
         if name.startswith(NVIDIA):
             return f"{what}, and nothing that is known to run here advertises it"
         return f"{what}, and how much the node has is not known"
+    if node.allocatable is not None:
+        return f"{what}, and how much of {show(name, node.most[name])} is free isn't known: the input has no pods"
     low, high = show(name, node.least.get(name, 0)), show(name, node.most[name])
     return f"{what}, and the node has between {low} and {high}; ask for at most {low}"
 
 
 def _short(name: str, asked: int, node: NodeToBe) -> Reason:
     have = node.most.get(name, 0)
+    if node.allocatable is not None:
+        if not node.allocatable.get(name):
+            text = f"asks for {show(name, asked)} {name}, and the running node advertises none"
+            return Reason(Answer.NO, "resource", text, 2)
+        of = show(name, node.allocatable[name])
+        text = f"asks for {show(name, asked)} {name}, and {show(name, max(have, 0))} of {of} on a running node is free"
+        return Reason(Answer.NO, "resource", text, 2)
     if name in node.taken and have >= 0 and node.row is not None:
         takers, left = ", ".join(node.taken[name]), show(name, have)
         text = f"asks for {show(name, asked)} {name}, of which DaemonSet {takers} leaves {left} on each node"
@@ -343,8 +371,9 @@ def _expected_resources(wanted: Demand, node: NodeToBe, pool: Pool, who: str) ->
         have = node.believed.get(name)
         if asked == 0 or name == DEVICE_CLASS or (have is not None and asked <= have):
             continue
-        if asked > node.most.get(name, 0) and name not in node.unsaid:
-            continue  # The node itself does not have it, which is said elsewhere.
+        devices = node.devices_max(name)
+        if asked > node.most.get(name, 0) and (name not in node.unsaid or (devices is not None and asked > devices)):
+            continue  # The node itself does not have it, which another reason states.
         if have is None and node.row is None and name in ("cpu", "memory", "pods", "ephemeral-storage"):
             if name == "ephemeral-storage" and pool.is_group:
                 found.append(_undeclared(name, asked, 0, pool, who))

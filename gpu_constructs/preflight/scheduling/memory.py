@@ -68,6 +68,8 @@ class Memory:
         keys = {**node.labels, **node.believed_labels}
         return Profile(
             taints=self.number(("taints", node.taints, node.believed_taints, pool.kind)),
-            resources=self.number(("resources", *sizes, node.unsaid, node.alone, taken, node.instance_type, pool.kind)),
+            resources=self.number(
+                ("resources", *sizes, node.unsaid, node.unseen, node.alone, taken, node.instance_type, pool.kind)
+            ),
             labels={key: self.number((node.labels.get(key), node.believed_labels.get(key))) for key in keys},
         )

@@ -50,11 +50,9 @@ def pods_per_node(wanted: Demand, node: NodeToBe, *, at_most: bool = False) -> i
     if wanted.pod.host_ports or wanted.topology.one_per_node or claims_all:
         return 1
     have = node.most if at_most else node.least
-    counts = [
-        have[name] // asked
-        for name, asked in wanted.requests.items()
-        if asked > 0 and name not in node.unsaid and name in have
-    ]
+    requested = {name: asked for name, asked in wanted.requests.items() if asked > 0}
+    counts = [have[name] // asked for name, asked in requested.items() if name not in node.unsaid and name in have]
+    counts += [most // asked for name, asked in requested.items() if (most := node.devices_max(name)) is not None]
     return max(min(counts, default=1), 1)
 
 
@@ -99,8 +97,11 @@ def nodes_needed(replicas: int, per_node: int) -> int:
 
 def node_limit(pool: Pool, node: NodeToBe, bound: int | None = None) -> int | None:
     """Return how many nodes of a kind a pool may have below a bound of its growth, ``None`` without any."""
-    bounds = [each for each in (pool.max_nodes, bound) if each is not None]
-    bounds += [limit // size for name, limit in pool.limits.items() if (size := _capacity(name, node))]
+    most = None if pool.max_nodes is None else _left("nodes", pool.max_nodes, pool)
+    bounds = [each for each in (most, bound) if each is not None]
+    bounds += [
+        _left(name, limit, pool) // size for name, limit in pool.limits.items() if (size := _capacity(name, node))
+    ]
     return min(bounds, default=None)
 
 
@@ -111,15 +112,30 @@ def binding_limit(pool: Pool, taking: Sequence[NodeToBe], nodes: int, growth: Gr
         run = "1 node runs" if growth.running == 1 else f"{growth.running} nodes run"
         bounds.append((growth.sure, f"{run}, and {growth.why}"))
     if pool.max_nodes is not None:
-        bounds.append((pool.max_nodes, f"the pool has at most {pool.max_nodes} nodes, {nodes} are needed"))
+        running = f", of which {pool.in_use['nodes']} run" if pool.in_use.get("nodes") else ""
+        text = f"the pool has at most {pool.max_nodes} nodes{running}, {nodes} are needed"
+        bounds.append((_left("nodes", pool.max_nodes, pool), text))
     for name, limit in pool.limits.items():
         smallest = min((_capacity(name, node) for node in taking), default=0)
         if smallest > 0:
-            most = limit // smallest
-            shown = f"limit {show(name, limit)} {name} of the NodePool allows {most} nodes, {nodes} are needed"
-            bounds.append((most, shown if most else f"no node fits limit {show(name, limit)} {name} of the NodePool"))
+            most = _left(name, limit, pool) // smallest
+            bounds.append((most, _limit_text(name, limit, most, nodes, pool)))
     tightest = min(bounds, default=None)
     return tightest[1] if tightest is not None and tightest[0] < nodes else None
+
+
+def _left(name: str, limit: int, pool: Pool) -> int:
+    """Return what running nodes leave of a limit."""
+    return max(limit - pool.in_use.get(name, 0), 0)
+
+
+def _limit_text(name: str, limit: int, most: int, nodes: int, pool: Pool) -> str:
+    if used := pool.in_use.get(name, 0):
+        whole = f"{show(name, used)} of limit {show(name, limit)} {name} of the NodePool is in use"
+        return f"{whole}, which leaves {most} nodes, {nodes} more are needed"
+    if not most:
+        return f"no node fits limit {show(name, limit)} {name} of the NodePool"
+    return f"limit {show(name, limit)} {name} of the NodePool allows {most} nodes, {nodes} are needed"
 
 
 def _capacity(name: str, node: NodeToBe) -> int:

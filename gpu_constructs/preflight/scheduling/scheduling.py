@@ -6,10 +6,12 @@ Follows kube-scheduler 1.36, cluster autoscaler 1.36 and Karpenter 1.14; `fittin
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gpu_constructs.facts.quantities import show
+from gpu_constructs.facts.resources import GPU
 from gpu_constructs.preflight.admission.admission import Admission
+from gpu_constructs.preflight.cluster.iam import has_credentials
 from gpu_constructs.preflight.cluster.kueue import is_queued
 from gpu_constructs.preflight.cluster.launch import capacity_of
 from gpu_constructs.preflight.cluster.operators.schedulers import scheduler_runs
@@ -21,7 +23,7 @@ from gpu_constructs.preflight.model.reason import Reason, worst
 from gpu_constructs.preflight.model.taints import untolerated
 from gpu_constructs.preflight.model.workload import Workload
 from gpu_constructs.preflight.node.nodes import NodeToBe
-from gpu_constructs.preflight.reading.unknown import known_number, known_text
+from gpu_constructs.preflight.reading.unknown import Unknown, known_number, known_text
 from gpu_constructs.preflight.scheduling.claims import not_made_for, unclear_claims, without_devices
 from gpu_constructs.preflight.scheduling.daemons import on_each_node
 from gpu_constructs.preflight.scheduling.demand import Demand, demand
@@ -37,6 +39,7 @@ from gpu_constructs.preflight.scheduling.pool_limits import (
     pods_per_node,
     room,
 )
+from gpu_constructs.preflight.scheduling.smallest_type import asked_gpus, smallest_type
 from gpu_constructs.preflight.scheduling.unclear import Openings, left_open, openings
 from gpu_constructs.preflight.scheduling.verdict import PoolVerdict, Verdict
 
@@ -51,6 +54,8 @@ _BUILT_IN = (
 )
 
 
+# Labels that follow from the instance type and the region.
+_OF_TYPES = ("node.kubernetes.io/", "kubernetes.io/", "beta.kubernetes.io/", "topology.kubernetes.io/")
 _NOTHING_RESERVED = "takes reserved capacity only, and its class selects none by capacityReservationSelectorTerms"
 
 
@@ -89,7 +94,7 @@ class Scheduler:
     def __init__(self, cluster: Cluster, nodes: Iterable[tuple[NodeToBe, ...]], admission: Admission) -> None:
         """Take the cluster, the nodes-to-be of each of its pools, and what lets pods in."""
         self.cluster, self._admission = cluster, admission
-        self._pools = [_candidate(pool, made, cluster) for pool, made in zip(cluster.pools, nodes, strict=True)]
+        self._pools = [_candidate(pool, made, cluster) for pool, made in zip(cluster.every_pool, nodes, strict=True)]
         self._memory = Memory()
         self._signatures = [self._signature(each) for each in self._pools]
         self._seen: dict[tuple[object, ...], tuple[Demand, tuple[PoolVerdict, ...]]] = {}
@@ -98,6 +103,10 @@ class Scheduler:
 
     def verdict(self, workload: Workload) -> Verdict:
         """Say whether the pods of a workload run, and where."""
+        if workload.is_placed:
+            return Verdict(workload, Answer.YES, (), (), Demand(workload))
+        if workload.placed:
+            workload = replace(workload, replicas=(workload.replicas or 0) - workload.placed)
         let_in = self._admission.of(workload)
         pods = let_in.workload
         key = _shape(pods)
@@ -109,7 +118,7 @@ class Scheduler:
         held = (
             *let_in.refusals,
             *wanted.refusals,
-            *_held(workload.pod, self.cluster),
+            *_held(workload.pod, wanted, self.cluster),
             *self._unscheduled(workload.pod),
             *_suspended(workload),
         )
@@ -140,8 +149,9 @@ class Scheduler:
             # Kept, so that nothing else is given the same ids.
             self._short[key] = wanted, pools, tuple(shortage(wanted, pools))
         reasons = (*held, *self._short[key][2], *_beyond(pools, self.cluster))
+        answer = _overall(pools, reasons, self.cluster)
         rests_on = () if self.cluster.is_eks else _rests_on(workload.pod, pools)
-        return Verdict(workload, _overall(pools, reasons, self.cluster), pools, reasons, wanted, rests_on)
+        return Verdict(workload, answer, pools, reasons, wanted, rests_on)
 
     def _signature(self, candidate: _Candidate) -> tuple[int, list[Profile]]:
         """Return what tells a pool from others, labels of its nodes apart, and the profile of each of its nodes."""
@@ -149,6 +159,7 @@ class Scheduler:
         static = (
             *((each.taints, each.resources) for each in profiles),
             (pool.kind, pool.min_nodes, pool.max_nodes, frozenset(pool.limits.items()), tuple(least_values(pool))),
+            tuple(sorted(pool.in_use.items())),
             (candidate.running, candidate.openings, tuple(candidate.autoscaled)),
         )
         return self._memory.number(static), profiles
@@ -212,10 +223,10 @@ def _beyond(pools: Sequence[PoolVerdict], cluster: Cluster) -> tuple[Reason, ...
     )
 
 
-def _held(pod: Pod, cluster: Cluster) -> tuple[Reason, ...]:
+def _held(pod: Pod, wanted: Demand, cluster: Cluster) -> tuple[Reason, ...]:
     """Return what holds a pod back wherever it would run."""
     found = []
-    found += _without_pools(pod, cluster) if not cluster.pools else []
+    found += _without_pools(wanted, cluster) if not cluster.every_pool else []
     for part in pod.open_parts:
         found.append(Reason(Answer.UNKNOWN, "pod", f"its {part} is known at deployment only"))
     if pod.written.get("nodeName") is not None:
@@ -232,11 +243,11 @@ def _suspended(workload: Workload) -> Iterator[Reason]:
         yield Reason(Answer.UNKNOWN, "suspended", "is suspended, and makes no pod before somebody resumes it")
 
 
-def _without_pools(pod: Pod, cluster: Cluster) -> list[Reason]:
+def _without_pools(wanted: Demand, cluster: Cluster) -> list[Reason]:
     """Return why a cluster without a pool of its own has no node for a pod."""
+    pod = wanted.pod
     if not cluster.whole:
-        text = "no pool is in the input; name the assembly, the template or the NodePools too"
-        return [Reason(Answer.UNKNOWN, "pool", text)]
+        return [_without_any_pool(wanted, cluster)]
     if cluster.hidden:
         return [
             Reason(Answer.UNKNOWN, "pool", f"no pool is seen, and {cluster.hidden[0]}, which is not read, may have one")
@@ -244,6 +255,33 @@ def _without_pools(pod: Pod, cluster: Cluster) -> list[Reason]:
     if cluster.auto_mode:
         return [Reason(Answer.NO, "pool", _BUILT_IN)] if pod.asks_for_gpu else []
     return [Reason(Answer.NO, "pool", "the cluster has no pool of its own")]
+
+
+def _without_any_pool(wanted: Demand, cluster: Cluster) -> Reason:
+    """Return on which pool the result depends, where none is in the input: one of the smallest type that fits."""
+    text = "no pool is in the input; name the assembly, the template or the NodePools too"
+    if cluster.hidden or asked_gpus(wanted) is None:
+        return Reason(Answer.UNKNOWN, "pool", text)
+    row = smallest_type(wanted, None, any_disk=True)
+    if row is None and smallest_type(wanted, None, any_disk=True, at_most=True) is not None:
+        return Reason(Answer.UNKNOWN, "pool", text)
+    if row is None:
+        asked = ", ".join(f"{show(name, amount)} {name}" for name, amount in wanted.requests.items() if name != "pods")
+        named = ", ".join(map(str, wanted.pod.selection.selector)) or ", ".join(wanted.keys)
+        selected = f" and what it selects ({named})" if named else ""
+        none = f"no instance type with NVIDIA GPUs has {asked}{selected}; request less, or spread it over several pods"
+        return Reason(Answer.NO, "pool", none)
+    condition = f"the cluster has a pool with nodes such as {row.name}{_demands_on_pool(wanted)}"
+    if not cluster.sees_plugins_for(GPU) and not any(GPU in each.advertises for each in cluster.daemon_sets):
+        condition += f", and something advertises {GPU} there"
+    return Reason(Answer.UNKNOWN, "pool", f"{text}; the smallest type that fits is {row.name}", condition=condition)
+
+
+def _demands_on_pool(wanted: Demand) -> str:
+    """Return which labels the pod requires of nodes that don't follow from their type."""
+    chosen = (each for each in wanted.pod.selection.selector)
+    own = [str(each) for each in chosen if not each.key.startswith(_OF_TYPES) and "/instance-" not in each.key]
+    return f" and labels {', '.join(own)}" if own else ""
 
 
 def _judge(wanted: Demand, candidate: _Candidate, cluster: Cluster, memory: Memory) -> PoolVerdict:
@@ -330,6 +368,8 @@ def _first_lacks(wanted: Demand, first: Fit) -> str:
 
 
 def _autoscaled(pool: Pool, cluster: Cluster) -> list[Reason]:
+    if pool.kind == "observed":
+        return []
     if pool.max_nodes == 0:
         return [Reason(Answer.NO, "limit", "the pool may have no node; raise its maximum", 2)]
     if pool.capacity_types and not capacity_of(pool):
@@ -338,8 +378,21 @@ def _autoscaled(pool: Pool, cluster: Cluster) -> list[Reason]:
     if runs is Answer.NO:
         return [Reason(Answer.NO, "autoscaler", f"{who} does not run in the cluster; install it", 2)]
     if runs is Answer.UNKNOWN:
-        return [Reason(Answer.UNKNOWN, "autoscaler", f"whether {who} runs in the cluster is not known")]
-    return []
+        text = f"whether {who} runs in the cluster is not known"
+        return [Reason(Answer.UNKNOWN, "autoscaler", text, condition=f"{who} runs in the cluster")]
+    return _without_role(pool, who, cluster)
+
+
+def _without_role(pool: Pool, who: str, cluster: Cluster) -> list[Reason]:
+    """Return that a partial input installs an autoscaler without a role; GPU154 reports it for a whole cluster."""
+    found = cluster.autoscaler(pool.autoscaler)
+    given = (
+        found is None or found.kind == "auto-mode" or found.kind in cluster.assumed or has_credentials(found, cluster)
+    )
+    if cluster.whole or given:
+        return []
+    condition = f"{who} has an IAM role that may launch nodes"
+    return [Reason(Answer.UNKNOWN, "autoscaler", f"no IAM role of {who} is in the input", condition=condition)]
 
 
 def _fixed(pool: Pool) -> list[Reason]:
@@ -365,11 +418,25 @@ def priority_cutoff(cluster: Cluster) -> int | None:
 
 
 def _expendable(workload: Workload, pool: Pool, cluster: Cluster) -> list[Reason]:
-    cutoff = priority_cutoff(cluster) if pool.autoscaler == "cluster-autoscaler" else None
-    if cutoff is None or workload.priority is None or workload.priority >= cutoff:
+    if pool.autoscaler != "cluster-autoscaler" or cluster.autoscaler("cluster-autoscaler") is None:
+        return []
+    cutoff = priority_cutoff(cluster)
+    if workload.priority is None or cutoff is None:
+        return _may_be_expendable(workload, cutoff, cluster)
+    if workload.priority >= cutoff:
         return []
     text = f"priority {workload.priority} is below {cutoff}, so cluster autoscaler makes no node for it"
     return [Reason(Answer.NO, "autoscaler", text, rule="GPU129")]
+
+
+def _may_be_expendable(workload: Workload, cutoff: int | None, cluster: Cluster) -> list[Reason]:
+    """Return that a priority or the autoscaler's cutoff is known at deployment only. An absent class is assumed."""
+    name = workload.pod.priority_class
+    known = [each.name for each in cluster.of_kind("PriorityClass")]
+    if cutoff is not None and known_text(name) not in known and not isinstance(name, Unknown):
+        return []
+    text = "whether its priority is below the one for which cluster autoscaler makes nodes is not known"
+    return [Reason(Answer.UNKNOWN, "autoscaler", text, rule="GPU129")]
 
 
 def _growth(pool: Pool, running: int, unhelped: list[Reason]) -> Growth:

@@ -86,6 +86,7 @@ class Verdict:
         reasons: What holds of the workload wherever it runs.
         demand: What one of its pods, or of pods like them, asks for.
         rests_on: What has to hold for it that is not known.
+        runs_if: Conditions under which an unknown result is a yes; empty where more is unknown than a component.
     """
 
     workload: Workload
@@ -94,3 +95,4 @@ class Verdict:
     reasons: tuple[Reason, ...]
     demand: Demand
     rests_on: tuple[str, ...] = ()
+    runs_if: tuple[str, ...] = ()

@@ -288,10 +288,10 @@ def test_kubelet_is_told_by_one_flag_only() -> None:
     )
 
 
-def test_kubelet_may_be_told_twice() -> None:
-    flags = ["--register-with-taints=a:NoExecute", "--register-with-taints=b:NoExecute"]
+def test_the_last_flag_of_taints_holds() -> None:
+    flags = ["--register-with-taints=a:NoExecute", "--register-with-taints=b:NoExecute", "--v=2"]
 
-    assert kubelet_taints(flags) == (Taint("a", "", "NoExecute"), Taint("b", "", "NoExecute"))
+    assert kubelet_taints(flags) == (Taint("b", "", "NoExecute"),)
 
 
 @pytest.mark.parametrize(

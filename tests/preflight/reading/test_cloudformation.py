@@ -254,7 +254,7 @@ def test_values_pass_into_a_nested_stack_and_out_of_it(tmp_path: Path) -> None:
 def test_a_loop_is_named_as_not_read(tmp_path: Path) -> None:
     found = assembly(tmp_path, Stack={"Resources": {"A": topic("a"), "Fn::ForEach::Many": ["X", ["a"], {}]}})
 
-    assert [each[0].path for each in found.problems] == ["Fn::ForEach::Many"]
+    assert [each.origin.path for each in found.problems] == ["Fn::ForEach::Many"]
 
 
 @pytest.mark.parametrize(
@@ -314,10 +314,10 @@ def test_what_only_deployment_makes_is_named(tmp_path: Path, parts: dict[str, An
 
     found = read_input([str(tmp_path / "a.json")])
 
-    [(origin, reason)] = found.problems
+    origin, reason = found.problems[0].origin, found.problems[0].reason
     assert origin.path == place
     assert why in reason
-    assert clusters(found)[0].opaque == (f"{place}, which cannot be read",)
+    assert clusters(found)[0].unknown_software == (f"{place}, which cannot be read",)
 
 
 @pytest.mark.parametrize("transform", ["AWS::LanguageExtensions", ["AWS::Serverless-2016-10-31"]])

@@ -116,4 +116,4 @@ def test_a_template_with_branches_in_a_folder_is_told(tmp_path: Path) -> None:
 
     found = read_input([str(tmp_path)])
 
-    assert [(Path(origin.path).name, why) for origin, why in found.problems] == [("pod.yaml", NOT_RENDERED)]
+    assert [(Path(each.origin.path).name, each.reason) for each in found.problems] == [("pod.yaml", NOT_RENDERED)]

@@ -76,7 +76,7 @@ def test_without_kubectl_the_base_is_judged_and_that_is_said(overlay: Path, monk
     found = read_input([str(overlay)])
 
     assert pods(found) == [("Deployment default/infer", 1)]
-    [(_, why)] = found.problems
+    why = found.problems[0].reason
     assert why == (
         "it is not rendered, because neither kubectl nor kustomize is on PATH; "
         "what the input has of its base is judged without its patches"
@@ -88,7 +88,7 @@ def test_nothing_is_fetched(overlay: Path) -> None:
 
     found = read_input([str(overlay)])
 
-    [(_, why)] = found.problems
+    why = found.problems[0].reason
     assert "it takes in https://example.com/x?ref=main, which is not fetched" in why
 
 
@@ -146,7 +146,7 @@ def test_no_field_of_a_kustomization_fetches(
     made = render(written(overlay, files))
 
     assert asked == []
-    assert any(f"it takes in {place}, which is not fetched" in why for _, why in made.problems)
+    assert any(f"it takes in {place}, which is not fetched" in each.reason for each in made.problems)
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ def test_what_is_not_there_is_not_fetched(overlay: Path, name: str, monkeypatch:
     monkeypatch.setattr(rendering.Rendering, "run", lambda self, command: pytest.fail("run"))
     written(overlay, {"prod/kustomization.yaml": {"resources": ["../base", name]}})
 
-    [(_, why)] = render(overlay).problems
+    why = render(overlay).problems[0].reason
 
     assert f"it takes in {name[:300]}, which is not there" in why
 
@@ -196,7 +196,7 @@ def test_what_kubectl_refuses_is_said(overlay: Path) -> None:
     needs("kubectl")
     written(overlay, {"prod/kustomization.yaml": {"resources": ["../base"], "patches": [{"path": "no"}]}})
 
-    [(_, why)] = read_input([str(overlay)]).problems
+    why = read_input([str(overlay)]).problems[0].reason
 
     assert "because kubectl refused it: " in why
     assert not re.search(r"\d\d:\d\d:\d\d", why)
@@ -226,7 +226,7 @@ def test_no_name_of_a_chart_is_a_flag_of_helm(chart: Path, name: str, monkeypatc
 
     made = render(chart)
 
-    [(_, why)] = made.problems
+    why = made.problems[0].reason
     assert f"because helm takes no release of the name {name!r}" in why
     assert (made.texts, sorted(chart.rglob("*"))) == ({}, before)
 
@@ -252,7 +252,7 @@ def test_without_helm_the_chart_is_said_not_to_be_judged(chart: Path, monkeypatc
 
     made = render(chart)
 
-    [(_, why)] = made.problems
+    why = made.problems[0].reason
     assert why == "its chart is not rendered, because helm is not on PATH; run helm template, and judge what it prints"
 
 
@@ -260,7 +260,7 @@ def test_what_helm_refuses_is_said(chart: Path) -> None:
     needs("helm")
     written(chart, {"templates/pod.yaml": '{{ fail "no" }}'})
 
-    [(_, why)] = render(chart).problems
+    why = render(chart).problems[0].reason
 
     assert "because helm refused it: " in why
 
@@ -272,7 +272,7 @@ def test_rendering_ends_in_time(overlay: Path, monkeypatch: pytest.MonkeyPatch) 
 
     kustomizations.render_kustomizations(overlay, made)
 
-    [(_, why)] = made.problems
+    why = made.problems[0].reason
     assert "because rendering took more than 60 seconds; name one folder of it" in why
 
 
@@ -280,7 +280,7 @@ def test_not_more_is_rendered_than_is_read(overlay: Path, monkeypatch: pytest.Mo
     needs("kubectl")
     monkeypatch.setattr(rendering, "_MAX_BYTES", 10)
 
-    [(_, why)] = render(overlay).problems
+    why = render(overlay).problems[0].reason
 
     assert "because everything together renders to more than 0 MiB; name one folder of it" in why
 

@@ -6,11 +6,15 @@ import base64
 from typing import Any
 
 import pytest
+import yaml
 
+from gpu_constructs.preflight.model.taints import boot_taints
 from gpu_constructs.preflight.node.device_sharing import bottlerocket_is_off, bottlerocket_offer, plugin_offer
 from gpu_constructs.preflight.reading.unknown import Unknown
 from gpu_constructs.preflight.reading.user_data import NONE, read_user_data
+from tests.user_data import MERGED, Merged
 
+NODE_CONFIG = {"apiVersion": "node.eks.aws/v1alpha1", "kind": "NodeConfig"}
 CONFIG = "apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\nspec:\n  kubelet:\n    flags: [--node-labels=a=b]\n"
 MIME = (
     'MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary="x"\n\n'
@@ -28,6 +32,18 @@ def test_parts_of_one_message_are_merged() -> None:
     assert found.kubelet_flags == ("--node-labels=a=b",)
     assert found.kubelet_config == {"maxPods": 9}
     assert [each.strip() for each in found.scripts] == ["#!/bin/sh\necho hi"]
+
+
+@pytest.mark.parametrize("merged", MERGED.values(), ids=MERGED)
+def test_several_node_configs_make_one(merged: Merged) -> None:
+    specs = [yaml.safe_dump({**NODE_CONFIG, "spec": {"kubelet": each}}) for each in merged.kubelet]
+    parts = "".join(f"--x\nContent-Type: application/node.eks.aws\n\n{each}\n" for each in specs)
+
+    found = read_user_data(f'Content-Type: multipart/mixed; boundary="x"\n\n{parts}--x--\n', encoded=False)
+
+    assert found.node_labels == merged.labels
+    assert tuple((each.key, each.effect) for each in boot_taints(found)) == merged.taints
+    assert found.kubelet_config.get("maxPods") == merged.max_pods
 
 
 @pytest.mark.parametrize(
@@ -115,7 +131,6 @@ def test_what_a_plugin_offers(config: Any, multiples: Any, alone: bool) -> None:
     "config",
     [
         Unknown("${Later}"),
-        {"flags": {"migStrategy": "single"}},
         {"flags": {"migStrategy": Unknown("${Later}")}},
         {"sharing": {"timeSlicing": {"resources": [{"name": "nvidia.com/gpu", "replicas": Unknown("${Later}")}]}}},
     ],

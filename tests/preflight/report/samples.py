@@ -16,7 +16,7 @@ from gpu_constructs.preflight.judging.review import Fate, Move, Review
 from gpu_constructs.preflight.judging.shared import Shared
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.reading.inputs import read_input
-from gpu_constructs.preflight.reading.objects import Origin
+from gpu_constructs.preflight.reading.objects import Origin, Unread
 from gpu_constructs.preflight.report.finding_view import View
 from gpu_constructs.preflight.report.view import check_view, explain_view, review_view
 from gpu_constructs.preflight.rules.rule import Finding, Problem, Rule
@@ -81,7 +81,7 @@ def report(findings: Iterable[Finding] = FINDINGS) -> Report:
         (),
         tuple(findings),
         Shared((), findings),
-        ((Origin("app.yaml", "Stack/Manifest"), "its manifest is a parameter"),),
+        (Unread(Origin("app.yaml", "Stack/Manifest"), "its manifest is a parameter"),),
     )
 
 

@@ -45,6 +45,7 @@ def answer(
         autoscalers=(karpenter,),
         workloads=(pods,),
         objects=claims,
+        assumed=frozenset({"karpenter"}),
     )
     verdict = Case(cluster).verdict(pods)
     return verdict.answer, " ".join(reason.text for each in verdict.pools for reason in each.reasons)

@@ -92,7 +92,16 @@ def test_what_each_zone_has_for_certain_is_spread_by_itself() -> None:
     assert answers(3, *pools, topology=Topology(over_zones=Evenly(1))) == []
 
 
-def test_a_zone_that_is_not_known_decides_nothing() -> None:
+@pytest.mark.parametrize(
+    ("topology", "expected"),
+    [
+        (Topology(one_per_zone=True), [UNKNOWN]),
+        (Topology(over_zones=Evenly(1, 3)), [UNKNOWN]),
+        (Topology(over_zones=Evenly(1)), []),
+        (Topology(over_zones=Evenly(4, 3)), []),
+    ],
+)
+def test_in_how_many_zones_nodes_are_may_not_be_known(topology: Topology, expected: list[Answer]) -> None:
     unknown = PoolVerdict(pool(), YES, (), nodes_taking=(node(),), holds=9, may_hold=9)
 
-    assert answers(4, unknown, topology=Topology(one_per_zone=True, over_zones=Evenly(1, 3))) == []
+    assert answers(4, unknown, topology=topology) == expected

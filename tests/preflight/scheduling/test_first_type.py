@@ -44,7 +44,8 @@ def test_the_first_type_of_an_empty_group_counts(
 ) -> None:
     pool = {key: value for key, value in group("pool", "a", least, 4).items() if key != "instanceType"}
 
-    groups = [{**pool, "instanceTypes": types}, group("system", "a", 2, kind="m6i.large")]
+    system = {**group("system", "a", 2, kind="m6i.large"), "iam": {"withAddonPolicies": {"autoScaler": True}}}
+    groups = [{**pool, "instanceTypes": types}, system]
 
     found = verdicts(tmp_path, groups, asking(**requests), autoscaler())["chat"]
 

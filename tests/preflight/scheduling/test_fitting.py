@@ -345,6 +345,7 @@ def test_what_the_autoscaler_does_expect_is_not_told() -> None:
                 UNKNOWN,
                 "resource",
                 "asks for 1 nvidia.com/gpu, and nothing that is known to run here advertises it",
+                rule="GPU010",
             ),
         ),
         (

@@ -60,3 +60,33 @@ def test_a_type_without_efa_has_none(tmp_path: Path) -> None:
     found = verdict(tmp_path, {GPU: 1, EFA: 1}, managedNodeGroups=[G6])
 
     assert found.answer is Answer.NO
+
+
+def test_a_group_that_eksctl_rejects_stops_every_group(tmp_path: Path) -> None:
+    rejected = {**G6, "name": "other", "ami": "auto"}
+
+    found = verdict(tmp_path, {GPU: 1}, managedNodeGroups=[G6, rejected])
+
+    assert found.answer is Answer.NO
+    assert {"GPU461"} == {reason.rule for pool in found.pools for reason in pool.reasons}
+
+
+def test_a_field_that_eksctl_does_not_have_stops_every_group(tmp_path: Path) -> None:
+    assert verdict(tmp_path, {GPU: 1}, managedNodeGroups=[{**G6, "instanceTyp": "g6.xlarge"}]).answer is Answer.NO
+
+
+def test_user_data_that_eksctl_cannot_read_stops_its_group_only(tmp_path: Path) -> None:
+    scripted = {**G6, "name": "other", "overrideBootstrapCommand": "#!/bin/bash\n/etc/eks/bootstrap.sh demo"}
+
+    found = verdict(tmp_path, {GPU: 1}, managedNodeGroups=[G6, scripted])
+
+    assert {each.pool.name: each.answer for each in found.pools} == {"g6": Answer.YES, "other": Answer.NO}
+
+
+def test_pods_run_unless_eksctl_rejects_what_is_filled_in(tmp_path: Path) -> None:
+    later = {**G6, "name": "other", "volumeThroughput": "${THROUGHPUT}"}
+
+    found = verdict(tmp_path, {GPU: 1}, managedNodeGroups=[later])
+
+    assert found.answer is Answer.YES
+    assert [each.partition(": ")[0] for each in found.rests_on] == ["runs unless GPU461 is true"]

@@ -27,7 +27,13 @@ TYPES = ("g6.12xlarge", "g5.12xlarge")
 def cluster_with(pools: list[Pool], pods: list[Workload]) -> Cluster:
     maker = Autoscaler("cluster-autoscaler", ORIGIN)
     return Cluster(
-        "demo", version="1.36", pools=tuple(pools), daemon_sets=(PLUGIN,), autoscalers=(maker,), workloads=tuple(pods)
+        "demo",
+        version="1.36",
+        pools=tuple(pools),
+        daemon_sets=(PLUGIN,),
+        autoscalers=(maker,),
+        workloads=tuple(pods),
+        assumed=frozenset({"cluster-autoscaler"}),
     )
 
 

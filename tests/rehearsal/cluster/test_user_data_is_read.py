@@ -7,7 +7,8 @@ import yaml
 
 from gpu_constructs.rehearsal.players.cluster.boot.bootstrap import NeverJoins
 from gpu_constructs.rehearsal.players.cluster.user_data import bootstrap
-from tests.rehearsal.cluster.cloud import encoded, multipart, node_config
+from tests.rehearsal.cluster.cloud import CLUSTER, encoded, multipart, node_config
+from tests.user_data import MERGED, Merged
 
 TAINT = {"key": "nvidia.com/gpu", "value": "true", "effect": "NoSchedule"}
 SETTINGS = """
@@ -55,6 +56,17 @@ def test_parts_are_merged_and_flags_follow_each_other() -> None:
 
     assert told.labels == {"a": "2", "b": "3"}
     assert told.local_disks == "RAID0"
+
+
+@pytest.mark.parametrize("merged", MERGED.values(), ids=MERGED)
+def test_several_node_configs_make_one(merged: Merged) -> None:
+    cluster = {"name": CLUSTER, "apiServerEndpoint": "https://api", "certificateAuthority": "Y2E=", "cidr": "10/16"}
+
+    told = bootstrap(encoded(multipart(part(cluster=cluster), *(part(kubelet=each) for each in merged.kubelet))))
+
+    assert told.labels == merged.labels
+    assert tuple((each["key"], each["effect"]) for each in told.taints) == merged.taints
+    assert told.kubelet.get("maxPods") == merged.max_pods
 
 
 def test_settings_of_bottlerocket() -> None:

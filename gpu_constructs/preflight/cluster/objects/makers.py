@@ -54,7 +54,7 @@ class Makers:
     @cached_property
     def _are_hidden(self) -> bool:
         """Whether something makes namespaces that the input does not tell of."""
-        return bool(self._cluster.opaque) or self._is_named_by_makers()
+        return bool(self._cluster.may_hide("objects") or self._cluster.unknown_software) or self._is_named_by_makers()
 
     def _is_named_by_makers(self) -> bool:
         cluster = self._cluster

@@ -133,9 +133,25 @@ def made_by_a_stateful_set(name: str, workload: Workload, cluster: Cluster) -> b
 
 def driver_of(claim: Claimed, cluster: Cluster) -> tuple[Object | None, str | None]:
     """Return the volume or the class that says who brings a claim its storage, and the name of that driver."""
-    volume, storage = volume_of(claim, cluster), storage_class(claim, cluster)
+    volume, storage = volume_of(claim, cluster) or _volume_of_class(claim, cluster), storage_class(claim, cluster)
     written = dig(dict(volume.spec), "csi", "driver") if volume else storage and storage.content.get("provisioner")
     return volume or storage, known_text(written)
+
+
+def _volume_of_class(claim: Claimed, cluster: Cluster) -> Object | None:
+    """Return a PersistentVolume of the class that a claim names, where nothing makes one and all have one driver.
+
+    A claim of class "" or of a class that isn't there is bound to such a volume.
+    """
+    name = known_text((claim.spec or {}).get("storageClassName"))
+    if name is None or storage_class(claim, cluster) is not None:
+        return None
+    volumes = [
+        each for each in cluster.of_kind("PersistentVolume") if (each.spec.get("storageClassName") or "") == name
+    ]
+    free = [each for each in volumes if dig(dict(each.spec), "claimRef", "name") in (None, claim.name)]
+    drivers = {known_text(dig(dict(each.spec), "csi", "driver")) for each in free}
+    return free[0] if len(drivers) == 1 else None
 
 
 def installs(name: str, cluster: Cluster) -> bool:

@@ -6,7 +6,7 @@ pkg/actions/addon/tasks.go and pkg/karpenter/karpenter.go (2026-08-21)
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from gpu_constructs.facts.charts import COREDNS, KUBE_PROXY, METRICS_SERVER, VPC_CNI
@@ -15,9 +15,11 @@ from gpu_constructs.preflight.reading.eksctl.groups import cluster_subnets
 from gpu_constructs.preflight.reading.eksctl.managed_groups import managed_group
 from gpu_constructs.preflight.reading.eksctl.resources import GROUP, metadata, resource
 from gpu_constructs.preflight.reading.eksctl.self_managed_groups import self_managed_group
-from gpu_constructs.preflight.reading.objects import Chart, Object, Origin
+from gpu_constructs.preflight.reading.objects import SOFTWARE, Chart, Object, Origin, Part, Unread, objects_of
 from gpu_constructs.preflight.reading.unknown import Unknown, dig, known_text, mapping, mappings
 
+ROLE_ANNOTATION = "eks.amazonaws.com/role-arn"
+_POOLS: frozenset[Part] = frozenset(("pools",))
 _BY_API = "add-ons, a device plugin and more that eksctl installs by API stand in no file"
 _BY_FLAG = "what eksctl is told on its command line, such as --install-nvidia-plugin=false, stands in no file"
 # Installed where the config does not leave them out.
@@ -33,18 +35,19 @@ def is_of_eksctl(template: Template) -> bool:
     return "eksctl" in str(template.body.get("Description"))
 
 
-def installed_by_api(templates: list[Template], objects: list[Object]) -> Iterator[tuple[Origin, str]]:
+def installed_by_api(templates: list[Template], objects: list[Object]) -> Iterator[Unread]:
     """Yield what eksctl installs more than it writes, each where it would stand, since the config itself is read."""
     for each in templates:
         if is_of_eksctl(each):
-            yield Origin(each.file, f"API calls of eksctl for {each.name}"), _BY_API
+            yield Unread(Origin(each.file, f"API calls of eksctl for {each.name}"), _BY_API, SOFTWARE)
     for config in configs(objects):
-        yield Origin(config.origin.file, f"command line of eksctl for {config.origin.path}"), _BY_FLAG
+        flags = Origin(config.origin.file, f"command line of eksctl for {config.origin.path}")
+        yield Unread(flags, _BY_FLAG, frozenset(("device-plugin",)))
         for kind in ("managedNodeGroups", "nodeGroups"):
             if not isinstance(config.content.get(kind), (list, type(None))):
-                yield _part(config, kind), "the groups are not read, because they are no list"
+                yield Unread(_part(config, kind), "the groups are not read, because they are no list", _POOLS)
         if config.content.get("gitops"):
-            yield _part(config, "gitops"), "what Flux, which eksctl installs for it, applies is not read"
+            yield Unread(_part(config, "gitops"), "what Flux, which eksctl installs for it, applies is not read")
 
 
 def _part(config: Object, name: str) -> Origin:
@@ -54,6 +57,11 @@ def _part(config: Object, name: str) -> Origin:
 def configs(objects: list[Object]) -> list[Object]:
     """Return the ClusterConfigs among some objects."""
     return [each for each in objects if each.kind == "ClusterConfig" and each.group == GROUP]
+
+
+def cluster_of(config: Object, resources: Mapping[str, Resource]) -> Resource | Object:
+    """Return the cluster that eksctl makes of a config; the object itself, where eksctl makes none of it."""
+    return resources.get(f"{config.name}/Cluster", config) if configs([config]) else config
 
 
 def resources_of(config: Object) -> Iterator[Resource]:
@@ -127,6 +135,22 @@ def _default_addons(config: Object) -> Iterator[dict[str, Any]]:
             yield {"name": name}
 
 
+def service_accounts_of(config: Object) -> Iterator[Object]:
+    """Yield the service accounts that eksctl makes with a role (IRSA)."""
+    for each in mappings(dig(config.content, "iam", "serviceAccounts")):
+        written = mapping(each.get("metadata"))
+        if each.get("roleOnly") is True or not written.get("name"):
+            continue
+        place = f"{written.get('namespace') or 'default'}/{written['name']}"
+        role = each.get("attachRoleARN") or f"${{role of eksctl for {place}}}"
+        content = {
+            "apiVersion": "v1",
+            "kind": "ServiceAccount",
+            "metadata": {**written, "annotations": {ROLE_ANNOTATION: role, **mapping(written.get("annotations"))}},
+        }
+        yield from objects_of(content, config.origin.file, cluster=metadata(config).get("name"))
+
+
 def _pod_identity(config: Object, identity: dict[str, Any]) -> Resource:
     account = f"{identity.get('namespace')}/{identity.get('serviceAccountName')}"
     properties = {
@@ -145,6 +169,9 @@ def charts_of(config: Object) -> Iterator[Chart]:
     if karpenter:
         name = metadata(config).get("name")
         # What it gives as interruptionQueueName is no value of charts since 0.33.
-        values = {"settings": {"clusterName": name, "interruptionQueue": Unknown("${queue of eksctl}")}}
+        values = {
+            "settings": {"clusterName": name, "interruptionQueue": Unknown("${queue of eksctl}")},
+            "serviceAccount": {"annotations": {ROLE_ANNOTATION: Unknown("${role of eksctl}")}},
+        }
         version = known_text(karpenter.get("version"))
         yield Chart("karpenter", version, values, config.origin, {}, "karpenter", name)

@@ -27,7 +27,7 @@ from gpu_constructs.preflight.reading.objects import Chart, Object, objects_of
 from gpu_constructs.preflight.reading.unknown import dig, mappings
 
 _OF_NVIDIA, _OF_EFA = "nvidia-device-plugin-daemonset", EFA_DEVICE_PLUGIN
-# Who brings a manager of GPUs tells eksctl on its command line to bring none.
+# Next to a manager of GPUs, a user passes --install-nvidia-plugin=false; where not, GPU011 says what happens.
 _MANAGERS = (DEVICE_PLUGIN, GPU_OPERATOR, *DRA_DRIVERS)
 _IMAGES = ("k8s-device-plugin", DEVICE_PLUGIN)
 
@@ -37,18 +37,30 @@ def device_plugins(config: Object, objects: Iterable[Object], charts: Iterable[C
     # What names another cluster is none of this one's.
     here = (None, metadata(config).get("name"))
     every = [each for each in objects if each.cluster in here]
-    groups = [each for kind in ("nodeGroups", "managedNodeGroups") for each in mappings(config.content.get(kind))]
-    # Bottlerocket has one built in, and other families have no driver.
-    of_gpus = [each for each in groups if has_nvidia_gpus(each) and family_of(each) in (AL2, AL2023)]
+    groups = _groups(config)
     # On nodes of Bottlerocket it would be a second one: who has both keeps it off, which no config says.
     beside = any(has_nvidia_gpus(each) and str(family_of(each)).startswith(BOTTLEROCKET) for each in groups)
     managed = any(each.name in _MANAGERS for each in charts if each.cluster in here) or any(
         map(_is_device_plugin, every)
     )
-    if of_gpus and not beside and not managed:
-        yield from _applied(config, _nvidia(of_gpus))
+    if not beside and not managed:
+        yield from default_plugin(config)
     if any(each.get("efaEnabled") is True for each in groups) and not any(each.name == _OF_EFA for each in every):
         yield from _applied(config, _efa(config))
+
+
+def default_plugin(config: Object) -> Iterator[Object]:
+    """Yield NVIDIA's device plugin, which eksctl applies for a config unless its command line forbids it.
+
+    Bottlerocket has one built in, and other families have no driver.
+    """
+    of_gpus = [each for each in _groups(config) if has_nvidia_gpus(each) and family_of(each) in (AL2, AL2023)]
+    if of_gpus:
+        yield from _applied(config, _nvidia(of_gpus))
+
+
+def _groups(config: Object) -> list[dict[str, Any]]:
+    return [each for kind in ("nodeGroups", "managedNodeGroups") for each in mappings(config.content.get(kind))]
 
 
 def _is_device_plugin(each: Object) -> bool:

@@ -13,11 +13,28 @@ from typing import Any
 from gpu_constructs.facts.hardware.catalogue import catalogue
 from gpu_constructs.facts.hardware.zones import is_seen_zone
 from gpu_constructs.preflight.reading.cloudformation import Resource
-from gpu_constructs.preflight.reading.eksctl.resources import metadata, resource
+from gpu_constructs.preflight.reading.eksctl.resources import NODES_SCALE, metadata, resource
 from gpu_constructs.preflight.reading.objects import Object
 from gpu_constructs.preflight.reading.unknown import Unknown, dig, items, known_text, mapping, mappings
 
 AL2023, AL2, BOTTLEROCKET = "AmazonLinux2023", "AmazonLinux2", "Bottlerocket"
+BOTTLEROCKETS = (BOTTLEROCKET, f"{BOTTLEROCKET}Fips")
+# The oldest and the newest minor version of Kubernetes that each release of Ubuntu is for; ``None`` where it is open.
+# Source: eksctl-io/eksctl 99984adb6 pkg/ami/ssm_resolver.go ``validateVersionForUbuntu`` (2026-08-21)
+UBUNTU_VERSIONS: dict[str, tuple[int, int | None]] = {
+    "Ubuntu2004": (21, 29),
+    "UbuntuPro2004": (27, 29),
+    "Ubuntu2204": (29, None),
+    "UbuntuPro2204": (29, None),
+    "Ubuntu2404": (31, None),
+    "UbuntuPro2404": (31, None),
+    "Ubuntu2604": (35, None),
+    "UbuntuPro2604": (35, None),
+}
+WINDOWS = tuple(f"WindowsServer{year}{kind}Container" for year in (2019, 2022, 2025) for kind in ("Core", "Full"))
+# Families of images by their names in small letters.
+# Source: eksctl-io/eksctl 99984adb6 pkg/apis/eksctl.io/v1alpha5/types.go ``SupportedAMIFamilies`` (2026-08-21)
+AMI_FAMILIES = {each.lower(): each for each in (AL2023, AL2, *BOTTLEROCKETS, *UBUNTU_VERSIONS, *WINDOWS)}
 _DEFAULT_TYPE = "m5.large"
 _DEFAULT_NODES = 2
 _ZONE = re.compile(r"[a-z]{2}(?:-[a-z]+)+-\d[a-z]")
@@ -27,9 +44,14 @@ _SUBNET = "eksctl::Subnet"
 CLUSTER_SUBNET = "eksctl::ClusterSubnet"
 
 
+def canonical_family(name: Any) -> Any:
+    """Return a family of images as eksctl writes it; it reads capital and small letters alike."""
+    return AMI_FAMILIES.get(name.lower(), name) if isinstance(name, str) else name
+
+
 def family_of(group: dict[str, Any]) -> Any:
     """Return the family of a group's image."""
-    return group.get("amiFamily") or AL2023
+    return canonical_family(group.get("amiFamily")) or AL2023
 
 
 def types_of(group: dict[str, Any]) -> Any:
@@ -139,3 +161,15 @@ def _subnets(config: Object) -> Iterator[tuple[str, dict[str, Any]]]:
     for kind in ("private", "public"):
         for name, said in mapping(dig(config.content, "vpc", "subnets", kind)).items():
             yield str(name), mapping(said)
+
+
+def node_permissions(group: dict[str, Any]) -> dict[str, bool]:
+    """Return whether the role that eksctl makes for a group's nodes may scale groups; nothing where it isn't known.
+
+    Source: eksctl-io/eksctl 99984adb6 pkg/cfn/builder/iam_helper.go ``createRole`` (2026-08-21)
+    """
+    written = mapping(group.get("iam"))
+    own = ("instanceRoleARN", "instanceProfileARN", "attachPolicy", "attachPolicyARNs")
+    if any(written.get(each) for each in own):
+        return {}
+    return {NODES_SCALE: dig(written, "withAddonPolicies", "autoScaler") is True}

@@ -16,6 +16,7 @@ from gpu_constructs.preflight.reading.eksctl.groups import (
     has_nvidia_gpus,
     is_arm,
     labels_of,
+    node_permissions,
     sizes_of,
     subnets_of,
     tags_of,
@@ -27,7 +28,7 @@ from gpu_constructs.preflight.reading.eksctl.launch_templates import SECURITY_GR
 from gpu_constructs.preflight.reading.eksctl.resources import TYPES_AS, metadata, resource, without_none
 from gpu_constructs.preflight.reading.eksctl.user_data import user_data
 from gpu_constructs.preflight.reading.objects import Object
-from gpu_constructs.preflight.reading.unknown import Unknown, dig, known_text, mapping
+from gpu_constructs.preflight.reading.unknown import Unknown, dig, items, known_text, mapping
 
 _FAMILIES: dict[str | None, str] = {
     "AmazonLinux2023": "AL2023",
@@ -56,14 +57,16 @@ def managed_group(config: Object, group: dict[str, Any], name: str) -> Iterator[
         # Of EKS the most is at least 1.
         "ScalingConfig": {"MinSize": least, "MaxSize": most or 1, "DesiredSize": least if desired is None else desired},
         "Labels": labels_of(config, group),
-        "Taints": [_taint(each) for each in taints_of(group)],
+        "Taints": _taints(group),
         "Tags": {**tags_of(config, group), "alpha.eksctl.io/nodegroup-name": group.get("name")},
         "NodeRole": dig(group, "iam", "instanceRoleARN") or Unknown("${role of eksctl}"),
         "NodeRepairConfig": _repair(mapping(group.get("nodeRepairConfig"))),
         "Subnets": subnets,
         "LaunchTemplate": _specification(group, template),
     }
-    yield resource(config, name, "AWS::EKS::Nodegroup", properties, {TYPES_AS: types_written_as(group)})
+    yield resource(
+        config, name, "AWS::EKS::Nodegroup", properties, {TYPES_AS: types_written_as(group), **node_permissions(group)}
+    )
     if template:
         yield template
 
@@ -114,8 +117,14 @@ def _image(group: dict[str, Any], types: Any) -> Any:
         return "AL2_x86_64_GPU" if has_nvidia_gpus(group) else "AL2_ARM_64" if is_arm(types) else "AL2_x86_64"
     plain = "STANDARD" if family == "AL2023" else ""
     parts = (family, "ARM_64" if is_arm(types) else "x86_64", "NVIDIA" if has_nvidia_gpus(group) else plain)
-    fips = "FIPS" if group.get("amiFamily") == f"{BOTTLEROCKET}Fips" else ""
+    fips = "FIPS" if family_of(group) == f"{BOTTLEROCKET}Fips" else ""
     return "_".join(each for each in (*parts, fips) if each)
+
+
+def _taints(group: dict[str, Any]) -> Any:
+    written = group.get("taints")
+    unknown = [each for each in (written, *items(written)) if isinstance(each, Unknown)]
+    return unknown[0] if unknown else [_taint(each) for each in taints_of(group)]
 
 
 def _taint(taint: dict[str, Any]) -> dict[str, Any]:

@@ -12,6 +12,8 @@ from gpu_constructs.preflight.reading.unknown import known_text, mapping
 GROUP = "eksctl.io"
 # Of a group: how its instance types are written.
 TYPES_AS = "eksctl.io/types"
+# Of a group: whether the role that eksctl makes for its nodes may scale groups; absent where the user sets policies.
+NODES_SCALE = "eksctl.io/nodes-scale"
 
 
 def metadata(config: Object) -> dict[str, Any]:

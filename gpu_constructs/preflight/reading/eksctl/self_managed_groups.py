@@ -18,6 +18,7 @@ from gpu_constructs.preflight.reading.eksctl.groups import (
     has_nvidia_gpus,
     is_arm,
     labels_of,
+    node_permissions,
     sizes_of,
     subnets_of,
     tags_of,
@@ -57,7 +58,7 @@ def self_managed_group(config: Object, group: dict[str, Any], name: str) -> Iter
         "LaunchTemplate": None if mixed else specification,
         "MaxInstanceLifetime": group.get("maxInstanceLifetime"),
     }
-    yield resource(config, name, "AWS::AutoScaling::AutoScalingGroup", properties)
+    yield resource(config, name, "AWS::AutoScaling::AutoScalingGroup", properties, node_permissions(group))
     yield template
 
 

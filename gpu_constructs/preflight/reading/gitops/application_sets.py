@@ -12,18 +12,17 @@ from typing import Any
 
 from gpu_constructs.preflight.reading.gitops.argo import GROUP
 from gpu_constructs.preflight.reading.gitops.chart_values import merged
-from gpu_constructs.preflight.reading.objects import Object, Origin
+from gpu_constructs.preflight.reading.objects import Object, Unread
 from gpu_constructs.preflight.reading.placeholders import with_placeholders
 from gpu_constructs.preflight.reading.unknown import Unknown, dig, mapping, mappings
 
-Problem = tuple[Origin, str]
 _PARAMETER = re.compile(r"\{\{-?\s*\.?([A-Za-z0-9_.-]+?)\s*-?\}\}")
 _MAX_APPLICATIONS = 200
 # Not of a generator but of what it makes.
 _SETTINGS = ("selector", "template", "values")
 
 
-def applications(each: Object) -> tuple[list[Object], list[Problem]]:
+def applications(each: Object) -> tuple[list[Object], list[Unread]]:
     """Return what stands for an ApplicationSet, and what of it is not read.
 
     Each element of a list is an Application; of several clusters nobody knows which one is judged, so that of their
@@ -33,15 +32,15 @@ def applications(each: Object) -> tuple[list[Object], list[Problem]]:
     if each.group != GROUP or each.kind != "ApplicationSet":
         return [each], []
     unread = _unread(each)
-    problems = [(each.origin, f"what its {kind} makes is not read") for kind in unread]
+    problems = [Unread(each.origin, f"what its {kind} makes is not read") for kind in unread]
     if each.spec.get("templatePatch"):
-        problems.append((each.origin, "what its templatePatch changes is not read"))
+        problems.append(Unread(each.origin, "what its templatePatch changes is not read"))
     made = [_application(each, template, element) for template, element in _elements(each)]
     if len({_destination(one) for one in made}) > 1:
-        problems.append((each.origin, "it installs into several clusters, and which one is judged is not known"))
+        problems.append(Unread(each.origin, "it installs into several clusters, and which one is judged is not known"))
         made = [_common(each)]
     if len(made) > _MAX_APPLICATIONS:
-        problems.append((each.origin, f"more than its first {_MAX_APPLICATIONS} applications are not read"))
+        problems.append(Unread(each.origin, f"more than its first {_MAX_APPLICATIONS} applications are not read"))
     return [*made[:_MAX_APPLICATIONS], *([each] if unread or not made else [])], problems
 
 

@@ -12,12 +12,21 @@ from typing import Any
 from gpu_constructs.preflight.reading.documents import UnusableInput, read
 from gpu_constructs.preflight.reading.gitops.beside import Beside
 from gpu_constructs.preflight.reading.gitops.chart_values import merged, read_values, typed, with_parameter
-from gpu_constructs.preflight.reading.gitops.charts import chart_of
-from gpu_constructs.preflight.reading.gitops.deployments import Deployment
-from gpu_constructs.preflight.reading.objects import Chart, Object, Origin
-from gpu_constructs.preflight.reading.unknown import dig, items, known_number, known_text, mapping, mappings
+from gpu_constructs.preflight.reading.gitops.charts import chart_of, parts_of_chart
+from gpu_constructs.preflight.reading.gitops.deployments import Deployment, Files
+from gpu_constructs.preflight.reading.objects import Chart, Object, Unread
+from gpu_constructs.preflight.reading.unknown import (
+    Unknown,
+    dig,
+    is_expression,
+    is_true,
+    items,
+    known_number,
+    known_text,
+    mapping,
+    mappings,
+)
 
-Problem = tuple[Origin, str]
 GROUP = "argoproj.io"
 # Settings that stand in a kustomization by the same name, and those that say nothing of what is made.
 _SAME = ("commonAnnotations", "commonLabels", "namePrefix", "nameSuffix", "namespace", "patches")
@@ -58,7 +67,9 @@ def _deployment(owner: Object, spec: Mapping[str, Any], source: Mapping[str, Any
         added["replicas"] = [_replicas(each) for each in mappings(said["replicas"])]
     known = {*added, *_SAYS_NOTHING, "components"}
     unread = [f"kustomize.{key}" for key, value in said.items() if value and key not in known]
-    unread += [key for key in ("plugin", "directory") if mapping(source.get(key)) and _bears(key, source[key])]
+    directory = mapping(source.get("directory"))
+    unread += ["plugin"] if mapping(source.get("plugin")) else []
+    unread += ["directory"] if "jsonnet" in directory or any(map(_is_open, directory.values())) else []
     values: dict[str, Any] | None = None
     if any(key not in _NOT_OF_VALUES for key in helm):
         values, missing = _values(owner, spec, source, beside)
@@ -73,13 +84,17 @@ def _deployment(owner: Object, spec: Mapping[str, Any], source: Mapping[str, Any
         release=known_text(helm.get("releaseName")) or owner.name,
         source=str(source.get("repoURL") or ""),
         unread=tuple(unread),
+        files=Files(
+            recursive=is_true(directory.get("recurse")),
+            include=known_text(directory.get("include")) or "",
+            exclude=known_text(directory.get("exclude")) or "",
+        ),
         needs_kustomization=bool(said),
     )
 
 
-def _bears(kind: str, said: Any) -> bool:
-    """Whether settings bear on what is made; of plain folders these are the ones that Jsonnet and patterns have."""
-    return kind == "plugin" or any(key in mapping(said) for key in ("jsonnet", "include", "exclude"))
+def _is_open(value: Any) -> bool:
+    return isinstance(value, Unknown) or is_expression(str(value))
 
 
 def _image(text: str) -> dict[str, Any]:
@@ -98,7 +113,7 @@ def _replicas(said: Mapping[str, Any]) -> dict[str, Any]:
     return {"name": said.get("name"), "count": said.get("count") if number is None else number}
 
 
-def releases(each: Object, beside: Beside, charts: list[Chart], problems: list[Problem]) -> None:
+def releases(each: Object, beside: Beside, charts: list[Chart], problems: list[Unread]) -> None:
     """Add the charts of an Application, and what of them cannot be read."""
     spec = spec_of(each)
     for source in _sources(spec):
@@ -106,9 +121,10 @@ def releases(each: Object, beside: Beside, charts: list[Chart], problems: list[P
             values, missing = _values(each, spec, source, beside)
             if missing:
                 text = f"values of chart {source['chart']} that stand in {', '.join(missing)} are not read"
-                problems.append((each.origin, text))
+                problems.append(Unread(each.origin, text, parts_of_chart(source["chart"])))
             namespace = known_text(dig(spec, "destination", "namespace")) or "default"
-            charts.append(chart_of(each, source["chart"], source.get("targetRevision"), values, namespace))
+            release = known_text(dig(source, "helm", "releaseName")) or each.name
+            charts.append(chart_of(each, source["chart"], source.get("targetRevision"), values, namespace, release))
 
 
 def _values(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from gpu_constructs.preflight.reading.gitops import argo, flux
 from gpu_constructs.preflight.reading.gitops.application_sets import applications
@@ -12,10 +12,9 @@ from gpu_constructs.preflight.reading.gitops.beside import Beside
 from gpu_constructs.preflight.reading.gitops.deployments import Deployment
 from gpu_constructs.preflight.reading.gitops.destinations import namespaces, other_clusters
 from gpu_constructs.preflight.reading.gitops.rendered import NotRendered, has_kustomization, is_chart, rendered
-from gpu_constructs.preflight.reading.objects import Chart, Object, Origin
+from gpu_constructs.preflight.reading.objects import Chart, Object, Unread
 from gpu_constructs.preflight.reading.rendering.rendering import Rendering
 
-Problem = tuple[Origin, str]
 # Of folders that are rendered for an object of Argo CD or Flux.
 _MAX_FOLDERS = 100
 
@@ -32,7 +31,7 @@ class Delivered:
 
     objects: list[Object]
     charts: list[Chart] = field(default_factory=list)
-    problems: list[Problem] = field(default_factory=list)
+    problems: list[Unread] = field(default_factory=list)
 
 
 def delivered(objects: Iterable[Object], roots: Iterable[Path] = ()) -> Delivered:
@@ -74,7 +73,7 @@ def _deploy(found: Delivered, beside: Beside) -> None:
         folder = next((each for each in left if not _is_brought(folders[each], left, each)), left[0])
         if len(done) == _MAX_FOLDERS:
             text = f"folders after the first {_MAX_FOLDERS} are judged as they stand"
-            found.problems.append((folders[folder][0].owner.origin, text))
+            found.problems.append(Unread(folders[folder][0].owner.origin, text))
             break
         done.add(folder)
         if _deploy_folder(folder, folders[folder], found, beside, made):
@@ -108,20 +107,32 @@ def _deploy_folder(
     folder: Path, deployments: list[Deployment], found: Delivered, beside: Beside, made: Rendering
 ) -> bool:
     """Put what a folder becomes in the place of what was read there, and say whether that is something else."""
-    plain = [each for each in found.objects if _stands_in(each, folder)]
+    paths = {id(each): _path_in(folder, each) for each in found.objects if _stands_in(each, folder)}
+    reached = {each for each, path in paths.items() if any(one.files.reach(path) for one in deployments)}
+    plain = [each for each in found.objects if id(each) in reached]
+    # A file of a subfolder that no other object applies isn't deployed.
+    applied = [each for each in _by_folder(found, beside)[0] if each != folder and folder in each.parents]
+    lost = {
+        id(each)
+        for each in found.objects
+        if id(each) in paths
+        and id(each) not in reached
+        and not _is_in(each, applied)
+        and not _makes_applications(found)
+    }
     becomes: list[Object] = []
     for each in deployments:
         try:
-            becomes += rendered(each, folder, plain, beside, made)
+            becomes += rendered(each, folder, [one for one in plain if each.files.take(paths[id(one)])], beside, made)
         except NotRendered as error:
             becomes += plain
             found.problems += _unread(each, str(error))
         names = ", ".join(each.variables.unread)
         if names:
-            found.problems.append((each.owner.origin, f"variables of {names} are not read"))
-    if [id(each) for each in becomes] == [id(each) for each in plain]:
+            found.problems.append(Unread(each.owner.origin, f"variables of {names} are not read"))
+    if [id(each) for each in becomes] == [id(each) for each in plain] and not lost:
         return False
-    gone = {id(each) for each in plain}
+    gone = lost | {id(each) for each in plain}
     place = next((index for index, each in enumerate(found.objects) if id(each) in gone), len(found.objects))
     found.objects = found.objects[:place] + becomes + [each for each in found.objects[place:] if id(each) not in gone]
     return True
@@ -135,14 +146,29 @@ def _stands_in(each: Object, folder: Path) -> bool:
     return file == folder or (folder in file.parents and not has_kustomization(folder) and not is_chart(folder))
 
 
-def _unread(each: Deployment, why: str) -> list[Problem]:
+def _is_in(each: Object, folders: Iterable[Path]) -> bool:
+    file = Path(each.origin.file).resolve()
+    return any(folder in (file, *file.parents) for folder in folders)
+
+
+def _makes_applications(found: Delivered) -> bool:
+    """Whether a set may make applications of folders that only its controller knows."""
+    return any(each.kind == "ApplicationSet" for each in found.objects)
+
+
+def _path_in(folder: Path, each: Object) -> PurePosixPath:
+    """Return the path of an object's file from a folder; empty for one that its kustomization or chart makes."""
+    return PurePosixPath(Path(each.origin.file).resolve().relative_to(folder))
+
+
+def _unread(each: Deployment, why: str) -> list[Unread]:
     names = ", ".join(each.changes)
     because = f", because {why}" if why else ""
     text = f"what its {names} change in {each.path} is not read" if names else f"what {each.path} holds is not read"
-    return [(each.owner.origin, text + because)]
+    return [Unread(each.owner.origin, text + because)]
 
 
-def _elsewhere(each: Deployment, objects: list[Object]) -> list[Problem]:
+def _elsewhere(each: Deployment, objects: list[Object]) -> list[Unread]:
     """Return what is told of a folder that is not found."""
     if each.changes:
         return _unread(each, "")
@@ -150,4 +176,4 @@ def _elsewhere(each: Deployment, objects: list[Object]) -> list[Problem]:
     if not path or any(f"/{path}/" in f"/{one.origin.file}/" for one in objects):
         return []
     source = f" of {each.source}" if each.source else ""
-    return [(each.owner.origin, f"what path {each.path}{source} holds is not among the files that are judged")]
+    return [Unread(each.owner.origin, f"what path {each.path}{source} holds is not among the files that are judged")]

@@ -11,10 +11,9 @@ from pathlib import Path
 
 from gpu_constructs.preflight.reading.gitops import argo
 from gpu_constructs.preflight.reading.gitops.beside import Beside
-from gpu_constructs.preflight.reading.objects import Object, Origin
+from gpu_constructs.preflight.reading.objects import Object, Unread
 from gpu_constructs.preflight.reading.unknown import dig, is_expression, items, known_text, mapping
 
-Problem = tuple[Origin, str]
 # The cluster that Argo CD runs in, by its address and by its name.
 _OWN = "https://kubernetes.default.svc"
 _OWN_NAME = "in-cluster"
@@ -37,7 +36,7 @@ def namespaces(objects: Iterable[Object]) -> list[Object]:
     return list(made.values())
 
 
-def other_clusters(objects: Iterable[Object], beside: Beside) -> Iterator[Problem]:
+def other_clusters(objects: Iterable[Object], beside: Beside) -> Iterator[Unread]:
     """Yield the Applications that bring something into another cluster than the first one does."""
     listed = list(objects)
     first = ""
@@ -46,7 +45,7 @@ def other_clusters(objects: Iterable[Object], beside: Beside) -> Iterator[Proble
         first = first or place
         if place and place != first:
             text = f"it installs into cluster {place}, others into {first}, and all is judged as one cluster"
-            yield each.origin, text
+            yield Unread(each.origin, text)
 
 
 def _destination(application: Object) -> str:

@@ -12,13 +12,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from gpu_constructs.preflight.reading.gitops.chart_values import merged, read_values, typed, with_parameter
-from gpu_constructs.preflight.reading.gitops.charts import chart_of
+from gpu_constructs.preflight.reading.gitops.charts import chart_of, parts_of_chart
 from gpu_constructs.preflight.reading.gitops.deployments import Deployment
 from gpu_constructs.preflight.reading.gitops.substitution import variables
-from gpu_constructs.preflight.reading.objects import Chart, Object, Origin
+from gpu_constructs.preflight.reading.objects import Chart, Object, Unread
 from gpu_constructs.preflight.reading.unknown import dig, items, known_text, mapping, mappings
 
-Problem = tuple[Origin, str]
 _HELM, _KUSTOMIZE = "helm.toolkit.fluxcd.io", "kustomize.toolkit.fluxcd.io"
 _SOURCES = "source.toolkit.fluxcd.io"
 # Sources of files rather than of packed charts.
@@ -82,21 +81,25 @@ def _metadata(said: Mapping[str, Any]) -> dict[str, Any]:
     return labels | ({"commonAnnotations": said["annotations"]} if said.get("annotations") else {})
 
 
-def release(owner: Object, every: list[Object], charts: list[Chart], problems: list[Problem]) -> None:
+def release(owner: Object, every: list[Object], charts: list[Chart], problems: list[Unread]) -> None:
     """Add the chart of a HelmRelease, and what of it cannot be read."""
     chart = mapping(dig(owner.spec, "chart", "spec"))
     name, version = chart.get("chart"), chart.get("version")
     if (reference := mapping(owner.spec.get("chartRef"))) and (found := _source(reference, owner, every)):
         name, version = _of_source(found)
     if name is None:
-        problems.append((owner.origin, "its chart stands elsewhere and is not read"))
+        problems.append(Unread(owner.origin, "its chart stands elsewhere and is not read"))
         return
     values, missing = _values(owner, every)
-    problems += [(owner.origin, f"values of chart {name} in {each} are not read") for each in missing]
+    held = parts_of_chart(name)
+    problems += [Unread(owner.origin, f"values of chart {name} in {each} are not read", held) for each in missing]
     if owner.spec.get("postRenderers"):
-        problems.append((owner.origin, f"what its postRenderers change in chart {name} is not read"))
+        problems.append(Unread(owner.origin, f"what its postRenderers change in chart {name} is not read", held))
     namespace = known_text(owner.spec.get("targetNamespace")) or owner.namespace
-    charts.append(chart_of(owner, name, version, values, namespace))
+    space = known_text(owner.spec.get("targetNamespace"))
+    default = f"{space}-{owner.name}" if space else owner.name
+    release_ = known_text(owner.spec.get("releaseName")) or default
+    charts.append(chart_of(owner, name, version, values, namespace, release_))
 
 
 def _values(owner: Object, every: list[Object]) -> tuple[dict[str, Any], list[str]]:

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from gpu_constructs.preflight.reading.documents import UnusableInput, is_hidden, read
-from gpu_constructs.preflight.reading.objects import Origin
+from gpu_constructs.preflight.reading.objects import Origin, Unread
 from gpu_constructs.preflight.reading.rendering.programs import program
 from gpu_constructs.preflight.reading.rendering.rendering import MAX_FOLDERS, Rendering
 from gpu_constructs.preflight.reading.unknown import known_text, mapping
@@ -32,7 +32,7 @@ def _render_chart(chart: Path, made: Rendering) -> None:
     try:
         content = mapping(next((each.content for each in read(str(chart / _CHART))), {}))
     except UnusableInput as error:
-        made.problems.append((Origin(str(chart), str(chart)), f"its chart cannot be read: {error}"))
+        made.problems.append(Unread(Origin(str(chart), str(chart)), f"its chart cannot be read: {error}"))
         return
     if content.get("type") == "library":
         return
@@ -41,7 +41,7 @@ def _render_chart(chart: Path, made: Rendering) -> None:
         made.texts[str(chart)] = text
     else:
         told = f"its chart is not rendered, because {why}; run helm template, and judge what it prints"
-        made.problems.append((Origin(str(chart), str(chart)), told))
+        made.problems.append(Unread(Origin(str(chart), str(chart)), told))
 
 
 def helm_template(

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from gpu_constructs.preflight.reading.documents import UnusableInput, is_hidden, parse, read
-from gpu_constructs.preflight.reading.objects import Origin
+from gpu_constructs.preflight.reading.objects import Origin, Unread
 from gpu_constructs.preflight.reading.rendering.programs import kustomize
 from gpu_constructs.preflight.reading.rendering.rendering import MAX_FOLDERS, Rendering
 from gpu_constructs.preflight.reading.unknown import items, mapping, mappings
@@ -73,7 +73,7 @@ def _kustomizations(folder: Path, made: Rendering) -> Iterator[Kustomization]:
         try:
             content: Any = next((each.content for each in read(str(file))), {})
         except UnusableInput as error:
-            made.problems.append((Origin(str(file), str(file)), f"its kustomization cannot be read: {error}"))
+            made.problems.append(Unread(Origin(str(file), str(file)), f"its kustomization cannot be read: {error}"))
             continue
         yield Kustomization(file, mapping(content))
 
@@ -104,7 +104,7 @@ def _render_kustomization(root: Kustomization, made: Rendering) -> None:
     try:
         parts = _closure(root)
     except UnusableInput as error:
-        made.problems.append((Origin(str(root.file), str(root.file)), f"a base cannot be read: {error}"))
+        made.problems.append(Unread(Origin(str(root.file), str(root.file)), f"a base cannot be read: {error}"))
         return
     changing = {(part.folder / name) for part in parts for name in part.changing()}
     text, why = _built(root.folder, parts, made)
@@ -114,7 +114,7 @@ def _render_kustomization(root: Kustomization, made: Rendering) -> None:
         made.covered |= {part.folder / name for part in parts for name in part.taken()}
         return
     told = f"it is not rendered, because {why}; what the input has of its base is judged without its patches"
-    made.problems.append((Origin(str(root.file), str(root.file)), told))
+    made.problems.append(Unread(Origin(str(root.file), str(root.file)), told))
 
 
 def kustomize_build(folder: Path, made: Rendering) -> tuple[str | None, str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from gpu_constructs.preflight.reading.documents import MAX_FILE_BYTES, UnusableInput, parse
-from gpu_constructs.preflight.reading.objects import Origin
+from gpu_constructs.preflight.reading.objects import Origin, Unread
 from gpu_constructs.preflight.reading.rendering.programs import SECONDS, TOO_LONG, run
 
 _MAX_BYTES = MAX_FILE_BYTES
@@ -29,7 +29,7 @@ class Rendering:
 
     texts: dict[str, str] = field(default_factory=dict)
     covered: set[Path] = field(default_factory=set)
-    problems: list[tuple[Origin, str]] = field(default_factory=list)
+    problems: list[Unread] = field(default_factory=list)
     until: float = field(default_factory=lambda: time.monotonic() + SECONDS)
 
     def run(self, command: list[str]) -> tuple[str | None, str]:
@@ -47,4 +47,4 @@ def documents_of(made: Rendering) -> Iterator[Any]:
         try:
             yield from parse(folder, text)
         except UnusableInput as error:
-            made.problems.append((Origin(folder, folder), f"what it renders cannot be read: {error}"))
+            made.problems.append(Unread(Origin(folder, folder), f"what it renders cannot be read: {error}"))

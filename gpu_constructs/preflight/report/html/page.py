@@ -13,6 +13,7 @@ from gpu_constructs.preflight.report.html.findings import findings
 from gpu_constructs.preflight.report.html.picture import picture
 from gpu_constructs.preflight.report.wording import (
     ANSWERS,
+    answer_text,
     answers_summary,
     ceiling_notes,
     ceiling_rows,
@@ -98,7 +99,7 @@ def _verdicts(names: str, workload: View) -> Html:
         )
         for each in workload["pools"]
     ]
-    summary = tag("summary", tag("code", names), f": {ANSWERS[workload['answer']]}; {pods_of(workload)}")
+    summary = tag("summary", tag("code", names), f": {answer_text(workload)}; {pods_of(workload)}")
     listed = table(("Pool", "Answer", "Nodes needed", "Reasons"), rows, caption=f"Pools for {names}")
     rests_on = (tag("p", each) for each in workload["restsOn"])
     return tag("details", summary, listed, *rests_on, cls="verdicts")

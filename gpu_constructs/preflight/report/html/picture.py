@@ -5,7 +5,7 @@ from __future__ import annotations
 from gpu_constructs.preflight.report.finding_view import View
 from gpu_constructs.preflight.report.html.element import Html, joined, tag
 from gpu_constructs.preflight.report.wording import (
-    ANSWERS,
+    answer_text,
     count,
     left_over,
     listed,
@@ -27,6 +27,7 @@ _KINDS = {
     "karpenter": "Karpenter NodePool",
     "auto-mode": "EKS Auto Mode NodePool",
     "fargate": "Fargate",
+    "observed": "running nodes",
 }
 _AUTOSCALERS = {"cluster-autoscaler": "cluster autoscaler", "karpenter": "Karpenter", "auto-mode": "EKS Auto Mode"}
 _RUNS = {"yes": "", "no": " (does not run here)", "unknown": " (not known to run)"}
@@ -152,7 +153,7 @@ def _stuck(workloads: list[View]) -> Html:
 def _blocked(names: str, workload: View) -> Html:
     return tag(
         "article",
-        tag("h5", tag("code", names), " ", tag("span", ANSWERS[workload["answer"]], cls="kind")),
+        tag("h5", tag("code", names), " ", tag("span", answer_text(workload), cls="kind")),
         tag("ul", *(tag("li", each) for each in nearest(workload))),
         *(tag("p", each) for each in workload["restsOn"]),
         *(tag("p", "Would do: ", text, " ", tag("code", how) if how else None) for text, how in would_do(workload)),

@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from gpu_constructs.preflight.case import Case
-from gpu_constructs.preflight.cluster.iam import allows, associations, identity, role_of, trusted_accounts
+from gpu_constructs.preflight.cluster.iam import (
+    allows,
+    associations,
+    has_credentials,
+    identity,
+    role_of,
+    trusted_accounts,
+)
+from gpu_constructs.preflight.cluster.node_roles import node_role
 from gpu_constructs.preflight.cluster.subnets import is_isolated
-from gpu_constructs.preflight.model.answer import Answer, all_of
+from gpu_constructs.preflight.model.answer import Answer, all_of, yes_if
 from gpu_constructs.preflight.model.cluster import Cluster, Pool
 from gpu_constructs.preflight.model.software import Autoscaler
 from gpu_constructs.preflight.model.taints import Toleration, untolerated
+from gpu_constructs.preflight.node.gpu_pools import nodes_never_join
 from gpu_constructs.preflight.node.karpenter_options import option
 from gpu_constructs.preflight.node.nodes import minor
 from gpu_constructs.preflight.reading.cloudformation import Resource
-from gpu_constructs.preflight.reading.unknown import Unknown, is_true, known_number, known_text, mapping
+from gpu_constructs.preflight.reading.eksctl.resources import NODES_SCALE, is_of_eksctl
+from gpu_constructs.preflight.reading.unknown import Unknown, is_true, known_number, known_text, mapping, may_equal
 from gpu_constructs.preflight.rules.rule import Problem, rule
 
 _README = "kubernetes/autoscaler cluster-autoscaler 1.36.1 cluster-autoscaler/cloudprovider/aws/README.md"
@@ -76,13 +85,18 @@ def autoscaler_without_permissions_of_its_own(case: Case) -> Iterator[Problem]:
         space, account = each.service_account
         who = f"{_NAMES[each.kind]}, service account {space}/{account}"
         said = identity(each, cluster)
-        if said is None and account and cluster.shows_software:
-            answer = all_of(_may_not(role, each, cluster) for role in _node_roles(cluster))
+        if not has_credentials(each, cluster) and cluster.shows_software:
+            answer = all_of(_may_not(pool, each, cluster) for pool in _groups(cluster))
             others = [str(one.properties.get("ServiceAccount")) for one in associations(cluster)]
             hint = f" (associations name {', '.join(others)})" if others else ""
             if answer is not Answer.NO:
-                maybe = answer is not Answer.YES or not (others or cluster.sees_software)
-                yield Problem(each, f"{who}: no role is given to it{hint}", unknown=maybe)
+                # A ClusterConfig states every role that eksctl makes.
+                seen = others or cluster.sees_software or (cluster.resource and is_of_eksctl(cluster.resource))
+                maybe = answer is not Answer.YES or not seen
+                # Where its nodes' own role is known to be of no use, only a role outside of the input helps.
+                condition = f"{_NAMES[each.kind]} has an IAM role that is not in the input"
+                condition = condition if maybe and answer is Answer.YES else ""
+                yield Problem(each, f"{who}: no role is given to it{hint}", unknown=maybe, condition=condition)
         role = role_of(said, cluster.resources)
         trusted = trusted_accounts(role) if role else ()
         if trusted and account and not any(_matches(one, f"{space}:{account}") for one in trusted):
@@ -90,16 +104,19 @@ def autoscaler_without_permissions_of_its_own(case: Case) -> Iterator[Problem]:
 
 
 def _matches(pattern: str, account: str) -> bool:
-    return "*" in pattern or "${" in pattern or pattern == account
+    return "*" in pattern or may_equal(pattern, account)
 
 
-def _node_roles(cluster: Cluster) -> list[Any]:
-    return [each.properties.get("NodeRole") for each in cluster.pools if each.kind == "managed"] or [None]
+def _groups(cluster: Cluster) -> list[Pool | None]:
+    return [each for each in cluster.pools if each.is_group] or [None]
 
 
-def _may_not(reference: Any, autoscaler: Autoscaler, cluster: Cluster) -> Answer:
-    """Say whether a node's own role, which pods without an identity fall back to, is of no use either."""
-    role = role_of(reference, cluster.resources)
+def _may_not(pool: Pool | None, autoscaler: Autoscaler, cluster: Cluster) -> Answer:
+    """Say whether the role of a group's nodes, which pods without an identity fall back to, is of no use either."""
+    known = pool.resource.metadata.get(NODES_SCALE) if pool and pool.resource else None
+    if known is not None:
+        return yes_if(not known or autoscaler.kind == "karpenter")
+    role = node_role(pool, cluster.resources) if pool else None
     if role is None:
         return Answer.UNKNOWN
     allowed = allows(role, _SCALES[autoscaler.kind][1], cluster.resources)
@@ -211,6 +228,8 @@ def _takes(given: tuple[Toleration, ...], pool: Pool) -> bool:
     scaling = mapping(pool.properties.get("ScalingConfig"))
     desired = scaling.get("DesiredSize", pool.properties.get("DesiredCapacity"))
     starts = pool.min_nodes != 0 or (desired is not None and known_number(desired) != 0)
+    if nodes_never_join(pool) is Answer.YES:
+        return False
     return pool.is_group and starts and all(answer is not Answer.NO for _, answer in untolerated(given, pool.taints))
 
 

@@ -17,10 +17,14 @@ from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.images import has_driver
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Cluster, Pool
+from gpu_constructs.preflight.model.pod import pod_of
 from gpu_constructs.preflight.model.software import DaemonSet
 from gpu_constructs.preflight.node.claim_drivers import claim_drivers, claims_chart
 from gpu_constructs.preflight.node.daemon_miss import miss
 from gpu_constructs.preflight.node.gpu_devices import built_in
+from gpu_constructs.preflight.node.nodes import reaches
+from gpu_constructs.preflight.reading.eksctl.configs import configs
+from gpu_constructs.preflight.reading.eksctl.device_plugins import default_plugin
 from gpu_constructs.preflight.reading.objects import Chart, Object
 from gpu_constructs.preflight.reading.unknown import dig
 from gpu_constructs.preflight.rules.rule import Problem, rule
@@ -56,7 +60,8 @@ def nothing_advertises_the_gpus_of_a_pool(case: Case) -> Iterator[Problem]:
         if Answer.YES in answers or claims_chart(cluster) or _reaches_as_read(case, pool):
             continue
         unknown = Answer.UNKNOWN in answers or not cluster.sees_plugins_for(GPU)
-        if cluster.whole or not unknown:
+        # Without a cluster in the input, only a plugin of the input that misses the pool is reported.
+        if cluster.whole or not unknown or _misses(case, pool):
             yield Problem.of(pool, _why_nobody(case, pool), unknown=unknown)
 
 
@@ -68,14 +73,18 @@ def _reaches_as_read(case: Case, pool: Pool) -> bool:
 
 def _why_nobody(case: Case, pool: Pool) -> str:
     cluster = case.cluster
-    misses = [text for each in _plugins(cluster) if (text := _miss(each, pool, case))]
-    if misses:
+    if misses := _misses(case, pool):
         return f"nothing advertises {GPU}: {'; '.join(misses)}"
     for name in (GPU_OPERATOR, DEVICE_PLUGIN):
         chart = cluster.chart(name)
         if chart and dig(chart.values, "devicePlugin", "enabled") in (False, "false"):
             return f"nothing advertises {GPU}: devicePlugin.enabled of chart {name} is false"
     return f"nothing that reaches its nodes advertises {GPU}"
+
+
+def _misses(case: Case, pool: Pool) -> list[str]:
+    """Return why each plugin of the input doesn't run on a pool."""
+    return [text for each in _plugins(case.cluster) if (text := _miss(each, pool, case))]
 
 
 def _miss(daemon: DaemonSet, pool: Pool, case: Case) -> str:
@@ -91,7 +100,7 @@ def _miss(daemon: DaemonSet, pool: Pool, case: Case) -> str:
     return f"{daemon.name} asks for label {labels}, which its nodes do not have"
 
 
-@rule("GPU011", "error", source=_DEVICE_MANAGEMENT)
+@rule("GPU011", "error", source=_DEVICE_MANAGEMENT, presumed=True)
 def two_device_managers_on_one_node(case: Case) -> Iterator[Problem]:
     """Two device managers on one node.
 
@@ -99,11 +108,31 @@ def two_device_managers_on_one_node(case: Case) -> Iterator[Problem]:
 
     Fix: Keep one, and keep the other off the pool by node affinity.
     """
+    by_eksctl = _plugins_by_default(case.cluster)
     for pool in case.gpu_pools:
         names = [name for name, answer in _managers(case, pool) if answer is Answer.YES]
         names += [each.name for each in claim_drivers(case.cluster) if case.reaches(each, pool) is Answer.YES]
         if len(names) > 1:
             yield Problem.of(pool, f"{' and '.join(names)} both advertise its GPUs")
+        elif names and any(reaches(each, pool, case.cluster) is not Answer.NO for each in by_eksctl):
+            text = f"{names[0]} and the device plugin that eksctl installs by default both advertise its GPUs"
+            fix = "Pass --install-nvidia-plugin=false to eksctl, or remove the other."
+            yield Problem.of(pool, text, fix=fix, unknown=True)
+
+
+def _plugins_by_default(cluster: Cluster) -> list[DaemonSet]:
+    """Return the plugins that eksctl installs, unless told otherwise, and that the cluster isn't said to have.
+
+    Source: eksctl-io/eksctl 99984ad pkg/ctl/cmdutils/nodegroup_flags.go, pkg/eks/tasks.go (2026-08-21)
+    """
+    own = [each for each in configs(list(cluster.objects)) if each.name == cluster.name]
+    applied = {(each.namespace, each.name) for each in cluster.of_kind("DaemonSet")}
+    return [
+        DaemonSet(each.name, pod_of(each), each.origin, (GPU,))
+        for config in own
+        for each in default_plugin(config)
+        if (each.namespace, each.name) not in applied
+    ]
 
 
 @rule("GPU012", "warning", source="https://docs.aws.amazon.com/eks/latest/userguide/device-management-nvidia-mig.html")

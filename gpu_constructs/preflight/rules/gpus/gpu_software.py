@@ -6,14 +6,15 @@ from collections.abc import Iterator
 from typing import Any
 
 from gpu_constructs.facts.charts import DCGM_EXPORTER, DEVICE_PLUGIN, DRA_DRIVER, GPU_OPERATOR
+from gpu_constructs.facts.labels import NODE_FEATURE
 from gpu_constructs.facts.resources import GPU
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.model.answer import Answer
+from gpu_constructs.preflight.node.nodes import FEATURE_WORKERS
 from gpu_constructs.preflight.reading.objects import Chart, Origin
 from gpu_constructs.preflight.reading.unknown import dig, is_true, mapping
 from gpu_constructs.preflight.rules.rule import Problem, rule
 
-_WORKERS = ("node-feature-discovery-worker", "nfd-worker")
 _UNSUPPORTED = ("al2023", "bottlerocket")
 _CHARTS = (DEVICE_PLUGIN, GPU_OPERATOR, DRA_DRIVER, DCGM_EXPORTER)
 _DEPTH = 4
@@ -94,15 +95,16 @@ def gpu_operator_on_an_unsupported_operating_system(case: Case) -> Iterator[Prob
 def node_feature_discovery_kept_off_the_gpu_nodes(case: Case) -> Iterator[Problem]:
     """Node Feature Discovery kept off the GPU nodes.
 
-    Its worker of the device plugin's chart tolerates nvidia.com/gpu=present only, so the labels never come.
+    Its worker of the device plugin's chart tolerates nvidia.com/gpu=present only, so the labels of the hardware never
+    come. Before version 0.19 GPU feature discovery adds none either.
 
     Fix: Set nfd.worker.tolerations to {key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}.
     """
-    workers = [each for each in case.cluster.daemon_sets if each.name.endswith(_WORKERS)]
+    workers = [each for each in case.cluster.daemon_sets if each.name.endswith(FEATURE_WORKERS)]
     for pool in case.gpu_pools:
         if workers and all(case.reaches(each, pool) is Answer.NO for each in workers):
-            message = f"pool {pool.name}: {workers[0].name} does not run on its nodes, so features get no label"
-            yield Problem(workers[0], message)
+            text = f"{workers[0].name} does not run on its nodes, so they get no label {NODE_FEATURE}..."
+            yield Problem(workers[0], f"pool {pool.name}: {text}")
 
 
 @rule("GPU243", "warning", source="NVIDIA/gpu-operator v26.7.0 deployments/gpu-operator/values.yaml")

@@ -7,6 +7,8 @@ from typing import Any
 
 from gpu_constructs.facts.resources import GPU
 from gpu_constructs.preflight.case import Case
+from gpu_constructs.preflight.model.answer import Answer
+from gpu_constructs.preflight.model.software import MissingConfig
 from gpu_constructs.preflight.reading.unknown import Unknown, dig, is_expression, known_number, mapping, mappings
 from gpu_constructs.preflight.rules.rule import Problem, rule
 
@@ -20,12 +22,21 @@ def configuration_that_the_device_plugin_refuses(case: Case) -> Iterator[Problem
 
     It exits at start, and the nodes advertise no GPU.
 
-    Fix: Correct the configuration as the message says.
+    Fix: Correct the configuration as the message says, or the label nvidia.com/device-plugin.config of the nodes.
     """
     for daemon in case.cluster.daemon_sets:
-        if GPU in daemon.advertises and isinstance(daemon.config, dict):
-            for text in _wrong(daemon.config):
-                yield Problem(daemon, f"{daemon.name}: {text}")
+        if GPU not in daemon.advertises:
+            continue
+        configs = [daemon.config]
+        for pool, answer in [(pool, case.reaches(daemon, pool)) for pool in case.gpu_pools]:
+            config = daemon.config_on(pool.labels)
+            if answer is not Answer.NO and isinstance(config, MissingConfig):
+                message = f"{daemon.name} has no configuration {config.name!r}, which its nodes select"
+                yield Problem.of(pool, message, unknown=answer is not Answer.YES)
+            configs += [config] if answer is not Answer.NO else []
+        texts = [text for config in configs if isinstance(config, dict) for text in _wrong(config)]
+        for text in dict.fromkeys(texts):
+            yield Problem(daemon, f"{daemon.name}: {text}")
 
 
 def _wrong(config: Mapping[str, Any]) -> Iterator[str]:

@@ -21,7 +21,7 @@ from gpu_constructs.preflight.node.partitions import (
     label_of,
     of_bottlerocket,
 )
-from gpu_constructs.preflight.reading.unknown import Unknown, dig
+from gpu_constructs.preflight.reading.unknown import dig
 from gpu_constructs.preflight.rules.rule import Problem, rule
 
 _MIG = "https://docs.aws.amazon.com/eks/latest/userguide/device-management-nvidia-mig.html"
@@ -100,9 +100,9 @@ def mig_strategy_that_does_not_go_with_the_partition(case: Case) -> Iterator[Pro
         for daemon in case.cluster.daemon_sets:
             if GPU not in daemon.advertises or case.reaches(daemon, pool) is not Answer.YES:
                 continue
-            strategy = (
-                None if isinstance(daemon.config, Unknown) else dig(daemon.config, "flags", "migStrategy") or "none"
-            )
+            config = daemon.config_on(pool.labels)
+            known = config is None or isinstance(config, dict)
+            strategy = (dig(config, "flags", "migStrategy") or "none") if known else None
             if strategy == "none":
                 message = f"{daemon.name} has migStrategy none and hands out partitioned GPUs whole"
                 yield Problem.of(pool, message)

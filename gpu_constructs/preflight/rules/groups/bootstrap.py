@@ -23,6 +23,7 @@ from gpu_constructs.preflight.reading.unknown import (
     known_text,
     mapping,
     mappings,
+    may_equal,
 )
 from gpu_constructs.preflight.rules.rule import Problem, rule
 
@@ -119,7 +120,7 @@ def nodes_are_told_to_join_another_cluster(case: Case) -> Iterator[Problem]:
         if cluster.resource is None or not told:
             continue
         own = known_text(cluster.resource.properties.get("Name"))
-        if name and own and name != own:
+        if name and own and not may_equal(name, own):
             yield Problem.of(pool, f"its nodes are told to join {name}, the cluster is {own}")
         for key in _NODE_CONFIG[:3]:
             other = referred(told.get(key), cluster.resources)

@@ -158,7 +158,11 @@ def _needed(cluster: Cluster, pool: Pool, names: tuple[str, ...]) -> Iterator[tu
 
 def _network_needs_role(cluster: Cluster) -> bool:
     """Whether the network plugin has certainly no role of its own."""
-    if not cluster.whole or cluster.opaque or setting(cluster, "KubernetesNetworkConfig", "IpFamily") == "ipv6":
+    if (
+        not cluster.whole
+        or cluster.unknown_software
+        or setting(cluster, "KubernetesNetworkConfig", "IpFamily") == "ipv6"
+    ):
         return False
     addon, linked = cluster.addon(VPC_CNI), of_cluster(cluster, "AWS::EKS::PodIdentityAssociation")
     own = addon.resource.properties if addon else {}

@@ -21,6 +21,7 @@ from gpu_constructs.preflight.cluster.images import (
 from gpu_constructs.preflight.cluster.launch import is_given
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Cluster, Pool
+from gpu_constructs.preflight.node.gpu_pools import nodes_never_join, types_without_gpus
 from gpu_constructs.preflight.node.nodes import gpu_types, minor, surely_launches
 from gpu_constructs.preflight.reading.unknown import known_text
 from gpu_constructs.preflight.rules.rule import Problem, rule
@@ -52,6 +53,23 @@ def image_without_nvidia_driver_on_gpu_instances(case: Case) -> Iterator[Problem
             # The operator installs a driver where the image has none.
             elsewhere = bool(case.cluster.of_kind("ClusterPolicy"))
             yield Problem.of(pool, text, unknown=elsewhere or not surely_launches(pool, types))
+
+
+@rule("GPU470", "error", source="https://github.com/bottlerocket-os/bottlerocket-kernel-kit/pull/321")
+def nvidia_image_of_bottlerocket_without_a_gpu(case: Case) -> Iterator[Problem]:
+    """NVIDIA image of Bottlerocket on instances without NVIDIA GPUs.
+
+    Loading the driver fails, and boot stops before kubelet starts: the node never joins the cluster.
+
+    Fix: Use BOTTLEROCKET_x86_64 or BOTTLEROCKET_ARM_64 for them, or an alias in an EC2NodeClass.
+    """
+    for pool in case.cluster.pools:
+        answer = nodes_never_join(pool)
+        if answer is not Answer.NO:
+            types = ", ".join(types_without_gpus(pool)) or "no instance type that it allows"
+            has = "has no NVIDIA GPU" if pool.is_group else "has an NVIDIA GPU"
+            text = f"{types} {has}, and the image loads NVIDIA's driver at boot, so nodes never join"
+            yield Problem.of(pool, text, unknown=answer is Answer.UNKNOWN)
 
 
 @rule("GPU002", "error", source="https://docs.aws.amazon.com/eks/latest/APIReference/API_Nodegroup.html")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from gpu_constructs.facts.hardware.catalogue import InstanceType, catalogue
 from gpu_constructs.facts.kubernetes_support import LEAST_KARPENTER
-from gpu_constructs.facts.labels import GPU_TAINT
+from gpu_constructs.facts.labels import GPU_TAINT, KARPENTER_DOMAIN
 from gpu_constructs.facts.quantities import show
 from gpu_constructs.facts.resources import GPU
 from gpu_constructs.preflight.case import Case
@@ -15,6 +16,7 @@ from gpu_constructs.preflight.model.cluster import Cluster, Pool
 from gpu_constructs.preflight.model.node_selection import Selection
 from gpu_constructs.preflight.node.node_size import least_memory
 from gpu_constructs.preflight.node.nodes import gpu_types, minor
+from gpu_constructs.preflight.reading.unknown import dig, mapping
 from gpu_constructs.preflight.rules.rule import Problem, rule
 
 _CHOOSES = ("instance-gpu-name", "instance-gpu-memory", "instance-family", "instance-type", "nodepool")
@@ -72,17 +74,38 @@ def nodepool_with_gpus_that_are_not_alike(case: Case) -> Iterator[Problem]:
 
     Fix: Make a NodePool for each model, or let pods select instance-gpu-name.
     """
-    for pool in case.gpu_pools:
-        if pool.is_group or not _is_for_gpus(pool) or _chosen(case.cluster):
-            continue
-        sizes = {row.gpu_model: row.gpu_memory_mib for row in _rows(pool) if row.gpu_memory_mib}
-        least, most = (
-            min(sizes, key=lambda each: sizes[each], default=""),
-            max(sizes, key=lambda each: sizes[each], default=""),
-        )
+    if _chosen(case.cluster):
+        return
+    meant = [each for each in case.gpu_pools if not each.is_group and _is_for_gpus(each)]
+    for pools in _interchangeable(meant):
+        sizes = {row.gpu_model: row.gpu_memory_mib for pool in pools for row in _rows(pool) if row.gpu_memory_mib}
+        least = min(sizes, key=lambda each: sizes[each], default="")
+        most = max(sizes, key=lambda each: sizes[each], default="")
         if sizes and sizes[most] >= _SPREAD * sizes[least]:
             figures = f"{least} with {round(sizes[least] / 1024)} GiB or {most} with {round(sizes[most] / 1024)} GiB"
-            yield Problem.of(pool, f"a pod that asks for one GPU gets {figures}")
+            others = ", ".join(each.name for each in pools[1:])
+            beside = f"; NodePool {others} of the same weight takes it too" if others else ""
+            yield Problem.of(pools[0], f"a pod that asks for one GPU gets {figures}{beside}")
+
+
+def _interchangeable(pools: list[Pool]) -> list[list[Pool]]:
+    """Return NodePools that take the same pods, by weight, taints and labels; Karpenter uses any of them.
+
+    Source: https://karpenter.sh/v1.14/concepts/scheduling/#weighted-nodepools (2026-11)
+    """
+    found: dict[Any, list[Pool]] = {}
+    for pool in pools:
+        labels = mapping(dig(pool.properties, "template", "metadata", "labels")).items()
+        own = [each for each in pool.requirements if not _is_of_karpenter(each.key)]
+        parts = (pool.taints, labels, own)
+        key = (pool.kind, pool.weight, *(frozenset(map(str, each)) for each in parts))
+        found.setdefault(key, []).append(pool)
+    return list(found.values())
+
+
+def _is_of_karpenter(key: str) -> bool:
+    """Whether Karpenter or Kubernetes defines a label, rather than whoever wrote a NodePool."""
+    return key.partition("/")[0].endswith((KARPENTER_DOMAIN, "k8s.aws", "kubernetes.io", "amazonaws.com"))
 
 
 def _is_for_gpus(pool: Pool) -> bool:

@@ -13,7 +13,7 @@ from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Pool
 from gpu_constructs.preflight.model.label_values import exactly
-from gpu_constructs.preflight.model.taints import kubelet_taints, setting_taints
+from gpu_constructs.preflight.model.taints import boot_taints
 from gpu_constructs.preflight.node.gpu_pools import gpu_node_pools, names_gpus
 from gpu_constructs.preflight.node.node_size import least_memory
 from gpu_constructs.preflight.node.nodes import gpu_types, minor
@@ -127,12 +127,8 @@ def taint_that_karpenter_does_not_know(case: Case) -> Iterator[Problem]:
     Fix: List the taint in the NodePool's taints, or in startupTaints when something removes it.
     """
     for pool in gpu_node_pools(case.cluster):
-        told = [
-            *kubelet_taints(pool.user_data.kubelet_flags),
-            *setting_taints(dig(pool.user_data.settings, "kubernetes", "node-taints")),
-        ]
         known = {each.key for each in (*pool.taints, *pool.startup_taints)}
-        for taint in told:
+        for taint in boot_taints(pool.user_data):
             if taint.key not in known and not taint.key.startswith(f"{KARPENTER_DOMAIN}/"):
                 text = f"user data taints its nodes with {taint}, of which Karpenter does not know"
                 yield Problem.of(pool, text)

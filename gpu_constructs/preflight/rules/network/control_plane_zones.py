@@ -37,7 +37,10 @@ def zone_that_eks_refuses_for_the_control_plane(case: Case) -> Iterator[Problem]
         yield Problem(cluster.resource, f"cluster {cluster.name}: a subnet is in {surely[0]}")
     elif refused:
         text = f"cluster {cluster.name}: {len(refused)} of its subnets may be in {refused[0][0]}"
-        fix = "aws ec2 describe-subnets shows each AvailabilityZoneId; gpu_vpc makes subnets in zones that EKS takes"
+        fix = (
+            "aws ec2 describe-availability-zones lists the id of each zone; name others, or leave availability_zones "
+            "of gpu_vpc out, and a GpuCluster avoids this one"
+        )
         yield Problem(cluster.resource, text, fix, unknown=True)
 
 

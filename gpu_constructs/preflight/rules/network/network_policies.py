@@ -33,7 +33,7 @@ def network_policy_that_nothing_enforces(case: Case) -> Iterator[Problem]:
     addon = next((each for each in cluster.addons if each.name == VPC_CNI), None)
     if addon is None or _enforces(addon) or _has_another(cluster):
         return
-    unknown = bool(cluster.opaque) or addon.resource.conditional or _is_open(addon)
+    unknown = bool(cluster.unknown_software) or addon.resource.conditional or _is_open(addon)
     for each in cluster.of_kind("NetworkPolicy"):
         if each.group == "networking.k8s.io":
             text = f"NetworkPolicy {each.namespace}/{each.name}: add-on {VPC_CNI} has {_SWITCH} off"

@@ -28,7 +28,12 @@ def gpu_pod_that_no_pool_gives_a_node(case: Case) -> Iterator[Problem]:
             continue
         if not _none_takes(verdict):
             continue
-        yield Problem.of(verdict.workload, _why(verdict), unknown=not cluster.whole or bool(cluster.hidden))
+        yield pending_problem(verdict, unknown=not cluster.whole or bool(cluster.hidden))
+
+
+def pending_problem(verdict: Verdict, *, unknown: bool) -> Problem:
+    """Return the problem of a workload that would stay Pending."""
+    return Problem.of(verdict.workload, _why(verdict), unknown=unknown)
 
 
 def _none_takes(verdict: Verdict) -> bool:
@@ -38,6 +43,9 @@ def _none_takes(verdict: Verdict) -> bool:
 
 
 def _why(verdict: Verdict) -> str:
+    general = [each.text for each in verdict.reasons if each.answer is Answer.NO]
+    if general and not _none_takes(verdict):
+        return f"would stay Pending: {general[0]}"
     if not verdict.pools:
         told = [each.text for each in verdict.reasons if each.kind == "pool"]
         return f"would stay Pending, {(told or ['the cluster has no pool of its own'])[0]}"

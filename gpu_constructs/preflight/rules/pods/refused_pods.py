@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gpu_constructs.preflight.admission.pod_security import below_level
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.model.answer import Answer
+from gpu_constructs.preflight.model.pod import pod_of
 from gpu_constructs.preflight.rules.rule import Problem, rule
 
 _PLUGINS = "https://kubernetes.io/docs/reference/access-authn-authz/admission-controllers"
@@ -72,6 +74,14 @@ def pod_that_pod_security_refuses(case: Case) -> Iterator[Problem]:
     Fix: Take it out of the pod, or label the namespace with a level that allows it.
     """
     yield from _refused(case, "GPU372")
+    cluster = case.cluster
+    judged = {each.origin for each in cluster.workloads}
+    # GPU014 is about device plugins.
+    judged |= {each.origin for each in cluster.daemon_sets if each.advertises}
+    for daemon in cluster.of_kind("DaemonSet"):
+        found = [] if daemon.origin in judged else below_level(pod_of(daemon), daemon.namespace, cluster)
+        for each in found:
+            yield Problem(daemon, f"{daemon.origin.path}: {each.text}", unknown=each.answer is Answer.UNKNOWN)
 
 
 @rule("GPU405", "error", source="https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/pod-v1/")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from gpu_constructs.facts.labels import KUEUE_DOMAIN
 from gpu_constructs.facts.quantities import show
@@ -11,13 +11,16 @@ from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.definitions import is_defined
 from gpu_constructs.preflight.cluster.kueue import (
     QueuedJob,
+    Quotas,
     cluster_queues,
     flavor_labels,
     flavor_tolerations,
     gpu_flavors,
+    has_unknown_groups,
     is_configuration_seen,
     kueue_objects,
     local_queues,
+    may_borrow_elsewhere,
     pods_at_once,
     queued_jobs,
     quotas,
@@ -99,7 +102,7 @@ def job_that_is_more_than_its_queue_ever_has(case: Case) -> Iterator[Problem]:
     for job in queued_jobs(cluster):
         queue = cluster_queues(cluster).get(job.cluster_queue or "")
         for part in job.parts if queue else ():
-            asked = {name: amount for name, amount in part.pod.requests.items() if name != "pods" and amount}
+            asked = {name: amount for name, amount in part.pod.requests.items() if amount}
             yield from _too_much(cluster, job, queue, asked, pods_at_once(part))
 
 
@@ -108,20 +111,32 @@ def _too_much(
 ) -> Iterator[Problem]:
     if queue is None:
         return
-    covered = {name for group in quotas(queue) for name in group.covered}
-    undeclared = sorted(asked.keys() - covered)
+    groups = quotas(queue, cluster)
+    covered = {name for group in groups for name in group.covered}
+    # Kueue counts pods only where a quota covers them.
+    undeclared = sorted(asked.keys() - covered - {"pods"})
     if undeclared and covered:
         message = f"ClusterQueue {queue.name} has no quota of {', '.join(undeclared)}"
         # It may be told to leave resources out, or to count others in their place.
         yield Problem.of(job, message, unknown=not is_configuration_seen(cluster))
-    for group in quotas(queue):
+    if has_unknown_groups(queue):
+        yield Problem.of(job, f"whether ClusterQueue {queue.name} has quota for it is not known", unknown=True)
+    for group in groups:
         wanted = {name: asked[name] * pods for name in group.covered if name in asked}
         short = [group.short(flavor, wanted) for flavor in group.flavors]
         if short and all(short):
             name, most = next(each for each in short if each)
             shown = f"{pods} pods ask for {show(name, wanted[name])} {name} at once"
             message = f"{shown}, ClusterQueue {queue.name} gives at most {show(name, most)} of one flavor"
-            yield Problem.of(job, message)
+            yield Problem.of(job, message, unknown=may_borrow_elsewhere(queue, cluster))
+        elif wanted and all(_is_open(group, flavor, wanted) for flavor in group.flavors):
+            text = f"whether ClusterQueue {queue.name} has quota for it is not known: its value comes at deployment"
+            yield Problem.of(job, text, unknown=True)
+
+
+def _is_open(group: Quotas, flavor: str, wanted: Mapping[str, int]) -> bool:
+    """Whether a flavor is too small for some pods, or has a quota that is unknown."""
+    return bool(group.short(flavor, wanted)) or any((flavor, name) in group.unknown for name in wanted)
 
 
 @rule("GPU204", "error", source=f"{_CONCEPTS}/resource_flavor/")

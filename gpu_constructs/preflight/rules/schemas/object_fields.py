@@ -8,6 +8,7 @@ from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.definitions import other_definition, read_version
 from gpu_constructs.preflight.cluster.objects.excerpts import may_be_excerpt
 from gpu_constructs.preflight.model.cluster import Cluster
+from gpu_constructs.preflight.reading.eksctl.configs import cluster_of
 from gpu_constructs.preflight.reading.objects import Object
 from gpu_constructs.preflight.reading.unknown import is_true
 from gpu_constructs.preflight.rules.rule import Problem, rule
@@ -46,7 +47,8 @@ def field_that_its_kind_does_not_have(case: Case) -> Iterator[Problem]:
 
 
 def _faults(case: Case) -> Iterator[tuple[Object, Fault]]:
-    for each in case.cluster.objects:
+    # The API server has accepted what a running cluster has.
+    for each in (one for one in case.cluster.objects if not one.is_live):
         for fault in case.fields.of_object(each):
             yield each, fault
 
@@ -66,7 +68,8 @@ def _is_applied_without_validation(each: Object, cluster: Cluster) -> bool:
 def _problems(each: Object, fault: Fault, cluster: Cluster, *, unknown: bool) -> Iterator[Problem]:
     other = None if _is_typo(fault) else other_definition(each, cluster)
     besides = f"; that is so in {read_version(each)}, and here {other} defines it" if other else ""
-    for subject in cluster.parts_of(each):
+    of_eksctl = cluster_of(each, cluster.resources)
+    for subject in cluster.parts_of(each) if of_eksctl is each else [of_eksctl]:
         text = f"{each.origin.path}: {fault.text}{besides}"
         yield Problem(subject, text, unknown=unknown or fault.newer or other is not None)
 

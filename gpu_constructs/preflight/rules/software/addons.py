@@ -85,7 +85,7 @@ def nodes_without_network(case: Case) -> Iterator[Problem]:
             taint = case.kept_off(daemon, pool) if daemon else None
             if daemon and taint:
                 yield Problem(daemon, f"pool {pool.name}: {name} does not tolerate its taint {taint}")
-    if setting(cluster, "BootstrapSelfManagedAddons") not in (False, "false") or cluster.opaque:
+    if setting(cluster, "BootstrapSelfManagedAddons") not in (False, "false") or cluster.unknown_software:
         return
     addon = cluster.addon(VPC_CNI)
     if addon is None and not _has_other_network(cluster):
@@ -153,7 +153,7 @@ def pod_identity_without_its_agent(case: Case) -> Iterator[Problem]:
     Fix: Add the add-on eks-pod-identity-agent.
     """
     cluster = case.cluster
-    if cluster.resource is None or cluster.auto_mode or cluster.opaque or cluster.addon(POD_IDENTITY_AGENT):
+    if cluster.resource is None or cluster.auto_mode or cluster.unknown_software or cluster.addon(POD_IDENTITY_AGENT):
         return
     if cluster.chart(POD_IDENTITY_AGENT) or any(
         each.name.startswith(POD_IDENTITY_AGENT) for each in cluster.daemon_sets

@@ -34,7 +34,8 @@ def objects_of_software_that_nothing_installs(case: Case) -> Iterator[Problem]:
             )
             # Beside plain files somebody may have installed it by hand.
             by_hand = example.origin.resource is None and not cluster.charts
-            yield Problem(example, message, unknown=by_hand or not cluster.sees_software)
+            unknown, condition = by_hand or not cluster.sees_software, f"chart {charts[0]} is installed"
+            yield Problem(example, message, unknown=unknown, condition=condition)
 
 
 @rule("GPU208", "warning", source="https://kueue.sigs.k8s.io/docs/tasks/run/jobs/")

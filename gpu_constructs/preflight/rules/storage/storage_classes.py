@@ -76,7 +76,7 @@ def _may_be(name: str, cluster: Cluster) -> bool:
 
 @rule("GPU324", "error", source="https://docs.aws.amazon.com/eks/latest/userguide/storage.html")
 def storage_class_whose_driver_is_absent(case: Case) -> Iterator[Problem]:
-    """StorageClass whose driver is absent.
+    """StorageClass or PersistentVolume whose driver is absent.
 
     Nobody makes the volume, and the pod stays Pending.
 

@@ -124,9 +124,24 @@ def _left(together: Sequence[Verdict], asked: Sequence[Verdict]) -> dict[int, Re
         short = [each for each in kind.verdicts if id(each.workload) in left and id(each) in wanted]
         if short:
             rivals = [other for other in kinds if other is not kind and comes_first(other, kind)]
+            ranked = kind.priority is not None and all(each.priority is not None for each in rivals)
             certain = is_too_much([*(each for each in rivals if each.runs), kind], kind) and not kind.may_take_turns
+            certain = certain and ranked
             found |= {id(each): _reason(each, left[id(each.workload)], rivals, kind, certain) for each in short}
+    found |= {key: reason for key, reason in _outranked(kinds if left else [], wanted).items() if key not in found}
     return _of_members(found, shared, {id(each) for each in asked}) if shared else found
+
+
+def _outranked(kinds: Sequence[Kind], wanted: set[int]) -> dict[int, Reason]:
+    """Return why workloads may find no place next to others whose priority is unknown, and which may come first."""
+    found: dict[int, Reason] = {}
+    for unknown in (each for each in kinds if each.priority is None):
+        for kind in kinds:
+            if kind is unknown or kind.pools.isdisjoint(unknown.pools) or not is_too_much([kind, unknown], unknown):
+                continue
+            reasons = {id(each): _reason(each, 0, [unknown], kind, certain=False) for each in kind.verdicts}
+            found |= {key: reason for key, reason in reasons.items() if key in wanted}
+    return found
 
 
 def _of_members(found: dict[int, Reason], shared: Mapping[int, Unit], wanted: set[int]) -> dict[int, Reason]:

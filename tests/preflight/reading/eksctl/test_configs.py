@@ -43,11 +43,11 @@ def test_a_clean_config_has_no_certain_error(tmp_path: Path) -> None:
 def test_what_stands_in_no_file_is_told(tmp_path: Path) -> None:
     found = given(tmp_path, gitops={"flux": {"gitProvider": "github"}})
 
-    assert [origin.path for origin, _ in found.problems] == [
+    assert [each.origin.path for each in found.problems] == [
         "command line of eksctl for ClusterConfig demo",
         "ClusterConfig demo/gitops",
     ]
-    assert [why for _, why in found.problems] == [
+    assert [each.reason for each in found.problems] == [
         "what eksctl is told on its command line, such as --install-nvidia-plugin=false, stands in no file",
         "what Flux, which eksctl installs for it, applies is not read",
     ]
@@ -60,7 +60,7 @@ def test_a_template_of_eksctl_does_not_say_all(tmp_path: Path) -> None:
     [found] = clusters(read_input([str(tmp_path / "stack.yaml")]))
 
     assert not found.sees_software
-    assert found.opaque[0] == "API calls of eksctl for stack, which cannot be read"
+    assert found.unknown_software[0] == "API calls of eksctl for stack, which cannot be read"
 
 
 @pytest.mark.parametrize(
@@ -125,4 +125,4 @@ def test_a_config_with_broken_parts_is_judged(tmp_path: Path) -> None:
 def test_groups_that_are_no_list_are_told(tmp_path: Path) -> None:
     found = given(tmp_path, managedNodeGroups={"gpu": {"instanceType": "g6.xlarge"}})
 
-    assert "the groups are not read, because they are no list" in [why for _, why in found.problems]
+    assert "the groups are not read, because they are no list" in [each.reason for each in found.problems]

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from gpu_constructs.preflight.reading.unknown import Unknown
 from tests.preflight.reading.eksctl.config import managed
 
 
@@ -111,3 +112,15 @@ def test_an_image_of_ones_own_joins_by_itself(tmp_path: Path) -> None:
     found = managed(tmp_path, instanceType="g6.xlarge", ami="ami-0123456789abcdef0", amiFamily="AmazonLinux2023")
 
     assert (found.launch.image, found.user_data.node_config["cluster"]["name"]) == ("ami-0123456789abcdef0", "demo")
+
+
+@pytest.mark.parametrize("family", ["BottlerocketFips", "bottlerocketfips"])
+def test_eksctl_reads_families_in_any_case(tmp_path: Path, family: str) -> None:
+    pool = managed(tmp_path, amiFamily=family, instanceType="g6.xlarge")
+
+    assert pool.properties["AmiType"] == "BOTTLEROCKET_x86_64_NVIDIA_FIPS"
+
+
+@pytest.mark.parametrize("taints", ["${TAINTS}", ["${TAINT}", {"key": "team", "effect": "NoSchedule"}]])
+def test_taints_that_only_deployment_knows(tmp_path: Path, taints: Any) -> None:
+    assert isinstance(managed(tmp_path, taints=taints).properties["Taints"], Unknown)

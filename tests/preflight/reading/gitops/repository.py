@@ -65,4 +65,4 @@ def only(found: Input, kind: str = "Deployment") -> Object:
 
 def told(found: Input) -> list[str]:
     """What is told to be unread."""
-    return [why for _, why in found.problems]
+    return [each.reason for each in found.problems]

@@ -75,7 +75,7 @@ def test_several_sources_of_an_application(tmp_path: Path) -> None:
     found = given(tmp_path, f"{sources}  - {{repoURL: https://example.com/git, path: apps/gpu}}\n")
 
     assert [each.name for each in found.charts] == ["nvidia-device-plugin"]
-    assert "path apps/gpu of https://example.com/git" in found.problems[0][1]
+    assert "path apps/gpu of https://example.com/git" in found.problems[0].reason
 
 
 def test_a_path_among_the_files_is_no_problem(tmp_path: Path) -> None:
@@ -91,13 +91,15 @@ def test_kustomize_settings_of_an_application_are_told(tmp_path: Path) -> None:
     source = "{source: {path: ., kustomize: {patches: [{patch: x}]}}}"
     application = f"apiVersion: argoproj.io/v1alpha1\nkind: Application\nmetadata: {{name: a}}\nspec: {source}\n"
 
-    assert [why for _, why in given(tmp_path, application).problems] == ["what its patches change in . is not read"]
+    assert [each.reason for each in given(tmp_path, application).problems] == [
+        "what its patches change in . is not read"
+    ]
 
 
 def test_values_in_files_elsewhere_are_told(tmp_path: Path) -> None:
     found = given(tmp_path, ARGO.replace("    helm:\n", "    helm:\n      valueFiles: [$values/plugin.yaml]\n"))
 
-    assert "values of chart nvidia-device-plugin" in found.problems[0][1]
+    assert "values of chart nvidia-device-plugin" in found.problems[0].reason
 
 
 def test_an_application_set(tmp_path: Path) -> None:
@@ -144,13 +146,13 @@ def test_a_release_of_flux(tmp_path: Path) -> None:
 def test_values_of_a_release_that_are_not_there_are_told(tmp_path: Path) -> None:
     found = given(tmp_path, FLUX, SETTINGS)
 
-    assert [why for _, why in found.problems] == ["values of chart karpenter in ConfigMap one are not read"]
+    assert [each.reason for each in found.problems] == ["values of chart karpenter in ConfigMap one are not read"]
 
 
 def test_values_of_a_secret_are_not_read(tmp_path: Path) -> None:
     found = given(tmp_path, FLUX.replace("ConfigMap, name: one", "Secret, name: one"), SETTINGS, ONE)
 
-    assert [why for _, why in found.problems] == ["values of chart karpenter in Secret one are not read"]
+    assert [each.reason for each in found.problems] == ["values of chart karpenter in Secret one are not read"]
 
 
 REGISTRY = """
@@ -174,14 +176,17 @@ def test_a_release_of_a_registry(tmp_path: Path) -> None:
 def test_a_release_whose_source_is_elsewhere_is_told(tmp_path: Path) -> None:
     found = given(tmp_path, CHART_REFERENCE, SETTINGS, ONE)
 
-    assert (found.charts, [why for _, why in found.problems]) == ((), ["its chart stands elsewhere and is not read"])
+    assert (found.charts, [each.reason for each in found.problems]) == (
+        (),
+        ["its chart stands elsewhere and is not read"],
+    )
 
 
 def test_patches_of_a_kustomization_are_told(tmp_path: Path) -> None:
     spec: Any = "{path: ./apps, patches: [{patch: x}]}"
     text = f"apiVersion: kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization\nmetadata: {{name: a}}\nspec: {spec}\n"
 
-    assert [why for _, why in given(tmp_path, text).problems] == ["what its patches change in ./apps is not read"]
+    assert [each.reason for each in given(tmp_path, text).problems] == ["what its patches change in ./apps is not read"]
 
 
 def test_other_objects_install_nothing(tmp_path: Path) -> None:

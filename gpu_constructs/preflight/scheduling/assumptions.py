@@ -1,0 +1,100 @@
+"""What a "runs" relies on that is not in the input, and on which conditions an unknown result would be a "runs"."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from gpu_constructs.facts.kubernetes import CLUSTER_CRITICAL, NODE_CRITICAL
+from gpu_constructs.preflight.cluster.objects.named_data import DataKind, keys_by_name, named_data
+from gpu_constructs.preflight.cluster.objects.storage import claimed
+from gpu_constructs.preflight.model.answer import Answer
+from gpu_constructs.preflight.model.cluster import Cluster, Pool
+from gpu_constructs.preflight.model.reason import Reason
+from gpu_constructs.preflight.model.workload import Workload
+from gpu_constructs.preflight.reading.unknown import known_text
+from gpu_constructs.preflight.scheduling.verdict import PoolVerdict
+
+NOTHING_ELSE = "nothing outside the input limits these pods or competes with them"
+_DATA: tuple[DataKind, ...] = ("Secret", "ConfigMap")
+
+
+def relied_upon(workload: Workload, pools: Iterable[PoolVerdict], cluster: Cluster) -> tuple[str, ...]:
+    """Return what has to exist outside of a partial input so that the pods of a workload run.
+
+    Args:
+        workload: The pods.
+        pools: The verdict on each pool.
+        cluster: Their cluster.
+    """
+    if cluster.sees_objects:
+        return ()
+    taking = [each.pool for each in pools if each.answer is not Answer.NO]
+    found = (*_named_objects(workload, cluster), *_of_karpenter(taking, cluster), NOTHING_ELSE)
+    return tuple(dict.fromkeys(found))
+
+
+def _named_objects(workload: Workload, cluster: Cluster) -> Iterator[str]:
+    """Yield the objects that the pods name and the input doesn't hold."""
+    pod, space = workload.pod, workload.namespace
+    if (name := known_text(pod.runtime_class)) and not _has(cluster, "RuntimeClass", name):
+        yield f"RuntimeClass {name} exists"
+    name = known_text(pod.priority_class)
+    if name and name not in (CLUSTER_CRITICAL, NODE_CRITICAL) and not _has(cluster, "PriorityClass", name):
+        yield f"PriorityClass {name} exists"
+    name = known_text(pod.service_account)
+    if name and name != "default" and not _has(cluster, "ServiceAccount", name, space):
+        yield f"ServiceAccount {space}/{name} exists"
+    for claim in claimed(workload, cluster):
+        if claim.name and claim.spec is None:
+            yield f"PersistentVolumeClaim {space}/{claim.name} exists and can be bound"
+        elif claim.spec is not None and not claim.spec.get("volumeName"):
+            name = known_text(claim.spec.get("storageClassName"))
+            if name is None and "storageClassName" not in claim.spec:
+                yield "the cluster has a default StorageClass"
+            elif name and not _has(cluster, "StorageClass", name):
+                yield f"StorageClass {name} exists"
+    for kind in _DATA:
+        there = keys_by_name(kind, space, cluster)
+        yield from (
+            f"{each.kind} {space}/{each.name} exists"
+            for each in named_data(pod)
+            if each.kind == kind and each.name not in there
+        )
+
+
+def _has(cluster: Cluster, kind: str, name: str, namespace: str | None = None) -> bool:
+    return any(each.name == name and namespace in (None, each.namespace) for each in cluster.of_kind(kind))
+
+
+def _of_karpenter(pools: list[Pool], cluster: Cluster) -> Iterator[str]:
+    """Yield what Karpenter needs in AWS to launch nodes for some pools."""
+    launching = [each for each in pools if each.kind == "karpenter"]
+    if not launching:
+        return
+    controller = cluster.autoscaler("karpenter")
+    if controller is None:
+        yield "Karpenter has an IAM role that may launch instances"
+    for pool in launching:
+        if pool.node_class is None:
+            yield f"the EC2NodeClass of NodePool {pool.name} exists and is ready"
+            continue
+        role = known_text(pool.launch.role)
+        named = f"IAM role {role}" if role else "its IAM role"
+        yield f"{named}, the subnets and the security groups that EC2NodeClass {pool.node_class.name} selects exist"
+
+
+def conditions(held: Iterable[Reason], pools: Iterable[PoolVerdict]) -> tuple[str, ...]:
+    """Return on which conditions the pods of an unknown result run; nothing where something else is unknown too.
+
+    Args:
+        held: What holds wherever the pods run.
+        pools: The verdict on each pool, the nearest first.
+    """
+    general = [each for each in held if each.answer is not Answer.YES]
+    if not all(each.condition for each in general):
+        return ()
+    for pool in pools:
+        open_ones = [each for each in pool.reasons if each.answer is Answer.UNKNOWN]
+        if pool.answer is not Answer.NO and all(each.condition for each in open_ones):
+            return tuple(dict.fromkeys(each.condition for each in (*general, *open_ones)))
+    return tuple(dict.fromkeys(each.condition for each in general)) if not list(pools) else ()

@@ -1,0 +1,1 @@
+"""Inputs with expectations that were written before the checker read them, and a score."""

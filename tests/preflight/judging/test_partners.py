@@ -1,0 +1,64 @@
+"""GPU pods wait for the roles without GPUs of the same object, such as Ray's head or an MPI launcher."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from gpu_constructs.preflight.judging.check import Report, check
+from gpu_constructs.preflight.model.answer import Answer
+from gpu_constructs.preflight.reading.inputs import read_input
+
+TAINT = {"key": "team", "value": "ml", "effect": "NoSchedule"}
+
+
+def config(*groups: dict[str, Any]) -> dict[str, Any]:
+    """A cluster of eksctl."""
+    metadata = {"name": "demo", "region": "us-east-1", "version": "1.36"}
+    return {
+        "apiVersion": "eksctl.io/v1alpha5",
+        "kind": "ClusterConfig",
+        "metadata": metadata,
+        "managedNodeGroups": [*groups],
+    }
+
+
+def group(name: str, kind: str, **more: Any) -> dict[str, Any]:
+    """A group of two nodes."""
+    return {"name": name, "instanceType": kind, "minSize": 2, "maxSize": 2, "desiredCapacity": 2, **more}
+
+
+def ray(head: dict[str, Any]) -> dict[str, Any]:
+    """A RayCluster of one worker with a GPU."""
+    worker = {
+        "containers": [{"name": "w", "image": "rayproject/ray:2.50.0", "resources": {"limits": {"nvidia.com/gpu": 1}}}]
+    }
+    worker["tolerations"] = [{"operator": "Exists"}]
+    head = {"containers": [{"name": "h", "image": "rayproject/ray:2.50.0", **head}]}
+    groups = [{"groupName": "gpu", "replicas": 1, "minReplicas": 1, "maxReplicas": 1, "template": {"spec": worker}}]
+    spec = {"headGroupSpec": {"template": {"spec": head}}, "workerGroupSpecs": groups}
+    return {"apiVersion": "ray.io/v1", "kind": "RayCluster", "metadata": {"name": "r"}, "spec": spec}
+
+
+def report_of(folder: Path, *objects: dict[str, Any]) -> Report:
+    """The report on one file."""
+    (folder / "all.yaml").write_text(yaml.safe_dump_all(objects))
+    return check(read_input([str(folder / "all.yaml")]))
+
+
+@pytest.mark.parametrize(("selected", "expected"), [({}, False), ({"disk": "ssd"}, True)])
+def test_a_head_that_no_pool_takes_holds_its_workers(tmp_path: Path, selected: Any, expected: bool) -> None:
+    groups = config(group("gpu", "g6.xlarge", taints=[TAINT]), group("cpu", "m6i.large"))
+    cluster = ray({"resources": {"requests": {"cpu": "1"}}})
+    cluster["spec"]["headGroupSpec"]["template"]["spec"]["nodeSelector"] = selected
+
+    report = report_of(tmp_path, groups, cluster)
+
+    [found] = report.explanation(report.cases[0]).verdicts
+    waits = [each for each in found.reasons if each.kind == "partner"]
+    assert bool(waits) is expected
+    assert (found.answer is Answer.NO) is expected
+    assert any(each.rule.id == "GPU120" for each in report.findings) is expected

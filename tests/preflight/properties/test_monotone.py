@@ -1,0 +1,92 @@
+"""Less knowledge never gives a better result: each value of an input in turn is one that only deployment sets.
+
+Pending may become unknown or a condition, and a certain error one that may be. `violations.EXCEPTIONS` lists the values
+that are exceptions, `known_violations.yaml` what isn't so yet, by rule or by place: its numbers may only fall.
+`make test` tries some values of some inputs; the seed stands in the failure and GPU_CONSTRUCTS_SEED sets another.
+Every value of every input, some minutes:
+
+    GPU_CONSTRUCTS_LONG=1 pytest tests/preflight/properties/test_monotone.py
+
+With GPU_CONSTRUCTS_RATCHET=1 that run writes `known_violations.yaml`.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections import Counter
+from collections.abc import Iterable
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.preflight.properties.samples import Place, Sample, decided, fixtures
+from tests.preflight.properties.violations import RATCHET, Violation, is_known, known, violations
+from tests.preflight.strategies.pods import jobs
+from tests.preflight.strategies.worlds import worlds
+
+LONG = bool(os.environ.get("GPU_CONSTRUCTS_LONG"))
+SEED = int(os.environ.get("GPU_CONSTRUCTS_SEED", "27"))
+_SAMPLES, _PLACES = 220, 3
+_SOURCES = [*fixtures().values(), *decided().values()]
+
+
+def _unknown(found: Iterable[Violation]) -> list[str]:
+    return [str(each) for each in found if not is_known(each)]
+
+
+def _some(drawn: random.Random, places: list[Place]) -> list[Place]:
+    return drawn.sample(places, min(_PLACES, len(places)))
+
+
+def test_less_knowledge_gives_no_better_result() -> None:
+    drawn = random.Random(SEED)
+    sources = drawn.sample(_SOURCES, _SAMPLES)
+
+    found = [each for source in sources for each in violations(source, partial(_some, drawn))]
+
+    assert not _unknown(found), f"seed {SEED}"
+
+
+def _every(number: int) -> list[Violation]:
+    return list(violations(_SOURCES[number], list))
+
+
+@pytest.mark.skipif(not LONG, reason="every value of every input takes minutes: GPU_CONSTRUCTS_LONG=1")
+def test_less_knowledge_gives_no_better_result_anywhere() -> None:
+    with ProcessPoolExecutor() as processes:
+        found = [each for some in processes.map(_every, range(len(_SOURCES)), chunksize=10) for each in some]
+    counted: dict[str, Counter[str]] = {}
+    for each in found:
+        counted.setdefault(each.kind, Counter())[each.what] += 1
+    if os.environ.get("GPU_CONSTRUCTS_RATCHET"):
+        RATCHET.write_text(yaml.safe_dump({kind: dict(counts) for kind, counts in counted.items()}, width=1000))
+
+    allowed = known()
+    more = [str(each) for each in found if counted[each.kind][each.what] > allowed.get(each.kind, {}).get(each.what, 0)]
+    fewer = {
+        f"{kind} {what}": (number, counted.get(kind, Counter())[what])
+        for kind, listed in allowed.items()
+        for what, number in listed.items()
+        if counted.get(kind, Counter())[what] < number
+    }
+
+    assert not more
+    assert not fewer, "write the lower numbers into known_violations.yaml"
+
+
+@settings(max_examples=3000 if LONG else 50)
+@given(worlds(), jobs(most=2), st.randoms(use_true_random=False))
+def test_less_knowledge_of_a_drawn_cluster_gives_no_better_result(
+    world: dict[str, object], pods: list[dict[str, object]], drawn: random.Random
+) -> None:
+    objects = [*world["objects"], *pods]  # type: ignore[misc]
+    sample = Sample("world", [{"Resources": world["resources"]}, *objects], world=True)
+
+    found = violations(lambda: sample, lambda places: _some(drawn, places))
+
+    assert not _unknown(found)
