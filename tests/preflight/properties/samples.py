@@ -40,12 +40,11 @@ class Sample:
     blank: str = ""
 
     def places(self) -> Iterator[Place]:
-        """Yield the place of each value, beginning with the number of its document."""
+        """Yield the place of each leaf, beginning with the number of its document."""
         for number, document in enumerate(self.documents):
             if isinstance(document, dict):
-                templated = is_template(document)
-                placed = _in_template(document) if templated else _below(document, ())
-                yield from ((number, *place) for place, value in placed if not templated or is_parameter(value))
+                placed = _in_template(document) if is_template(document) else _below(document, ())
+                yield from ((number, *place) for place, value in placed if is_leaf(value))
 
     def blanked(self, place: Place) -> Sample:
         """Return the sample with a value that only deployment sets."""
@@ -116,11 +115,11 @@ def _below(value: Any, path: Place) -> Iterator[tuple[Place, Any]]:
             yield from _below(each, (*path, step))
 
 
-def is_parameter(value: Any) -> bool:
-    """Whether a parameter of a template may be in the place of a value: no parameter is a mapping."""
+def is_leaf(value: Any) -> bool:
+    """Whether a parameter or a placeholder may stand for a value: a scalar, an intrinsic or a list of them."""
     if isinstance(value, list):
-        return all(map(is_parameter, value))
-    return not isinstance(value, dict) or _is_intrinsic(value)
+        return all(map(is_leaf, value))
+    return not value or not isinstance(value, dict) or _is_intrinsic(value)
 
 
 def _is_intrinsic(value: Any) -> bool:
