@@ -10,6 +10,7 @@ from typing import Any
 from gpu_constructs.preflight.admission.admission import Admission, Admitted
 from gpu_constructs.preflight.admission.quotas import Shortage
 from gpu_constructs.preflight.cluster.objects.storage import Claimed, claimed
+from gpu_constructs.preflight.cluster.open_values import OpenValue, open_values
 from gpu_constructs.preflight.cluster.operators.fargate import fargate_profiles, takes
 from gpu_constructs.preflight.model.answer import Answer, any_of
 from gpu_constructs.preflight.model.cluster import Cluster, Pool
@@ -48,6 +49,11 @@ class Case:
     def fields(self) -> Fields:
         """The judge of fields against the schemas of their services."""
         return Fields()
+
+    @cached_property
+    def open_values(self) -> tuple[OpenValue, ...]:
+        """The values that only deployment sets, in fields that rules judge."""
+        return open_values(self.cluster)
 
     @cached_property
     def gpu_pools(self) -> tuple[Pool, ...]:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.clusters import clusters
+from gpu_constructs.preflight.cluster.open_values import OpenValue
 from gpu_constructs.preflight.judging.acknowledgements import Acknowledgement, acknowledged, acknowledgements, mistaken
 from gpu_constructs.preflight.judging.explain import Explanation, explain
 from gpu_constructs.preflight.judging.shared import Shared
@@ -27,7 +29,7 @@ _PENDING = "GPU120"
 _OF_VERDICTS = (_PENDING, "GPU121", "GPU374")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Report:
     """What a check found.
 
@@ -79,6 +81,12 @@ class Report:
             for case, each in verdicts
             if each.answer is Answer.NO and (case.cluster.title, each.workload.origin) not in accepted
         )
+
+    @cached_property
+    def open_values(self) -> tuple[OpenValue, ...]:
+        """The values that only deployment sets, in fields that rules judge."""
+        found = {(each.origin, each.field): each for case in self.cases for each in case.open_values}
+        return tuple(found.values())
 
     @property
     def unasked(self) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from gpu_constructs.preflight.case import Case
+from gpu_constructs.preflight.judging.set_later import SetLater
 from gpu_constructs.preflight.judging.stops import Stops
 from gpu_constructs.preflight.model.answer import Answer, all_of
 from gpu_constructs.preflight.model.reason import Reason
@@ -45,11 +46,11 @@ def explain(case: Case, findings: Iterable[Finding] = (), workloads: Iterable[Wo
         findings: What rules find in it; an error that nobody accepts keeps pods from running.
         workloads: Some of its workloads. Default: those that ask for a GPU.
     """
-    stops = Stops(case, findings)
+    stops, later = Stops(case, findings), SetLater(case)
     wanted = case.gpu_workloads if workloads is None else tuple(workloads)
     chosen = {id(each) for each in wanted}
     others = [each for each in case.gpu_workloads if id(each) not in chosen]
-    alone = [_with_partners(stops.on(case.verdict(each)), case) for each in (*wanted, *others)]
+    alone = [_with_partners(later.on(stops.on(case.verdict(each))), case) for each in (*wanted, *others)]
     beside = beside_each_other(alone, case.services_without_gpus)
     settled = tuple(_with_assumptions(_beside_the_scheduler(each), case) for each in beside)
     running = [each for each, before in zip(settled, alone, strict=True) if before.answer is Answer.YES]

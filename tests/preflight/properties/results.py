@@ -39,11 +39,13 @@ class Results:
         workloads: The result of each workload, by name.
         certain: Rule and subject of each certain error that stops pods, and how many there are.
         possible: Rule and subject of each error, certain or not.
+        unjudged: Rule and expression of each value that the report names as set by deployment.
     """
 
     workloads: Mapping[str, Told]
     certain: Counter[tuple[str, str]]
     possible: Counter[tuple[str, str]]
+    unjudged: frozenset[tuple[str, str]]
 
     @property
     def has_no(self) -> bool:
@@ -61,11 +63,12 @@ def results(sample: Sample) -> Results | None:
     told: dict[str, Told] = {}
     for case in report.cases:
         for each in report.explanation(case).verdicts:
-            found = Told(each.answer, frozenset(each.rests_on))
+            found = Told(each.answer, frozenset((*each.rests_on, *each.runs_if)))
             told[each.workload.name] = max(told.get(each.workload.name, found), found, key=_rank)
     errors = [each for each in report.findings if each.rule.severity == "error"]
     stopping = [each for each in errors if each.rule.stops and not each.problem.unknown]
-    return Results(told, Counter(map(_key, stopping)), Counter(map(_key, errors)))
+    unjudged = frozenset((rule, each.expression) for each in report.open_values for rule in each.rules)
+    return Results(told, Counter(map(_key, stopping)), Counter(map(_key, errors)), unjudged)
 
 
 def _rank(told: Told) -> int:

@@ -84,7 +84,8 @@ def _better(before: Results, after: Results, blank: str, title: str) -> Iterator
     rules = {rule for rule, _ in after.possible}
     subjects = {subject for _, subject in after.certain}
     for rule, subject in before.certain:
-        if rule not in rules and subject not in subjects:
+        named = any(blank in expression for each, expression in after.unjudged if each == rule)
+        if rule not in rules and subject not in subjects and not named:
             yield "lost", rule
 
 

@@ -1,0 +1,98 @@
+"""What values that only deployment sets mean for pods: results become conditional, or say what they rest on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from functools import cached_property
+
+from gpu_constructs.preflight.case import Case
+from gpu_constructs.preflight.cluster.objects.storage import claimed, storage_class, volume_of
+from gpu_constructs.preflight.cluster.open_values import OpenValue
+from gpu_constructs.preflight.judging.reach import Reach
+from gpu_constructs.preflight.model.answer import Answer
+from gpu_constructs.preflight.model.reason import Reason
+from gpu_constructs.preflight.model.workload import Workload
+from gpu_constructs.preflight.reading.objects import Origin
+from gpu_constructs.preflight.scheduling.enough import OF_ALL_POOLS
+from gpu_constructs.preflight.scheduling.verdict import PoolVerdict, Verdict
+
+_SHOWN = 5
+
+
+class SetLater:
+    """The values of a case that only deployment sets, by what they decide.
+
+    A value of a workload, of its storage or of a pool makes a "runs" conditional, unless deployments usually set it. Of
+    the others a "runs" says that it rests on them.
+
+    Args:
+        case: The cluster.
+    """
+
+    def __init__(self, case: Case) -> None:
+        self._case, self._reach = case, Reach(case)
+        self._of_pools: dict[int, list[OpenValue]] = {}
+        self._of_workloads: dict[int, list[OpenValue]] = {}
+        self._of_all: list[OpenValue] = []
+        for value in case.open_values:
+            pools, workloads = list(self._reach.pools(value.owner)), self._workloads(value)
+            for pool in pools:
+                self._of_pools.setdefault(id(pool), []).append(value)
+            for workload in workloads:
+                self._of_workloads.setdefault(id(workload), []).append(value)
+            if value.is_size or not (pools or any(each.asks_for_gpu for each in workloads)):
+                self._of_all.append(value)
+
+    def on(self, verdict: Verdict) -> Verdict:
+        """Return a verdict beside those values: only a yes, or a condition of one, changes."""
+        if not self._case.open_values or verdict.workload.is_placed or verdict.answer is Answer.NO:
+            return verdict
+        own = self._of_workloads.get(id(verdict.workload), [])
+        held = [_reason(each) for each in own if not each.is_usual] if verdict.answer is Answer.YES else []
+        pools = tuple(map(self._pool, verdict.pools))
+        if held or any(new is not old for new, old in zip(pools, verdict.pools, strict=True)):
+            standing = (each for each in verdict.reasons if each.rule not in OF_ALL_POOLS)
+            judged = tuple(sorted(pools, key=lambda each: each.distance))
+            rests_on = verdict.rests_on
+            verdict = replace(self._case.over(verdict, judged, (*standing, *held)), rests_on=rests_on)
+        taking = (one for each in pools if each.answer is not Answer.NO for one in self._of_pools.get(id(each.pool), ()))
+        told = dict.fromkeys(each.text for each in (*own, *taking, *self._of_all))
+        return replace(verdict, rests_on=(*verdict.rests_on, *_listed(list(told))))
+
+    def _pool(self, judged: PoolVerdict) -> PoolVerdict:
+        values = [each for each in self._of_pools.get(id(judged.pool), ()) if not each.is_usual]
+        if judged.answer is not Answer.YES or not values:
+            return judged
+        return replace(judged, answer=Answer.UNKNOWN, reasons=(*judged.reasons, *map(_reason, values)))
+
+    def _workloads(self, value: OpenValue) -> Iterable[Workload]:
+        return [*self._reach.workloads(value.owner), *self._storing.get(value.origin, ())]
+
+    @cached_property
+    def _storing(self) -> dict[Origin, list[Workload]]:
+        """Workloads by their claims, the classes of these and the volumes that these name."""
+        found: dict[Origin, list[Workload]] = {}
+        for workload in self._case.cluster.workloads:
+            for origin in self._storage(workload):
+                found.setdefault(origin, []).append(workload)
+        return found
+
+    def _storage(self, workload: Workload) -> Iterator[Origin]:
+        cluster = self._case.cluster
+        for claim in claimed(workload, cluster):
+            own = cluster.volume_claims.get((workload.namespace, claim.name or ""))
+            for each in (own, storage_class(claim, cluster), volume_of(claim, cluster)):
+                if each is not None:
+                    yield each.origin
+
+
+def _reason(value: OpenValue) -> Reason:
+    condition = f"deployment sets {value.text} to a value with which these pods run"
+    return Reason(Answer.UNKNOWN, "value", f"{value.text} is known at deployment only", condition=condition)
+
+
+def _listed(texts: list[str]) -> Iterator[str]:
+    if texts:
+        more = f" and {len(texts) - _SHOWN} more" if len(texts) > _SHOWN else ""
+        yield f"values that only deployment sets: {', '.join(texts[:_SHOWN])}{more}"
