@@ -154,9 +154,15 @@ class Case:
         )
 
     @cached_property
+    def judged_workloads(self) -> tuple[Workload, ...]:
+        """Those workloads, and those of which only deployment tells whether they ask for GPUs."""
+        of_gpus = {id(each) for each in self.gpu_workloads}
+        return tuple(each for each in self.cluster.workloads if id(each) in of_gpus or each.pod.may_ask_for_gpu)
+
+    @cached_property
     def _without_gpus(self) -> Mapping[int, list[Workload]]:
         """Workloads that ask for no GPU, by the identity of their owner."""
-        of_gpus = {id(each) for each in self.gpu_workloads}
+        of_gpus = {id(each) for each in self.judged_workloads}
         found: dict[int, list[Workload]] = {}
         for each in self.cluster.workloads:
             if id(each) not in of_gpus:

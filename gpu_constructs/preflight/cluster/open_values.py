@@ -28,7 +28,8 @@ _IMPORT = "Fn::ImportValue"
 _LOOKED_UP = "resolve:"
 # Where pods stand: their fields mean the same in each kind.
 _POD = re.compile(
-    r"^(Pod spec|(Deployment|StatefulSet|ReplicaSet|Job|CronJob) (spec\.jobTemplate\.)?spec\.template\.spec)\.(initC(?=ontainers))?"
+    r"^(?:Pod spec|(?:Deployment|StatefulSet|ReplicaSet|Job|CronJob) (?:spec\.jobTemplate\.)?spec\.template\.spec)"
+    r"\.(?P<init>initC(?=ontainers))?"
 )
 # Below them, people choose the keys.
 _NAMED = re.compile(
@@ -104,7 +105,7 @@ def field_name(kind: str, path: str) -> str:
 
 
 def _as_pod(found: re.Match[str]) -> str:
-    return "Pod spec.c" if found.group(4) else "Pod spec."
+    return "Pod spec.c" if found.group("init") else "Pod spec."
 
 
 @cache
@@ -162,10 +163,15 @@ def _is_open(expression: str, cluster: Cluster) -> bool:
         if action is not None:
             if not action.startswith(_LOOKED_UP):
                 return True
-        elif reference is None or reference.startswith(_IMPORT):
+        elif (
+            reference is None
+            or reference.startswith(_IMPORT)
+            or (not _is_made(reference) and reference.partition(".")[0] not in cluster.resources)
+        ):
             return True
-        elif " " not in reference and not reference.startswith(_COMPUTED):
-            # eksctl chooses `role of eksctl`.
-            if reference.partition(".")[0] not in cluster.resources:
-                return True
     return False
+
+
+def _is_made(reference: str) -> bool:
+    """Whether CloudFormation, AWS or eksctl makes a value: eksctl the ``role of eksctl``."""
+    return " " in reference or reference.startswith(_COMPUTED)

@@ -47,9 +47,9 @@ def explain(case: Case, findings: Iterable[Finding] = (), workloads: Iterable[Wo
         workloads: Some of its workloads. Default: those that ask for a GPU.
     """
     stops, later = Stops(case, findings), SetLater(case)
-    wanted = case.gpu_workloads if workloads is None else tuple(workloads)
+    wanted = case.judged_workloads if workloads is None else tuple(workloads)
     chosen = {id(each) for each in wanted}
-    others = [each for each in case.gpu_workloads if id(each) not in chosen]
+    others = [each for each in case.judged_workloads if id(each) not in chosen]
     alone = [_with_partners(later.on(stops.on(case.verdict(each))), case) for each in (*wanted, *others)]
     beside = beside_each_other(alone, case.services_without_gpus)
     settled = tuple(_with_assumptions(_beside_the_scheduler(each), case) for each in beside)

@@ -49,14 +49,17 @@ class SetLater:
         if not self._case.open_values or verdict.workload.is_placed or verdict.answer is Answer.NO:
             return verdict
         own = self._of_workloads.get(id(verdict.workload), [])
-        held = [_reason(each) for each in own if not each.is_usual] if verdict.answer is Answer.YES else []
+        deciding = (each for each in (*own, *self._of_all) if not (each.is_usual or each.is_size))
+        held = list(map(_reason, deciding)) if verdict.answer is Answer.YES else []
         pools = tuple(map(self._pool, verdict.pools))
         if held or any(new is not old for new, old in zip(pools, verdict.pools, strict=True)):
             standing = (each for each in verdict.reasons if each.rule not in OF_ALL_POOLS)
             judged = tuple(sorted(pools, key=lambda each: each.distance))
             rests_on = verdict.rests_on
             verdict = replace(self._case.over(verdict, judged, (*standing, *held)), rests_on=rests_on)
-        taking = (one for each in pools if each.answer is not Answer.NO for one in self._of_pools.get(id(each.pool), ()))
+        taking = (
+            one for each in pools if each.answer is not Answer.NO for one in self._of_pools.get(id(each.pool), ())
+        )
         told = dict.fromkeys(each.text for each in (*own, *taking, *self._of_all))
         return replace(verdict, rests_on=(*verdict.rests_on, *_listed(list(told))))
 

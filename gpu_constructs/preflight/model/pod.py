@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from gpu_constructs.facts.quantities import Resources, resources
+from gpu_constructs.facts.quantities import Resources, quantity, resources
 from gpu_constructs.facts.resources import NVIDIA
 from gpu_constructs.preflight.model import pod_size
 from gpu_constructs.preflight.model.container import (
@@ -253,9 +253,17 @@ class Pod:
 
         A pod that asks for one in its own ``resources`` counts too: the API server rejects it (GPU405).
         """
-        whole = {**resources(self.asked), **resources(self.limits)}
+        whole = {**mapping(self.asked), **mapping(self.limits)}
         asked = bool(self.claims) or any(each.devices for each in self.every_container)
-        return asked or any(name.startswith(NVIDIA) for name in whole)
+        return asked or any(name.startswith(NVIDIA) and quantity(name, whole[name]) != 0 for name in whole)
+
+    @cached_property
+    def may_ask_for_gpu(self) -> bool:
+        """Whether it asks for a GPU, or deployment sets all that a part of it asks for."""
+        open_parts = any(each in self.open_parts for each in (*_CONTAINERS, "resourceClaims"))
+        limits = (self.limits, *(each.limits for each in self.every_container))
+        whole = any(isinstance(each, Unknown) for each in limits)
+        return self.asks_for_gpu or open_parts or whole
 
 
 def read_pod(raw: Mapping[str, Any]) -> Pod:

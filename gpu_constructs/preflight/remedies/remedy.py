@@ -46,14 +46,17 @@ class Remedy:
 
     Attributes:
         changes: What to change, all of it.
+        conditions: What else has to be true.
     """
 
     changes: tuple[Change, ...]
+    conditions: tuple[str, ...] = ()
 
     @property
     def text(self) -> str:
         """All of it in one line."""
-        return ", and ".join(each.text for each in self.changes)
+        text = ", and ".join(each.text for each in self.changes)
+        return f"{text}, if {' and '.join(self.conditions)}" if self.conditions else text
 
     @property
     def patch(self) -> dict[str, Any] | None:
@@ -82,7 +85,7 @@ def remedies(given: Input, case: Case, verdict: Verdict, running: frozenset[str]
     unlike: dict[frozenset[str], tuple[Change, ...]] = {}
     for each in found:
         unlike.setdefault(frozenset(map(repr, each)), each)
-    return tuple(map(Remedy, unlike.values()))
+    return tuple(Remedy(each, trials.conditions(each)) for each in unlike.values())
 
 
 def _pairs(trials: Trials, case: Case, verdict: Verdict, known: set[bool]) -> Iterator[tuple[Change, ...]]:

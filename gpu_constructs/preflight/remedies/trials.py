@@ -28,9 +28,17 @@ class Trials:
         self._seen: dict[str, tuple[Case, tuple[Verdict, ...]] | None] = {}
 
     def runs(self, changes: tuple[Change, ...]) -> bool:
-        """Whether all pods of the workload surely run with some changes made, and what ran does not stop."""
+        """Whether all pods of the workload run with some changes made, and what ran doesn't stop.
+
+        They may run on conditions, which :meth:`conditions` returns.
+        """
         judged = self._judged(changes)
-        return judged is not None and all(each.answer is Answer.YES for each in judged[1])
+        return judged is not None and all(each.answer is Answer.YES or each.runs_if for each in judged[1])
+
+    def conditions(self, changes: tuple[Change, ...]) -> tuple[str, ...]:
+        """Return on which conditions the pods run with some changes made."""
+        judged = self._judged(changes)
+        return tuple(dict.fromkeys(one for each in judged[1] for one in each.runs_if)) if judged else ()
 
     def after(self, changes: tuple[Change, ...]) -> tuple[Case, Verdict] | None:
         """Return the cluster and the verdict with some changes made, where it is one and still no."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from gpu_constructs.preflight.cluster.open_values import OpenValue
 from gpu_constructs.preflight.reading.objects import Origin, Unread
 from gpu_constructs.preflight.rules.rule import Finding, Rule
 
@@ -45,6 +46,14 @@ def finding_view(finding: Finding) -> View:
 def unread_view(unread: Iterable[Unread]) -> list[View]:
     """Return what could not be read before deployment."""
     return [{"origin": origin_view(each.origin), "reason": each.reason} for each in unread]
+
+
+def open_values_view(values: Iterable[OpenValue]) -> list[View]:
+    """Return the values that only deployment sets, with the rules that judge them."""
+    return [
+        {"origin": origin_view(each.origin), "field": each.field, "value": each.expression, "rules": list(each.rules)}
+        for each in values
+    ]
 
 
 def counts(findings: Iterable[Finding]) -> View:

@@ -35,6 +35,7 @@ from gpu_constructs.preflight.report.wording import (
     money,
     named,
     nearest,
+    open_value_texts,
     pods_of,
     would_do,
 )
@@ -45,6 +46,7 @@ _MOST_EXPLAINED = 8
 _MOST_REASONS = 6
 _MOST_USES = 30
 _MOST_PODS = 3
+_MOST_VALUES = 20
 _GRAVE = ("no", "unknown", "yes")
 SIGNS = {"pass": "✅", "fail": "❌", "unknown": "❔", "yes": "✅", "no": "❌"}
 
@@ -71,6 +73,8 @@ def _check(view: View) -> Iterator[str]:
         if listed:
             yield details(f"{title} ({len(listed)})", findings_table(listed))
     yield from _unread(view)
+    if texts := [(told(each),) for each in open_value_texts(view)]:
+        yield details(f"Values that only deployment sets ({len(texts)})", table(("Value",), texts[:_MOST_VALUES]))
     yield from (f"Not judged: {told(each)}" for each in view["unasked"])
 
 

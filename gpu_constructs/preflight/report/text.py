@@ -34,6 +34,7 @@ from gpu_constructs.preflight.report.wording import (
     listed,
     money,
     named,
+    open_value_texts,
     pods_of,
     workloads_alike,
     would_do,
@@ -43,6 +44,8 @@ from gpu_constructs.preflight.rules.rule import SEVERITIES
 PLAIN_WIDTH = 110
 # For all pods, also where a pool may not have so many; in two lines, as each column takes from the last.
 _NEEDED = "Nodes\nneeded"
+# Most values of deployment that are listed.
+_VALUES = 10
 
 
 def render(view: View, *, width: int = PLAIN_WIDTH, colour: bool = False) -> str:
@@ -78,6 +81,7 @@ def _check(view: View) -> Iterator[RenderableType]:
         yield from _group(HEADINGS[severity], found, severity)
     yield from _group("Acknowledged", [each for each in view["findings"] if each["acknowledged"] is not None], "bold")
     yield from _unread(view)
+    yield from _set_later(view)
     yield from (line(f"Not judged: {each}", "dim") for each in view["unasked"])
     yield heading(f"{findings_summary(view['counts'])} in {cluster_summary(view['clusters'])}")
     yield _outcome(view)
@@ -94,6 +98,15 @@ def _unread(view: View) -> Iterator[RenderableType]:
         yield heading(f"Not readable before deployment ({len(view['unread'])})", "unknown")
         for each in view["unread"]:
             yield line(f"{each['origin']['path']} in {each['origin']['file']}: {each['reason']}")
+
+
+def _set_later(view: View) -> Iterator[RenderableType]:
+    texts = open_value_texts(view)
+    if texts:
+        yield heading(f"Values that only deployment sets ({len(texts)})", "unknown")
+        yield from (line(each, "dim") for each in texts[:_VALUES])
+    if len(texts) > _VALUES:
+        yield line(f"and {count(len(texts) - _VALUES, 'more value')}; --format json lists all", "dim")
 
 
 def _outcome(view: View) -> Text:

@@ -15,7 +15,14 @@ from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.reading.objects import Unread
 from gpu_constructs.preflight.remedies.remedy import Remedies
 from gpu_constructs.preflight.report.cluster_view import cluster_view, rounded
-from gpu_constructs.preflight.report.finding_view import View, counts, finding_view, rule_view, unread_view
+from gpu_constructs.preflight.report.finding_view import (
+    View,
+    counts,
+    finding_view,
+    open_values_view,
+    rule_view,
+    unread_view,
+)
 from gpu_constructs.preflight.report.images_view import clusters_view, mirror_view
 from gpu_constructs.preflight.rules.rule import Rule
 from gpu_constructs.preflight.scheduling.ceiling import Ceiling
@@ -47,6 +54,7 @@ def check_view(report: Report) -> View:
         "counts": counts(report.findings),
         "findings": [finding_view(each) for each in report.findings],
         "unread": unread_view(report.unread),
+        "openValues": open_values_view(report.open_values),
         "unasked": list(report.unasked),
         "clusters": [cluster_view(each, most_pools=1) for each in explanations],
     }

@@ -103,6 +103,15 @@ def _besides(view: View) -> str:
     return f", without {listed(places, 'part', most=3)}, which could not be read" if places else ""
 
 
+def open_value_texts(view: View) -> list[str]:
+    """Return each value that only deployment sets, and the rules that say nothing certain of it."""
+    found = []
+    for each in view["openValues"]:
+        place = f"{each['field'].partition(' ')[2]} of {each['origin']['path']} is {each['value']}"
+        found.append(f"{place}; not judged there: {', '.join(each['rules'])}" if each["rules"] else place)
+    return found
+
+
 def where(finding: View) -> str:
     """Return where a finding stands."""
     origin = finding["origin"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from gpu_constructs.facts.kubernetes import CLUSTER_CRITICAL, NODE_CRITICAL
+from gpu_constructs.preflight.cluster.launch import is_visible
 from gpu_constructs.preflight.cluster.objects.named_data import DataKind, keys_by_name, named_data
 from gpu_constructs.preflight.cluster.objects.storage import claimed
 from gpu_constructs.preflight.model.answer import Answer
@@ -29,7 +30,7 @@ def relied_upon(workload: Workload, pools: Iterable[PoolVerdict], cluster: Clust
     if cluster.sees_objects:
         return ()
     taking = [each.pool for each in pools if each.answer is not Answer.NO]
-    found = (*_named_objects(workload, cluster), *_of_karpenter(taking, cluster), NOTHING_ELSE)
+    found = (*_named_objects(workload, cluster), *_launched(taking), *_of_karpenter(taking, cluster), NOTHING_ELSE)
     return tuple(dict.fromkeys(found))
 
 
@@ -66,6 +67,12 @@ def _has(cluster: Cluster, kind: str, name: str, namespace: str | None = None) -
     return any(each.name == name and namespace in (None, each.namespace) for each in cluster.of_kind(kind))
 
 
+def _launched(pools: list[Pool]) -> Iterator[str]:
+    """Yield that the launch templates of groups which aren't in the input start nodes that join."""
+    groups = (each.name for each in pools if each.is_group and not is_visible(each))
+    yield from (f"the launch template of {each}, which isn't in the input, starts nodes that join" for each in groups)
+
+
 def _of_karpenter(pools: list[Pool], cluster: Cluster) -> Iterator[str]:
     """Yield what Karpenter needs in AWS to launch nodes for some pools."""
     launching = [each for each in pools if each.kind == "karpenter"]
@@ -94,7 +101,7 @@ def conditions(held: Iterable[Reason], pools: Iterable[PoolVerdict]) -> tuple[st
     if not all(each.condition for each in general):
         return ()
     for pool in pools:
-        open_ones = [each for each in pool.reasons if each.answer is Answer.UNKNOWN]
-        if pool.answer is not Answer.NO and all(each.condition for each in open_ones):
+        open_ones = (each for each in pool.reasons if each.answer is Answer.UNKNOWN)
+        if pool.is_conditional:
             return tuple(dict.fromkeys(each.condition for each in (*general, *open_ones)))
     return tuple(dict.fromkeys(each.condition for each in general)) if not list(pools) else ()

@@ -70,7 +70,12 @@ def _apart(wanted: Demand, replicas: int, taking: Sequence[PoolVerdict], pools: 
     if most >= replicas:
         text = f"whether more than {sure} of {replicas} pods find room is not known"
         uneven = _kept_close(zip(certain, surely, strict=True), skew, sure)
-        return [_reason(Answer.UNKNOWN, text + uneven, taking, wanted)]
+        conditional = [each for each in taking if each.is_conditional]
+        holding, _ = _holding(wanted, conditional, taking, refusing)
+        counted = {*map(_zone, conditional), *may_be_empty}
+        room = _room(zip(conditional, holding, strict=True), skew, counted, cautious=bool(groups))
+        reason = _reason(Answer.UNKNOWN, text + uneven, taking, wanted)
+        return [replace(reason, condition=_conditions_of(conditional))] if room >= replicas else [reason]
     uneven = _kept_close(zip(taking, at_most, strict=True), skew, most)
     if wanted.workload.may_take_turns and most:
         text = (
@@ -78,6 +83,11 @@ def _apart(wanted: Demand, replicas: int, taking: Sequence[PoolVerdict], pools: 
         )
         return [_reason(Answer.UNKNOWN, text, taking, wanted)]
     return [_reason(Answer.NO, f"at most {most} of {replicas} pods run{uneven}", taking, wanted)]
+
+
+def _conditions_of(pools: Iterable[PoolVerdict]) -> str:
+    """Return on which conditions all of some pools take a pod."""
+    return " and ".join(dict.fromkeys(one.condition for each in pools for one in each.reasons if one.condition))
 
 
 def _on_one_node(wanted: Demand, replicas: int, taking: Sequence[PoolVerdict]) -> list[Reason]:

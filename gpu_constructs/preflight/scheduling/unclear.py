@@ -12,6 +12,7 @@ from gpu_constructs.facts.hardware.zones import is_seen_zone
 from gpu_constructs.facts.labels import RESOURCE_TAG
 from gpu_constructs.facts.resources import NVIDIA
 from gpu_constructs.preflight.cluster.images import has_driver
+from gpu_constructs.preflight.cluster.launch import is_visible
 from gpu_constructs.preflight.cluster.pools import group_tags
 from gpu_constructs.preflight.cluster.subnets import class_has_subnet
 from gpu_constructs.preflight.model.answer import Answer
@@ -46,6 +47,7 @@ class Openings:
         closes: Whether by a schedule it may at times have no node at all.
         foreign: A label of Karpenter's that a NodePool of Auto Mode asks for; empty where it asks for none.
         place: What is not known of where its nodes may start; empty where nothing is.
+        launch: Whether its launch template, which may give nodes labels, isn't in the input.
     """
 
     limits: bool = False
@@ -62,6 +64,7 @@ class Openings:
     closes: bool = False
     foreign: str = ""
     place: str = ""
+    launch: bool = False
 
 
 _NONE = Openings()
@@ -84,12 +87,15 @@ def openings(pool: Pool) -> Openings:
         closes=pool.closes,
         foreign=next(_foreign(pool), "") if pool.kind == "auto-mode" else "",
         place=_open_place(pool),
+        launch=pool.is_group and not is_visible(pool),
     )
 
 
 def left_open(wanted: Demand, pool: Pool, open_: Openings, reasons: list[Reason]) -> list[Reason]:
     """Return the reasons, with those that a value not known may mend as unknown, and one for what it may break."""
-    if open_ == _NONE and not wanted.pod.has_open_ports and wanted.workload.replicas is not None:
+    pod = wanted.pod
+    known = not pod.has_open_ports and pod.asks_for_gpu == pod.may_ask_for_gpu and wanted.workload.replicas is not None
+    if open_ == _NONE and known:
         return reasons
     found = reasons
     for kinds, text in (*_open_of_limits(wanted, pool, open_), *_open_of_nodes(wanted, pool, open_)):
@@ -102,6 +108,9 @@ def left_open(wanted: Demand, pool: Pool, open_: Openings, reasons: list[Reason]
         # Whether Auto Mode refuses the NodePool or takes it for a label of somebody's own stands nowhere.
         found = [_softened(each) if each.kind in _OF_NODES else each for each in found]
         found.append(Reason(Answer.UNKNOWN, "label", f"what Auto Mode makes of {open_.foreign} is not known"))
+    if open_.launch and any(each.kind == "label" for each in found):
+        found = [_softened(each) if each.kind == "label" else each for each in found]
+        found.append(Reason(Answer.UNKNOWN, "label", "its launch template, which may set labels, isn't in the input"))
     if open_.place:
         found.append(Reason(Answer.UNKNOWN, "label", f"{open_.place} is not known"))
     if open_.least:
@@ -130,6 +139,8 @@ def _open_of_nodes(wanted: Demand, pool: Pool, open_: Openings) -> Iterable[tupl
     """Yield what is not known of the nodes, likewise."""
     if wanted.pod.has_open_ports:
         yield ("port",), "a host port"
+    if wanted.pod.may_ask_for_gpu and not wanted.pod.asks_for_gpu:
+        yield ("taint",), "whether the pod asks for GPUs, for which EKS adds a toleration,"
     if open_.requirements:
         yield _EVERY, "a requirement of the NodePool"
     if open_.labels:

@@ -63,6 +63,12 @@ class PoolVerdict:
         )
 
     @property
+    def is_conditional(self) -> bool:
+        """Whether it takes the pods, at least on a condition."""
+        open_ones = (each for each in self.reasons if each.answer is Answer.UNKNOWN)
+        return self.answer is not Answer.NO and all(each.condition for each in open_ones)
+
+    @property
     def refusing(self) -> tuple[str, ...]:
         """Why it surely does not take the pods."""
         return tuple(dict.fromkeys(each.text for each in self.reasons if each.answer is Answer.NO))

@@ -178,6 +178,7 @@ def test_a_result_depends_on_the_autoscaler_where_nodes_that_run_do_not_do(
     [told] = [report.explanation(each) for each in report.cases]
     [verdict] = told.verdicts
     assert verdict.answer is (Answer.UNKNOWN if rests else Answer.YES)
+    assert bool(verdict.runs_if) is rests
 
 
 def test_which_node_a_shared_claim_is_of_is_not_known() -> None:

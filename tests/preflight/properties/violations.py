@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import yaml
-
+from gpu_constructs.preflight.cluster import open_values
+from gpu_constructs.preflight.cluster.open_values import field_name, judged_fields
 from gpu_constructs.preflight.model.answer import Answer
 from tests.preflight.properties.results import Results, results
 from tests.preflight.properties.samples import Place, Sample
@@ -21,11 +22,13 @@ EXCEPTIONS: tuple[tuple[str, str], ...] = (
         r" metadata\.labels|template\.metadata(\.labels.*)?$",
         "identity: labels decide which selectors match",
     ),
+    (r"KubernetesResource Manifest$", "all of its objects: the report lists the manifest as unread"),
+    (r"\bJobSet spec\.replicatedJobs\[\]\.name$", "identity: the workload has that name"),
     (r" ClusterName$", "identity: the resource belongs to another cluster"),
     (r" (spec|spec\.template|.*\.(spec|template|jobTemplate))$", "whole parts: programs fill in values, not objects"),
 )
 _EXCEPTIONS = re.compile("|".join(pattern for pattern, _ in EXCEPTIONS))
-RATCHET = Path(__file__).with_name("known_violations.yaml")
+_FIELDS = Path(open_values.__file__).with_name("judged_fields.json")
 
 
 @dataclass(frozen=True, order=True, slots=True)
@@ -89,12 +92,18 @@ def _better(before: Results, after: Results, blank: str, title: str) -> Iterator
             yield "lost", rule
 
 
-def known() -> dict[str, dict[str, int]]:
-    """Return how many violations are known, by kind and by what."""
-    found: dict[str, dict[str, int]] = yaml.safe_load(RATCHET.read_text()) or {}
-    return found
+def fields_of(found: Iterable[Violation]) -> dict[str, list[str]]:
+    """Return the fields of some violations, each with the rules whose errors are lost without it."""
+    rules: dict[str, set[str]] = {}
+    for each in found:
+        kind, _, path = each.title.partition(" ")
+        if each.kind != "gone":
+            rules.setdefault(field_name(kind, path), set()).update([each.what] if each.kind == "lost" else [])
+    return {name: sorted(each) for name, each in sorted(rules.items())}
 
 
-def is_known(violation: Violation) -> bool:
-    """Whether a violation is one of those that the ratchet lists."""
-    return violation.what in known().get(violation.kind, {})
+def write_fields(fields: dict[str, list[str]]) -> None:
+    """Write `judged_fields.json`, one field a line."""
+    lines = (f"  {json.dumps(name)}: {json.dumps(rules)}" for name, rules in fields.items())
+    _FIELDS.write_text("{\n" + ",\n".join(lines) + "\n}\n")
+    judged_fields.cache_clear()

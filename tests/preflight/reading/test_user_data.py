@@ -12,7 +12,7 @@ from gpu_constructs.preflight.model.taints import boot_taints
 from gpu_constructs.preflight.node.device_sharing import bottlerocket_is_off, bottlerocket_offer, plugin_offer
 from gpu_constructs.preflight.reading.unknown import Unknown
 from gpu_constructs.preflight.reading.user_data import NONE, read_user_data
-from tests.user_data import MERGED, Merged
+from tests.merged_user_data import MERGED, Merged
 
 NODE_CONFIG = {"apiVersion": "node.eks.aws/v1alpha1", "kind": "NodeConfig"}
 CONFIG = "apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\nspec:\n  kubelet:\n    flags: [--node-labels=a=b]\n"

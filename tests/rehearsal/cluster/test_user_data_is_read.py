@@ -7,8 +7,8 @@ import yaml
 
 from gpu_constructs.rehearsal.players.cluster.boot.bootstrap import NeverJoins
 from gpu_constructs.rehearsal.players.cluster.user_data import bootstrap
+from tests.merged_user_data import MERGED, Merged
 from tests.rehearsal.cluster.cloud import CLUSTER, encoded, multipart, node_config
-from tests.user_data import MERGED, Merged
 
 TAINT = {"key": "nvidia.com/gpu", "value": "true", "effect": "NoSchedule"}
 SETTINGS = """

@@ -71,6 +71,7 @@ def _hash(text: str) -> str:
 def _check(view: View) -> Iterator[Html]:
     yield tag("p", f"{findings_summary(view['counts'])} in {cluster_summary(view['clusters'])}.")
     yield _unread(view)
+    yield _set_later(view)
     yield from (tag("p", f"Not judged: {each}") for each in view["unasked"])
     yield joined(tag("h2", "Clusters"), *(picture(each) for each in view["clusters"]))
     yield findings(view)
@@ -79,6 +80,14 @@ def _check(view: View) -> Iterator[Html]:
 def _unread(view: View) -> Html:
     rows = [(each["origin"]["path"], each["origin"]["file"], each["reason"]) for each in view["unread"]]
     return table(("Path", "File", "Why"), rows, caption="Not readable before deployment") if rows else Html()
+
+
+def _set_later(view: View) -> Html:
+    rows = [
+        (each["origin"]["path"], each["field"], each["value"], ", ".join(each["rules"])) for each in view["openValues"]
+    ]
+    columns = ("Path", "Field", "Value", "Rules that judge it")
+    return table(columns, rows, caption="Values that only deployment sets") if rows else Html()
 
 
 def _explain(view: View) -> Iterator[Html]:
