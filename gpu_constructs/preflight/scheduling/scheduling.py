@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from gpu_constructs.facts.quantities import show
 from gpu_constructs.facts.resources import GPU
 from gpu_constructs.preflight.admission.admission import Admission
+from gpu_constructs.preflight.admission.unevaluated import unevaluated
 from gpu_constructs.preflight.cluster.iam import has_credentials
 from gpu_constructs.preflight.cluster.kueue import is_queued
 from gpu_constructs.preflight.cluster.launch import capacity_of
@@ -119,6 +120,7 @@ class Scheduler:
             *let_in.refusals,
             *wanted.refusals,
             *_held(workload.pod, wanted, self.cluster),
+            *unevaluated(workload, self.cluster),
             *self._unscheduled(workload.pod),
             *_suspended(workload),
         )
@@ -229,9 +231,9 @@ def _held(pod: Pod, wanted: Demand, cluster: Cluster) -> tuple[Reason, ...]:
     found += _without_pools(wanted, cluster) if not cluster.every_pool else []
     for part in pod.open_parts:
         found.append(Reason(Answer.UNKNOWN, "pod", f"its {part} is known at deployment only"))
-    if pod.written.get("nodeName") is not None:
+    if (name := pod.written.get("nodeName")) is not None:
         text = "names its node, which is not in the input: no scheduler, and no autoscaler, is asked"
-        found.append(Reason(Answer.UNKNOWN, "pod", text))
+        found.append(Reason(Answer.UNKNOWN, "pod", text, condition=f"node {name} exists and has room for the pod"))
     if pod.gates:
         found.append(Reason(Answer.UNKNOWN, "gate", f"waits until scheduling gate {', '.join(pod.gates)} is removed"))
     return tuple(found)
