@@ -32,6 +32,7 @@ _SAFE_SYSCTLS = (
     "net.ipv4.ping_group_range",
 )
 _SHORT_DEADLINE = 60
+_USER_NAMESPACES = "the nodes enable user namespaces, and their NVIDIA container toolkit supports them"
 _JOB_CONTROLLER = "kubernetes.io/job-controller"
 # Directories of every node.
 _ON_EVERY_NODE = ("/", "/dev", "/dev/shm", "/etc", "/lib/modules", "/proc", "/run", "/sys", "/tmp", "/usr", "/var")
@@ -70,8 +71,11 @@ def _must_exist(volume: Any) -> bool:
 
 
 _FIELDS = (
-    # User namespaces need idmapped mounts and containerd 2.0; Bottlerocket sets user.max_user_namespaces to 0.
-    _Field("hostUsers", lambda value: value is False, "the nodes support user namespaces for GPU containers"),
+    # User namespaces need Linux 6.3, containerd 2.0 and runc 1.2. Bottlerocket and Auto Mode set
+    # user.max_user_namespaces to 0. NVIDIA's container toolkit fails in them, up to GPU Operator v26.3.1.
+    # Sources (2026-11): https://kubernetes.io/docs/concepts/workloads/pods/user-namespaces/,
+    # bottlerocket-os/bottlerocket#2163, aws/containers-roadmap#2797, NVIDIA/cloud-native-docs#402
+    _Field("hostUsers", lambda value: value is False, _USER_NAMESPACES),
     _Field("schedulingGroup.podGroupName", _always, "PodGroup {} exists and lets its pods be scheduled"),
     _Field(
         "setHostnameAsFQDN", lambda value: value is True, "the pod's host name and domain have at most 64 characters"

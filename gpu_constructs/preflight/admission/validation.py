@@ -61,12 +61,19 @@ def _is_no_address(value: Any) -> bool:
 _REJECTED: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
     ("activeDeadlineSeconds", lambda value: (known_number(value) or 0) < 1, "must be at least 1"),
     ("dnsConfig.nameservers[]", _is_no_address, "must be IP addresses"),
-    ("dnsConfig.nameservers", lambda value: len(items(value)) > _MAX_NAMESERVERS, "must be at most 3"),
+    (
+        "dnsConfig.nameservers",
+        lambda value: len(items(value)) > _MAX_NAMESERVERS,
+        f"must be {_MAX_NAMESERVERS} at most",
+    ),
     ("hostAliases[].ip", _is_no_address, "must be IP addresses"),
     ("hostname", _is_no_label, "must be a DNS label"),
     ("subdomain", _is_no_label, "must be a DNS label"),
     ("os.name", lambda value: value not in ("linux", "windows"), "must be linux or windows"),
-    ("containers[].restartPolicy", lambda value: value not in _POLICIES, f"must be one of {', '.join(_POLICIES)}"),
+    *(
+        (f"{path}[].restartPolicy", lambda value: value not in _POLICIES, f"must be one of {', '.join(_POLICIES)}")
+        for path in ("containers", "initContainers")
+    ),
 )
 
 

@@ -37,7 +37,7 @@ def volume(**kind: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("spec", "condition"),
     [
-        ({"hostUsers": False}, "the nodes support user namespaces for GPU containers"),
+        ({"hostUsers": False}, "the nodes enable user namespaces, and their NVIDIA container toolkit supports them"),
         (
             {"securityContext": {"sysctls": [{"name": "net.core.somaxconn", "value": "1"}]}},
             "kubelet allows sysctl net.core.somaxconn (allowedUnsafeSysctls)",
