@@ -67,7 +67,8 @@ def _always(_value: Any) -> bool:
 
 
 def _must_exist(volume: Any) -> bool:
-    return dig(volume, "type") in _EXISTING and dig(volume, "path") not in _ON_EVERY_NODE
+    path = dig(volume, "path")
+    return isinstance(path, str) and dig(volume, "type") in _EXISTING and path not in _ON_EVERY_NODE
 
 
 _FIELDS = (
@@ -113,13 +114,13 @@ _FIELDS = (
         for path in _CONTAINERS
     ),
     *(_Field(f"volumes[].{kind}", _always, f"the nodes can mount the {kind} volume") for kind in _MOUNTED),
-    _Field("volumes[].hostPath", _must_exist, "the path of the hostPath volume exists on the nodes"),
+    _Field("volumes[].hostPath", _must_exist, "the nodes have {0[path]}"),
     _Field("volumes[].projected.sources[].clusterTrustBundle", _always, "the ClusterTrustBundle of the volume exists"),
     _Field("volumes[].projected.sources[].podCertificate", _always, "a signer issues the pod's certificate"),
 )
 # Where a controller reads another field than the spec of its pods.
 _OWNER_FIELDS = {
-    "Deployment": (_Field("paused", lambda value: value is True, "somebody resumes the Deployment, which is paused"),),
+    "Deployment": (_Field("paused", lambda value: value is True, "the Deployment, which is paused, is resumed"),),
     "Job": (
         _Field("managedBy", lambda value: value != _JOB_CONTROLLER, "controller {} makes the pods of the Job"),
         # The deadline counts from the creation of the Job, and a new node takes more than a minute to start.
@@ -144,15 +145,15 @@ def unevaluated(workload: Workload, cluster: Cluster) -> Iterator[Reason]:
     written = {key: value for key, value in pod.written.items() if key not in pod.open_parts}
     job = mapping(dig(owner.spec, "jobTemplate", "spec")) if owner.kind == "CronJob" else {}
     found = [
-        *(each for row in _FIELDS for each in _conditions(row, written)),
-        *(each for row in _OWNER_FIELDS.get(owner.kind, ()) for each in _conditions(row, owner.spec)),
-        *(each for row in _OWNER_FIELDS["Job"] for each in _conditions(row, job)),
-        *_of_users(written),
-        *_of_drivers(written, cluster),
-        *_of_huge_pages(written),
-        *_of_queue(workload, cluster),
+        *(each for row in _FIELDS for each in _field_conditions(row, written)),
+        *(each for row in _OWNER_FIELDS.get(owner.kind, ()) for each in _field_conditions(row, owner.spec)),
+        *(each for row in _OWNER_FIELDS["Job"] for each in _field_conditions(row, job)),
+        *_user_conditions(written),
+        *_driver_conditions(written, cluster),
+        *_huge_page_conditions(written),
+        *_queue_conditions(workload, cluster),
     ]
-    yield from _root(written)
+    yield from _root_containers(written)
     for field, condition in dict.fromkeys(found):
         text = f"{field} isn't evaluated: the pod runs if {condition}"
         yield Reason(Answer.UNKNOWN, "pod", text, condition=condition)
@@ -172,14 +173,14 @@ def values_at(value: Any, path: str) -> Iterator[Any]:
             yield each
 
 
-def _first(row: _Field) -> str:
+def _part(row: _Field) -> str:
     return row.path.partition(".")[0].removesuffix("[]")
 
 
-def _conditions(row: _Field, spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _field_conditions(row: _Field, spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for value in values_at(spec, row.path):
         if is_open(value):
-            yield _first(row), f"what only deployment sets in {_first(row)} lets the pod run"
+            yield _part(row), f"what only deployment sets in {_part(row)} lets the pod run"
         elif row.holds_back(value):
             yield row.path.replace("[]", ""), row.condition.format(value)
 
@@ -198,28 +199,28 @@ def _users(pod: Mapping[str, Any]) -> Iterator[tuple[Any, Any]]:
             yield container.get("name"), context.get("runAsUser")
 
 
-def _root(pod: Mapping[str, Any]) -> Iterator[Reason]:
+def _root_containers(pod: Mapping[str, Any]) -> Iterator[Reason]:
     for name, user in _users(pod):
         if user == 0:
             text = f"kubelet doesn't start container {name}: runAsNonRoot is true, and runAsUser is 0"
             yield Reason(Answer.NO, "pod", text)
 
 
-def _of_users(pod: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _user_conditions(pod: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield the containers that must not run as root and name no user: their image decides."""
     for name, user in _users(pod):
         if user is None or is_open(user):
             yield "runAsNonRoot", f"the user of container {name}, or of its image, is a number and not 0"
 
 
-def _of_drivers(pod: Mapping[str, Any], cluster: Cluster) -> Iterator[tuple[str, str]]:
+def _driver_conditions(pod: Mapping[str, Any], cluster: Cluster) -> Iterator[tuple[str, str]]:
     known = {each.name for each in cluster.of_kind("CSIDriver")}
-    for name in values_at(pod, "volumes[].csi.driver"):
+    for name in map(str, values_at(pod, "volumes[].csi.driver")):
         if name not in known and not (name in BROUGHT_BY and installs(BROUGHT_BY[name], cluster)):
             yield "volumes.csi", f"CSI driver {name} runs on the nodes"
 
 
-def _of_huge_pages(pod: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _huge_page_conditions(pod: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield an emptyDir of huge pages that no container requests."""
     requested = [name for each in values_at(pod, "containers[].resources.limits") for name in mapping(each)]
     for medium in values_at(pod, "volumes[].emptyDir.medium"):
@@ -229,7 +230,7 @@ def _of_huge_pages(pod: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             yield "volumes.emptyDir", f"kubelet mounts an emptyDir of {medium} that no container requests"
 
 
-def _of_queue(workload: Workload, cluster: Cluster) -> Iterator[tuple[str, str]]:
+def _queue_conditions(workload: Workload, cluster: Cluster) -> Iterator[tuple[str, str]]:
     """Yield the admission checks of the ClusterQueue, which controllers other than Kueue's may decide."""
     queue = cluster_queue_of(workload, cluster) if is_queued(workload) else None
     for path in ("admissionChecks[]", "admissionChecksStrategy.admissionChecks[].name"):

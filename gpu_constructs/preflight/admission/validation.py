@@ -46,11 +46,11 @@ _DNS_LABEL = re.compile(r"(?=.{1,63}\Z)[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _MAX_NAMESERVERS = 3
 
 
-def _is_no_label(value: Any) -> bool:
+def _is_invalid_label(value: Any) -> bool:
     return not _DNS_LABEL.fullmatch(str(value))
 
 
-def _is_no_address(value: Any) -> bool:
+def _is_invalid_address(value: Any) -> bool:
     try:
         return not ip_address(str(value))
     except ValueError:
@@ -60,15 +60,15 @@ def _is_no_address(value: Any) -> bool:
 # What the API server rejects, by the path of the field: the values, and the rule.
 _REJECTED: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
     ("activeDeadlineSeconds", lambda value: (known_number(value) or 0) < 1, "must be at least 1"),
-    ("dnsConfig.nameservers[]", _is_no_address, "must be IP addresses"),
+    ("dnsConfig.nameservers[]", _is_invalid_address, "must be IP addresses"),
     (
         "dnsConfig.nameservers",
         lambda value: len(items(value)) > _MAX_NAMESERVERS,
         f"must be {_MAX_NAMESERVERS} at most",
     ),
-    ("hostAliases[].ip", _is_no_address, "must be IP addresses"),
-    ("hostname", _is_no_label, "must be a DNS label"),
-    ("subdomain", _is_no_label, "must be a DNS label"),
+    ("hostAliases[].ip", _is_invalid_address, "must be IP addresses"),
+    ("hostname", _is_invalid_label, "must be a DNS label"),
+    ("subdomain", _is_invalid_label, "must be a DNS label"),
     ("os.name", lambda value: value not in ("linux", "windows"), "must be linux or windows"),
     *(
         (f"{path}[].restartPolicy", lambda value: value not in _POLICIES, f"must be one of {', '.join(_POLICIES)}")
@@ -223,9 +223,9 @@ def _of_spread(raw: Mapping[str, Any]) -> Iterator[str]:
 def _of_ports(pod: Mapping[str, Any]) -> Iterator[str]:
     containers = [*mappings(pod.get("initContainers")), *mappings(pod.get("containers"))]
     ports = [one for each in mappings(pod.get("containers")) for one in mappings(each.get("ports"))]
-    hosts = [(one.get("hostPort"), one.get("protocol") or "TCP", one.get("hostIP")) for one in ports]
+    hosts = [tuple(map(str, (one.get("hostPort"), one.get("protocol") or "TCP", one.get("hostIP")))) for one in ports]
     for (number, protocol, _), times in Counter(each for each in hosts if all(map(_is_known, each))).items():
-        if number and times > 1:
+        if number not in ("None", "0") and times > 1:
             yield f"two ports of its containers have hostPort {number}/{protocol}"
     for port in (one for each in containers for one in mappings(each.get("ports"))):
         inner, outer = known_number(port.get("containerPort")), known_number(port.get("hostPort"))

@@ -46,6 +46,7 @@ def volume(**kind: Any) -> dict[str, Any]:
             {"containers": [{**MAIN, "securityContext": {"seccompProfile": {"localhostProfile": "a.json"}}}]},
             "the nodes have seccomp profile a.json",
         ),
+        (volume(hostPath={"path": "/models", "type": "Directory"}), "the nodes have /models"),
         (volume(csi={"driver": "csi.example.com"}), "CSI driver csi.example.com runs on the nodes"),
         (
             {"securityContext": {"runAsNonRoot": True}},
@@ -103,7 +104,7 @@ def test_a_driver_of_the_input_runs() -> None:
 @pytest.mark.parametrize(
     ("kind", "spec", "condition"),
     [
-        ("Deployment", {"paused": True}, "somebody resumes the Deployment, which is paused"),
+        ("Deployment", {"paused": True}, "the Deployment, which is paused, is resumed"),
         ("Job", {"managedBy": "example.com/own"}, "controller example.com/own makes the pods of the Job"),
         ("Job", {"activeDeadlineSeconds": 30}, "the pods of the Job start in less than 30 seconds"),
         (

@@ -79,7 +79,7 @@ GAPS = [
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Result:
     """The result for the GPU workload of an input.
 
     Attributes:
@@ -98,7 +98,7 @@ class Told:
         return self.answer is Answer.YES and not self.errors
 
 
-def told(world: str, objects: list[Any]) -> Told:
+def result_of(world: str, objects: list[Any]) -> Result:
     """Return the result for the one GPU workload of a world with some objects."""
     resources = WORLDS["resources"] | WORLDS["worlds"][world].get("resources", {})
     with tempfile.TemporaryDirectory() as folder:
@@ -106,7 +106,7 @@ def told(world: str, objects: list[Any]) -> Told:
     [case] = report.cases
     [verdict] = report.explanation(case).verdicts
     errors = (each.rule.id for each in report.findings if each.rule.severity == "error")
-    return Told(verdict.answer, (*verdict.rests_on, *verdict.runs_if), tuple(errors))
+    return Result(verdict.answer, (*verdict.rests_on, *verdict.runs_if), tuple(errors))
 
 
 def objects_of(world: str) -> list[Any]:
@@ -114,8 +114,8 @@ def objects_of(world: str) -> list[Any]:
 
 
 @cache
-def unchanged(world: str) -> Told:
-    return told(world, objects_of(world))
+def unchanged(world: str) -> Result:
+    return result_of(world, objects_of(world))
 
 
 def steps_of(field: str, section: Section) -> list[str | int]:
@@ -126,7 +126,7 @@ def steps_of(field: str, section: Section) -> list[str | int]:
     return [step for part in parts for step in ((part[:-2], 0) if part.endswith("[]") else (part,))]
 
 
-def put(target: Any, steps: list[str | int], value: Any) -> None:
+def set_value(target: Any, steps: list[str | int], value: Any) -> None:
     """Set a value, and make the mappings and lists on the way."""
     step, *rest = steps
     if isinstance(step, int) and not target:
@@ -134,18 +134,18 @@ def put(target: Any, steps: list[str | int], value: Any) -> None:
     if not rest:
         target[step] = value
     elif isinstance(target, list):
-        put(target[int(step)], rest, value)
+        set_value(target[int(step)], rest, value)
     else:
-        put(target.setdefault(str(step), [] if isinstance(rest[0], int) else {}), rest, value)
+        set_value(target.setdefault(str(step), [] if isinstance(rest[0], int) else {}), rest, value)
 
 
-def changed(name: str, field: str, value: Any) -> Told:
+def changed(name: str, field: str, value: Any) -> Result:
     """Return the result of an input with one field of one object changed."""
     section = SECTIONS[name]
     objects = objects_of(section.world)
     target = next(each for each in objects if each["kind"] == section.kind)
-    put(target, [*section.root, *steps_of(field, section)], value)
-    return told(section.world, objects)
+    set_value(target, [*section.root, *steps_of(field, section)], value)
+    return result_of(section.world, objects)
 
 
 def fields(schema: Mapping[str, Any], depth: int, path: str = "") -> Iterator[str]:
@@ -192,11 +192,11 @@ def test_every_field_is_in_the_table(name: str) -> None:
     listed = {*table["changes"], *table.get("gaps", {}), *table["no_check"]}
     known = list(fields(schema_at(SECTIONS[name]), SECTIONS[name].depth))
 
-    assert [each for each in known if not listed.intersection(up(each))] == []
-    assert sorted(listed.difference(one for each in known for one in up(each))) == []
+    assert [each for each in known if not listed.intersection(enclosing_fields(each))] == []
+    assert sorted(listed.difference(one for each in known for one in enclosing_fields(each))) == []
 
 
-def up(field: str) -> list[str]:
+def enclosing_fields(field: str) -> list[str]:
     """Return a field and those that it is in."""
     parts = field.split(".")
     return [".".join(parts[:count]).removesuffix("[]") for count in range(1, len(parts) + 1)]
