@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from gpu_constructs.facts.labels import OS
 from gpu_constructs.preflight.admission.limit_ranges import out_of_range, with_defaults
 from gpu_constructs.preflight.admission.mounting.volume_mounts import not_mounted
 from gpu_constructs.preflight.admission.owners import not_valid_owner
@@ -24,9 +25,11 @@ from gpu_constructs.preflight.admission.tolerations import flavored, tolerating
 from gpu_constructs.preflight.admission.validation import not_valid
 from gpu_constructs.preflight.cluster.kueue import queue_of
 from gpu_constructs.preflight.model.cluster import Cluster
+from gpu_constructs.preflight.model.label_values import equal
 from gpu_constructs.preflight.model.pod import Pod
 from gpu_constructs.preflight.model.reason import Reason
 from gpu_constructs.preflight.model.workload import Workload
+from gpu_constructs.preflight.reading.unknown import dig
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,17 +94,28 @@ class Admission:
     def _admitted(self, workload: Workload) -> Admitted:
         cluster, namespace = self._cluster, workload.namespace
         pod = tolerating(with_defaults(workload.pod, namespace, cluster))
-        pod = with_runtime_class(pod, cluster)
+        pod = _with_operating_system(with_runtime_class(pod, cluster))
         refusals = (
             *without_priority_class(pod, cluster),
             *without_service_account(pod, namespace, cluster, self._accounts),
             *without_runtime_class(pod, cluster),
             *out_of_range(pod, namespace, cluster),
             *below_level(pod, namespace, cluster),
-            *not_valid(pod, workload.priority, cluster),
+            *not_valid(pod, workload.priority, cluster, preempts=workload.preempts),
         )
         pod = flavored(pod, workload, cluster) if queue_of(workload) is not None else pod
         return Admitted(replace(workload, pod=pod), refusals)
+
+
+def _with_operating_system(pod: Pod) -> Pod:
+    """Return a pod of Windows with the label of the nodes on which kubelet accepts it.
+
+    Source: kubernetes/kubernetes v1.36 pkg/kubelet/lifecycle/predicate.go ``rejectPodAdmissionBasedOnOSField``
+    """
+    if dig(pod.written, "os", "name") != "windows":
+        return pod
+    selection = replace(pod.selection, selector=(*pod.selection.selector, *equal({OS: "windows"})))
+    return replace(pod, selection=selection, likeness=f"{pod.likeness} windows")
 
 
 def _with_pod(workload: Workload, pod: Pod) -> Workload:

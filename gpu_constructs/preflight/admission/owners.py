@@ -38,6 +38,17 @@ _LONGEST_CRON_JOB = 52
 # Source: kubernetes/kubernetes v1.36.3 pkg/apis/batch/validation/validation.go ``validateTimeZone``
 _LOCAL = "local"
 _NONE = (0, "0", "0%")
+# Numbers that must be at least 0, by the kind whose spec has them.
+_COUNTS = {
+    **dict.fromkeys(("DaemonSet", "ReplicaSet"), ("minReadySeconds", "replicas", "revisionHistoryLimit")),
+    "Deployment": ("minReadySeconds", "progressDeadlineSeconds", "replicas", "revisionHistoryLimit"),
+    "StatefulSet": ("minReadySeconds", "replicas", "revisionHistoryLimit"),
+    "Job": (
+        *("activeDeadlineSeconds", "backoffLimit", "backoffLimitPerIndex", "completions", "maxFailedIndexes"),
+        *("parallelism", "ttlSecondsAfterFinished"),
+    ),
+    "CronJob": ("failedJobsHistoryLimit", "startingDeadlineSeconds", "successfulJobsHistoryLimit"),
+}
 # The labels that the API server selects the pods of a job by.
 _GENERATED = ("controller-uid", "job-name", "batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name")
 
@@ -83,6 +94,7 @@ def _names(containers: Any) -> list[str]:
 def _faults(owner: Object) -> Iterator[str]:
     if owner.group == "apps" and owner.kind in _STAYING:
         yield from _of_name(owner)
+        yield from _of_counts(owner.spec, owner.kind)
         yield from _of_staying(owner)
     elif owner.group == "batch" and owner.kind == "Job":
         yield from _of_name(owner)
@@ -104,6 +116,12 @@ def _of_name(owner: Object) -> Iterator[str]:
         yield f"metadata.name must be small letters, digits, '-' and '.', got {name!r}"
 
 
+def _of_counts(spec: Mapping[str, Any], kind: str) -> Iterator[str]:
+    for name in _COUNTS[kind]:
+        if (known_number(spec.get(name)) or 0) < 0:
+            yield f"{name} must be at least 0, got {spec[name]}"
+
+
 def _of_staying(owner: Object) -> Iterator[str]:
     pod, strategy = mapping(dig(owner.spec, "template", "spec")), mapping(owner.spec.get("strategy"))
     policy, rolling = pod.get("restartPolicy"), strategy.get("rollingUpdate")
@@ -111,8 +129,13 @@ def _of_staying(owner: Object) -> Iterator[str]:
         yield f"restartPolicy of its pods must be Always, got {policy}"
     if pod.get("activeDeadlineSeconds") is not None:
         yield "its pods must have no activeDeadlineSeconds"
+    if (known_number(dig(owner.spec, "ordinals", "start")) or 0) < 0:
+        yield f"ordinals.start must be at least 0, got {owner.spec['ordinals']['start']}"
     if owner.kind != "Deployment":
         return
+    progress, ready = (known_number(owner.spec.get(f"{each}Seconds")) for each in ("progressDeadline", "minReady"))
+    if progress is not None and 0 <= progress <= (ready or 0):
+        yield f"progressDeadlineSeconds must be more than minReadySeconds, got {progress} and {ready or 0}"
     if strategy.get("type") == "Recreate" and rolling is not None:
         yield "strategy Recreate must have no rollingUpdate"
     if dig(rolling, "maxSurge") in _NONE and dig(rolling, "maxUnavailable") in _NONE:
@@ -132,8 +155,11 @@ def _of_job(spec: Mapping[str, Any]) -> Iterator[str]:
         yield "completionMode Indexed must have completions"
     if spec.get("backoffLimitPerIndex") is not None and _is_known(spec.get("completionMode")) and not indexed:
         yield "backoffLimitPerIndex must have completionMode Indexed"
-    if (known_number(spec.get("ttlSecondsAfterFinished")) or 0) < 0:
-        yield f"ttlSecondsAfterFinished must be at least 0, got {spec['ttlSecondsAfterFinished']}"
+    if spec.get("successPolicy") is not None and _is_known(spec.get("completionMode")) and not indexed:
+        yield "successPolicy must have completionMode Indexed"
+    if spec.get("maxFailedIndexes") is not None and spec.get("backoffLimitPerIndex") is None:
+        yield "maxFailedIndexes must have backoffLimitPerIndex"
+    yield from _of_counts(spec, "Job")
     yield from _of_failure_policy(spec)
 
 
@@ -155,11 +181,10 @@ def _of_cron_job(owner: Object) -> Iterator[str]:
         yield f"metadata.name must have at most {_LONGEST_CRON_JOB} characters, got {len(name)}"
     if isinstance(schedule, str) and _is_known(schedule) and not is_schedule(schedule):
         yield f"schedule must be a cron expression such as '0 6 * * 1-5', got {schedule!r}"
-    zone, late = known_text(owner.spec.get("timeZone")), known_number(owner.spec.get("startingDeadlineSeconds"))
+    zone = known_text(owner.spec.get("timeZone"))
     if zone is not None and (not zone or zone.lower() == _LOCAL):
         yield f"timeZone must name a time zone such as 'Etc/UTC', got {zone!r}"
-    if late is not None and late < 0:
-        yield f"startingDeadlineSeconds must be at least 0, got {late}"
+    yield from _of_counts(owner.spec, "CronJob")
 
 
 def _is_zone(name: str) -> bool:

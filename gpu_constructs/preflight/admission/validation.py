@@ -2,16 +2,21 @@
 
 Source: kubernetes/kubernetes v1.36.3 pkg/apis/core/validation/validation.go ``ValidateTolerations``,
 ``ValidateNodeSelectorRequirement``, ``validateTopologySpreadConstraints``, ``validateContainerPorts``,
-``validateContainerResourceClaim``
+``validateContainerResourceClaim``, ``validatePodDNSConfig``, ``ValidateHostAliases``, ``validateOS``,
+``ValidateSecurityContext``, ``checkHostPortConflicts``, ``ValidatePodCreate``
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from ipaddress import ip_address
 from typing import Any
 
 from gpu_constructs.facts.kubernetes import LABEL_VALUE, QUALIFIED_NAME
 from gpu_constructs.preflight.admission.amounts import invalid_amounts
+from gpu_constructs.preflight.admission.unevaluated import is_open, values_at
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Cluster
 from gpu_constructs.preflight.model.pod import Pod
@@ -37,15 +42,49 @@ _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 # The last minor that was read, in which the gate TaintTolerationComparisonOperators is off; EKS opens no such gates.
 # Source: kubernetes/kubernetes v1.36.3 pkg/features/kube_features.go
 _NOT_COMPARED_UNTIL = (1, 36)
+_DNS_LABEL = re.compile(r"(?=.{1,63}\Z)[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+_MAX_NAMESERVERS = 3
 
 
-def not_valid(pod: Pod, priority: int | None, cluster: Cluster) -> Iterator[Reason]:
+def _is_invalid_label(value: Any) -> bool:
+    return not _DNS_LABEL.fullmatch(str(value))
+
+
+def _is_invalid_address(value: Any) -> bool:
+    try:
+        return not ip_address(str(value))
+    except ValueError:
+        return True
+
+
+# What the API server rejects, by the path of the field: the values, and the rule.
+_REJECTED: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
+    ("activeDeadlineSeconds", lambda value: (known_number(value) or 0) < 1, "must be at least 1"),
+    ("dnsConfig.nameservers[]", _is_invalid_address, "must be IP addresses"),
+    (
+        "dnsConfig.nameservers",
+        lambda value: len(items(value)) > _MAX_NAMESERVERS,
+        f"must be {_MAX_NAMESERVERS} at most",
+    ),
+    ("hostAliases[].ip", _is_invalid_address, "must be IP addresses"),
+    ("hostname", _is_invalid_label, "must be a DNS label"),
+    ("subdomain", _is_invalid_label, "must be a DNS label"),
+    ("os.name", lambda value: value not in ("linux", "windows"), "must be linux or windows"),
+    *(
+        (f"{path}[].restartPolicy", lambda value: value not in _POLICIES, f"must be one of {', '.join(_POLICIES)}")
+        for path in ("containers", "initContainers")
+    ),
+)
+
+
+def not_valid(pod: Pod, priority: int | None, cluster: Cluster, *, preempts: bool = True) -> Iterator[Reason]:
     """Yield why a pod is refused for what is written in it.
 
     Args:
         pod: The pod, as it is let in.
         priority: That of its class, or of pods without one; ``None`` where it is not known.
         cluster: Its cluster.
+        preempts: Whether its class, or that of pods without one, preempts other pods.
     """
     written = pod.written
     found = [
@@ -56,10 +95,17 @@ def not_valid(pod: Pod, priority: int | None, cluster: Cluster) -> Iterator[Reas
         *_of_ports(written),
         *_of_policy(written.get("restartPolicy")),
         *_of_claims(written),
+        *_of_fields(written),
+        *_of_dns(written),
+        *_of_security(written),
         *invalid_amounts(pod),
     ]
     yield from (_refusal(each) for each in dict.fromkeys(found))
+    for since, text in _of_gated(written):
+        known = cluster.version is not None and minor(cluster.version) >= since
+        yield _refusal(text, Answer.NO if known else Answer.UNKNOWN)
     yield from _of_comparisons(pod, cluster)
+    yield from _of_preemption(pod, preempts, cluster)
     yield from _of_priority(pod, priority, cluster)
 
 
@@ -116,6 +162,20 @@ def _of_priority(pod: Pod, priority: int | None, cluster: Cluster) -> Iterator[R
         )
 
 
+def _of_preemption(pod: Pod, preempts: bool, cluster: Cluster) -> Iterator[Reason]:
+    """Yield that a pod has another preemptionPolicy than its class.
+
+    Source: kubernetes/kubernetes v1.36.3 plugin/pkg/admission/priority/admission.go
+    """
+    own, policy = known_text(pod.written.get("preemptionPolicy")), "PreemptLowerPriority" if preempts else "Never"
+    if own is not None and _is_known(own) and own != policy:
+        known = cluster.sees_objects or any(
+            each.name == pod.priority_class for each in cluster.of_kind("PriorityClass")
+        )
+        text = f"its preemptionPolicy must be that of its class, {policy}, got {own}"
+        yield _refusal(text, Answer.NO if known else Answer.UNKNOWN)
+
+
 def _of_selectors(pod: Mapping[str, Any]) -> Iterator[str]:
     for key, value in mapping(pod.get("nodeSelector")).items():
         yield from _of_label(key, [value])
@@ -162,6 +222,11 @@ def _of_spread(raw: Mapping[str, Any]) -> Iterator[str]:
 
 def _of_ports(pod: Mapping[str, Any]) -> Iterator[str]:
     containers = [*mappings(pod.get("initContainers")), *mappings(pod.get("containers"))]
+    ports = [one for each in mappings(pod.get("containers")) for one in mappings(each.get("ports"))]
+    hosts = [tuple(map(str, (one.get("hostPort"), one.get("protocol") or "TCP", one.get("hostIP")))) for one in ports]
+    for (number, protocol, _), times in Counter(each for each in hosts if all(map(_is_known, each))).items():
+        if number not in ("None", "0") and times > 1:
+            yield f"two ports of its containers have hostPort {number}/{protocol}"
     for port in (one for each in containers for one in mappings(each.get("ports"))):
         inner, outer = known_number(port.get("containerPort")), known_number(port.get("hostPort"))
         if pod.get("hostNetwork") is True and inner and outer and inner != outer:
@@ -184,3 +249,50 @@ def _of_claims(written: Mapping[str, Any]) -> Iterator[str]:
 def _of_policy(policy: Any) -> Iterator[str]:
     if policy is not None and _is_known(policy) and policy not in _POLICIES:
         yield f"restartPolicy must be one of {', '.join(_POLICIES)}, got {policy}"
+
+
+def _of_fields(pod: Mapping[str, Any]) -> Iterator[str]:
+    for path, is_wrong, rule in _REJECTED:
+        for value in values_at(pod, path):
+            if not is_open(value) and is_wrong(value):
+                yield f"{path.replace('[]', '')} {rule}, got {value}"
+    # A pod of a dump, which has a node, may have them.
+    if items(pod.get("ephemeralContainers")) and pod.get("nodeName") is None:
+        yield "a new pod must have no ephemeralContainers"
+
+
+def _of_gated(pod: Mapping[str, Any]) -> Iterator[tuple[tuple[int, int], str]]:
+    """Yield what the API server rejects since the minor that opens the gate of a field; older ones drop the field.
+
+    Source: kubernetes/kubernetes v1.36.3 pkg/features/kube_features.go ``UserNamespacesSupport``,
+    ``ContainerRestartRules``, ``HostnameOverride``
+    """
+    for container in (*mappings(pod.get("initContainers")), *mappings(pod.get("containers"))):
+        if dig(container, "securityContext", "procMount") == "Unmasked" and pod.get("hostUsers") in (None, True):
+            yield (1, 33), "procMount Unmasked must have hostUsers false"
+        if items(container.get("restartPolicyRules")) and container.get("restartPolicy") is None:
+            yield (1, 35), f"container {container.get('name')} with restartPolicyRules must have a restartPolicy"
+    name = known_text(pod.get("hostnameOverride"))
+    if name is not None and not is_open(name) and not all(map(_DNS_LABEL.fullmatch, name.split("."))):
+        yield (1, 35), f"hostnameOverride must be a DNS name, got {name}"
+
+
+def _of_dns(pod: Mapping[str, Any]) -> Iterator[str]:
+    servers = next(values_at(pod, "dnsConfig.nameservers"), None)
+    if pod.get("dnsPolicy") == "None" and not isinstance(servers, Unknown) and not items(servers):
+        yield "dnsPolicy None must have a dnsConfig with a nameserver"
+
+
+def _of_security(pod: Mapping[str, Any]) -> Iterator[str]:
+    whole = mapping(pod.get("securityContext"))
+    containers = (*mappings(pod.get("initContainers")), *mappings(pod.get("containers")))
+    for own in (mapping(each.get("securityContext")) for each in containers):
+        if own.get("privileged") is True and own.get("allowPrivilegeEscalation") is False:
+            yield "a privileged container must not have allowPrivilegeEscalation false"
+    for context in (whole, *(mapping(each.get("securityContext")) for each in containers)):
+        for name in ("seccompProfile", "appArmorProfile"):
+            profile = mapping(context.get(name))
+            if profile.get("type") == "Localhost" and profile.get("localhostProfile") is None:
+                yield f"{name} of type Localhost must have a localhostProfile"
+    if pod.get("hostPID") is True and pod.get("shareProcessNamespace") is True:
+        yield "hostPID and shareProcessNamespace must not both be true"

@@ -97,9 +97,14 @@ class RunningCluster:
             pods = left.get(id(each.owner), [])
             own = [one for one in pods if _is_like(one, each)][: each.replicas]
             left[id(each.owner)] = [one for one in pods if one not in own]
-            placed = sum(known_text(one.spec.get("nodeName")) is not None for one in own)
+            placed = sum(self._has_node(one) for one in own)
             message = next((text for one in own if (text := _unscheduled(one))), "")
             yield replace(each, placed=placed, unscheduled=message) if placed or message else each
+
+    def _has_node(self, pod: Object) -> bool:
+        """Whether a pod is on a node: a manifest may name one that doesn't exist, a pod with a phase is on its node."""
+        name = known_text(pod.spec.get("nodeName"))
+        return name is not None and (name in self._node_names or dig(pod.content, "status", "phase") is not None)
 
     @cached_property
     def _used(self) -> dict[str, tuple[Resources, ...]]:

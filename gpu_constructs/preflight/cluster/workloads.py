@@ -142,7 +142,8 @@ def _job_pods(spec: Mapping[str, Any]) -> int | None:
 
 
 def _job(owner: Object, spec: Mapping[str, Any]) -> dict[str, Any]:
-    return _workload(owner, spec.get("template"), _job_pods(spec), together=spec.get("completionMode") == "Indexed")
+    made = _workload(owner, spec.get("template"), _job_pods(spec), together=spec.get("completionMode") == "Indexed")
+    return made | {"suspended": made["suspended"] or is_true(spec.get("suspend"))}
 
 
 def _job_set(owner: Object) -> Iterator[dict[str, Any]]:

@@ -11,16 +11,18 @@ from dataclasses import dataclass, replace
 from gpu_constructs.facts.quantities import show
 from gpu_constructs.facts.resources import GPU
 from gpu_constructs.preflight.admission.admission import Admission
+from gpu_constructs.preflight.admission.unevaluated import unevaluated
 from gpu_constructs.preflight.cluster.iam import has_credentials
 from gpu_constructs.preflight.cluster.kueue import is_queued
 from gpu_constructs.preflight.cluster.launch import capacity_of
 from gpu_constructs.preflight.cluster.operators.schedulers import scheduler_runs
 from gpu_constructs.preflight.cluster.pools import desired_nodes, desired_size
+from gpu_constructs.preflight.cluster.taint_removers import unremoved_taints
 from gpu_constructs.preflight.model.answer import Answer, all_of
 from gpu_constructs.preflight.model.cluster import Cluster, Pool
 from gpu_constructs.preflight.model.pod import Pod
 from gpu_constructs.preflight.model.reason import Reason, worst
-from gpu_constructs.preflight.model.taints import untolerated
+from gpu_constructs.preflight.model.taints import Taint, untolerated
 from gpu_constructs.preflight.model.workload import Workload
 from gpu_constructs.preflight.node.nodes import NodeToBe
 from gpu_constructs.preflight.reading.unknown import Unknown, known_number, known_text
@@ -61,13 +63,18 @@ _NOTHING_RESERVED = "takes reserved capacity only, and its class selects none by
 
 @dataclass(frozen=True, slots=True)
 class _Candidate:
-    """A pool, its nodes-to-be, how many always run, what of it is open, and what keeps it from growing for any pod."""
+    """A pool, its nodes-to-be, how many always run, what of it is open, and what keeps it from growing for any pod.
+
+    Attributes:
+        unremoved: Startup taints that nothing in the input is known to remove.
+    """
 
     pool: Pool
     nodes: tuple[NodeToBe, ...]
     running: int
     openings: Openings
     autoscaled: list[Reason]
+    unremoved: tuple[Taint, ...]
 
 
 def _candidate(pool: Pool, nodes: tuple[NodeToBe, ...], cluster: Cluster) -> _Candidate:
@@ -77,6 +84,7 @@ def _candidate(pool: Pool, nodes: tuple[NodeToBe, ...], cluster: Cluster) -> _Ca
         _running(pool, cluster),
         openings(pool),
         _autoscaled(pool, cluster),
+        unremoved_taints(pool, cluster),
     )
 
 
@@ -119,6 +127,7 @@ class Scheduler:
             *let_in.refusals,
             *wanted.refusals,
             *_held(workload.pod, wanted, self.cluster),
+            *unevaluated(workload, self.cluster),
             *self._unscheduled(workload.pod),
             *_suspended(workload),
         )
@@ -160,7 +169,7 @@ class Scheduler:
             *((each.taints, each.resources) for each in profiles),
             (pool.kind, pool.min_nodes, pool.max_nodes, frozenset(pool.limits.items()), tuple(least_values(pool))),
             tuple(sorted(pool.in_use.items())),
-            (candidate.running, candidate.openings, tuple(candidate.autoscaled)),
+            (candidate.running, candidate.openings, tuple(candidate.autoscaled), candidate.unremoved),
         )
         return self._memory.number(static), profiles
 
@@ -229,9 +238,9 @@ def _held(pod: Pod, wanted: Demand, cluster: Cluster) -> tuple[Reason, ...]:
     found += _without_pools(wanted, cluster) if not cluster.every_pool else []
     for part in pod.open_parts:
         found.append(Reason(Answer.UNKNOWN, "pod", f"its {part} is known at deployment only"))
-    if pod.written.get("nodeName") is not None:
+    if (name := pod.written.get("nodeName")) is not None:
         text = "names its node, which is not in the input: no scheduler, and no autoscaler, is asked"
-        found.append(Reason(Answer.UNKNOWN, "pod", text))
+        found.append(Reason(Answer.UNKNOWN, "pod", text, condition=f"node {name} exists and has room for the pod"))
     if pod.gates:
         found.append(Reason(Answer.UNKNOWN, "gate", f"waits until scheduling gate {', '.join(pod.gates)} is removed"))
     return tuple(found)
@@ -295,6 +304,7 @@ def _judge(wanted: Demand, candidate: _Candidate, cluster: Cluster, memory: Memo
         reasons = _some_types(judged, reasons)
         reasons += () if running else _first_type(wanted, pool, judged, cluster)
     reasons += [] if wanted.claimed is None else without_devices(wanted.claimed, nodes)
+    reasons += _kept_tainted(wanted, candidate)
     unhelped = [*candidate.autoscaled, *_fixed(pool), *_expendable(wanted.workload, pool, cluster)]
     if not pool.is_group and running:
         # Karpenter makes those too.
@@ -314,6 +324,14 @@ def _judge(wanted: Demand, candidate: _Candidate, cluster: Cluster, memory: Memo
         return PoolVerdict(pool, answer, against, nodes_refusing=refusing)
     growth = _growth(pool, running, unhelped) if running < (pool.max_nodes or running + 1) else GROWS
     return _counted(wanted, pool, taking or [nodes[0]], reasons, growth)
+
+
+def _kept_tainted(wanted: Demand, candidate: _Candidate) -> Iterator[Reason]:
+    """Yield the startup taints that a pod doesn't tolerate and nothing in the input is known to remove."""
+    for taint, _ in untolerated(wanted.pod.tolerations, candidate.unremoved):
+        text = f"nothing in the input is known to remove startup taint {taint} from its nodes"
+        condition = f"something removes startup taint {taint} from the nodes"
+        yield Reason(Answer.UNKNOWN, "taint", text, rule="GPU176", condition=condition)
 
 
 def _badness(wanted: Demand, fit: Fit) -> tuple[int, int, float]:

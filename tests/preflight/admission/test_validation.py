@@ -68,6 +68,20 @@ def test_takes_pods_that_are_valid(spec: Json) -> None:
         {"nodeSelector": {"team": "${Team}"}},
         {"hostNetwork": True, "containers": [{"name": "main", "ports": [{"containerPort": 80, "hostPort": 80}]}]},
         {"priority": 0},
+        {"preemptionPolicy": "PreemptLowerPriority"},
+        {"dnsPolicy": "None", "dnsConfig": {"nameservers": ["10.0.0.2", "fd00::2"]}},
+        {"hostname": "a-1", "subdomain": "${Later}", "activeDeadlineSeconds": 1, "os": {"name": "linux"}},
+        {"securityContext": {"seccompProfile": {"type": "Localhost", "localhostProfile": "a.json"}}},
+        {"hostUsers": False, "containers": [{"name": "main", "securityContext": {"procMount": "Unmasked"}}]},
+        {"containers": [{"name": "main", "restartPolicy": "Never", "restartPolicyRules": [{"action": "Restart"}]}]},
+        # `kubectl debug` adds them to a pod that has a node.
+        {"nodeName": "n1", "ephemeralContainers": [{"name": "debug"}]},
+        {
+            "containers": [
+                {"name": "a", "ports": [{"containerPort": 80, "hostPort": 80}]},
+                {"name": "b", "ports": [{"containerPort": 80, "hostPort": 80, "protocol": "UDP"}]},
+            ]
+        },
     ],
 )
 def test_takes_the_nearest_that_is_valid(spec: Json) -> None:
@@ -93,6 +107,15 @@ def test_takes_the_nearest_that_is_valid(spec: Json) -> None:
             of_container(requests={"memory": "1Gi", "hugepages-2Mi": "2Mi"}, limits={"hugepages-2Mi": "4Mi"}),
             "container main must request as much hugepages-2Mi as its limit",
         ),
+        ({"dnsPolicy": "None"}, "dnsPolicy None must have a dnsConfig with a nameserver"),
+        ({"ephemeralContainers": [{"name": "debug"}]}, "a new pod must have no ephemeralContainers"),
+        ({"os": {"name": "macos"}}, "os.name must be linux or windows, got macos"),
+        ({"hostname": "Main"}, "hostname must be a DNS label, got Main"),
+        (
+            {"securityContext": {"seccompProfile": {"type": "Localhost"}}},
+            "seccompProfile of type Localhost must have a localhostProfile",
+        ),
+        ({"hostPID": True, "shareProcessNamespace": True}, "hostPID and shareProcessNamespace must not both be true"),
     ],
 )
 def test_says_what_is_wrong(spec: Json, message: str) -> None:
@@ -110,3 +133,17 @@ def test_a_priority_that_is_not_known_is_not_compared() -> None:
     assert refusals({"priority": 7}, priority=None) == []
     assert [each.answer for each in refusals({"priority": 7})] == [Answer.UNKNOWN]
     assert [each.answer for each in refusals({"priority": 7, "priorityClassName": "high"})] == [Answer.NO]
+
+
+@pytest.mark.parametrize(("version", "answer"), [("1.35", Answer.NO), ("1.34", Answer.UNKNOWN), (None, Answer.UNKNOWN)])
+def test_an_older_cluster_drops_a_field(version: str | None, answer: Answer) -> None:
+    spec = {"containers": [{"name": "main", "restartPolicyRules": [{"action": "Restart"}]}]}
+
+    assert [each.answer for each in refusals(spec, version=version)] == [answer]
+
+
+def test_a_pod_preempts_as_its_class_does() -> None:
+    pod = read_pod({"preemptionPolicy": "Never"})
+
+    assert [each.answer for each in not_valid(pod, 0, Cluster("demo"), preempts=True)] == [Answer.UNKNOWN]
+    assert list(not_valid(pod, 0, Cluster("demo"), preempts=False)) == []

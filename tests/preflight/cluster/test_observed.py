@@ -185,3 +185,29 @@ def test_a_large_dump_is_read(tmp_path: Path, write: Any, monkeypatch: pytest.Mo
     [verdict] = report.explanation(report.cases[0]).verdicts
     assert (file.stat().st_size > 4096, verdict.answer) == (True, YES)
     assert sum(each.max_nodes or 0 for each in report.cases[0].cluster.observed if each.kind == "observed") == 20
+
+
+@pytest.mark.parametrize(
+    ("place", "status", "expected"),
+    [
+        ("n1", {}, YES),
+        ("elsewhere", {}, UNKNOWN),
+        ("elsewhere", {"phase": "Running"}, YES),
+    ],
+    ids=["node of the input", "manifest that names a node", "dump without the node"],
+)
+def test_a_pod_with_a_node_name_is_placed_on_a_known_node_or_with_a_phase(
+    tmp_path: Path, place: str, status: dict[str, Any], expected: Answer
+) -> None:
+    alone = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "train"},
+        "spec": pod_spec(nodeName=place),
+        "status": status,
+    }
+
+    [found] = explained(tmp_path, node("n1"), alone).verdicts
+
+    assert found.answer is expected
+    assert any(f"node {place} exists" in each.condition for each in found.reasons) is (expected is UNKNOWN)

@@ -37,7 +37,8 @@ def not_mounted(workload: Workload) -> Iterator[Reason]:
         who, mounts = f"container {container.get('name')}", mappings(container.get("volumeMounts"))
         for text in _faults_of_paths(who, mounts):
             yield _refusal(text, Answer.NO)
-        for text in _without_volume(who, mounts, volumes) if volumes is not None else ():
+        named = [*mounts, *mappings(container.get("volumeDevices"))]
+        for text in _without_volume(who, named, volumes) if volumes is not None else ():
             yield _refusal(text, answer)
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpu_constructs.facts.charts import CLUSTER_AUTOSCALER
 from gpu_constructs.facts.storage import BROUGHT_BY, STARTUP_TAINTS, TAINT_REMOVED_SINCE, keeps_its_taint
 from gpu_constructs.preflight.case import Case
-from gpu_constructs.preflight.cluster.objects.storage import driver_of, installs, node_daemons
+from gpu_constructs.preflight.cluster.objects.storage import driver_of, node_daemons
+from gpu_constructs.preflight.cluster.taint_removers import unremoved_taints
 from gpu_constructs.preflight.model.answer import Answer
-from gpu_constructs.preflight.model.cluster import Cluster, Pool
+from gpu_constructs.preflight.model.cluster import Pool
 from gpu_constructs.preflight.model.software import DaemonSet
 from gpu_constructs.preflight.model.startup_taints import REMOVERS, goes_by_itself
 from gpu_constructs.preflight.model.taints import Taint
@@ -32,19 +32,9 @@ def startup_taint_that_nobody_removes(case: Case) -> Iterator[Problem]:
     """
     cluster = case.cluster
     for pool in case.gpu_pools:
-        for taint in (each for each in pool.startup_taints if not goes_by_itself(each)):
-            removers = REMOVERS.get(taint.key, ())
-            if not any(installs(each, cluster) for each in removers) and not _mentioned(taint.key, cluster):
-                text = f"nothing here is known to remove startup taint {taint}"
-                yield Problem.of(pool, text, unknown=not removers or not cluster.sees_software)
-
-
-def _mentioned(key: str, cluster: Cluster) -> bool:
-    """Whether a manifest or a chart's values name a taint, so that it may be what removes it."""
-    others = (each for each in cluster.objects if each.kind not in ("NodePool", "EC2NodeClass", "NodeClass"))
-    written = (str(each.content).replace(f"--startup-taint={key}", "") for each in others)
-    charts = (each for each in cluster.charts if each.name != CLUSTER_AUTOSCALER)
-    return any(key in each for each in written) or any(key in str(each.values) for each in charts)
+        for taint in unremoved_taints(pool, cluster):
+            text = f"nothing here is known to remove startup taint {taint}"
+            yield Problem.of(pool, text, unknown=taint.key not in REMOVERS or not cluster.sees_software)
 
 
 @rule("GPU420", "error", source=_FAQ)

@@ -1,0 +1,27 @@
+"""The startup taints of a pool that nothing in the input is known to remove."""
+
+from __future__ import annotations
+
+from gpu_constructs.facts.charts import CLUSTER_AUTOSCALER
+from gpu_constructs.preflight.cluster.objects.storage import installs
+from gpu_constructs.preflight.model.cluster import Cluster, Pool
+from gpu_constructs.preflight.model.startup_taints import REMOVERS, goes_by_itself
+from gpu_constructs.preflight.model.taints import Taint
+
+
+def unremoved_taints(pool: Pool, cluster: Cluster) -> tuple[Taint, ...]:
+    """Return the startup taints of a pool that Kubernetes doesn't remove, and nothing else in the input either."""
+    return tuple(each for each in pool.startup_taints if not (goes_by_itself(each) or _is_removed(each, cluster)))
+
+
+def _is_removed(taint: Taint, cluster: Cluster) -> bool:
+    installed = any(installs(each, cluster) for each in REMOVERS.get(taint.key, ()))
+    return installed or _mentioned(taint.key, cluster)
+
+
+def _mentioned(key: str, cluster: Cluster) -> bool:
+    """Whether a manifest or a chart's values name a taint, so that it may be what removes it."""
+    others = (each for each in cluster.objects if each.kind not in ("NodePool", "EC2NodeClass", "NodeClass"))
+    written = (str(each.content).replace(f"--startup-taint={key}", "") for each in others)
+    charts = (each for each in cluster.charts if each.name != CLUSTER_AUTOSCALER)
+    return any(key in each for each in written) or any(key in str(each.values) for each in charts)
