@@ -308,7 +308,7 @@ def _workload(random: Random, number: int, pool: str, namespace: str, system: st
     def make(world: World) -> Any:
         given = said | more.given | {argument: late(world) for argument, late in more.late.items()}
         if kind in ("job", "deployment", "scaled", "nodes"):
-            own = more.pod | ({"claim": world.made["shared"].name} if shared else {})
+            own = more.pod | ({"claim": world.made[f"{name}claim"].name} if shared else {})
             given["pod"] = values.pod_of(Random(drawn), world.shapes[pool], own, whole=kind == "nodes")
         if queued:
             queues = world.made["queues"]
@@ -318,11 +318,13 @@ def _workload(random: Random, number: int, pool: str, namespace: str, system: st
         on = {} if kind == "claim" else {"pool": world.made[pool]}
         return _KINDS[kind][0](world.stack, name.title(), cluster=world.cluster, **on, **given)
 
-    needs = ("cluster", pool, *((namespace,) if namespace != "default" else ()), *(("queues",) if queued else ()))
+    within = (namespace,) if namespace != "default" else ()
+    needs = ("cluster", pool, *within, *(("queues",) if queued else ()))
     needs += {"nodes": ("groups",), "nccl": ("mpi",)}.get(kind, ())
-    needs += tuple(each.name for each in more.parts) + (("shared",) if shared else ())
+    needs += tuple(each.name for each in more.parts) + ((f"{name}claim",) if shared else ())
     made = Part(name, make, needs, said | more.given | more.pod | {"pool": pool, "kind": kind, "queued": queued})
-    before = [part(SharedGpuClaim, "shared", {"name": "shared"})] if shared else []
+    claim = part(SharedGpuClaim, f"{name}claim", {"name": f"{name}-claim", "namespace": namespace}, within)
+    before = [claim] if shared else []
     after = _scaler(random, name) if kind == "scaled" else []
     return [*before, *more.parts, made, *after]
 
