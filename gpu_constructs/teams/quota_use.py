@@ -64,6 +64,9 @@ def _requests_at_once(manifest: Any) -> tuple[Resources, bool] | None:
         return _times(spec["template"]["spec"], spec.get("parallelism", 1) if together else 1), False
     if kind == "LeaderWorkerSet":
         return _of_groups(spec), True
+    if kind == "MPIJob":
+        roles = spec["mpiReplicaSpecs"].values()
+        return add(*(_times(role["template"]["spec"], role["replicas"]) for role in roles)), False
     return None
 
 
