@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from gpu_constructs.facts.labels import EKS_DOMAIN
+from gpu_constructs.facts.labels import ARCH, CAPACITY_TYPE, EKS_DOMAIN, OS
 from gpu_constructs.preflight.cluster.pools import node_pool
 from gpu_constructs.preflight.cluster.references import setting
 from gpu_constructs.preflight.model.cluster import Cluster, Pool
@@ -40,11 +40,11 @@ def _may_name(names: Sequence[Any], name: str) -> bool:
 
 def _manifest(name: str, origin: Origin) -> Object:
     requirements = {
-        "karpenter.sh/capacity-type": ("In", ["on-demand"]),
+        CAPACITY_TYPE: ("In", ["on-demand"]),
         f"{EKS_DOMAIN}/instance-category": ("In", ["c", "m", "r"]),
         f"{EKS_DOMAIN}/instance-generation": ("Gt", ["4"]),
-        "kubernetes.io/arch": ("In", list(_ARCHITECTURES[name])),
-        "kubernetes.io/os": ("In", ["linux"]),
+        ARCH: ("In", list(_ARCHITECTURES[name])),
+        OS: ("In", ["linux"]),
     }
     spec = {
         "nodeClassRef": {"group": EKS_DOMAIN, "kind": "NodeClass", "name": "default"},
