@@ -83,6 +83,7 @@ def draw(seed: int) -> RandomApp:
     manager = random.choices(("device-plugin", "gpu-operator"), (7, 3))[0]
     autoscaler = "karpenter" if kind != "auto" and random.random() < 0.4 else None
     parts = [_cluster(random, kind, zone)]
+    parts += _nodes_without_gpus(parts[0])
     parts += _managers(random, kind, manager)
     if autoscaler:
         given = sometimes(random, 0.2, node_repair=True)
@@ -139,6 +140,14 @@ def _cluster(random: Random, kind: str, zone: str) -> Part:
         return GpuCluster(world.stack, "Gpu", **given, **vpc)
 
     return Part("cluster", make, options=given | ({"vpc": network} if own else {}))
+
+
+def _nodes_without_gpus(cluster: Part) -> list[Part]:
+    """Return a part that stands for nodes without GPUs; none in Auto Mode without built-in pools."""
+    auto_mode = cluster.options.get("auto_mode") if isinstance(cluster.options, dict) else None
+    if auto_mode is not None and not auto_mode.node_pools:
+        return []
+    return [Part("nodes without GPUs", lambda world: world.cluster, ("cluster",))]
 
 
 def _plain(world: World, version: str) -> Any:
@@ -320,7 +329,7 @@ def _workload(random: Random, number: int, pool: str, namespace: str, system: st
 
     within = (namespace,) if namespace != "default" else ()
     needs = ("cluster", pool, *within, *(("queues",) if queued else ()))
-    needs += {"nodes": ("groups",), "nccl": ("mpi",)}.get(kind, ())
+    needs += {"nodes": ("groups",), "nccl": ("mpi", "nodes without GPUs")}.get(kind, ())
     needs += tuple(each.name for each in more.parts) + ((f"{name}claim",) if shared else ())
     made = Part(name, make, needs, said | more.given | more.pod | {"pool": pool, "kind": kind, "queued": queued})
     claim = part(SharedGpuClaim, f"{name}claim", {"name": f"{name}-claim", "namespace": namespace}, within)
