@@ -13,7 +13,7 @@ from gpu_constructs.preflight.cluster.pools import node_pool
 from gpu_constructs.preflight.cluster.references import setting
 from gpu_constructs.preflight.model.cluster import Cluster, Pool
 from gpu_constructs.preflight.reading.objects import Object, Origin
-from gpu_constructs.preflight.reading.unknown import Unknown, items
+from gpu_constructs.preflight.reading.unknown import Unknown, is_true, items
 
 _ARCHITECTURES = {"system": ("amd64", "arm64"), "general-purpose": ("amd64",)}
 _CRITICAL = {"key": "CriticalAddonsOnly", "effect": "NoSchedule"}
@@ -21,7 +21,8 @@ _CRITICAL = {"key": "CriticalAddonsOnly", "effect": "NoSchedule"}
 
 def built_in_pools(cluster: Cluster) -> tuple[Pool, ...]:
     """Return the built-in pools of a cluster; all of them if only deployment knows which."""
-    if cluster.resource is None or not cluster.auto_mode:
+    enabled = setting(cluster, "ComputeConfig", "Enabled")
+    if cluster.resource is None or not (is_true(enabled) or isinstance(enabled, Unknown)):
         return ()
     written = setting(cluster, "ComputeConfig", "NodePools")
     names = [name for name in _ARCHITECTURES if isinstance(written, Unknown) or _may_name(items(written), name)]
@@ -31,7 +32,8 @@ def built_in_pools(cluster: Cluster) -> tuple[Pool, ...]:
 def has_unknown_built_in_pools(cluster: Cluster) -> bool:
     """Whether only deployment knows which built-in pools a cluster has."""
     written = setting(cluster, "ComputeConfig", "NodePools")
-    return isinstance(written, Unknown) or any(isinstance(each, Unknown) for each in items(written))
+    settings = (setting(cluster, "ComputeConfig", "Enabled"), written, *items(written))
+    return any(isinstance(each, Unknown) for each in settings)
 
 
 def _may_name(names: Sequence[Any], name: str) -> bool:

@@ -84,11 +84,11 @@ GPU_POOL = {
 }
 
 
-def auto_mode(pools: Any) -> dict[str, Any]:
+def auto_mode(pools: Any, enabled: Any = True) -> dict[str, Any]:
     """A template of a cluster in Auto Mode with some built-in pools."""
-    compute = {"Enabled": True, "NodePools": pools, "NodeRoleArn": "arn:aws:iam::111122223333:role/nodes"}
+    compute = {"Enabled": enabled, "NodePools": pools, "NodeRoleArn": "arn:aws:iam::111122223333:role/nodes"}
     properties = {"Name": "demo", "Version": "1.36", "ComputeConfig": compute}
-    parameters = {"Pools": {"Type": "CommaDelimitedList"}}
+    parameters = {"Pools": {"Type": "CommaDelimitedList"}, "Auto": {"Type": "String"}}
     return {"Parameters": parameters, "Resources": {"Cluster": {"Type": "AWS::EKS::Cluster", "Properties": properties}}}
 
 
@@ -122,3 +122,11 @@ def test_a_launcher_runs_on_the_built_in_pool_of_auto_mode(
     [found] = report.explanation(report.cases[0]).verdicts
     assert found.answer is expected, found.reasons
     assert any(each.rule.id == "GPU120" and each.counts for each in report.findings) is (expected is Answer.NO)
+
+
+@pytest.mark.parametrize(("enabled", "expected"), [({"Ref": "Auto"}, Answer.UNKNOWN), (False, Answer.NO)])
+def test_a_launcher_waits_where_auto_mode_may_be_off(tmp_path: Path, enabled: Any, expected: Answer) -> None:
+    report = report_of(tmp_path, auto_mode(["general-purpose"], enabled), GPU_POOL, mpi_job({}))
+
+    [found] = report.explanation(report.cases[0]).verdicts
+    assert found.answer is expected, found.reasons
