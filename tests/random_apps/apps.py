@@ -1,5 +1,3 @@
-# Options are drawn, so that their types are not known to mypy.
-# mypy: disable-error-code="arg-type,call-arg,assignment,return-value"
 """An app that a seed draws, as a list of parts. Who runs it leaves out what a construct rejects, and starts again.
 
 Apps are complete: each has what tells Kubernetes of its GPUs, and what launches its nodes.
@@ -136,7 +134,7 @@ def _cluster(random: Random, kind: str, zone: str) -> Part:
     own = random.random() < 0.5
 
     def make(world: World) -> Any:
-        vpc = {"vpc": gpu_vpc(world.stack, "Net", **network)} if own else {}
+        vpc: dict[str, Any] = {"vpc": gpu_vpc(world.stack, "Net", **network)} if own else {}
         return GpuCluster(world.stack, "Gpu", **given, **vpc)
 
     return Part("cluster", make, options=given | ({"vpc": network} if own else {}))
@@ -269,11 +267,10 @@ def _teams(random: Random, pools: list[str]) -> tuple[list[str], str | None, lis
     queues = [TeamQueue(name=name, namespace=name, nodes=nodes) for name in names]
     if system == "kueue":
         parts.append(part(Kueue, "kueue", sometimes(random, 0.3, fair_sharing=False)))
-        controller, construct = ("kueue", "kueue"), GpuQueues
+        parts.append(_queues(GpuQueues, ("kueue", "kueue"), pools, queues, (*pools, *names)))
     else:
         parts.append(part(KaiScheduler, "kai"))
-        controller, construct = ("scheduler", "kai"), KaiQueues
-    parts.append(_queues(construct, controller, pools, queues, (*pools, *names)))
+        parts.append(_queues(KaiQueues, ("scheduler", "kai"), pools, queues, (*pools, *names)))
     return names, system, parts
 
 
@@ -345,7 +342,9 @@ def _workload_arguments(random: Random, kind: str, name: str) -> dict[str, Any]:
         return {"name": name, "port": 8000, "replicas": random.choice((0, 1, 1, 2, 4))}
     if kind == "nodes":
         return {"name": name, "port": 8000, "nodes": 2, "leader": ("lead",), "worker": ("work",)}
-    return {"scaled": {"name": name, "port": 8000}, "claim": {"name": name}}.get(kind, {})
+    if kind == "scaled":
+        return {"name": name, "port": 8000}
+    return {"name": name} if kind == "claim" else {}
 
 
 def _scaler(random: Random, target: str) -> list[Part]:
