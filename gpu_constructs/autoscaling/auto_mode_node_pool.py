@@ -25,7 +25,7 @@ from gpu_constructs.pools.disruption import Disruption
 from gpu_constructs.pools.node_shape import NodeShape
 from gpu_constructs.pools.pool import Autoscaler
 from gpu_constructs.pools.sharing import Exclusive
-from gpu_constructs.pools.size import Size
+from gpu_constructs.pools.size import Size, Static
 from gpu_constructs.refusals import refuse_unless_role
 
 _ACCESS_POLICY = "AmazonEKSAutoNodePolicy"
@@ -90,6 +90,7 @@ class AutoModeNodePool(GpuNodes):
         self.name = name
         self.shape = pool.shape
         self.max_nodes = pool.nodes_for_pods
+        self.expects_less_memory = not isinstance(size, Static)
         self.subnets = network.subnets
         self._take_name(ref)
         self._bring_storage(ref)

@@ -17,7 +17,7 @@ from gpu_constructs.facts.versions import GPU_OPERATOR
 from gpu_constructs.installing import claims
 from gpu_constructs.installing.claims import PathOf
 from gpu_constructs.installing.cluster_ref import AnyCluster, cluster_ref
-from gpu_constructs.installing.delivery import install_helm_chart, late_values
+from gpu_constructs.installing.delivery import install_helm_chart, late_values, value_at
 from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.pools.device_manager import DeviceManagerName
 from gpu_constructs.pools.sharing import Exclusive, Sharing
@@ -77,6 +77,8 @@ class GpuOperator(Construct):
                 )
         refuse_unless_bool(who, "acknowledge_bottlerocket", acknowledge_bottlerocket)
         ref.claim(who, claims.GPU_OPERATOR, why="both are the helm release 'gpu-operator'")
+        if value_at(values, "gpuCluster", "deployCR") not in (None, False, "false"):
+            ref.claim(who, claims.DRA_DRIVER_OF_OPERATOR, why="both are the helm release 'gpu-operator'")
         if not acknowledge_bottlerocket:
             ref.claim(who, claims.DEVICE_MANAGER, why="two advertise every GPU twice")
             warn_of_both(self, ref)

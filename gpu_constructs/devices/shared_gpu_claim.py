@@ -7,7 +7,7 @@ from constructs import Construct
 from gpu_constructs.facts.kubernetes import refuse_unless_object_name
 from gpu_constructs.installing.claims import PathOf
 from gpu_constructs.installing.cluster_ref import AnyCluster, cluster_ref
-from gpu_constructs.installing.delivery import apply_manifests
+from gpu_constructs.installing.delivery import apply_after_dra_driver, apply_manifests
 from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.pools.gpu_claim import GpuClaim
 
@@ -26,7 +26,7 @@ class SharedGpuClaim(Construct):
 
     Raises:
         TypeError: An argument has the wrong type.
-        ValueError: The cluster has no kubectl provider.
+        ValueError: The cluster has no kubectl provider. At synth: the app makes the cluster and installs no DRA driver.
 
     Attributes:
         name: Name of the claim.
@@ -54,4 +54,4 @@ class SharedGpuClaim(Construct):
         self.resource = apply_manifests(
             self, "Resource", cluster=ref, manifests=[gpu.claim(name=name, namespace=namespace)]
         )
-        ref.claimants.ask(self.resource)
+        apply_after_dra_driver(self.resource, cluster=ref)

@@ -69,6 +69,16 @@ def add(*parts: Resources) -> dict[str, int]:
     return total
 
 
+def pod_requests(pod: Mapping[str, Any]) -> dict[str, int]:
+    """Return what the containers of a pod request together: those that run as long as it does, in base units."""
+    sidecars = (each for each in pod.get("initContainers") or () if each.get("restartPolicy") == "Always")
+    return add(*(_requests(each.get("resources") or {}) for each in (*(pod.get("containers") or ()), *sidecars)))
+
+
+def _requests(written: Mapping[str, Any]) -> dict[str, int]:
+    return resources(written.get("limits")) | resources(written.get("requests"))
+
+
 def total(parts: Iterable[Mapping[str, str]]) -> dict[str, str]:
     """Return the sum of resources as they are written; what one part alone has keeps its spelling."""
     amounts: dict[str, list[str]] = {}

@@ -11,6 +11,7 @@ from constructs import Construct
 # Used as `claims.KARPENTER`: other modules have names like these for other things.
 DEVICE_MANAGER = "device manager"
 DRA_DRIVER = "DRA driver"
+DRA_DRIVER_OF_OPERATOR = "DRA driver of the GPU Operator"
 EFA_PLUGIN = "EFA device plugin"
 CLUSTER_AUTOSCALER = "cluster autoscaler"
 KARPENTER = "Karpenter"

@@ -183,7 +183,7 @@ class ClusterRef(Construct):
         """Where scalers that count on DCGM fields meet the exporter."""
         return self._own.fields
 
-    def queue(self, *name: str) -> Meeting[Construct]:
+    def queue(self, *name: str) -> Meeting[Applied]:
         """Where the jobs of a queue meet it."""
         return self._own.queues[name]
 

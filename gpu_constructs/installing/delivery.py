@@ -15,6 +15,7 @@ from aws_cdk import aws_eks_v2 as eks
 from constructs import Construct
 
 from gpu_constructs.facts.versions import Chart
+from gpu_constructs.installing import claims
 from gpu_constructs.installing.chart_definitions import apply_definitions
 from gpu_constructs.installing.claims import PathOf
 from gpu_constructs.installing.cluster_ref import ClusterRef
@@ -74,22 +75,48 @@ def apply_after_controller(applied: Construct, *, cluster: ClusterRef, chart: st
     """
     cluster.controller(chart).ask(applied)
     if cluster.auto_mode is not None:
-        applied.node.add_validation(_ControllerNeeded(applied, cluster, chart, kind))
+        applied.node.add_validation(_ControllerNeeded(applied, cluster, kind, (release_of(chart),)))
+
+
+def apply_after_dra_driver(applied: Construct, *, cluster: ClusterRef) -> None:
+    """Apply an object that claims GPUs after the DRA driver, and delete it before.
+
+    A cluster that the app makes needs a driver at synth. An imported cluster may have one that another app installs.
+
+    Args:
+        applied: The object.
+        cluster: Its cluster.
+    """
+    cluster.claimants.ask(applied)
+    if cluster.auto_mode is not None:
+        drivers = (claims.DRA_DRIVER, claims.DRA_DRIVER_OF_OPERATOR)
+        applied.node.add_validation(_ControllerNeeded(applied, cluster, "DraDriver", drivers, rule=" [GPU132]"))
 
 
 @jsii.implements(constructs.IValidation)
 class _ControllerNeeded:
-    """Says that nobody works on an object."""
+    """Reports an object whose controller nothing installs.
 
-    def __init__(self, applied: Construct, cluster: ClusterRef, chart: str, kind: str) -> None:
-        self._applied, self._cluster, self._chart, self._kind = applied, cluster, chart, kind
+    Args:
+        applied: The object.
+        cluster: Its cluster.
+        kind: Construct that installs the controller.
+        holders: What the cluster has one of where the controller is installed: one of them is enough.
+        rule: Rule of the checker that reports the same, as the message ends with it.
+    """
+
+    def __init__(
+        self, applied: Construct, cluster: ClusterRef, kind: str, holders: Sequence[str], rule: str = ""
+    ) -> None:
+        self._applied, self._cluster, self._kind, self._holders, self._rule = applied, cluster, kind, holders, rule
 
     def validate(self) -> list[str]:
         """Return that the controller is missing, where it is."""
-        if self._cluster.holder(release_of(self._chart)) is not None:
+        if any(self._cluster.holder(each) is not None for each in self._holders):
             return []
         path = self._applied.node.path.removesuffix("/Resource")
-        return [f"{path}: cluster must have a {self._kind}, got none; make {self._kind}(stack, ..., cluster=...)"]
+        fix = f"make {self._kind}(stack, ..., cluster=...)"
+        return [f"{path}: cluster must have a {self._kind}, got none; {fix}{self._rule}"]
 
 
 def release_of(chart: str) -> str:

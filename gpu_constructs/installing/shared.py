@@ -79,5 +79,5 @@ class Shared(Construct):
         self.jobs: Meeting[Construct] = Meeting()
         self.fields: Meeting[tuple[str, str]] = Meeting()
         self.controllers: defaultdict[str, Meeting[Construct]] = defaultdict(Meeting)
-        self.queues: defaultdict[tuple[str, ...], Meeting[Construct]] = defaultdict(Meeting)
+        self.queues: defaultdict[tuple[str, ...], Meeting[Applied]] = defaultdict(Meeting)
         self.namespaces: defaultdict[str, Meeting[Applied]] = defaultdict(Meeting)

@@ -9,6 +9,7 @@ from types import MappingProxyType
 
 from gpu_constructs.facts.hardware.catalogue import InstanceType
 from gpu_constructs.facts.hardware.kubelet_reserve import EVICTED_MEMORY, eni_pods, reserved_cpu, reserved_memory
+from gpu_constructs.facts.hardware.vm_memory import least_memory
 from gpu_constructs.facts.quantities import GIB, MIB, resources
 from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.refusals import refuse_unless_one_of, refuse_unless_whole_number
@@ -70,10 +71,15 @@ class Kubelet:
 
         The hypervisor and the kernel keep some more, which differs by type.
         """
-        if row.memory_mib is None:
-            return 0
+        return self._gib_left(row, (row.memory_mib or 0) * MIB)
+
+    def expected_memory_gib_left(self, row: InstanceType) -> int:
+        """Return the same of the memory that Karpenter expects before it has launched a node."""
+        return self._gib_left(row, least_memory(row) or 0)
+
+    def _gib_left(self, row: InstanceType, memory: int) -> int:
         kept = self._kept("memory", reserved_memory(eni_pods(row) or 0)) + EVICTED_MEMORY
-        return int(max(row.memory_mib * MIB - kept, 0) // GIB)
+        return int(max(memory - kept, 0) // GIB)
 
     def _kept(self, name: str, default: int) -> int:
         return resources(self.kube_reserved).get(name, default) + resources(self.system_reserved).get(name, 0)

@@ -9,6 +9,7 @@ from typing import Any
 
 from gpu_constructs.preflight.admission.admission import Admission, Admitted
 from gpu_constructs.preflight.admission.quotas import Shortage
+from gpu_constructs.preflight.cluster.built_in_pools import built_in_pools
 from gpu_constructs.preflight.cluster.objects.storage import Claimed, claimed
 from gpu_constructs.preflight.cluster.open_values import OpenValue, open_values
 from gpu_constructs.preflight.cluster.operators.fargate import fargate_profiles, takes
@@ -175,6 +176,12 @@ class Case:
         GPU pods wait for them, so that none of them works where one has no node.
         """
         return self._without_gpus.get(id(workload.owner), ())
+
+    @cached_property
+    def with_built_in_pools(self) -> Case | None:
+        """The case of the cluster's built-in pools alone, which take pods without GPUs; ``None`` if it has none."""
+        pools = built_in_pools(self.cluster)
+        return Case(replace(self.cluster, pools=pools, observed=())) if pools else None
 
     @cached_property
     def gpu_claims(self) -> tuple[tuple[Workload, Claimed], ...]:

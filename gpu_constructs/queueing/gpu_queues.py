@@ -10,11 +10,12 @@ from constructs import Construct
 from gpu_constructs.facts.kubernetes import refuse_unless_object_name
 from gpu_constructs.installing.claims import PathOf
 from gpu_constructs.installing.cluster_ref import AnyCluster, ClusterRef, cluster_ref
-from gpu_constructs.installing.delivery import apply_before, apply_manifests
+from gpu_constructs.installing.delivery import apply_manifests
 from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.pools.pool import Pool
 from gpu_constructs.queueing import kueue_manifests as manifests
 from gpu_constructs.queueing.kueue import Kueue
+from gpu_constructs.queueing.queued_jobs import admit_to
 from gpu_constructs.queueing.team_queue import (
     TeamQueue,
     refuse_more_than_there_is,
@@ -42,7 +43,8 @@ class GpuQueues(Construct):
 
     Raises:
         TypeError: An argument has the wrong type.
-        ValueError: Teams have more nodes than a pool may have, or of a pool that is not there.
+        ValueError: Teams have more nodes than a pool may have, or of a pool that is not there, or a job in one of their
+            queues asks for more than they have together.
     """
 
     def __init__(
@@ -83,7 +85,7 @@ class GpuQueues(Construct):
             objects[f"LocalQueue-{team.name}"] = manifests.local_queue(team.name, team.namespace)
         applied = self._apply(ref, kueue, objects, pools)
         for team in teams:
-            ref.queue(team.namespace, team.name).serve(apply_before(applied[f"LocalQueue-{team.name}"]))
+            ref.queue(team.namespace, team.name).serve(admit_to(applied[f"LocalQueue-{team.name}"], pools, teams))
 
     def _apply(
         self, cluster: ClusterRef, kueue: Kueue, objects: Mapping[str, dict[str, Any]], pools: Sequence[Pool]

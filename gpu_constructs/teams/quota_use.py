@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from gpu_constructs.facts.quantities import Resources, add, quantity, resources, show
+from gpu_constructs.facts.quantities import Resources, add, pod_requests, quantity, show
 from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.teams.team_quota import TeamQuota
 
@@ -64,6 +64,9 @@ def _requests_at_once(manifest: Any) -> tuple[Resources, bool] | None:
         return _times(spec["template"]["spec"], spec.get("parallelism", 1) if together else 1), False
     if kind == "LeaderWorkerSet":
         return _of_groups(spec), True
+    if kind == "MPIJob":
+        roles = spec["mpiReplicaSpecs"].values()
+        return add(*(_times(role["template"]["spec"], role["replicas"]) for role in roles)), False
     return None
 
 
@@ -75,15 +78,4 @@ def _of_groups(spec: Mapping[str, Any]) -> Resources:
 
 
 def _times(pod: Mapping[str, Any], number: int) -> Resources:
-    parts = add(*(_requests(each) for each in _lasting_containers(pod)))
-    return {name: amount * number for name, amount in parts.items()}
-
-
-def _lasting_containers(pod: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    yield from pod.get("containers") or ()
-    yield from (each for each in pod.get("initContainers") or () if each.get("restartPolicy") == "Always")
-
-
-def _requests(container: Mapping[str, Any]) -> Resources:
-    asked = container.get("resources") or {}
-    return resources(asked.get("limits")) | resources(asked.get("requests"))
+    return {name: amount * number for name, amount in pod_requests(pod).items()}

@@ -8,6 +8,7 @@ from gpu_constructs.facts.kubernetes import refuse_unless_object_name
 from gpu_constructs.installing.claims import PathOf
 from gpu_constructs.installing.cluster_ref import AnyCluster, cluster_ref
 from gpu_constructs.installing.delivery import apply_manifests
+from gpu_constructs.installing.once import Applied
 from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.pools.pool import Pool, refuse_unless_pool
 from gpu_constructs.refusals import INT32, refuse_unless_bool, refuse_unless_whole_number
@@ -139,7 +140,7 @@ class GpuJob(Construct):
         template["spec"] = with_overlay(who, template["spec"], pod.overlay)
         self.resource = apply_manifests(self, "Resource", cluster=ref, manifests=manifests)
         self.resource.node.add_dependency(pool, *brought.needs)
-        apply_after_queue(self.resource, cluster=ref, namespace=namespace, queue=queue)
+        apply_after_queue(Applied(self.resource, manifests), cluster=ref, namespace=namespace, queue=queue)
         if claim is not None:
             claim.apply(self, ref, self.resource)
 

@@ -269,7 +269,7 @@ class GpuPod:
             ValueError: No node of the pool has what the pod asks for.
         """
         cpus = (self._usual_cpus(shape) if self.cpus is None else self.cpus) + self._sidecars("cpus")
-        memory = self.memory_on(who, shape) + self._sidecars("memory_gib")
+        memory = self.memory_request(who, shape)
         asked = [
             (shape.gpu_resources(row.gpus)[self._gpu_resource(who, shape)], self.gpus),
             (shape.kubelet.vcpus_left(row), cpus if row.vcpus else 0),
@@ -277,6 +277,14 @@ class GpuPod:
             (row.max_efa or 0, self.efa),
         ]
         return min(int(has / each + _ROUNDING) for has, each in asked if each)
+
+    def memory_request(self, who: object, shape: NodeShape) -> float:
+        """Return the memory that it requests with its sidecars, in GiB.
+
+        Raises:
+            ValueError: No node of the pool has so much.
+        """
+        return self.memory_on(who, shape) + self._sidecars("memory_gib")
 
     def memory_on(self, who: object, shape: NodeShape) -> int:
         """Return the memory it asks for, in GiB.

@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from constructs import Construct
-
 from gpu_constructs.facts.charts import KAI_SCHEDULER
 from gpu_constructs.facts.kubernetes import refuse_unless_object_name
 from gpu_constructs.facts.labels import KAI_QUEUE
 from gpu_constructs.installing.cluster_ref import ClusterRef
+from gpu_constructs.installing.once import Applied
 from gpu_constructs.named_arguments import named_arguments
 
 
@@ -55,9 +54,13 @@ def refuse_unless_queue(who: object, queue: object) -> None:
         refuse_unless_object_name(who, "queue", queue)
 
 
-def apply_after_queue(applied: Construct, *, cluster: ClusterRef, namespace: str, queue: str | KaiQueue | None) -> None:
-    """Apply a workload after its queue, and after the queueing system, which refuses every job until it answers."""
-    cluster.jobs.ask(applied)
+def apply_after_queue(applied: Applied, *, cluster: ClusterRef, namespace: str, queue: str | KaiQueue | None) -> None:
+    """Apply a workload after its queue, and after the queueing system, which refuses every job until it answers.
+
+    Raises:
+        ValueError: It requests more than its queue can ever have.
+    """
+    cluster.jobs.ask(applied.construct)
     if isinstance(queue, KaiQueue):
         # Also one that is not made here needs the scheduler.
         cluster.queue(queue.key[0]).ask(applied)

@@ -10,7 +10,7 @@ from typing import Any
 from constructs import Construct
 
 from gpu_constructs.installing.cluster_ref import ClusterRef
-from gpu_constructs.installing.delivery import apply_manifests
+from gpu_constructs.installing.delivery import apply_after_dra_driver, apply_manifests
 from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.pools.gpu_claim import REQUEST
 from gpu_constructs.pools.pool import Pool
@@ -37,7 +37,7 @@ class PodClaim:
 
     def apply(self, scope: Construct, cluster: ClusterRef, workload: Construct) -> None:
         """Apply the template before the workload, and have the driver outlive both."""
-        cluster.claimants.ask(workload)
+        apply_after_dra_driver(workload, cluster=cluster)
         if self.template is not None:
             # Nobody can change a template: another one is another resource, and the old one is deleted after it.
             made = apply_manifests(scope, f"Claim-{self.name}", cluster=cluster, manifests=[self.template])

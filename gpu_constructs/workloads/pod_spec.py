@@ -16,6 +16,7 @@ from gpu_constructs.workloads.gpu_pod import GpuPod
 from gpu_constructs.workloads.parts.claim_mount import VolumeClaimMount
 from gpu_constructs.workloads.parts.environment import env_manifest
 from gpu_constructs.workloads.parts.mounts import volumes_of
+from gpu_constructs.workloads.pool_room import refuse_unexpected_memory
 
 # A node with such a pod is neither replaced by Karpenter nor removed by cluster autoscaler.
 DO_NOT_DISRUPT = {labels.DO_NOT_DISRUPT: "true", labels.SAFE_TO_EVICT: "false"}
@@ -141,6 +142,7 @@ def typed_tolerations(pool: Pool) -> list[k8s.Toleration]:
 def _resources(who: object, pod: GpuPod, pool: Pool) -> k8s.ResourceRequirements:
     limits = pod.limits(who, pool.shape, huge_pages=counts_huge_pages(pool))
     pod.refuse_large_init_containers(who, pool.shape)
+    refuse_unexpected_memory(who, pod, pool)
     # Of memory and devices the scheduler counts what the pod may take; CPU may go beyond what it asks for.
     requests = limits | {"cpu": pod.cpu_request(who, pool.shape)}
     # No limit: kubelet would count logs and the container's own files against it, and evict the pod.

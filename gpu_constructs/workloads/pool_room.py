@@ -20,6 +20,26 @@ def pods_at_most(who: object, pod: GpuPod, pool: Pool) -> int | None:
     return pool.max_nodes * max(pod.room_on(who, pool.shape, row) for row in pool.shape.rows)
 
 
+def refuse_unexpected_memory(who: object, pod: GpuPod, pool: Pool) -> None:
+    """Refuse more memory than EKS Auto Mode expects of a node before it launches one.
+
+    Karpenter in a cluster has a setting for what the hypervisor keeps, ``vmMemoryOverheadPercent``; Auto Mode has none.
+
+    Raises:
+        ValueError: The autoscaler launches no node for the pod.
+    """
+    if not getattr(pool, "expects_less_memory", False) or pod.overlay:
+        return
+    rows = [row for row in pool.shape.rows if row.memory_mib is not None]
+    most = max((pool.shape.kubelet.expected_memory_gib_left(row) for row in rows), default=None)
+    requested = pod.memory_request(who, pool.shape)
+    if most is not None and len(rows) == len(pool.shape.rows) and requested > most:
+        raise ValueError(
+            f"{who}: pod must have at most {most} GiB of memory, which EKS Auto Mode expects of a node of pool "
+            f"{pool.name!r} that it has not launched yet, got {requested}"
+        )
+
+
 def refuse_more_pods_than_room(
     who: object, argument: str, pods: int, pod: GpuPod, pool: Pool, *, otherwise: str
 ) -> None:

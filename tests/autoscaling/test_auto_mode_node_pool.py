@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,18 @@ from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
 from syrupy.assertion import SnapshotAssertion
 
-from gpu_constructs import AutoModeNodePool, CapacityBlock, NodeShape, Reservation, Spot, TimeSlicing, UpTo
+from gpu_constructs import (
+    AutoModeNodePool,
+    CapacityBlock,
+    GpuJob,
+    GpuPod,
+    NodeShape,
+    Reservation,
+    Spot,
+    Static,
+    TimeSlicing,
+    UpTo,
+)
 from gpu_constructs.autoscaling.auto_mode_manifests import node_class, node_pool
 from gpu_constructs.autoscaling.node_pool import Network, NodePool
 from gpu_constructs.pools import CustomImage
@@ -160,6 +172,23 @@ def test_refuses_before_a_child_is_created(
         pool(stack, cluster, **changes)
 
     assert stack.node.find_child("Pool").node.children == []
+
+
+@pytest.mark.parametrize(
+    ("size", "memory", "accepted"), [(UpTo(gpus=8), 13, True), (UpTo(gpus=8), 14, False), (Static(nodes=2), 14, True)]
+)
+def test_refuses_memory_that_auto_mode_does_not_expect(
+    stack: cdk.Stack, cluster: eks.ICluster, size: UpTo | Static, memory: int, accepted: bool
+) -> None:
+    nodes = pool(stack, cluster, size=size)
+    pod = GpuPod(image="example.com/train:1", memory_gib=memory)
+
+    rule = (
+        "Test/Job: pod must have at most 13 GiB of memory, which EKS Auto Mode expects of a node of pool 'l4' that it "
+        "has not launched yet, got 14"
+    )
+    with nullcontext() if accepted else pytest.raises(ValueError, match=rule):
+        GpuJob(stack, "Job", cluster=cluster, pool=nodes, name="train", pod=pod)
 
 
 def test_refuses_a_cluster_that_is_not_in_auto_mode(stack: cdk.Stack, created_cluster: eks.Cluster) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from base64 import b64decode
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ from gpu_constructs import (
     TimeSlicing,
     UpTo,
 )
-from gpu_constructs.devices import DraDriver, SharedGpuClaim
+from gpu_constructs.devices import DraDriver, GpuOperator, SharedGpuClaim
 from gpu_constructs.devices.dra_driver import dra_driver_values
 from gpu_constructs.pools import GpuClaim
 from tests.chart_values import unknown_values
@@ -116,6 +117,53 @@ def test_pods_share_a_claim_by_its_name(stack: cdk.Stack, cluster: eks.ICluster)
 
     spec = manifest(resources_of(stack), "Deployment")["spec"]["template"]["spec"]
     assert spec["resourceClaims"] == [{"name": "gpu", "resourceClaimName": "shared"}]
+
+
+def job(stack: cdk.Stack, cluster: eks.ICluster | eks.Cluster) -> GpuJob:
+    claims = ManagedNodeGroup(stack, "Pool", cluster=cluster, name="l4", shape=L4, min_nodes=1, max_nodes=3)
+    return GpuJob(stack, "Job", cluster=cluster, pool=claims, name="train", pod=GpuPod(image=IMAGE))
+
+
+def shared_claim(stack: cdk.Stack, cluster: eks.ICluster | eks.Cluster) -> SharedGpuClaim:
+    return SharedGpuClaim(stack, "Shared", cluster=cluster, name="shared")
+
+
+@pytest.mark.parametrize(("define", "path"), [(shared_claim, "Test/Shared"), (job, "Test/Job")])
+def test_a_cluster_made_here_needs_the_driver(
+    stack: cdk.Stack, created_cluster: eks.Cluster, define: Callable[..., Any], path: str
+) -> None:
+    define(stack, created_cluster)
+
+    rule = rf"{path}: cluster must have a DraDriver, got none; make DraDriver\(stack, ..., cluster=...\) \[GPU132\]"
+    with pytest.raises(RuntimeError, match=rule):
+        resources_of(stack)
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_cluster_made_here_may_get_the_driver_at_any_time(
+    stack: cdk.Stack, created_cluster: eks.Cluster, first: bool
+) -> None:
+    if first:
+        DraDriver(stack, "Dra", cluster=created_cluster)
+    shared_claim(stack, created_cluster)
+    if not first:
+        DraDriver(stack, "Dra", cluster=created_cluster)
+
+    assert manifest(resources_of(stack), "ResourceClaim")["metadata"]["name"] == "shared"
+
+
+def test_an_imported_cluster_may_have_the_driver_already(stack: cdk.Stack, cluster: eks.ICluster) -> None:
+    shared_claim(stack, cluster)
+
+    assert manifest(resources_of(stack), "ResourceClaim")["metadata"]["name"] == "shared"
+
+
+def test_the_driver_of_the_gpu_operator_is_enough(stack: cdk.Stack, created_cluster: eks.Cluster) -> None:
+    values = {"gpuCluster": {"deployCR": True}, "clusterPolicy": {"deployCR": False}}
+    GpuOperator(stack, "Operator", cluster=created_cluster, values=values)
+    shared_claim(stack, created_cluster)
+
+    assert manifest(resources_of(stack), "ResourceClaim")["metadata"]["name"] == "shared"
 
 
 @pytest.mark.parametrize("first", [True, False])

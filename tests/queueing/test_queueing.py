@@ -30,7 +30,7 @@ from gpu_constructs.metrics import PrometheusStack
 from gpu_constructs.pod_scaling import Keda, PrometheusAdapter, VerticalPodAutoscaler
 from gpu_constructs.queueing import Dynamo, GpuQueues, JobSets, KubeRay, Kueue, LeaderWorkerSets, TeamQueue
 from gpu_constructs.queueing.kueue import kueue_values
-from gpu_constructs.workloads import ScratchMount
+from gpu_constructs.workloads import MpiOperator, NcclTest, ScratchMount
 from tests.chart_values import unknown_values
 from tests.schemas import validate_custom
 from tests.templates import CHART, MANIFEST, depends_on, manifests_of, of_type, resources_of
@@ -389,3 +389,64 @@ def test_refuses_a_pool_of_a_size_that_only_deployment_tells(stack: cdk.Stack, c
 def test_refuses_a_team(changes: dict[str, Any], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         TeamQueue(**{"name": "a", "namespace": "a", "nodes": {}} | changes)
+
+
+def queued_job(app: App, pods: int, **changes: Any) -> GpuJob:
+    """A job of whole nodes in the queue of a team."""
+    says: dict[str, Any] = {
+        "pool": app.training,
+        "pod": GpuPod(image="example.com/train:1", gpus=8),
+        "queue": "research",
+    } | changes
+    return GpuJob(app.stack, "Job", cluster=app.cluster, name="train", namespace="research", pods=pods, **says)
+
+
+@pytest.mark.parametrize("queues_first", [True, False])
+def test_refuses_a_job_that_is_more_than_all_teams_have(app: App, queues_first: bool) -> None:
+    defined: list[Callable[[], Any]] = [app.queues, lambda: queued_job(app, 5)]
+    first, second = defined if queues_first else reversed(defined)
+    first()
+
+    rule = (
+        r"Test/Job: pods must ask at once for at most the 32 nvidia.com/gpu of the 4 nodes that the teams have of pool "
+        r"'p5', got 40; give the teams more of its nodes, or run fewer pods \[GPU203\]"
+    )
+    with pytest.raises(ValueError, match=rule):
+        second()
+
+
+def test_a_job_may_borrow_what_the_other_teams_have(app: App) -> None:
+    app.queues()
+
+    queued_job(app, 4)
+
+
+def test_a_job_that_runs_one_pod_after_the_other_needs_one_node(app: App) -> None:
+    app.queues()
+
+    queued_job(app, 5, parallel=1)
+
+
+def test_one_team_may_borrow_from_queues_that_are_not_here(app: App) -> None:
+    app.queues(teams=[TeamQueue(name="research", namespace="research", nodes={"p5": 1})])
+
+    queued_job(app, 4)
+
+
+def test_refuses_a_test_of_more_nodes_than_the_teams_have(app: App) -> None:
+    app.queues(teams=[TeamQueue(name=name, namespace=name, nodes={"p5": 1}) for name in ("research", "product")])
+    operator = MpiOperator(app.stack, "Mpi", cluster=app.cluster)
+
+    with pytest.raises(
+        ValueError, match=r"Test/Nccl: .* the 16 nvidia.com/gpu of the 2 nodes .*, got 24; .* \[GPU203\]"
+    ):
+        NcclTest(
+            app.stack,
+            "Nccl",
+            cluster=app.cluster,
+            operator=operator,
+            pool=app.training,
+            nodes=3,
+            namespace="research",
+            queue="research",
+        )

@@ -1,5 +1,3 @@
-# Options are drawn, so that their types are not known to mypy.
-# mypy: disable-error-code="arg-type,call-arg,assignment,return-value"
 """An app that a seed draws, as a list of parts. Who runs it leaves out what a construct rejects, and starts again.
 
 Apps are complete: each has what tells Kubernetes of its GPUs, and what launches its nodes.
@@ -83,6 +81,7 @@ def draw(seed: int) -> RandomApp:
     manager = random.choices(("device-plugin", "gpu-operator"), (7, 3))[0]
     autoscaler = "karpenter" if kind != "auto" and random.random() < 0.4 else None
     parts = [_cluster(random, kind, zone)]
+    parts += _nodes_without_gpus(parts[0])
     parts += _managers(random, kind, manager)
     if autoscaler:
         given = sometimes(random, 0.2, node_repair=True)
@@ -135,10 +134,18 @@ def _cluster(random: Random, kind: str, zone: str) -> Part:
     own = random.random() < 0.5
 
     def make(world: World) -> Any:
-        vpc = {"vpc": gpu_vpc(world.stack, "Net", **network)} if own else {}
+        vpc: dict[str, Any] = {"vpc": gpu_vpc(world.stack, "Net", **network)} if own else {}
         return GpuCluster(world.stack, "Gpu", **given, **vpc)
 
     return Part("cluster", make, options=given | ({"vpc": network} if own else {}))
+
+
+def _nodes_without_gpus(cluster: Part) -> list[Part]:
+    """Return a part that stands for nodes without GPUs; none in Auto Mode without built-in pools."""
+    auto_mode = cluster.options.get("auto_mode") if isinstance(cluster.options, dict) else None
+    if auto_mode is not None and not auto_mode.node_pools:
+        return []
+    return [Part("nodes without GPUs", lambda world: world.cluster, ("cluster",))]
 
 
 def _plain(world: World, version: str) -> Any:
@@ -260,11 +267,10 @@ def _teams(random: Random, pools: list[str]) -> tuple[list[str], str | None, lis
     queues = [TeamQueue(name=name, namespace=name, nodes=nodes) for name in names]
     if system == "kueue":
         parts.append(part(Kueue, "kueue", sometimes(random, 0.3, fair_sharing=False)))
-        controller, construct = ("kueue", "kueue"), GpuQueues
+        parts.append(_queues(GpuQueues, ("kueue", "kueue"), pools, queues, (*pools, *names)))
     else:
         parts.append(part(KaiScheduler, "kai"))
-        controller, construct = ("scheduler", "kai"), KaiQueues
-    parts.append(_queues(construct, controller, pools, queues, (*pools, *names)))
+        parts.append(_queues(KaiQueues, ("scheduler", "kai"), pools, queues, (*pools, *names)))
     return names, system, parts
 
 
@@ -308,7 +314,7 @@ def _workload(random: Random, number: int, pool: str, namespace: str, system: st
     def make(world: World) -> Any:
         given = said | more.given | {argument: late(world) for argument, late in more.late.items()}
         if kind in ("job", "deployment", "scaled", "nodes"):
-            own = more.pod | ({"claim": world.made["shared"].name} if shared else {})
+            own = more.pod | ({"claim": world.made[f"{name}claim"].name} if shared else {})
             given["pod"] = values.pod_of(Random(drawn), world.shapes[pool], own, whole=kind == "nodes")
         if queued:
             queues = world.made["queues"]
@@ -318,11 +324,13 @@ def _workload(random: Random, number: int, pool: str, namespace: str, system: st
         on = {} if kind == "claim" else {"pool": world.made[pool]}
         return _KINDS[kind][0](world.stack, name.title(), cluster=world.cluster, **on, **given)
 
-    needs = ("cluster", pool, *((namespace,) if namespace != "default" else ()), *(("queues",) if queued else ()))
-    needs += {"nodes": ("groups",), "nccl": ("mpi",)}.get(kind, ())
-    needs += tuple(each.name for each in more.parts) + (("shared",) if shared else ())
+    within = (namespace,) if namespace != "default" else ()
+    needs = ("cluster", pool, *within, *(("queues",) if queued else ()))
+    needs += {"nodes": ("groups",), "nccl": ("mpi", "nodes without GPUs")}.get(kind, ())
+    needs += tuple(each.name for each in more.parts) + ((f"{name}claim",) if shared else ())
     made = Part(name, make, needs, said | more.given | more.pod | {"pool": pool, "kind": kind, "queued": queued})
-    before = [part(SharedGpuClaim, "shared", {"name": "shared"})] if shared else []
+    claim = part(SharedGpuClaim, f"{name}claim", {"name": f"{name}-claim", "namespace": namespace}, within)
+    before = [claim] if shared else []
     after = _scaler(random, name) if kind == "scaled" else []
     return [*before, *more.parts, made, *after]
 
@@ -334,7 +342,9 @@ def _workload_arguments(random: Random, kind: str, name: str) -> dict[str, Any]:
         return {"name": name, "port": 8000, "replicas": random.choice((0, 1, 1, 2, 4))}
     if kind == "nodes":
         return {"name": name, "port": 8000, "nodes": 2, "leader": ("lead",), "worker": ("work",)}
-    return {"scaled": {"name": name, "port": 8000}, "claim": {"name": name}}.get(kind, {})
+    if kind == "scaled":
+        return {"name": name, "port": 8000}
+    return {"name": name} if kind == "claim" else {}
 
 
 def _scaler(random: Random, target: str) -> list[Part]:

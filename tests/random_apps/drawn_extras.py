@@ -1,5 +1,3 @@
-# Options are drawn, so that their types are not known to mypy.
-# mypy: disable-error-code="arg-type,call-arg,assignment,return-value"
 """What a workload has beside its pods: permissions, storage, a model, clients outside the cluster."""
 
 from __future__ import annotations
@@ -70,14 +68,15 @@ def _bucket(name: str) -> Part:
 def _volume(name: str, namespace: str, within: tuple[str, ...]) -> Part:
     def make(world: World) -> Any:
         bucket = s3.Bucket(world.stack, f"{name}Files".title())
-        given = {"name": f"{name}-data", "namespace": namespace, "bucket": bucket}
+        given: dict[str, Any] = {"name": f"{name}-data", "namespace": namespace, "bucket": bucket}
         return S3Volume(world.stack, f"{name}Data".title(), cluster=world.cluster, **given)
 
     return Part(f"{name}data", make, ("cluster", *within), "S3Volume")
 
 
 def _model(random: Random, bucket: str) -> Callable[[World], Any]:
-    size, kind = random.choice((5, 30, 150)), random.choice((HubModel, CopiedModel, MountedModel, StreamedModel))
+    kinds: tuple[Callable[..., Any], ...] = (HubModel, CopiedModel, MountedModel, StreamedModel)
+    size, kind = random.choice((5, 30, 150)), random.choice(kinds)
     if kind is HubModel:
         return lambda world: HubModel(repo="example/model", revision="a" * 40, size_gib=size)
     sized = {"size_gib": size} if kind is CopiedModel else {}

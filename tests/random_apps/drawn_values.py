@@ -1,5 +1,3 @@
-# Options are drawn, so that their types are not known to mypy.
-# mypy: disable-error-code="arg-type,call-arg,assignment,return-value"
 """Values that an app is made of: shapes, sizes, ways of buying, pods."""
 
 from __future__ import annotations
@@ -25,6 +23,7 @@ from gpu_constructs import (
 from gpu_constructs.facts.hardware.catalogue import InstanceType, catalogue
 from gpu_constructs.facts.hardware.mig import PROFILES
 from gpu_constructs.pools import Disruption, Kubelet, NodeRepair, ScalingOptions
+from gpu_constructs.pools.disruption import Consolidation
 from gpu_constructs.workloads import InitContainer, ScratchMount
 
 TYPES = (
@@ -161,7 +160,7 @@ def group_options(random: Random) -> dict[str, Any]:
 
 def disruption(random: Random) -> dict[str, Any]:
     """Return when Karpenter removes nodes, or nothing."""
-    when = random.choice(("WhenEmpty", "WhenEmptyOrUnderutilized"))
+    when: Consolidation = random.choice(("WhenEmpty", "WhenEmptyOrUnderutilized"))
     made = Disruption(consolidation=when, consolidate_after_minutes=random.choice((1, 30)))
     return sometimes(random, 0.2, disruption=made)
 

@@ -20,9 +20,6 @@ from tests.random_apps.parts import World
 _AT_SYNTH = re.compile(r"ValidationFailedWithErrors: .*?errors:\n(?P<lines>.*)", re.DOTALL)
 # Workloads may ask together for more than bounded pools have: each runs alone, which is asked for by itself.
 _CONTENTION = ("GPU374", "GPU375")
-# A claim may be shared by pods of a cluster whose driver another app installs: not rejected yet where the app makes the
-# cluster and nothing installs the driver.
-_KNOWN = ("GPU132",)
 _LINE = re.compile(r" *\[[^\]]+\] (?P<text>.*)")
 
 
@@ -98,12 +95,18 @@ def _build(app: RandomApp, rejected: dict[str, str], folder: Path) -> tuple[str,
         if (found := _AT_SYNTH.match(str(error))) is None:
             raise
         [first, *_] = filter(None, map(_LINE.fullmatch, found["lines"].splitlines()))
-        return "synth", first["text"]
+        return _part_of(app, first["text"]), first["text"]
     return None
 
 
+def _part_of(app: RandomApp, text: str) -> str:
+    """Return the part that an error at synth names by its path, such as ``Lab/Work0: ...``; ``synth`` for none."""
+    id = text.partition(":")[0].removeprefix("Lab/").partition("/")[0]
+    return next((part.name for part in app.parts if part.name.title() == id), "synth")
+
+
 def _errors(report: Report) -> list[str]:
-    certain = [each for each in report.findings if each.counts and each.rule.id not in (*_CONTENTION, *_KNOWN)]
+    certain = [each for each in report.findings if each.counts and each.rule.id not in _CONTENTION]
     return [f"  {each.rule.id} {each.problem.message}" for each in certain]
 
 

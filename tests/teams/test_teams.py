@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -19,7 +20,7 @@ from gpu_constructs.exposure import Internal
 from gpu_constructs.identity import WorkloadIdentity
 from gpu_constructs.queueing import GpuQueues, KaiQueues, KaiScheduler, Kueue, LeaderWorkerSets
 from gpu_constructs.teams import Team, TeamQuota
-from gpu_constructs.workloads import MultiNodeDeployment
+from gpu_constructs.workloads import MpiOperator, MultiNodeDeployment, NcclTest
 from tests.conftest import FLAGS
 from tests.linting import cfn_lint
 from tests.schemas import validate
@@ -319,6 +320,18 @@ def test_a_workload_that_asks_for_more_than_the_quota_has(
 ) -> None:
     with pytest.raises(ValueError, match=rf"{message}.*; raise the TeamQuota of namespace 'nlp'.* \[GPU130\]"):
         workloads_of(stack, *made, **quota)
+
+
+@pytest.mark.parametrize(("gpus", "enough"), [(8, True), (7, False)])
+def test_the_quota_counts_an_mpi_job(stack: cdk.Stack, gpus: int, enough: bool) -> None:
+    gpu = GpuCluster(stack, "Gpu")
+    pool = gpu.add_pool("l4", "g6.12xlarge", max_nodes=8)
+    operator = MpiOperator(stack, "Mpi", cluster=gpu)
+    Team(stack, "Nlp", cluster=gpu, namespace="nlp", quota=TeamQuota(gpus=gpus))
+
+    message = r"Test/Test: pods must ask for at most 7 nvidia.com/gpu in all, got 8; .* \[GPU130\]"
+    with nullcontext() if enough else pytest.raises(ValueError, match=message):
+        NcclTest(stack, "Test", cluster=gpu, operator=operator, pool=pool, namespace="nlp")
 
 
 def test_a_cluster_without_enforcement_cannot_isolate(stack: cdk.Stack, created_cluster: eks.Cluster) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from gpu_constructs.preflight.case import Case
+from gpu_constructs.preflight.cluster.built_in_pools import has_unknown_built_in_pools
 from gpu_constructs.preflight.judging.set_later import SetLater
 from gpu_constructs.preflight.judging.stops import Stops
 from gpu_constructs.preflight.model.answer import Answer, all_of
@@ -94,7 +95,7 @@ def _beside_unread(verdict: Verdict, hidden: Sequence[str]) -> Verdict:
 def _with_partners(verdict: Verdict, case: Case) -> Verdict:
     """Return a verdict with the roles of the same object that its pods wait for and that find no node."""
     partners = case.partners(verdict.workload) if not verdict.workload.is_placed else ()
-    verdicts = [case.verdict(each) for each in partners if each.replicas != 0]
+    verdicts = [_partner_verdict(each, case) for each in partners if each.replicas != 0]
     waiting = [each for each in verdicts if each.answer is not Answer.YES]
     if not waiting:
         return verdict
@@ -104,6 +105,20 @@ def _with_partners(verdict: Verdict, case: Case) -> Verdict:
     answer = all_of((verdict.answer, *(each.answer for each in reasons)))
     rests_on = (*verdict.rests_on, *assumed)
     return replace(verdict, answer=answer, reasons=(*verdict.reasons, *reasons), rests_on=rests_on)
+
+
+def _partner_verdict(partner: Workload, case: Case) -> Verdict:
+    """Return the verdict on a role without GPUs, which may also run on the built-in pools of Auto Mode."""
+    verdict = case.verdict(partner)
+    if verdict.answer is not Answer.NO or case.with_built_in_pools is None:
+        return verdict
+    built_in = case.with_built_in_pools.verdict(partner)
+    if built_in.answer is Answer.NO:
+        return verdict
+    if not has_unknown_built_in_pools(case.cluster):
+        return built_in
+    text = "only deployment knows which built-in pools of Auto Mode the cluster has"
+    return replace(built_in, answer=Answer.UNKNOWN, reasons=(*built_in.reasons, Reason(Answer.UNKNOWN, "pool", text)))
 
 
 def _lacks_only_sizes(partner: Verdict) -> bool:

@@ -21,15 +21,12 @@ from gpu_constructs.facts.hardware.kubelet_reserve import (
     reserved_cpu,
     reserved_memory,
 )
+from gpu_constructs.facts.hardware.vm_memory import ARM_KERNEL_MIB, VM_OVERHEAD, least_memory
 from gpu_constructs.facts.quantities import GIB, MIB, quantity, resources
 from gpu_constructs.preflight.cluster.launch import is_visible
 from gpu_constructs.preflight.model.cluster import Pool
 from gpu_constructs.preflight.reading.unknown import dig, known_number, mapping
 
-# Share of the memory that the hypervisor and the kernel may keep.
-_VM_OVERHEAD = 0.075
-# What the kernel sets aside on arm64.
-_ARM_KERNEL_MIB = 64
 # The most pods that EKS configures on a type of so many vCPUs.
 # Source: https://github.com/awslabs/amazon-eks-ami nodeadm/internal/kubelet/eni-max-pods.txt (2026-08)
 _MOST_PODS = ((2, 35), (8, 58), (48, 234))
@@ -85,19 +82,11 @@ def allocatable_without_gpus(name: str | None) -> tuple[dict[str, int], dict[str
         return {}, {}
     vcpus, memory_mib = size
     cpu, memory = vcpus * 1000 - reserved_cpu(vcpus), memory_mib * MIB
-    smallest = memory - math.ceil(memory * _VM_OVERHEAD) - _ARM_KERNEL_MIB * MIB
+    smallest = memory - math.ceil(memory * VM_OVERHEAD) - ARM_KERNEL_MIB * MIB
     pods = next((most for size_, most in _MOST_PODS if vcpus <= size_), _MOST_PODS_OF_ALL)
     kept = reserved_memory(pods) + EVICTED_MEMORY
     largest = memory - reserved_memory(0) - EVICTED_MEMORY
     return {"cpu": cpu, "memory": max(smallest - kept, 0)}, {"cpu": cpu, "memory": largest}
-
-
-def least_memory(row: InstanceType) -> int | None:
-    """Return the memory that Karpenter counts on, in bytes: what is stated without what the hypervisor may keep."""
-    if row.memory_mib is None:
-        return None
-    mib = row.memory_mib - (_ARM_KERNEL_MIB if row.architecture == "arm64" else 0)
-    return (mib - math.ceil(mib * _VM_OVERHEAD)) * MIB
 
 
 def _reserved(pool: Pool, name: str, default: int) -> int:

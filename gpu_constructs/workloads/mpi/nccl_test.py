@@ -9,6 +9,7 @@ from gpu_constructs.facts.versions import NCCL_TESTS
 from gpu_constructs.installing.claims import PathOf
 from gpu_constructs.installing.cluster_ref import AnyCluster, cluster_ref
 from gpu_constructs.installing.delivery import apply_manifests
+from gpu_constructs.installing.once import Applied
 from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.pools.pool import Pool, refuse_unless_pool
 from gpu_constructs.pools.sharing import Exclusive
@@ -72,7 +73,7 @@ class NcclTest(Construct):
         self.resource = apply_manifests(self, "Resource", cluster=ref, manifests=[made])
         for needed in (operator, pool):
             self.resource.node.add_dependency(needed)
-        apply_after_queue(self.resource, cluster=ref, namespace=namespace, queue=queue)
+        apply_after_queue(Applied(self.resource, [made]), cluster=ref, namespace=namespace, queue=queue)
 
 
 def _refuse_unless_testable(who: object, pool: Pool, nodes: int, image: str | None) -> None:

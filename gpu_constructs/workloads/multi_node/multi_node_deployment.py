@@ -14,6 +14,7 @@ from gpu_constructs.facts.kubernetes import QUALIFIED_NAME, refuse_unless_object
 from gpu_constructs.installing.claims import PathOf
 from gpu_constructs.installing.cluster_ref import AnyCluster, cluster_ref
 from gpu_constructs.installing.delivery import apply_after_controller, apply_manifests
+from gpu_constructs.installing.once import Applied
 from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.pools.pool import Pool, refuse_unless_pool
 from gpu_constructs.refusals import INT32, refuse_unless_whole_number
@@ -145,7 +146,7 @@ class MultiNodeDeployment(Construct):
         served = apply_manifests(self, "Service", cluster=ref, manifests=beside)
         self.resource.node.add_dependency(pool)
         apply_after_controller(self.resource, cluster=ref, chart=LEADER_WORKER_SET, kind="LeaderWorkerSets")
-        apply_after_queue(self.resource, cluster=ref, namespace=namespace, queue=queue)
+        apply_after_queue(Applied(self.resource, [groups]), cluster=ref, namespace=namespace, queue=queue)
         if claim is not None:
             claim.apply(self, ref, self.resource)
         if expose is not None:

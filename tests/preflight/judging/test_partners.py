@@ -62,3 +62,71 @@ def test_a_head_that_no_pool_takes_holds_its_workers(tmp_path: Path, selected: A
     assert bool(waits) is expected
     assert (found.answer is Answer.NO) is expected
     assert any(each.rule.id == "GPU120" for each in report.findings) is expected
+
+
+LAUNCHER = {"name": "l", "image": "example.com/mpi:1", "resources": {"requests": {"cpu": "100m", "memory": "256Mi"}}}
+WORKER = {"name": "w", "image": "example.com/mpi:1", "resources": {"limits": {"nvidia.com/gpu": 1}}}
+GPU_POOL = {
+    "apiVersion": "karpenter.sh/v1",
+    "kind": "NodePool",
+    "metadata": {"name": "gpu"},
+    "spec": {
+        "template": {
+            "spec": {
+                "nodeClassRef": {"group": "eks.amazonaws.com", "kind": "NodeClass", "name": "default"},
+                "requirements": [
+                    {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["g6.xlarge"]}
+                ],
+                "taints": [{"key": "nvidia.com/gpu", "effect": "NoSchedule"}],
+            }
+        }
+    },
+}
+
+
+def auto_mode(pools: Any, enabled: Any = True) -> dict[str, Any]:
+    """A template of a cluster in Auto Mode with some built-in pools."""
+    compute = {"Enabled": enabled, "NodePools": pools, "NodeRoleArn": "arn:aws:iam::111122223333:role/nodes"}
+    properties = {"Name": "demo", "Version": "1.36", "ComputeConfig": compute}
+    parameters = {"Pools": {"Type": "CommaDelimitedList"}, "Auto": {"Type": "String"}}
+    return {"Parameters": parameters, "Resources": {"Cluster": {"Type": "AWS::EKS::Cluster", "Properties": properties}}}
+
+
+def mpi_job(selected: dict[str, str]) -> dict[str, Any]:
+    """An MPIJob whose launcher selects nodes."""
+    roles = {
+        "Launcher": {"replicas": 1, "template": {"spec": {"containers": [LAUNCHER], "nodeSelector": selected}}},
+        "Worker": {"replicas": 1, "template": {"spec": {"containers": [WORKER]}}},
+    }
+    spec = {"slotsPerWorker": 1, "mpiReplicaSpecs": roles}
+    return {"apiVersion": "kubeflow.org/v2beta1", "kind": "MPIJob", "metadata": {"name": "mpi"}, "spec": spec}
+
+
+@pytest.mark.parametrize(
+    ("pools", "selected", "expected"),
+    [
+        (["system", "general-purpose"], {}, Answer.YES),
+        (["system", "general-purpose"], {"kubernetes.io/arch": "arm64"}, Answer.NO),
+        (["system", "general-purpose"], {"disk": "ssd"}, Answer.NO),
+        (["system"], {}, Answer.NO),
+        ([], {}, Answer.NO),
+        ({"Ref": "Pools"}, {}, Answer.UNKNOWN),
+        ([{"Ref": "Pools"}], {}, Answer.UNKNOWN),
+    ],
+)
+def test_a_launcher_runs_on_the_built_in_pool_of_auto_mode(
+    tmp_path: Path, pools: Any, selected: dict[str, str], expected: Answer
+) -> None:
+    report = report_of(tmp_path, auto_mode(pools), GPU_POOL, mpi_job(selected))
+
+    [found] = report.explanation(report.cases[0]).verdicts
+    assert found.answer is expected, found.reasons
+    assert any(each.rule.id == "GPU120" and each.counts for each in report.findings) is (expected is Answer.NO)
+
+
+@pytest.mark.parametrize(("enabled", "expected"), [({"Ref": "Auto"}, Answer.UNKNOWN), (False, Answer.NO)])
+def test_a_launcher_waits_where_auto_mode_may_be_off(tmp_path: Path, enabled: Any, expected: Answer) -> None:
+    report = report_of(tmp_path, auto_mode(["general-purpose"], enabled), GPU_POOL, mpi_job({}))
+
+    [found] = report.explanation(report.cases[0]).verdicts
+    assert found.answer is expected, found.reasons

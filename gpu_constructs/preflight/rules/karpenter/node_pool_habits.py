@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from gpu_constructs.facts.hardware.catalogue import InstanceType, catalogue
+from gpu_constructs.facts.hardware.vm_memory import least_memory
 from gpu_constructs.facts.kubernetes_support import LEAST_KARPENTER
 from gpu_constructs.facts.labels import GPU_TAINT, KARPENTER_DOMAIN
 from gpu_constructs.facts.quantities import show
@@ -14,7 +15,6 @@ from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Cluster, Pool
 from gpu_constructs.preflight.model.node_selection import Selection
-from gpu_constructs.preflight.node.node_size import least_memory
 from gpu_constructs.preflight.node.nodes import gpu_types, minor
 from gpu_constructs.preflight.reading.unknown import dig, mapping
 from gpu_constructs.preflight.rules.rule import Problem, rule

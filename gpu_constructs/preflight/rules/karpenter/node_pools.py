@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from gpu_constructs.facts.hardware.catalogue import InstanceType, catalogue
+from gpu_constructs.facts.hardware.vm_memory import least_memory
 from gpu_constructs.facts.labels import ARCH, CAPACITY_TYPE, EKS_DOMAIN, KARPENTER_AWS_DOMAIN, KARPENTER_DOMAIN
 from gpu_constructs.facts.quantities import show
 from gpu_constructs.facts.resources import GPU, NVIDIA
@@ -15,7 +16,6 @@ from gpu_constructs.preflight.model.cluster import Pool
 from gpu_constructs.preflight.model.label_values import exactly
 from gpu_constructs.preflight.model.taints import boot_taints
 from gpu_constructs.preflight.node.gpu_pools import gpu_node_pools, names_gpus
-from gpu_constructs.preflight.node.node_size import least_memory
 from gpu_constructs.preflight.node.nodes import gpu_types, minor
 from gpu_constructs.preflight.reading.unknown import dig, mapping, mappings
 from gpu_constructs.preflight.rules.rule import Problem, rule
