@@ -20,6 +20,7 @@ from gpu_constructs.preflight.cluster.kueue import cluster_queue_of, is_queued
 from gpu_constructs.preflight.cluster.objects.storage import installs
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Cluster
+from gpu_constructs.preflight.model.pod import Pod
 from gpu_constructs.preflight.model.reason import Reason
 from gpu_constructs.preflight.model.workload import Workload
 from gpu_constructs.preflight.reading.unknown import Unknown, dig, is_expression, items, known_number, mapping, mappings
@@ -40,7 +41,7 @@ _EXISTING = ("BlockDevice", "CharDevice", "Directory", "File", "Socket")
 # Volumes that kubelet mounts over the network or by a plugin of its own, of which several are gone.
 _MOUNTED = (
     *("awsElasticBlockStore", "azureDisk", "azureFile", "cephfs", "cinder", "fc", "flexVolume", "flocker"),
-    *("gcePersistentDisk", "gitRepo", "glusterfs", "image", "iscsi", "nfs", "photonPersistentDisk", "portworxVolume"),
+    *("gcePersistentDisk", "gitRepo", "glusterfs", "image", "iscsi", "photonPersistentDisk", "portworxVolume"),
     *("quobyte", "rbd", "scaleIO", "storageos", "vsphereVolume"),
 )
 _CONTEXTS = ("securityContext", "containers[].securityContext", "initContainers[].securityContext")
@@ -148,7 +149,6 @@ def unevaluated(workload: Workload, cluster: Cluster) -> Iterator[Reason]:
         *(each for row in _FIELDS for each in _field_conditions(row, written)),
         *(each for row in _OWNER_FIELDS.get(owner.kind, ()) for each in _field_conditions(row, owner.spec)),
         *(each for row in _OWNER_FIELDS["Job"] for each in _field_conditions(row, job)),
-        *_user_conditions(written),
         *_driver_conditions(written, cluster),
         *_huge_page_conditions(written),
         *_queue_conditions(workload, cluster),
@@ -157,6 +157,17 @@ def unevaluated(workload: Workload, cluster: Cluster) -> Iterator[Reason]:
     for field, condition in dict.fromkeys(found):
         text = f"{field} isn't evaluated: the pod runs if {condition}"
         yield Reason(Answer.UNKNOWN, "pod", text, condition=condition)
+
+
+def relied_on_images(pod: Pod) -> Iterator[str]:
+    """Yield what a pod demands of its images that only their registry tells: nearly every image meets it.
+
+    Args:
+        pod: The pod.
+    """
+    for name, user in _users(pod.written):
+        if user is None or is_open(user):
+            yield f"the user of container {name}, or of its image, is a number and not 0 (runAsNonRoot)"
 
 
 def values_at(value: Any, path: str) -> Iterator[Any]:
@@ -204,13 +215,6 @@ def _root_containers(pod: Mapping[str, Any]) -> Iterator[Reason]:
         if user == 0:
             text = f"kubelet doesn't start container {name}: runAsNonRoot is true, and runAsUser is 0"
             yield Reason(Answer.NO, "pod", text)
-
-
-def _user_conditions(pod: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the containers that must not run as root and name no user: their image decides."""
-    for name, user in _users(pod):
-        if user is None or is_open(user):
-            yield "runAsNonRoot", f"the user of container {name}, or of its image, is a number and not 0"
 
 
 def _driver_conditions(pod: Mapping[str, Any], cluster: Cluster) -> Iterator[tuple[str, str]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from gpu_constructs.facts.kubernetes import CLUSTER_CRITICAL, NODE_CRITICAL
+from gpu_constructs.preflight.admission.unevaluated import relied_on_images
 from gpu_constructs.preflight.cluster.launch import is_visible
 from gpu_constructs.preflight.cluster.objects.named_data import DataKind, keys_by_name, named_data
 from gpu_constructs.preflight.cluster.objects.storage import claimed
@@ -12,7 +13,7 @@ from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Cluster, Pool
 from gpu_constructs.preflight.model.reason import Reason
 from gpu_constructs.preflight.model.workload import Workload
-from gpu_constructs.preflight.reading.unknown import known_text
+from gpu_constructs.preflight.reading.unknown import known_text, mappings
 from gpu_constructs.preflight.scheduling.verdict import PoolVerdict
 
 NOTHING_ELSE = "nothing outside the input limits these pods or competes with them"
@@ -27,10 +28,18 @@ def relied_upon(workload: Workload, pools: Iterable[PoolVerdict], cluster: Clust
         pools: The verdict on each pool.
         cluster: Their cluster.
     """
+    always = (*relied_on_images(workload.pod), *_named_data_of(workload, cluster))
     if cluster.sees_objects:
-        return ()
+        # Secrets and ConfigMaps are often made by hand, and no Git repository has them.
+        return tuple(dict.fromkeys(always))
     taking = [each.pool for each in pools if each.answer is not Answer.NO]
-    found = (*_named_objects(workload, cluster), *_launched(taking), *_of_karpenter(taking, cluster), NOTHING_ELSE)
+    found = (
+        *always,
+        *_named_objects(workload, cluster),
+        *_launched(taking),
+        *_of_karpenter(taking, cluster),
+        NOTHING_ELSE,
+    )
     return tuple(dict.fromkeys(found))
 
 
@@ -54,13 +63,17 @@ def _named_objects(workload: Workload, cluster: Cluster) -> Iterator[str]:
                 yield "the cluster has a default StorageClass"
             elif name and not _has(cluster, "StorageClass", name):
                 yield f"StorageClass {name} exists"
+
+
+def _named_data_of(workload: Workload, cluster: Cluster) -> Iterator[str]:
+    """Yield the Secrets and ConfigMaps that the pods name and the input doesn't hold."""
+    pod, space = workload.pod, workload.namespace
+    named = [(each.kind, each.name) for each in named_data(pod)]
+    pulling = (known_text(each.get("name")) for each in mappings(pod.written.get("imagePullSecrets")))
+    named += [("Secret", name) for name in pulling if name]
     for kind in _DATA:
-        there = keys_by_name(kind, space, cluster)
-        yield from (
-            f"{each.kind} {space}/{each.name} exists"
-            for each in named_data(pod)
-            if each.kind == kind and each.name not in there
-        )
+        there = keys_by_name(kind, space, cluster) if any(each == kind for each, _ in named) else {}
+        yield from (f"{each} {space}/{name} exists" for each, name in named if each == kind and name not in there)
 
 
 def _has(cluster: Cluster, kind: str, name: str, namespace: str | None = None) -> bool:

@@ -70,12 +70,6 @@ CHANGES = [
     for field, values in table["changes"].items()
     for value in values
 ]
-GAPS = [
-    (section, field, value)
-    for section, table in TABLE.items()
-    for field, values in table.get("gaps", {}).items()
-    for value in values
-]
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,15 +175,10 @@ def test_a_field_that_can_keep_the_pod_from_running_changes_the_result(name: str
     assert found != unchanged(SECTIONS[name].world), json.dumps(value)
 
 
-@pytest.mark.parametrize(("name", "field", "value"), GAPS, ids=[f"{each[0]}-{each[1]}" for each in GAPS])
-def test_a_gap_that_is_closed_leaves_the_list(name: str, field: str, value: Any) -> None:
-    assert changed(name, field, value) == unchanged(SECTIONS[name].world), f"move {field} of {name} to changes"
-
-
 @pytest.mark.parametrize("name", [name for name, each in SECTIONS.items() if each.schema])
 def test_every_field_is_in_the_table(name: str) -> None:
     table = TABLE[name]
-    listed = {*table["changes"], *table.get("gaps", {}), *table["no_check"]}
+    listed = {*table["changes"], *table["no_check"]}
     known = list(fields(schema_at(SECTIONS[name]), SECTIONS[name].depth))
 
     assert [each for each in known if not listed.intersection(enclosing_fields(each))] == []
