@@ -23,7 +23,8 @@ def pods_at_most(who: object, pod: GpuPod, pool: Pool) -> int | None:
 def refuse_unexpected_memory(who: object, pod: GpuPod, pool: Pool) -> None:
     """Refuse more memory than EKS Auto Mode expects of a node before it launches one.
 
-    Karpenter in a cluster has a setting for what the hypervisor keeps, ``vmMemoryOverheadPercent``; Auto Mode has none.
+    Karpenter in a cluster has a setting for what the hypervisor keeps, ``vmMemoryOverheadPercent``. No such
+    setting of Auto Mode is known, and the checker assumes the default of 7.5 % there.
 
     Raises:
         ValueError: The autoscaler launches no node for the pod.

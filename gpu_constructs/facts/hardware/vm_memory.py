@@ -1,6 +1,6 @@
 """How much memory Karpenter expects of an instance that it has not launched yet.
 
-Source: aws/karpenter-provider-aws v1.14.1 pkg/providers/instancetype/types.go ``memory``
+Source: aws/karpenter-provider-aws v1.14.1 pkg/providers/instancetype/types.go
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """The NodePools that EKS Auto Mode creates, which are not in the input.
 
-Source: https://docs.aws.amazon.com/eks/latest/userguide/set-builtin-node-pools.html (2026-08)
+Source: https://docs.aws.amazon.com/eks/latest/userguide/set-builtin-node-pools.html, by public copies of both objects
+(2026-11-23; the page itself was not read)
 """
 
 from __future__ import annotations
