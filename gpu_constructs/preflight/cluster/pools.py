@@ -213,6 +213,11 @@ def group_tags(properties: Mapping[str, Any]) -> dict[str, Any]:
     return {str(each.get("Key")): each.get("Value") for each in mappings(properties.get("Tags"))}
 
 
+def is_of_eksctl(pool: Pool) -> bool:
+    """Whether eksctl makes a group: its nodes have the label of its name, which each new version changes."""
+    return pool.is_group and "alpha.eksctl.io/nodegroup-name" in pool.labels
+
+
 def launches_gpus(pool: Pool) -> bool:
     """Whether a group may launch a type with NVIDIA GPUs, of today or of the past."""
     return any(name in catalogue() or name in retired() for name in pool.instance_types)

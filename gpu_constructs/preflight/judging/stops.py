@@ -6,15 +6,19 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from gpu_constructs.preflight.case import Case
+from gpu_constructs.preflight.cluster.pools import is_of_eksctl
 from gpu_constructs.preflight.judging.reach import Reach
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Pool
 from gpu_constructs.preflight.model.reason import Reason
 from gpu_constructs.preflight.model.workload import Workload
-from gpu_constructs.preflight.rules.rule import Finding
+from gpu_constructs.preflight.rules.rule import Finding, Subject
 from gpu_constructs.preflight.scheduling.enough import OF_ALL_POOLS
 from gpu_constructs.preflight.scheduling.verdict import PoolVerdict, Verdict
 
+# Sizes, labels and a version of Amazon Linux 2 that eksctl validates before it creates anything.
+# Source: eksctl-io/eksctl 99984ad pkg/apis/eksctl.io/v1alpha5/validation.go
+_REJECTED_BY_EKSCTL = ("GPU003", "GPU057", "GPU058")
 # How far a pool is from taking a pod when something else of it is broken.
 _WEIGHT = 3
 
@@ -45,11 +49,14 @@ class Stops:
     def _add(self, finding: Finding, answer: Answer) -> None:
         subject = finding.problem.subject
         text = finding.problem.message
-        if isinstance(subject, (Pool, Workload)):
+        whole = self._whole(finding)
+        if whole is not subject:
+            text = f"eksctl rejects the whole config: {text}"
+        elif isinstance(subject, (Pool, Workload)):
             text = text.removeprefix(f"{subject.title}: ")
         weight, condition = (_WEIGHT, "") if answer is Answer.NO else (0, finding.problem.condition)
         reason = Reason(answer, "rule", text, weight, finding.rule.id, condition)
-        for pool in self._reach.pools(subject):
+        for pool in self._reach.pools(whole):
             if answer is Answer.UNKNOWN and finding.rule.presumed and not finding.problem.condition:
                 told = f"runs unless {finding.rule.id} is true: {finding.problem.message}"
                 self._presumed.setdefault(id(pool), []).append(told)
@@ -57,6 +64,12 @@ class Stops:
                 self._of_pools.setdefault(id(pool), []).append(reason)
         for workload in self._reach.workloads(subject):
             self._of_workloads.setdefault(id(workload), []).append(reason)
+
+    def _whole(self, finding: Finding) -> Subject:
+        """Return what an error is about: the whole cluster, where eksctl rejects a config because of one group."""
+        subject, cluster = finding.problem.subject, self._case.cluster.resource
+        rejected = isinstance(subject, Pool) and finding.rule.id in _REJECTED_BY_EKSCTL and is_of_eksctl(subject)
+        return cluster if rejected and cluster is not None else subject
 
     def on(self, verdict: Verdict) -> Verdict:
         """Return a verdict as it is beside those errors."""

@@ -71,6 +71,15 @@ def test_a_group_that_eksctl_rejects_stops_every_group(tmp_path: Path) -> None:
     assert {"GPU461"} == {reason.rule for pool in found.pools for reason in pool.reasons}
 
 
+def test_wrong_sizes_of_one_group_stop_every_group(tmp_path: Path) -> None:
+    wrong = {"name": "other", "instanceType": "m6i.large", "minSize": 5, "maxSize": 2}
+
+    found = verdict(tmp_path, {GPU: 1}, managedNodeGroups=[{**G6, "name": "gpus"}, wrong])
+
+    assert found.answer is Answer.NO
+    assert "eksctl rejects the whole config: pool other: MinSize 5 is above MaxSize 2" in found.pools[0].refusing
+
+
 def test_a_field_that_eksctl_does_not_have_stops_every_group(tmp_path: Path) -> None:
     assert verdict(tmp_path, {GPU: 1}, managedNodeGroups=[{**G6, "instanceTyp": "g6.xlarge"}]).answer is Answer.NO
 

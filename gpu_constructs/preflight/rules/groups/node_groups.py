@@ -8,7 +8,7 @@ from typing import get_args
 from gpu_constructs.facts.kubernetes import NodeCondition
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.launch import is_given
-from gpu_constructs.preflight.cluster.pools import desired_nodes
+from gpu_constructs.preflight.cluster.pools import desired_nodes, is_of_eksctl
 from gpu_constructs.preflight.model.cluster import Cluster, Pool
 from gpu_constructs.preflight.reading.unknown import dig, is_true, known_text, mapping, mappings
 from gpu_constructs.preflight.rules.rule import Problem, rule
@@ -119,13 +119,8 @@ def node_group_with_a_name_of_its_own(case: Case) -> Iterator[Problem]:
     """
     for pool in case.gpu_groups:
         name = pool.properties.get("NodegroupName")
-        if pool.kind == "managed" and is_given(name) and not _is_of_eksctl(pool):
+        if pool.kind == "managed" and is_given(name) and not is_of_eksctl(pool):
             yield Problem.of(pool, f"NodegroupName is {name}")
-
-
-def _is_of_eksctl(pool: Pool) -> bool:
-    """Whether eksctl makes a group; it must have a name, and eksctl makes each anew under another one."""
-    return "alpha.eksctl.io/nodegroup-name" in mapping(pool.properties.get("Tags"))
 
 
 @rule("GPU064", "warning", source="aws/eks-node-monitoring-agent v1.7.0 pkg/conditions/conditions.go")
