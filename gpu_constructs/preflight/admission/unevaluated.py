@@ -68,8 +68,10 @@ def _always(_value: Any) -> bool:
 
 
 def _must_exist(volume: Any) -> bool:
-    path = dig(volume, "path")
-    return isinstance(path, str) and dig(volume, "type") in _EXISTING and path not in _ON_EVERY_NODE
+    path, kind = dig(volume, "path"), dig(volume, "type")
+    if kind is not None and (is_open(path) or is_open(kind)):
+        return True
+    return isinstance(path, str) and kind in _EXISTING and path not in _ON_EVERY_NODE
 
 
 _FIELDS = (

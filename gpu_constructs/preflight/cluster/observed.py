@@ -143,7 +143,8 @@ class RunningCluster:
         """Yield pools with what running nodes already take of their limits."""
         reported = {each.name: mapping(dig(each.content, "status", "resources")) for each in self._node_pools}
         for pool in pools:
-            nodes = [each for each in self.nodes if _pool_label(each) == pool.name or _group_label(each) == pool.name]
+            label = _group_label if pool.is_group else _pool_label
+            nodes = [each for each in self.nodes if label(each) == pool.name]
             status = mapping(reported.get(pool.name)) if not pool.is_group else {}
             used = resources(status) if status else add(*map(_capacity, nodes))
             if not used:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -27,6 +28,7 @@ from gpu_constructs.preflight.schema.expressions import INSTALL, can_ask, has_ru
 _PENDING = "GPU120"
 # The rules that report verdicts of the scheduler.
 _OF_VERDICTS = (_PENDING, "GPU121", "GPU374")
+_FILES = (".yaml", ".yml", ".json")
 
 
 @dataclass(frozen=True)
@@ -112,8 +114,8 @@ def check(given: Input, told: Iterable[Cluster] | None = None) -> Report:
     """
     listed = acknowledgements(given.acknowledgements)
     cases = tuple(map(Case, clusters(given) if told is None else told))
-    every = (finding for case in cases for finding in findings_of(case, listed, given.accepted))
-    shared = Shared(cases, every)
+    found = [findings_of(case, listed, given.accepted) for case in cases]
+    shared = Shared(cases, _across_versions(cases, found))
     added = [each for case in cases for each in _of_pending(case, shared, listed, given.accepted)]
     findings = sorted(
         (*shared.findings, *added),
@@ -156,3 +158,23 @@ def findings_of(
         for problem in {each.key: each for each in rule.check(case)}.values()
     ]
     return [replace(each, acknowledged=acknowledged(each, case.cluster, lines, accepted or {})) for each in found]
+
+
+def _across_versions(cases: Sequence[Case], found: Sequence[list[Finding]]) -> Iterator[Finding]:
+    """Yield findings; one about an object beside several files of versions is certain only if each version has it.
+
+    Any of the files may be applied with that object, or none.
+    """
+    files = [place for place, each in enumerate(cases) if each.cluster.alternative.endswith(_FILES)]
+    counted = Counter(_told(each) for place in files for each in found[place])
+    for place, findings in enumerate(found):
+        for each in findings:
+            own = each.problem.origin.file.endswith(cases[place].cluster.alternative)
+            if place in files and not own and counted[_told(each)] < len(files):
+                yield replace(each, problem=replace(each.problem, unknown=True))
+            else:
+                yield each
+
+
+def _told(finding: Finding) -> tuple[str, object]:
+    return finding.rule.id, finding.problem.key

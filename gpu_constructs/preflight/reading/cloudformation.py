@@ -354,8 +354,11 @@ class Template:
         if not isinstance(name, str) or name in self.exports:
             return self.exports.get(name) if isinstance(name, str) else None
         # A template file doesn't state the name of its stack, with which eksctl begins every export.
-        _, separator, rest = name.partition("::")
-        alike = [value for key, value in self.exports.items() if separator and key.partition("::")[2] == rest]
+        stack, separator, rest = name.partition("::")
+        if not separator or not stack.startswith("eksctl-"):
+            return None
+        others = [(key.partition("::"), value) for key, value in self.exports.items() if not key.startswith("eksctl-")]
+        alike = [value for (_, _, last), value in others if last == rest]
         return alike[0] if len(alike) == 1 else None
 
     def _stack_output(self, argument: Any) -> Any:

@@ -167,8 +167,8 @@ def _items_of_list(file: str, text: str) -> Iterator[Any]:
 
 def _pruned(content: dict[str, Any]) -> dict[str, Any]:
     for name in _PRUNED:
-        # Containers have an ``image``, never ``images``; a Node lists those that it has.
-        if isinstance(content.get(name), list):
+        # The images of a Node have sizes; those of a Flux Kustomization have names.
+        if isinstance(content.get(name), list) and (name != "images" or "sizeBytes" in str(content[name][:1])):
             del content[name]
     return content
 
@@ -177,12 +177,14 @@ def _yaml_items(text: str) -> Iterator[str]:
     """Yield each item of a list of objects as a document of its own: kubectl indents items by ``- ``."""
     lines: list[str] = []
     inside = False
-    for line in text.splitlines():
+    for line in text.split("\n"):
         begins = line.startswith("- ")
-        if lines and (begins or not line.startswith(" ")):
+        # An empty line belongs to a text of several lines.
+        ends = bool(line) and not line.startswith(" ")
+        if lines and ends:
             yield "\n".join(lines)
             lines = []
-        inside = begins or (inside and line.startswith(" "))
+        inside = begins or (inside and not ends)
         if inside:
             lines.append(f"  {line[2:]}" if begins else line)
     if lines:

@@ -28,7 +28,6 @@ _NOT_IN_A_CLUSTER = ("ClusterConfig",)
 _POOLS = ("NodePool", "EC2NodeClass", "NodeClass", "NodeOverlay")
 # Kinds that demand room and change nothing else in a cluster.
 _DEMANDS = ("Deployment", "StatefulSet", "Job", "CronJob", "Pod", "Service", "Ingress", "HorizontalPodAutoscaler")
-_MAX_ALTERNATIVES = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +53,7 @@ def separate_versions(objects: Iterable[Object], charts: Iterable[Chart]) -> Ver
     keyed = [(_key(each, several), each) for each in written]
     keyed_charts = [(_chart_key(each, several), each) for each in releases]
     places = _alternative_places(_conflicts(keyed), _conflicts(keyed_charts))
-    names = list(dict.fromkeys(name for found in places.values() for name in found))[:_MAX_ALTERNATIVES]
+    names = list(dict.fromkeys(name for found in places.values() for name in found))
     kept = _once(keyed, places)
     return Versions(
         tuple(kept), tuple(_once(keyed_charts, places)), {name: tuple(_missing(name, places, kept)) for name in names}

@@ -131,8 +131,7 @@ def _workload(names: str, workload: View) -> Iterator[RenderableType]:
     yield heading(f"{names}:").append(" ").append_text(answer)
     yield line(pods_of(workload), "dim")
     if workload["placed"]:
-        whole = workload["replicas"] or workload["placed"]
-        yield line(f"running cluster: {workload['placed']} of {whole} pods already placed on a node", "dim")
+        yield line(f"running cluster: {count(workload['placed'], 'more pod')} already on a node", "dim")
     for reason in workload["reasons"]:
         yield line(reason["text"], reason["answer"])
     shown = workload["pools"]

@@ -5,6 +5,7 @@ Follows kube-scheduler 1.36, cluster autoscaler 1.36 and Karpenter 1.14; `fittin
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -58,6 +59,8 @@ _BUILT_IN = (
 
 # Labels that follow from the instance type and the region.
 _OF_TYPES = ("node.kubernetes.io/", "kubernetes.io/", "beta.kubernetes.io/", "topology.kubernetes.io/")
+# Source: https://docs.aws.amazon.com/sagemaker/latest/dg/sagemaker-hyperpod-eks.html (2026-11)
+_HYPERPOD = re.compile(r"\bml\.[a-z0-9-]+\.[a-z0-9-]+")
 _NOTHING_RESERVED = "takes reserved capacity only, and its class selects none by capacityReservationSelectorTerms"
 
 
@@ -113,8 +116,8 @@ class Scheduler:
         """Say whether the pods of a workload run, and where."""
         if workload.is_placed:
             return Verdict(workload, Answer.YES, (), (), Demand(workload))
-        if workload.placed:
-            workload = replace(workload, replicas=(workload.replicas or 0) - workload.placed)
+        if workload.placed and workload.replicas is not None:
+            workload = replace(workload, replicas=max(workload.replicas - workload.placed, 0))
         let_in = self._admission.of(workload)
         pods = let_in.workload
         key = _shape(pods)
@@ -271,6 +274,9 @@ def _without_any_pool(wanted: Demand, cluster: Cluster) -> Reason:
     text = "no pool is in the input; name the assembly, the template or the NodePools too"
     if cluster.hidden or asked_gpus(wanted) is None:
         return Reason(Answer.UNKNOWN, "pool", text)
+    if found := _HYPERPOD.search(str([wanted.pod.written.get(each) for each in ("nodeSelector", "affinity")])):
+        named = f"no pool is in the input, and the catalogue lacks the types of SageMaker HyperPod ({found.group()})"
+        return Reason(Answer.UNKNOWN, "pool", named, condition=f"the cluster has nodes of type {found.group()}")
     row = smallest_type(wanted, None, any_disk=True)
     if row is None and smallest_type(wanted, None, any_disk=True, at_most=True) is not None:
         return Reason(Answer.UNKNOWN, "pool", text)

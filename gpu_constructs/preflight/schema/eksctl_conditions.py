@@ -91,7 +91,12 @@ def none_of(*words: str) -> Condition:
 
 def any_not_of(*words: str) -> Condition:
     """Return whether a list has a text that is none of some words."""
-    return lambda value: any(none_of(*words)(each) for each in items(value))
+
+    def condition(value: Any) -> bool | None:
+        found = [none_of(*words)(each) for each in items(value)]
+        return True if True in found else None if None in found else False
+
+    return condition
 
 
 def starts_without(*starts: str) -> Condition:

@@ -217,8 +217,9 @@ def _every_group() -> Iterator[Row]:
     yield from _not_on_bottlerocket("preBootstrapCommands", "overrideBootstrapCommand")
     # pkg/nodebootstrap/al2023.go ``stringToNodeConfig``
     yaml = f"overrideBootstrapCommand of {AL2023} must be a NodeConfig; put commands into preBootstrapCommands"
-    bootstrap = {"overrideBootstrapCommand": is_no_node_config, "amiFamily": family(AL2023, default=AL2023)}
-    yield Row({**bootstrap, "launchTemplate": ABSENT}, yaml, late=True)
+    bootstrap = {"overrideBootstrapCommand": is_no_node_config, "launchTemplate": ABSENT}
+    yield Row({**bootstrap, "amiFamily": family(AL2023)}, yaml, late=True)
+    yield Row({**bootstrap, "amiFamily": ABSENT, "ami": ABSENT}, yaml, late=True)
     # pkg/ctl/cmdutils/configfile.go: `eksctl create nodegroup` may add the group once the cluster exists.
     only_later = "eksctl creates no group together with a cluster of Auto Mode"
     yield Row({"cluster.autoModeConfig.enabled": lambda value: None if TRUE(value) is not False else False}, only_later)

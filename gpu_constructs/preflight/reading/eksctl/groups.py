@@ -172,4 +172,7 @@ def node_permissions(group: dict[str, Any]) -> dict[str, bool]:
     own = ("instanceRoleARN", "instanceProfileARN", "attachPolicy", "attachPolicyARNs")
     if any(written.get(each) for each in own):
         return {}
-    return {NODES_SCALE: dig(written, "withAddonPolicies", "autoScaler") is True}
+    parts = (group.get("iam"), written.get("withAddonPolicies"), dig(written, "withAddonPolicies", "autoScaler"))
+    if any(isinstance(each, Unknown) for each in parts):
+        return {}
+    return {NODES_SCALE: parts[-1] is True}
