@@ -95,8 +95,12 @@ class _Places:
         self._resources, self._names = resources, names
         self._of_groups: dict[str, str | None] = {}
         self._owners: dict[str, Resource] = {}
+        self._named: dict[str, str] = {}
         for key, name in names.items():
             self._owners.setdefault(name, resources[key])
+            written = _cluster_properties(resources[key]).get("Name")
+            if isinstance(written, Unknown):
+                self._named.setdefault(written.expression, name)
 
     def resource(self, name: str) -> Resource | None:
         """Return the cluster of a name, when it is in the input."""
@@ -105,7 +109,8 @@ class _Places:
     def name(self, reference: Any) -> str | None:
         """Return the name of the cluster that a reference means, ``None`` without a reference."""
         if isinstance(reference, Unknown):
-            return self._names.get(reference.resource or "", reference.expression)
+            named = self._named.get(reference.expression, reference.expression)
+            return self._names.get(reference.resource or "", named)
         return known_text(reference)
 
     def of_group(self, group: Resource) -> str | None:

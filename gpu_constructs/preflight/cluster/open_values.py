@@ -33,22 +33,47 @@ _POD = re.compile(
 )
 # Below them, people choose the keys.
 _NAMED = re.compile(
-    r"\b(nodeSelector|matchLabels|[lL]abels|nodeLabels|annotations|tags|data|stringData|parameters|StringEquals)\.\S+$"
+    r"\b(nodeSelector|matchLabels|[lL]abels|nodeLabels|annotations|tags|data|stringData|StringEquals)\.\S+$"
 )
 # Programs and their texts, which tell what a controller is.
 _PROGRAM = re.compile(r"^Pod spec\.containers\[\]\.(image|command|args|env|envFrom)\b")
 # Namespaces and names of what makes nodes, advertises GPUs or holds jobs.
 _CONTROLLER = re.compile(r"kube-system|karpenter|autoscaler|nvidia|gpu|device-plugin|kueue|keda|volcano|kai|csi|efa")
-# Fields that a deployment usually fills in, and whose value seldom keeps a pod from running: programs, and parts of an
-# account such as images, roles, networks and the name of the cluster.
+# Kinds whose every field may decide whether a pod runs.
+_DECIDING = (
+    *("Pod", "PersistentVolume", "PersistentVolumeClaim", "StorageClass", "RuntimeClass", "PriorityClass"),
+    *("ResourceQuota", "LimitRange", "Namespace", "ResourceClaim", "ResourceClaimTemplate", "DeviceClass"),
+    *("ClusterQueue", "LocalQueue", "ResourceFlavor", "Cohort", "Topology", "Queue", "PodGroup"),
+    *("NodePool", "EC2NodeClass", "NodeClass", "NodeOverlay", "HorizontalPodAutoscaler", "ScaledObject"),
+)
+# Fields of them that decide nothing about where a pod runs.
+_FREE = re.compile(
+    r"^\S+ (metadata\.(annotations|labels|ownerReferences|finalizers|uid|generateName)|status)\b"
+    r"|^Pod spec\.(hostAliases|hostname|subdomain|terminationGracePeriodSeconds|containers\[\]\.(name|ports|lifecycle"
+    r"|\w+Probe|workingDir|termination\w+))\b"
+    r"|^EC2NodeClass spec\.(tags|context|detailedMonitoring)\b"
+    r"|^StorageClass (parameters\.(kmsKeyId|encrypted|tagSpecification)|reclaimPolicy)"
+)
+# Labels and annotations that decide all the same.
+_LABELS = re.compile(r"\b(kueue\.x-k8s\.io/|kai\.scheduler/|pod-security\.kubernetes\.io/enforce)")
+# Fields that a deployment usually fills in, and whose value seldom keeps a pod from running: names and namespaces,
+# programs, and parts of an account such as images, roles, networks and the name of the cluster.
 _USUAL = re.compile(
     rf"{_PROGRAM.pattern}"
-    r"|^EC2NodeClass spec\.(role|instanceProfile|\w+SelectorTerms)\b"
+    r"|^\S+ metadata\.(name|namespace)$"
+    r"|^Pod spec\.(serviceAccountName|imagePullSecrets)\b|^Pod spec\.volumes\[\]\.(secret|configMap|projected)\b"
+    r"|^(Deployment|StatefulSet|ReplicaSet|DaemonSet) spec\.selector\b|^ClusterConfig metadata\.region$"
+    r"|^NodePool spec\.template\.metadata\b|^EC2NodeClass spec\.tags\b"
+    r"|^EC2NodeClass spec\.(role|instanceProfile|userData|\w+SelectorTerms|blockDeviceMappings\[\]\.ebs\.kmsKeyID)\b"
     r"|^AWS::\S+ \S*(Subnets?|SubnetIds?|VpcId|VPCZoneIdentifier|SecurityGroupIds|Groups|NodeRole|Arn|ImageId)\b"
-    r"|^AWS::EKS::(Cluster|Nodegroup) (Name|Version|ReleaseVersion)$"
+    r"|^AWS::EKS::(Cluster|Nodegroup) (Name|Version|ReleaseVersion|Labels)\b"
 )
+# Of `Fn::If` and of allowed values, each choice is judged here.
+_CHOSEN = re.compile(r"^AWS::EKS::Nodegroup (AmiType|InstanceTypes|Taints|CapacityType|Labels)\b")
 # How much of a pool a workload takes: others run beside it.
-_SIZE = re.compile(r" spec\.(replicas|parallelism)$| spec\.containers\[\]\.resources\.| spec\.resourceClaims\[\]\.")
+_SIZE = re.compile(r" spec\.(replicas|parallelism)$| spec\.containers\[\]\.resources\b| spec\.resourceClaims\b")
+_CONDITION, _TRUTH = "Condition", "true or false"
+_OWNERS = ("Pod ", "Deployment ", "StatefulSet ", "ReplicaSet ", "Job ", "CronJob ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +85,14 @@ class OpenValue:
         field: Kind and field, e.g. ``Pod spec.volumes[].persistentVolumeClaim.claimName``.
         expression: The value as it is written.
         rules: The rules that judge the field.
+        is_name: Whether an object of the input has this name too: the two are equal, whatever deployment sets.
     """
 
     owner: Object | Resource
     field: str
     expression: str
     rules: tuple[str, ...]
+    is_name: bool = False
 
     @property
     def origin(self) -> Origin:
@@ -75,12 +102,17 @@ class OpenValue:
     @property
     def text(self) -> str:
         """The value and its place."""
-        return f"{self.field.partition(' ')[2]} of {self.origin.path} ({self.expression})"
+        return f"{self.place} ({self.expression})"
 
     @property
-    def is_program(self) -> bool:
-        """Whether it is the program of a pod, or a text for it."""
-        return _PROGRAM.search(self.field) is not None
+    def place(self) -> str:
+        """Field and owner."""
+        return f"{self.field.partition(' ')[2]} of {self.origin.path}"
+
+    @property
+    def is_of_pod(self) -> bool:
+        """Whether it is in a pod, where it matters for the pod alone, or in the object that makes pods."""
+        return self.field.startswith("Pod ") or self.owner.origin.path.startswith(_OWNERS)
 
     @property
     def is_size(self) -> bool:
@@ -90,7 +122,9 @@ class OpenValue:
     @property
     def is_usual(self) -> bool:
         """Whether deployments usually set it."""
-        return _USUAL.search(self.field) is not None
+        if _LABELS.search(self.field):
+            return False
+        return self.is_name or _USUAL.search(self.field) is not None
 
 
 def field_name(kind: str, path: str) -> str:
@@ -100,7 +134,8 @@ def field_name(kind: str, path: str) -> str:
         kind: Kind of the object, or type of the resource.
         path: Keys, lists as ``[]``: ``spec.template.spec.containers[].image``.
     """
-    name = _NAMED.sub(r"\1.*", f"{kind} {path.removesuffix('[]')}")
+    text = f"{kind} {path.removesuffix('[]')}"
+    name = text if _LABELS.search(path) else _NAMED.sub(r"\1.*", text)
     return _POD.sub(_as_pod, name)
 
 
@@ -115,49 +150,80 @@ def judged_fields() -> Mapping[str, tuple[str, ...]]:
     return {name: tuple(rules) for name, rules in json.loads(text).items()}
 
 
+def rules_of(name: str) -> tuple[str, ...] | None:
+    """Return the rules that judge a field or a part of it; ``None`` where no rule does."""
+    below = (f"{name}.", f"{name}[]")
+    found = [rules for field, rules in judged_fields().items() if field == name or field.startswith(below)]
+    return tuple(sorted({each for rules in found for each in rules})) if found else None
+
+
 def open_values(cluster: Cluster) -> tuple[OpenValue, ...]:
-    """Return the values of a cluster that only deployment sets, in fields that rules judge."""
+    """Return the values of a cluster that only deployment sets and that may decide whether a pod runs."""
     kinds = {name.partition(" ")[0] for name in judged_fields()}
-    of_gpus = {id(each.owner) for each in cluster.workloads if each.asks_for_gpu}
+    of_gpus = {id(each.owner) for each in cluster.workloads if each.pod.may_ask_for_gpu}
     found: list[OpenValue] = []
     for each in cluster.objects:
         if not each.is_live:
             matters = id(each) in of_gpus or _CONTROLLER.search(f"{each.namespace}/{each.name}")
-            found += (one for one in _of(each, each.kind, each.content, cluster) if matters or not one.is_program)
+            found += (one for one in _of(each, each.kind, each.content, cluster) if matters or not one.is_of_pod)
     for resource in cluster.resources.values():
         if resource.type in kinds:
             found += _of(resource, resource.type, resource.properties, cluster)
+            if resource.conditional:
+                name = f"{resource.type} {_CONDITION}"
+                found.append(OpenValue(resource, name, _TRUTH, rules_of(name) or ()))
     return tuple(found)
 
 
 def _of(owner: Object | Resource, kind: str, content: Any, cluster: Cluster) -> Iterator[OpenValue]:
     seen = set()
-    for path, expression in _expressions(content, ""):
+    for path, value in _open_parts(content, ""):
         name = field_name(kind, path)
-        rules = judged_fields().get(name)
-        if rules is not None and (name, expression) not in seen and _is_open(expression, cluster):
+        if isinstance(value, Unknown) and value.choices and _CHOSEN.search(name):
+            continue
+        expression, rules = str(value), rules_of(name)
+        decides = rules is not None or (name.partition(" ")[0] in _DECIDING and not _FREE.search(name))
+        decides = (
+            decides
+            or bool(_LABELS.search(path))
+            or path == "metadata.namespace"
+            or _is_elsewhere(path, expression, cluster)
+        )
+        if decides and (name, expression) not in seen and _is_open(expression, cluster):
             seen.add((name, expression))
-            yield OpenValue(owner, name, expression, rules)
+            yield OpenValue(owner, name, expression, rules or (), _is_name(path, expression, cluster))
 
 
-def _expressions(value: Any, path: str) -> Iterator[tuple[str, str]]:
+def _is_elsewhere(path: str, expression: str, cluster: Cluster) -> bool:
+    """Whether a resource names a cluster by a value that isn't the name of one in the input."""
+    named = cluster.resource.properties.get("Name") if cluster.resource is not None else None
+    return path == "ClusterName" and str(named) != expression
+
+
+def _is_name(path: str, expression: str, cluster: Cluster) -> bool:
+    return path.lower().endswith("name") and expression in cluster.open_names
+
+
+def _open_parts(value: Any, path: str) -> Iterator[tuple[str, Unknown | str]]:
     """Yield each value that is not known, and texts that are nothing but a placeholder, with their paths."""
     if isinstance(value, dict):
         for key, each in value.items():
             if isinstance(each, (dict, list, Unknown)) or (isinstance(each, str) and each[:2] == "${"):
-                yield from _expressions(each, f"{path}.{key}" if path else str(key))
+                yield from _open_parts(each, f"{path}.{key}" if path else str(key))
     elif isinstance(value, list):
         for each in value:
-            yield from _expressions(each, f"{path}[]")
-    elif isinstance(value, Unknown):
-        if not value.choices:
-            yield path, value.expression
-    elif isinstance(value, str) and _WHOLE.fullmatch(value):
+            yield from _open_parts(each, f"{path}[]")
+    elif isinstance(value, Unknown) or (isinstance(value, str) and _WHOLE.fullmatch(value)):
         yield path, value
 
 
 def _is_open(expression: str, cluster: Cluster) -> bool:
     """Whether somebody chooses a part of a value when they deploy."""
+    if expression.startswith("${Fn::If "):
+        return True
+    if expression[2:-1] in cluster.resources:
+        # A part of a config of eksctl, whose own name is open.
+        return False
     for part in _PART.finditer(expression):
         action, reference = part.group("action"), part.group("reference")
         if action is not None:

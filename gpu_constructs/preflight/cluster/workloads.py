@@ -113,6 +113,14 @@ def _of_known(each: Object) -> Iterator[dict[str, Any]]:
         yield from _training(each)
 
 
+def _spec(template: Any) -> dict[str, Any]:
+    """Return the pod of a template; of one that only deployment sets, a pod with unknown containers."""
+    for part in (template, dig(template, "spec")):
+        if isinstance(part, Unknown):
+            return {"containers": part}
+    return mapping(dig(template, "spec"))
+
+
 def _workload(
     owner: Object, template: Any, replicas: int | None, *, part: str = "", together: bool = False
 ) -> dict[str, Any]:
@@ -121,7 +129,7 @@ def _workload(
         "name": f"{place} {part}" if part else place,
         "namespace": owner.namespace,
         "origin": owner.origin,
-        "spec": mapping(dig(template, "spec")),
+        "spec": _spec(template),
         "labels": mapping(dig(template, "metadata", "labels")),
         "annotations": mapping(dig(template, "metadata", "annotations")),
         "replicas": replicas,

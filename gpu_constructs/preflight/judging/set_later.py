@@ -17,8 +17,6 @@ from gpu_constructs.preflight.reading.objects import Origin
 from gpu_constructs.preflight.scheduling.enough import OF_ALL_POOLS
 from gpu_constructs.preflight.scheduling.verdict import PoolVerdict, Verdict
 
-_SHOWN = 5
-
 
 class SetLater:
     """The values of a case that only deployment sets, by what they decide.
@@ -60,8 +58,7 @@ class SetLater:
         taking = (
             one for each in pools if each.answer is not Answer.NO for one in self._of_pools.get(id(each.pool), ())
         )
-        told = dict.fromkeys(each.text for each in (*own, *taking, *self._of_all))
-        return replace(verdict, rests_on=(*verdict.rests_on, *_listed(list(told))))
+        return replace(verdict, rests_on=(*verdict.rests_on, *_listed((*own, *taking, *self._of_all))))
 
     def _pool(self, judged: PoolVerdict) -> PoolVerdict:
         values = [each for each in self._of_pools.get(id(judged.pool), ()) if not each.is_usual]
@@ -95,7 +92,12 @@ def _reason(value: OpenValue) -> Reason:
     return Reason(Answer.UNKNOWN, "value", f"{value.text} is known at deployment only", condition=condition)
 
 
-def _listed(texts: list[str]) -> Iterator[str]:
-    if texts:
-        more = f" and {len(texts) - _SHOWN} more" if len(texts) > _SHOWN else ""
-        yield f"values that only deployment sets: {', '.join(texts[:_SHOWN])}{more}"
+def _listed(values: Iterable[OpenValue]) -> Iterator[str]:
+    """Yield each value with its first place, and how many more places it has."""
+    places: dict[str, list[str]] = {}
+    for each in values:
+        found = places.setdefault(each.expression, [])
+        found += [each.place] if each.place not in found else []
+    for expression, found in places.items():
+        more = f" and {len(found) - 1} more" if len(found) > 1 else ""
+        yield f"deployment sets {expression} ({found[0]}{more})"

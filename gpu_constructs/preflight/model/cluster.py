@@ -351,6 +351,12 @@ class Cluster:
         return found or [each]
 
     @cached_property
+    def open_names(self) -> frozenset[str]:
+        """Names of its objects that only deployment sets, as they are written."""
+        names = (dig(each.content, "metadata", "name") for each in self.objects)
+        return frozenset(each.expression for each in names if isinstance(each, Unknown))
+
+    @cached_property
     def volume_claims(self) -> Mapping[tuple[str, str], Object]:
         """Its PersistentVolumeClaims, by namespace and name."""
         return {(each.namespace, each.name): each for each in self.of_kind("PersistentVolumeClaim")}

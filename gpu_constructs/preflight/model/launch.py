@@ -191,7 +191,7 @@ def class_launch(spec: Mapping[str, Any]) -> Launch:
         aliases=tuple(each.get("alias") for each in mappings(spec.get("amiSelectorTerms"))),
         reservation_terms=tuple(items(spec.get("capacityReservationSelectorTerms"))),
         interfaces=tuple(map(_class_interface, mappings(spec.get("networkInterfaces")))),
-        disks=tuple(map(_class_disk, mappings(spec.get("blockDeviceMappings")))),
+        disks=tuple(map(_class_disk, _listed(spec.get("blockDeviceMappings")))),
         hop_limit=dig(spec, "metadataOptions", "httpPutResponseHopLimit"),
         metadata_endpoint=dig(spec, "metadataOptions", "httpEndpoint"),
         placement_terms=spec.get("placementGroupSelector"),
@@ -201,6 +201,11 @@ def class_launch(spec: Mapping[str, Any]) -> Launch:
         store_policy=spec.get("instanceStorePolicy"),
         ephemeral_size=dig(spec, "ephemeralStorage", "size"),
     )
+
+
+def _listed(value: Any) -> list[dict[str, Any]]:
+    """Return the mappings of a list; of one that only deployment sets, a mapping without a known value."""
+    return [{}] if isinstance(value, Unknown) else mappings(value)
 
 
 def _inside(value: Any, key: str) -> Any:

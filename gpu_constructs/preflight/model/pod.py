@@ -289,7 +289,7 @@ def read_pod(raw: Mapping[str, Any]) -> Pod:
         runtime_class=known_text(raw.get("runtimeClassName")),
         restart_policy=raw.get("restartPolicy"),
         service_account=raw.get("serviceAccountName") or raw.get("serviceAccount"),
-        open_parts=tuple(each for each in _OPEN_PARTS if isinstance(raw.get(each), Unknown)),
+        open_parts=tuple(each for each in _OPEN_PARTS if _is_open(raw.get(each))),
         likeness=_likeness(raw),
         written=raw,
     )
@@ -345,9 +345,14 @@ def _volume(raw: Mapping[str, Any]) -> Volume:
     )
 
 
+def _is_open(part: Any) -> bool:
+    """Whether deployment sets a part of a pod, or an element of it."""
+    return isinstance(part, Unknown) or any(isinstance(each, Unknown) for each in items(part))
+
+
 def _likeness(raw: Mapping[str, Any]) -> str:
     listed = [*mappings(raw.get("initContainers")), *mappings(raw.get("containers"))]
     containers = [(each.get("resources"), each.get("ports"), each.get("restartPolicy")) for each in listed]
     before = len(mappings(raw.get("initContainers")))
-    shape = [raw.get(each) if isinstance(raw.get(each), Unknown) else type(raw.get(each)) for each in _OPEN_PARTS]
+    shape = [repr(raw.get(each)) if _is_open(raw.get(each)) else type(raw.get(each)) for each in _OPEN_PARTS]
     return repr((shape, before, containers, *(raw.get(key) for key in _SCHEDULED_BY)))

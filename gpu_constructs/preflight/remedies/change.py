@@ -9,6 +9,7 @@ from typing import Any
 from gpu_constructs.facts.quantities import MIB
 from gpu_constructs.preflight.reading.inputs import Input
 from gpu_constructs.preflight.reading.objects import Object, Origin
+from gpu_constructs.preflight.reading.unknown import as_written
 
 # Where kinds whose patches merge lists by name keep their pods, and how many there are.
 _PODS: Mapping[str, tuple[str, ...]] = {
@@ -61,7 +62,8 @@ def patch_of(changes: Iterable[Change]) -> dict[str, Any] | None:
     for each in changes:
         if not each.of_pool:
             body = _joined(body, _nested(each.property, each.value))
-    return body or None
+    written: dict[str, Any] = as_written(body)
+    return written or None
 
 
 def _joined(one: Any, other: Any) -> Any:

@@ -17,6 +17,8 @@ PRICES = "Prices are the on-demand list prices of us-east-1."
 NEWER_DRIVER = (
     f"* Needs NVIDIA driver {PRODUCTION}: AL2023 from release v20260917 on, most of Bottlerocket from 1.68.0 on."
 )
+# Most rules that are named beside a value that only deployment sets.
+_RULES = 4
 MAY_BE = "may be: something is not in the input, or known at deployment only"
 
 
@@ -108,7 +110,9 @@ def open_value_texts(view: View) -> list[str]:
     found = []
     for each in view["openValues"]:
         place = f"{each['field'].partition(' ')[2]} of {each['origin']['path']} is {each['value']}"
-        found.append(f"{place}; not judged there: {', '.join(each['rules'])}" if each["rules"] else place)
+        more = f" and {len(each['rules']) - _RULES} more" if len(each["rules"]) > _RULES else ""
+        named = f"; not checked: {', '.join(each['rules'][:_RULES])}{more}" if each["rules"] else ""
+        found.append(f"{place}{named}")
     return found
 
 

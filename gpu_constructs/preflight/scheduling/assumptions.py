@@ -6,9 +6,10 @@ from collections.abc import Iterable, Iterator
 
 from gpu_constructs.facts.kubernetes import CLUSTER_CRITICAL, NODE_CRITICAL
 from gpu_constructs.preflight.admission.unevaluated import relied_on_images
+from gpu_constructs.preflight.cluster.kueue import local_queues, queue_of
 from gpu_constructs.preflight.cluster.launch import is_visible
 from gpu_constructs.preflight.cluster.objects.named_data import DataKind, keys_by_name, named_data
-from gpu_constructs.preflight.cluster.objects.storage import claimed
+from gpu_constructs.preflight.cluster.objects.storage import claimed, volume_of
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Cluster, Pool
 from gpu_constructs.preflight.model.reason import Reason
@@ -54,6 +55,15 @@ def _named_objects(workload: Workload, cluster: Cluster) -> Iterator[str]:
     name = known_text(pod.service_account)
     if name and name != "default" and not _has(cluster, "ServiceAccount", name, space):
         yield f"ServiceAccount {space}/{name} exists"
+    queue = known_text(queue_of(workload))
+    if queue and (space, queue) not in local_queues(cluster):
+        yield f"LocalQueue {space}/{queue} exists and admits the pods"
+    yield from _classes_of_claims(workload, cluster)
+
+
+def _classes_of_claims(workload: Workload, cluster: Cluster) -> Iterator[str]:
+    """Yield the claims and the StorageClasses that the pods name and the input doesn't hold."""
+    space = workload.namespace
     for claim in claimed(workload, cluster):
         if claim.name and claim.spec is None:
             yield f"PersistentVolumeClaim {space}/{claim.name} exists and can be bound"
@@ -66,7 +76,11 @@ def _named_objects(workload: Workload, cluster: Cluster) -> Iterator[str]:
 
 
 def _named_data_of(workload: Workload, cluster: Cluster) -> Iterator[str]:
-    """Yield the Secrets and ConfigMaps that the pods name and the input doesn't hold."""
+    """Yield the volumes, Secrets and ConfigMaps that the pods name and the input doesn't hold."""
+    for claim in claimed(workload, cluster):
+        volume = known_text((claim.spec or {}).get("volumeName"))
+        if volume and volume_of(claim, cluster) is None:
+            yield f"PersistentVolume {volume} exists and can be mounted"
     pod, space = workload.pod, workload.namespace
     named = [(each.kind, each.name) for each in named_data(pod)]
     pulling = (known_text(each.get("name")) for each in mappings(pod.written.get("imagePullSecrets")))

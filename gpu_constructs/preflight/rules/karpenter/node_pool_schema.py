@@ -146,7 +146,8 @@ def ec2nodeclass_that_the_api_server_refuses(case: Case) -> Iterator[Problem]:
     """
     cluster = case.cluster
     for each in cluster.of_kind("EC2NodeClass"):
-        if each.content.get("apiVersion") == f"{KARPENTER_AWS_DOMAIN}/{_SERVED}":
+        served = each.content.get("apiVersion") == f"{KARPENTER_AWS_DOMAIN}/{_SERVED}"
+        if served and not isinstance(each.content.get("spec"), Unknown):
             yield from _problems(each, _class_faults(dict(each.spec)), cluster)
 
 

@@ -32,7 +32,7 @@ from gpu_constructs.preflight.model.cluster import Cluster
 from gpu_constructs.preflight.model.taints import Taint, object_taints, untolerated
 from gpu_constructs.preflight.model.workload import Workload
 from gpu_constructs.preflight.reading.objects import Object
-from gpu_constructs.preflight.reading.unknown import items, known_text, mapping, mappings
+from gpu_constructs.preflight.reading.unknown import is_expression, items, known_text, mapping, mappings
 from gpu_constructs.preflight.rules.rule import Problem, rule
 
 # Source: kubernetes-sigs/kueue v0.19.2 apis/kueue/v1beta2/clusterqueue_types.go
@@ -58,7 +58,8 @@ def job_in_a_queue_that_does_not_exist(case: Case) -> Iterator[Problem]:
             continue
         hint = f"; {elsewhere[0]} has one of that name" if elsewhere else ""
         message = f"namespace {job.namespace} has no LocalQueue {job.queue}{hint}"
-        yield Problem.of(job, message, unknown=not cluster.tells_of("LocalQueue"))
+        unknown = not cluster.tells_of("LocalQueue") or _has_open_name(found)
+        yield Problem.of(job, message, unknown=unknown)
 
 
 @rule("GPU202", "error", source=f"{_CONCEPTS}/cluster_queue/")
@@ -85,7 +86,13 @@ def _missing(cluster: Cluster, source: Object, kind: str, names: Iterable[object
     for name in names:
         if known_text(name) and name not in there and (there or cluster.shows_software):
             message = f"{source.kind} {source.name}: nothing defines {kind} {name}"
-            yield Problem(source, message, unknown=not cluster.tells_of(kind))
+            open_ = _has_open_name(kueue_objects(cluster, kind))
+            yield Problem(source, message, unknown=not cluster.tells_of(kind) or open_)
+
+
+def _has_open_name(objects: Iterable[Object]) -> bool:
+    """Whether deployment sets the name or the namespace of an object."""
+    return any(is_expression(f"{each.namespace}/{each.name}") for each in objects)
 
 
 @rule("GPU203", "error", source=f"{_CONCEPTS}/cluster_queue/")
