@@ -41,14 +41,14 @@ _PROGRAM = re.compile(r"^Pod spec\.containers\[\]\.(image|command|args|env|envFr
 _CONTROLLER = re.compile(r"kube-system|karpenter|autoscaler|nvidia|gpu|device-plugin|kueue|keda|volcano|kai|csi|efa")
 # Kinds whose every field may decide whether a pod runs.
 _DECIDING = (
-    *("Pod", "PersistentVolume", "PersistentVolumeClaim", "StorageClass", "RuntimeClass", "PriorityClass"),
+    *("Node", "Pod", "PersistentVolume", "PersistentVolumeClaim", "StorageClass", "RuntimeClass", "PriorityClass"),
     *("ResourceQuota", "LimitRange", "Namespace", "ResourceClaim", "ResourceClaimTemplate", "DeviceClass"),
     *("ClusterQueue", "LocalQueue", "ResourceFlavor", "Cohort", "Topology", "Queue", "PodGroup"),
     *("NodePool", "EC2NodeClass", "NodeClass", "NodeOverlay", "HorizontalPodAutoscaler", "ScaledObject"),
 )
 # Fields of them that decide nothing about where a pod runs.
 _FREE = re.compile(
-    r"^\S+ (metadata\.(annotations|labels|ownerReferences|finalizers|uid|generateName)|status)\b"
+    r"^\S+ (metadata\.(annotations|labels|ownerReferences|finalizers|uid|generateName))\b"
     r"|^Pod spec\.(hostAliases|hostname|subdomain|terminationGracePeriodSeconds|containers\[\]\.(name|ports|lifecycle"
     r"|\w+Probe|workingDir|termination\w+))\b"
     r"|^EC2NodeClass spec\.(tags|context|detailedMonitoring)\b"
@@ -163,9 +163,10 @@ def open_values(cluster: Cluster) -> tuple[OpenValue, ...]:
     of_gpus = {id(each.owner) for each in cluster.workloads if each.pod.may_ask_for_gpu}
     found: list[OpenValue] = []
     for each in cluster.objects:
-        if not each.is_live:
-            matters = id(each) in of_gpus or _CONTROLLER.search(f"{each.namespace}/{each.name}")
-            found += (one for one in _of(each, each.kind, each.content, cluster) if matters or not one.is_of_pod)
+        matters = id(each) in of_gpus or _CONTROLLER.search(f"{each.namespace}/{each.name}")
+        # Of what runs, each part is a fact.
+        matters = matters or "status" in each.content
+        found += (one for one in _of(each, each.kind, each.content, cluster) if matters or not one.is_of_pod)
     for resource in cluster.resources.values():
         if resource.type in kinds:
             found += _of(resource, resource.type, resource.properties, cluster)
