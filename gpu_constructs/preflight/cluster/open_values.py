@@ -1,7 +1,7 @@
 """Values that only deployment sets, in fields that rules judge: parameters without a default, imports, placeholders.
 
-`judged_fields.json` lists the fields that decide in the examples of the rules, and the rules that judge each; the long
-run of `tests/preflight/properties/test_monotone.py` writes it.
+`judged_fields.json` maps each field that changes a rule's result in the examples to those rules. The long run of
+`tests/preflight/properties/test_monotone.py` generates it.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ _WHOLE = re.compile(r"\$\{\w+\}")
 _COMPUTED = ("AWS::", "Fn::")
 _IMPORT = "Fn::ImportValue"
 _LOOKED_UP = "resolve:"
-# Where pods stand: their fields mean the same in each kind.
+# Paths of pod specs. A field means the same in each kind.
 _POD = re.compile(
     r"^(?:Pod spec|(?:Deployment|StatefulSet|ReplicaSet|Job|CronJob) (?:spec\.jobTemplate\.)?spec\.template\.spec)"
     r"\.(?P<init>initC(?=ontainers))?"
 )
-# Below them, people choose the keys.
-_NAMED = re.compile(
+# Users choose the keys of these maps.
+_FREE_KEYS = re.compile(
     r"\b(nodeSelector|matchLabels|[lL]abels|nodeLabels|annotations|tags|data|stringData|parameters|StringEquals)\.\S+$"
 )
 # Programs and their texts, which tell what a controller is.
@@ -41,13 +41,13 @@ _PROGRAM = re.compile(r"^Pod spec\.containers\[\]\.(image|command|args|env|envFr
 _CONTROLLER = re.compile(r"kube-system|karpenter|autoscaler|nvidia|gpu|device-plugin|kueue|keda|volcano|kai|csi|efa")
 # Fields that a deployment usually fills in, and whose value seldom keeps a pod from running: programs, and parts of an
 # account such as images, roles, networks and the name of the cluster.
-_USUAL = re.compile(
+_USUALLY_SET_FIELDS = re.compile(
     rf"{_PROGRAM.pattern}"
     r"|^EC2NodeClass spec\.(role|instanceProfile|\w+SelectorTerms)\b"
     r"|^AWS::\S+ \S*(Subnets?|SubnetIds?|VpcId|VPCZoneIdentifier|SecurityGroupIds|Groups|NodeRole|Arn|ImageId)\b"
     r"|^AWS::EKS::(Cluster|Nodegroup) (Name|Version|ReleaseVersion)$"
 )
-# How much of a pool a workload takes: others run beside it.
+# How much of a pool a workload uses: other workloads share the pool.
 _SIZE = re.compile(r" spec\.(replicas|parallelism)$| spec\.containers\[\]\.resources\.| spec\.resourceClaims\[\]\.")
 
 
@@ -90,7 +90,7 @@ class OpenValue:
     @property
     def is_usual(self) -> bool:
         """Whether deployments usually set it."""
-        return _USUAL.search(self.field) is not None
+        return _USUALLY_SET_FIELDS.search(self.field) is not None
 
 
 def field_name(kind: str, path: str) -> str:
@@ -100,7 +100,7 @@ def field_name(kind: str, path: str) -> str:
         kind: Kind of the object, or type of the resource.
         path: Keys, lists as ``[]``: ``spec.template.spec.containers[].image``.
     """
-    name = _NAMED.sub(r"\1.*", f"{kind} {path.removesuffix('[]')}")
+    name = _FREE_KEYS.sub(r"\1.*", f"{kind} {path.removesuffix('[]')}")
     return _POD.sub(_as_pod, name)
 
 
@@ -118,19 +118,23 @@ def judged_fields() -> Mapping[str, tuple[str, ...]]:
 def open_values(cluster: Cluster) -> tuple[OpenValue, ...]:
     """Return the values of a cluster that only deployment sets, in fields that rules judge."""
     kinds = {name.partition(" ")[0] for name in judged_fields()}
-    of_gpus = {id(each.owner) for each in cluster.workloads if each.asks_for_gpu}
+    gpu_owners = {id(each.owner) for each in cluster.workloads if each.asks_for_gpu}
     found: list[OpenValue] = []
     for each in cluster.objects:
         if not each.is_live:
-            matters = id(each) in of_gpus or _CONTROLLER.search(f"{each.namespace}/{each.name}")
-            found += (one for one in _of(each, each.kind, each.content, cluster) if matters or not one.is_program)
+            matters = id(each) in gpu_owners or _CONTROLLER.search(f"{each.namespace}/{each.name}")
+            found += (
+                one
+                for one in _open_values_of_object(each, each.kind, each.content, cluster)
+                if matters or not one.is_program
+            )
     for resource in cluster.resources.values():
         if resource.type in kinds:
-            found += _of(resource, resource.type, resource.properties, cluster)
+            found += _open_values_of_object(resource, resource.type, resource.properties, cluster)
     return tuple(found)
 
 
-def _of(owner: Object | Resource, kind: str, content: Any, cluster: Cluster) -> Iterator[OpenValue]:
+def _open_values_of_object(owner: Object | Resource, kind: str, content: Any, cluster: Cluster) -> Iterator[OpenValue]:
     seen = set()
     for path, expression in _expressions(content, ""):
         name = field_name(kind, path)
@@ -157,7 +161,7 @@ def _expressions(value: Any, path: str) -> Iterator[tuple[str, str]]:
 
 
 def _is_open(expression: str, cluster: Cluster) -> bool:
-    """Whether somebody chooses a part of a value when they deploy."""
+    """Whether a user sets part of the value at deployment."""
     for part in _PART.finditer(expression):
         action, reference = part.group("action"), part.group("reference")
         if action is not None:
@@ -166,12 +170,12 @@ def _is_open(expression: str, cluster: Cluster) -> bool:
         elif (
             reference is None
             or reference.startswith(_IMPORT)
-            or (not _is_made(reference) and reference.partition(".")[0] not in cluster.resources)
+            or (not _is_computed(reference) and reference.partition(".")[0] not in cluster.resources)
         ):
             return True
     return False
 
 
-def _is_made(reference: str) -> bool:
+def _is_computed(reference: str) -> bool:
     """Whether CloudFormation, AWS or eksctl makes a value: eksctl the ``role of eksctl``."""
     return " " in reference or reference.startswith(_COMPUTED)
