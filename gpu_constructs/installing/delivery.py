@@ -101,8 +101,8 @@ class _ControllerNeeded:
         applied: The object.
         cluster: Its cluster.
         kind: Construct that installs the controller.
-        holders: What the cluster has one of where the controller is installed: one of them is enough.
-        rule: Rule of the checker that reports the same, as the message ends with it.
+        holders: Claims of the cluster. Any one of them shows that the controller is installed.
+        rule: Suffix of the message: the checker's rule for the same fault.
     """
 
     def __init__(

@@ -30,6 +30,7 @@ class GpuNodes(Construct):
         shape: What every node looks like.
         max_nodes: Most nodes on which pods run at once, without spare ones; a token where only deployment tells.
         autoscaler: Who launches the nodes.
+        expects_less_memory: Whether the autoscaler expects less memory of a node before launch than the node has.
         node_role: Role of the nodes.
         subnets: Where the nodes start.
     """
@@ -38,6 +39,7 @@ class GpuNodes(Construct):
     shape: NodeShape
     max_nodes: int
     autoscaler: Autoscaler
+    expects_less_memory: bool = False
     node_role: iam.IRole
     subnets: Sequence[ec2.ISubnet]
 

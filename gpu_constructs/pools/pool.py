@@ -22,12 +22,14 @@ class Pool(Protocol):
         shape: What every node looks like.
         max_nodes: Most nodes on which pods run at once, without spare ones; a token where only deployment tells.
         autoscaler: Who launches its nodes.
+        expects_less_memory: Whether the autoscaler expects less memory of a node before launch than the node has.
     """
 
     name: str
     shape: NodeShape
     max_nodes: int
     autoscaler: Autoscaler
+    expects_less_memory: bool
 
 
 def node_selector(pool: Pool) -> dict[str, str]:

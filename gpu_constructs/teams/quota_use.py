@@ -21,7 +21,7 @@ class QuotaUse:
 
     Attributes:
         quota: The quota.
-        taken: What those take that stay.
+        taken: Requests of the workloads counted so far that run permanently.
     """
 
     quota: TeamQuota
@@ -42,7 +42,7 @@ class QuotaUse:
             most, wanted = quantity(resource, written) or 0, asked.get(resource, 0)
             before = self.taken.get(resource, 0)
             if wanted and wanted + before > most:
-                others = f" beside {show(resource, before)} of the workloads before" if before else ""
+                others = f" in addition to {show(resource, before)} that earlier workloads request" if before else ""
                 return f"ask for at most {show(resource, most)} {resource} in all, got {show(resource, wanted)}{others}"
         if stays:
             self.taken = add(self.taken, asked)
@@ -52,8 +52,8 @@ class QuotaUse:
 def _requests_at_once(manifest: Any) -> tuple[Resources, bool] | None:
     """Return what the pods of a workload ask for that run at the same time, and whether they stay.
 
-    Pods of a Job that don't know each other take turns: one at a time is enough. A workload without a number of pods
-    has at least one, which may go again.
+    Independent pods of a Job can run one after another, so the quota must allow one at a time. A workload without a
+    number of pods has at least one, which may be removed again.
     """
     kind, spec = manifest.get("kind"), manifest.get("spec") or {}
     if kind in _STAYING:

@@ -26,7 +26,8 @@ def refuse_unless_gang(who: object, *, job: str, pods: int, parallel: int | None
         raise ValueError(f"{who}: pods must be at least 2 with gang=True, got {pods}; one pod needs nobody to find")
     if parallel not in (None, pods):
         raise ValueError(f"{who}: parallel must be left out with gang=True, got {parallel}; all pods run at once")
-    refuse_more_pods_than_room(who, "pods", pods, pod, pool, otherwise="those that run would hold GPUs for ever")
+    fix = "the pods that start would hold their GPUs permanently; raise the pool's size, or run fewer pods"
+    refuse_more_pods_than_room(who, "pods", pods, pod, pool, fix=fix)
     longest = f"{job}-{pods - 1}"
     if len(longest) > _MAX_HOST_NAME:
         raise ValueError(

@@ -127,7 +127,7 @@ class GpuDeployment(Construct):
         )
         if replicas is not None:
             raise_it = "raise the pool's size, or run fewer pods"
-            refuse_more_pods_than_room(who, "replicas", replicas, pod, pool, otherwise=raise_it)
+            refuse_more_pods_than_room(who, "replicas", replicas, pod, pool, fix=raise_it)
         self.resource = apply_manifests(self, "Resource", cluster=ref, manifests=manifests)
         self.resource.node.add_dependency(pool, *brought.needs)
         if claim is not None:

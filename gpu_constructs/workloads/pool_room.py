@@ -29,21 +29,20 @@ def refuse_unexpected_memory(who: object, pod: GpuPod, pool: Pool) -> None:
     Raises:
         ValueError: The autoscaler launches no node for the pod.
     """
-    if not getattr(pool, "expects_less_memory", False) or pod.overlay:
+    if not pool.expects_less_memory or pod.overlay:
         return
     rows = [row for row in pool.shape.rows if row.memory_mib is not None]
     most = max((pool.shape.kubelet.expected_memory_gib_left(row) for row in rows), default=None)
     requested = pod.memory_request(who, pool.shape)
     if most is not None and len(rows) == len(pool.shape.rows) and requested > most:
         raise ValueError(
-            f"{who}: pod must have at most {most} GiB of memory, which EKS Auto Mode expects of a node of pool "
-            f"{pool.name!r} that it has not launched yet, got {requested}"
+            f"{who}: memory_gib must be at most {most} with sidecars, the memory that EKS Auto Mode expects of a node "
+            f"of pool {pool.name!r} before launch, got {requested}; request less, or add a larger instance type to the "
+            "pool"
         )
 
 
-def refuse_more_pods_than_room(
-    who: object, argument: str, pods: int, pod: GpuPod, pool: Pool, *, otherwise: str
-) -> None:
+def refuse_more_pods_than_room(who: object, argument: str, pods: int, pod: GpuPod, pool: Pool, *, fix: str) -> None:
     """Refuse pods that never all run at once.
 
     Args:
@@ -52,7 +51,7 @@ def refuse_more_pods_than_room(
         pods: The number.
         pod: What each pod is.
         pool: Pool that they run on.
-        otherwise: What happens, or what to do.
+        fix: What happens otherwise, or what to do.
 
     Raises:
         ValueError: The pool has room for fewer.
@@ -61,5 +60,5 @@ def refuse_more_pods_than_room(
     if most is not None and pods > most:
         raise ValueError(
             f"{who}: {argument} must be at most {most}, which the {pool.max_nodes} nodes of pool {pool.name!r} have "
-            f"room for, got {pods}; {otherwise} [GPU121]"
+            f"room for, got {pods}; {fix} [GPU121]"
         )

@@ -184,8 +184,8 @@ def test_refuses_memory_that_auto_mode_does_not_expect(
     pod = GpuPod(image="example.com/train:1", memory_gib=memory)
 
     rule = (
-        "Test/Job: pod must have at most 13 GiB of memory, which EKS Auto Mode expects of a node of pool 'l4' that it "
-        "has not launched yet, got 14"
+        "Test/Job: memory_gib must be at most 13 with sidecars, the memory that EKS Auto Mode expects of a node of "
+        "pool 'l4' before launch, got 14; request less, or add a larger instance type to the pool"
     )
     with nullcontext() if accepted else pytest.raises(ValueError, match=rule):
         GpuJob(stack, "Job", cluster=cluster, pool=nodes, name="train", pod=pod)

@@ -312,7 +312,11 @@ def test_the_quota_has_enough_for_a_workload(stack: cdk.Stack, made: Any, quota:
         (({**GANG, "gpus": 1},), {"gpus": 3}, "got 4"),
         ((GROUP,), {"gpus": 7}, "got 8"),
         (({"replicas": 1, "gpus": 2, "memory": 16},), {"memory_gib": 15}, "at most 15Gi memory in all, got 16Gi"),
-        (({"replicas": 1, "gpus": 4}, {**JOB, "gpus": 1}), {"gpus": 4}, "got 1 beside 4 of the workloads before"),
+        (
+            ({"replicas": 1, "gpus": 4}, {**JOB, "gpus": 1}),
+            {"gpus": 4},
+            "got 1 in addition to 4 that earlier workloads request",
+        ),
     ],
 )
 def test_a_workload_that_asks_for_more_than_the_quota_has(

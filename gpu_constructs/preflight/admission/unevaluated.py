@@ -32,13 +32,14 @@ _SAFE_SYSCTLS = (
     *(f"net.ipv4.tcp_keepalive_{name}" for name in ("intvl", "probes", "time")),
     "net.ipv4.ping_group_range",
 )
+# Seconds. Assumption of this project: within a longer deadline, a new node can start.
 _SHORT_DEADLINE = 60
 _USER_NAMESPACES = "the nodes enable user namespaces, and their NVIDIA container toolkit supports them"
 _JOB_CONTROLLER = "kubernetes.io/job-controller"
 # Directories of every node.
 _ON_EVERY_NODE = ("/", "/dev", "/dev/shm", "/etc", "/lib/modules", "/proc", "/run", "/sys", "/tmp", "/usr", "/var")
 _EXISTING = ("BlockDevice", "CharDevice", "Directory", "File", "Socket")
-# Volumes that kubelet mounts over the network or by a plugin of its own, of which several are gone.
+# Volumes that kubelet mounts over the network or by an in-tree plugin. Several have been removed.
 _MOUNTED = (
     *("awsElasticBlockStore", "azureDisk", "azureFile", "cephfs", "cinder", "fc", "flexVolume", "flocker"),
     *("gcePersistentDisk", "gitRepo", "glusterfs", "image", "iscsi", "photonPersistentDisk", "portworxVolume"),
@@ -80,7 +81,7 @@ _FIELDS = (
     # Sources (2026-11): https://kubernetes.io/docs/concepts/workloads/pods/user-namespaces/,
     # bottlerocket-os/bottlerocket#2163, aws/containers-roadmap#2797, NVIDIA/cloud-native-docs#402
     _Field("hostUsers", lambda value: value is False, _USER_NAMESPACES),
-    _Field("schedulingGroup.podGroupName", _always, "PodGroup {} exists and lets its pods be scheduled"),
+    _Field("schedulingGroup.podGroupName", _always, "PodGroup {} exists and allows the scheduler to place its pods"),
     _Field(
         "setHostnameAsFQDN", lambda value: value is True, "the pod's host name and domain have at most 64 characters"
     ),
@@ -132,7 +133,7 @@ _OWNER_FIELDS = {
             lambda value: (known_number(value) or 0) <= _SHORT_DEADLINE,
             "the pods of the Job start in less than {} seconds",
         ),
-        _Field("scheduling", _always, "the cluster's scheduler places the pods of the Job as spec.scheduling demands"),
+        _Field("scheduling", _always, "the cluster's scheduler places the pods of the Job as spec.scheduling requires"),
     ),
 }
 
@@ -161,8 +162,8 @@ def unevaluated(workload: Workload, cluster: Cluster) -> Iterator[Reason]:
         yield Reason(Answer.UNKNOWN, "pod", text, condition=condition)
 
 
-def relied_on_images(pod: Pod) -> Iterator[str]:
-    """Yield what a pod demands of its images that only their registry tells: nearly every image meets it.
+def image_assumptions(pod: Pod) -> Iterator[str]:
+    """Yield the requirements on images that only their registry can confirm. Nearly every image meets them.
 
     Args:
         pod: The pod.
@@ -193,7 +194,7 @@ def _part(row: _Field) -> str:
 def _field_conditions(row: _Field, spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for value in values_at(spec, row.path):
         if is_open(value):
-            yield _part(row), f"what only deployment sets in {_part(row)} lets the pod run"
+            yield _part(row), f"the value of {_part(row)} that deployment sets allows the pod to run"
         elif row.holds_back(value):
             yield row.path.replace("[]", ""), row.condition.format(value)
 

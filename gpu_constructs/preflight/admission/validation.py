@@ -52,21 +52,22 @@ def _is_invalid_label(value: Any) -> bool:
 
 def _is_invalid_address(value: Any) -> bool:
     try:
-        return not ip_address(str(value))
+        ip_address(str(value))
     except ValueError:
         return True
+    return False
 
 
 # What the API server rejects, by the path of the field: the values, and the rule.
 _REJECTED: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
     ("activeDeadlineSeconds", lambda value: (known_number(value) or 0) < 1, "must be at least 1"),
-    ("dnsConfig.nameservers[]", _is_invalid_address, "must be IP addresses"),
+    ("dnsConfig.nameservers[]", _is_invalid_address, "must be an IP address"),
     (
         "dnsConfig.nameservers",
         lambda value: len(items(value)) > _MAX_NAMESERVERS,
-        f"must be {_MAX_NAMESERVERS} at most",
+        f"must have at most {_MAX_NAMESERVERS} entries",
     ),
-    ("hostAliases[].ip", _is_invalid_address, "must be IP addresses"),
+    ("hostAliases[].ip", _is_invalid_address, "must be an IP address"),
     ("hostname", _is_invalid_label, "must be a DNS label"),
     ("subdomain", _is_invalid_label, "must be a DNS label"),
     ("os.name", lambda value: value not in ("linux", "windows"), "must be linux or windows"),

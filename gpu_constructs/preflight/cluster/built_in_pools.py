@@ -1,7 +1,7 @@
 """The NodePools that EKS Auto Mode creates, which are not in the input.
 
-Source: https://docs.aws.amazon.com/eks/latest/userguide/set-builtin-node-pools.html, by public copies of both objects
-(2026-11-23; the page itself was not read)
+Assumption: the requirements come from public copies of both objects (2026-11-23). The AWS page wasn't read.
+Source: https://docs.aws.amazon.com/eks/latest/userguide/set-builtin-node-pools.html
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _CRITICAL = {"key": "CriticalAddonsOnly", "effect": "NoSchedule"}
 
 
 def built_in_pools(cluster: Cluster) -> tuple[Pool, ...]:
-    """Return the built-in pools of a cluster; all of them if only deployment knows which."""
+    """Return the built-in pools of a cluster; all of them if only deployment sets which."""
     enabled = setting(cluster, "ComputeConfig", "Enabled")
     if cluster.resource is None or not (is_true(enabled) or isinstance(enabled, Unknown)):
         return ()
@@ -31,7 +31,7 @@ def built_in_pools(cluster: Cluster) -> tuple[Pool, ...]:
 
 
 def has_unknown_built_in_pools(cluster: Cluster) -> bool:
-    """Whether only deployment knows which built-in pools a cluster has."""
+    """Whether only deployment sets which built-in pools a cluster has."""
     written = setting(cluster, "ComputeConfig", "NodePools")
     settings = (setting(cluster, "ComputeConfig", "Enabled"), written, *items(written))
     return any(isinstance(each, Unknown) for each in settings)

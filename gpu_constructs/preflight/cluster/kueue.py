@@ -173,15 +173,7 @@ def quotas(queue: Object, cluster: Cluster | None = None) -> list[Quotas]:
     return [
         Quotas(
             tuple(name for name in items(group.get("coveredResources")) if isinstance(name, str)),
-            {
-                str(flavor.get("name")): {
-                    str(each.get("name")): _most(
-                        each, cohort, shared.get((str(flavor.get("name")), str(each.get("name"))))
-                    )
-                    for each in mappings(flavor.get("resources"))
-                }
-                for flavor in mappings(group.get("flavors"))
-            },
+            {str(flavor.get("name")): _bounds(flavor, cohort, shared) for flavor in mappings(group.get("flavors"))},
             frozenset(_unknown_quotas(group)),
         )
         for group in mappings(queue.spec.get("resourceGroups"))
@@ -191,6 +183,13 @@ def quotas(queue: Object, cluster: Cluster | None = None) -> list[Quotas]:
 def _bounds(
     flavor: Mapping[str, Any], cohort: object, shared: Mapping[tuple[str, str], int | None]
 ) -> dict[str, int | None]:
+    """Return the most of each resource that a queue may use of a flavor; ``None`` without bound.
+
+    Args:
+        flavor: The flavor, as the ClusterQueue lists it.
+        cohort: The queue's cohort, if it has one.
+        shared: Sum of the cohort's nominal quotas, by flavor and resource.
+    """
     listed = mappings(flavor.get("resources"))
     keys = ((str(flavor.get("name")), str(each.get("name"))) for each in listed)
     return {key[1]: _most(each, cohort, shared.get(key)) for key, each in zip(keys, listed, strict=True)}

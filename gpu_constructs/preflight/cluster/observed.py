@@ -1,8 +1,8 @@
 """The nodes and pods of a running cluster, as a dump by ``kubectl get`` shows them.
 
 A Deployment, its ReplicaSet and its pods are one demand: ``metadata.ownerReferences`` say which object made which. Pods
-that have a node take room there, and only the others still look for some. Running nodes become pools of a fixed size
-with what is free on them; their autoscaler may add fresh nodes of the same kind.
+with a node use its capacity. Only the other pods need a node. Running nodes become pools of a fixed size with what is
+free on them. Their autoscaler may add fresh nodes of the same kind.
 
 Sources: https://kubernetes.io/docs/concepts/overview/working-with-objects/owners-dependents/,
 https://karpenter.sh/docs/concepts/nodepools/#status-resources (2026-11)
@@ -37,7 +37,7 @@ _POOLS: frozenset[Part] = frozenset(("pools",))
 
 
 class RunningCluster:
-    """What the objects of an input say about nodes and pods that already exist.
+    """Existing nodes and pods in the input.
 
     Args:
         objects: Every object of one cluster.
@@ -91,7 +91,7 @@ class RunningCluster:
         return found
 
     def demands(self, workloads: Iterable[Workload]) -> Iterator[Workload]:
-        """Yield each workload with the number of its pods that have a node, and what the scheduler says of the rest."""
+        """Yield each workload with its number of pods that have a node, and the scheduler's message about the rest."""
         left = {key: list(pods) for key, pods in self._pods_of.items()}
         for each in workloads:
             pods = left.get(id(each.owner), [])
@@ -113,9 +113,10 @@ class RunningCluster:
         read: dict[str, Pod] = {}
         for each in self.placed_pods:
             key = repr(each.spec)
-            pod = read.setdefault(key, read_pod(each.spec)) if key not in read else read[key]
+            if key not in read:
+                read[key] = read_pod(each.spec)
             name = str(each.spec.get("nodeName"))
-            found[name] = (*found.get(name, ()), pod.requests)
+            found[name] = (*found.get(name, ()), read[key].requests)
         return found
 
     def pools(self, written: Iterable[Pool]) -> tuple[Pool, ...]:
@@ -209,7 +210,7 @@ def _unscheduled(pod: Object) -> str:
 
 
 def _is_like(pod: Object, workload: Workload) -> bool:
-    """Whether a pod is one of a part of its owner: they ask for the same devices."""
+    """Whether a pod belongs to this role of its owner: both request the same devices."""
     devices = {name: amount for name, amount in workload.pod.requests.items() if "/" in name}
     own = {name: amount for name, amount in read_pod(pod.spec).requests.items() if "/" in name}
     return workload.owner.kind == "Pod" or own == devices

@@ -1,7 +1,7 @@
-"""Values that only deployment sets, in fields that rules judge: parameters without a default, imports, placeholders.
+"""Values that only deployment sets and that may decide whether a pod runs: parameters, imports, placeholders.
 
-`judged_fields.json` lists the fields that decide in the examples of the rules, and the rules that judge each; the long
-run of `tests/preflight/properties/test_monotone.py` writes it.
+`judged_fields.json` maps each field that changes a rule's result in the examples to those rules. The long run of
+`tests/preflight/properties/test_monotone.py` generates it.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ _WHOLE = re.compile(r"\$\{\w+\}")
 _COMPUTED = ("AWS::", "Fn::")
 _IMPORT = "Fn::ImportValue"
 _LOOKED_UP = "resolve:"
-# Where pods stand: their fields mean the same in each kind.
+# Paths of pod specs. A field means the same in each kind.
 _POD = re.compile(
     r"^(?:Pod spec|(?:Deployment|StatefulSet|ReplicaSet|Job|CronJob) (?:spec\.jobTemplate\.)?spec\.template\.spec)"
     r"\.(?P<init>initC(?=ontainers))?"
 )
-# Below them, people choose the keys.
-_NAMED = re.compile(
+# Users choose the keys of these maps.
+_FREE_KEYS = re.compile(
     r"\b(nodeSelector|matchLabels|[lL]abels|nodeLabels|annotations|tags|data|stringData|StringEquals)\.\S+$"
 )
 # Programs and their texts, which tell what a controller is.
@@ -58,7 +58,7 @@ _FREE = re.compile(
 _LABELS = re.compile(r"\b(kueue\.x-k8s\.io/|kai\.scheduler/|pod-security\.kubernetes\.io/enforce)")
 # Fields that a deployment usually fills in, and whose value seldom keeps a pod from running: names and namespaces,
 # programs, and parts of an account such as images, roles, networks and the name of the cluster.
-_USUAL = re.compile(
+_USUALLY_SET = re.compile(
     rf"{_PROGRAM.pattern}"
     r"|^\S+ metadata\.(name|namespace)$"
     r"|^Pod spec\.(serviceAccountName|imagePullSecrets)\b|^Pod spec\.volumes\[\]\.(secret|configMap|projected)\b"
@@ -70,7 +70,7 @@ _USUAL = re.compile(
 )
 # Of `Fn::If` and of allowed values, each choice is judged here.
 _CHOSEN = re.compile(r"^AWS::EKS::Nodegroup (AmiType|InstanceTypes|Taints|CapacityType|Labels)\b")
-# How much of a pool a workload takes: others run beside it.
+# How much of a pool a workload uses: other workloads share the pool.
 _SIZE = re.compile(r" spec\.(replicas|parallelism)$| spec\.containers\[\]\.resources\b| spec\.resourceClaims\b")
 _CONDITION, _TRUTH = "Condition", "true or false"
 _OWNERS = ("Pod ", "Deployment ", "StatefulSet ", "ReplicaSet ", "Job ", "CronJob ")
@@ -84,7 +84,7 @@ class OpenValue:
         owner: The object or the resource that has it.
         field: Kind and field, e.g. ``Pod spec.volumes[].persistentVolumeClaim.claimName``.
         expression: The value as it is written.
-        rules: The rules that judge the field.
+        rules: The rules that check the field.
         is_name: Whether an object of the input has this name too: the two are equal, whatever deployment sets.
     """
 
@@ -124,7 +124,7 @@ class OpenValue:
         """Whether deployments usually set it."""
         if _LABELS.search(self.field):
             return False
-        return self.is_name or _USUAL.search(self.field) is not None
+        return self.is_name or _USUALLY_SET.search(self.field) is not None
 
 
 def field_name(kind: str, path: str) -> str:
@@ -135,7 +135,7 @@ def field_name(kind: str, path: str) -> str:
         path: Keys, lists as ``[]``: ``spec.template.spec.containers[].image``.
     """
     text = f"{kind} {path.removesuffix('[]')}"
-    name = text if _LABELS.search(path) else _NAMED.sub(r"\1.*", text)
+    name = text if _LABELS.search(path) else _FREE_KEYS.sub(r"\1.*", text)
     return _POD.sub(_as_pod, name)
 
 
@@ -145,13 +145,13 @@ def _as_pod(found: re.Match[str]) -> str:
 
 @cache
 def judged_fields() -> Mapping[str, tuple[str, ...]]:
-    """Return the rules that judge each field, by the name that `field_name` gives it."""
+    """Return the rules that check each field, by the name that `field_name` gives it."""
     text = files("gpu_constructs.preflight.cluster").joinpath("judged_fields.json").read_text()
     return {name: tuple(rules) for name, rules in json.loads(text).items()}
 
 
 def rules_of(name: str) -> tuple[str, ...] | None:
-    """Return the rules that judge a field or a part of it; ``None`` where no rule does."""
+    """Return the rules that check a field or a part of it; ``None`` if none does."""
     below = (f"{name}.", f"{name}[]")
     found = [rules for field, rules in judged_fields().items() if field == name or field.startswith(below)]
     return tuple(sorted({each for rules in found for each in rules})) if found else None
@@ -160,23 +160,25 @@ def rules_of(name: str) -> tuple[str, ...] | None:
 def open_values(cluster: Cluster) -> tuple[OpenValue, ...]:
     """Return the values of a cluster that only deployment sets and that may decide whether a pod runs."""
     kinds = {name.partition(" ")[0] for name in judged_fields()}
-    of_gpus = {id(each.owner) for each in cluster.workloads if each.pod.may_ask_for_gpu}
+    gpu_owners = {id(each.owner) for each in cluster.workloads if each.pod.may_ask_for_gpu}
     found: list[OpenValue] = []
     for each in cluster.objects:
-        matters = id(each) in of_gpus or _CONTROLLER.search(f"{each.namespace}/{each.name}")
+        matters = id(each) in gpu_owners or _CONTROLLER.search(f"{each.namespace}/{each.name}")
         # Of what runs, each part is a fact.
         matters = matters or "status" in each.content
-        found += (one for one in _of(each, each.kind, each.content, cluster) if matters or not one.is_of_pod)
+        found += (
+            one for one in _open_values_of(each, each.kind, each.content, cluster) if matters or not one.is_of_pod
+        )
     for resource in cluster.resources.values():
         if resource.type in kinds:
-            found += _of(resource, resource.type, resource.properties, cluster)
+            found += _open_values_of(resource, resource.type, resource.properties, cluster)
             if resource.conditional:
                 name = f"{resource.type} {_CONDITION}"
                 found.append(OpenValue(resource, name, _TRUTH, rules_of(name) or ()))
     return tuple(found)
 
 
-def _of(owner: Object | Resource, kind: str, content: Any, cluster: Cluster) -> Iterator[OpenValue]:
+def _open_values_of(owner: Object | Resource, kind: str, content: Any, cluster: Cluster) -> Iterator[OpenValue]:
     seen = set()
     for path, value in _open_parts(content, ""):
         name = field_name(kind, path)
@@ -219,7 +221,7 @@ def _open_parts(value: Any, path: str) -> Iterator[tuple[str, Unknown | str]]:
 
 
 def _is_open(expression: str, cluster: Cluster) -> bool:
-    """Whether somebody chooses a part of a value when they deploy."""
+    """Whether a user sets part of the value at deployment."""
     if expression.startswith("${Fn::If "):
         return True
     if expression[2:-1] in cluster.resources:
@@ -233,12 +235,12 @@ def _is_open(expression: str, cluster: Cluster) -> bool:
         elif (
             reference is None
             or reference.startswith(_IMPORT)
-            or (not _is_made(reference) and reference.partition(".")[0] not in cluster.resources)
+            or (not _is_computed(reference) and reference.partition(".")[0] not in cluster.resources)
         ):
             return True
     return False
 
 
-def _is_made(reference: str) -> bool:
+def _is_computed(reference: str) -> bool:
     """Whether CloudFormation, AWS or eksctl makes a value: eksctl the ``role of eksctl``."""
     return " " in reference or reference.startswith(_COMPUTED)

@@ -1,4 +1,4 @@
-"""The startup taints of a pool that nothing in the input is known to remove."""
+"""Startup taints of a pool for which the input has no component that removes them."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from gpu_constructs.preflight.model.taints import Taint
 
 
 def unremoved_taints(pool: Pool, cluster: Cluster) -> tuple[Taint, ...]:
-    """Return the startup taints of a pool that Kubernetes doesn't remove, and nothing else in the input either."""
+    """Return the startup taints that neither Kubernetes nor a component in the input removes."""
     return tuple(each for each in pool.startup_taints if not (goes_by_itself(each) or _is_removed(each, cluster)))
 
 
 def _is_removed(taint: Taint, cluster: Cluster) -> bool:
     installed = any(installs(each, cluster) for each in REMOVERS.get(taint.key, ()))
-    return installed or _mentioned(taint.key, cluster)
+    return installed or _is_taint_mentioned(taint.key, cluster)
 
 
-def _mentioned(key: str, cluster: Cluster) -> bool:
-    """Whether a manifest or a chart's values name a taint, so that it may be what removes it."""
+def _is_taint_mentioned(key: str, cluster: Cluster) -> bool:
+    """Whether a manifest or chart values name the taint, so that its component may remove it."""
     others = (each for each in cluster.objects if each.kind not in ("NodePool", "EC2NodeClass", "NodeClass"))
     written = (str(each.content).replace(f"--startup-taint={key}", "") for each in others)
     charts = (each for each in cluster.charts if each.name != CLUSTER_AUTOSCALER)

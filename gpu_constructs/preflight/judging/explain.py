@@ -140,8 +140,9 @@ def _of_partner(partner: Verdict, case: Case) -> Reason:
         return Reason(Answer.NO, "partner", f"waits for {name}, which would stay Pending{why}")
     conditional = conditions(partner.reasons, partner.pools) if partner.answer is Answer.UNKNOWN else ()
     elsewhere = not case.cluster.whole and not refused
-    condition = f"a node outside the input takes {name}" if elsewhere else " and ".join(conditional)
-    return Reason(Answer.UNKNOWN, "partner", f"waits for {name}, whose node is not known{why}", condition=condition)
+    condition = f"{name} runs on a node that isn't in the input" if elsewhere else " and ".join(conditional)
+    text = f"waits for {name}, and whether {name} gets a node isn't known{why}"
+    return Reason(Answer.UNKNOWN, "partner", text, condition=condition)
 
 
 def _beside_the_scheduler(verdict: Verdict) -> Verdict:

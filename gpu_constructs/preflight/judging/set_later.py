@@ -1,4 +1,7 @@
-"""What values that only deployment sets mean for pods: results become conditional, or say what they rest on."""
+"""Applies values that only deployment sets to results.
+
+A "runs" becomes conditional or lists the value as an assumption.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +24,8 @@ from gpu_constructs.preflight.scheduling.verdict import PoolVerdict, Verdict
 class SetLater:
     """The values of a case that only deployment sets, by what they decide.
 
-    A value of a workload, of its storage or of a pool makes a "runs" conditional, unless deployments usually set it. Of
-    the others a "runs" says that it rests on them.
+    A value of a workload, of its storage or of a pool makes a "runs" conditional, unless deployments usually set it. A
+    "runs" lists the other values in `restsOn`.
 
     Args:
         case: The cluster.
@@ -30,38 +33,40 @@ class SetLater:
 
     def __init__(self, case: Case) -> None:
         self._case, self._reach = case, Reach(case)
-        self._of_pools: dict[int, list[OpenValue]] = {}
-        self._of_workloads: dict[int, list[OpenValue]] = {}
-        self._of_all: list[OpenValue] = []
+        self._pool_values: dict[int, list[OpenValue]] = {}
+        self._workload_values: dict[int, list[OpenValue]] = {}
+        self._shared_values: list[OpenValue] = []
         for value in case.open_values:
             pools, workloads = list(self._reach.pools(value.owner)), self._workloads(value)
             for pool in pools:
-                self._of_pools.setdefault(id(pool), []).append(value)
+                self._pool_values.setdefault(id(pool), []).append(value)
             for workload in workloads:
-                self._of_workloads.setdefault(id(workload), []).append(value)
+                self._workload_values.setdefault(id(workload), []).append(value)
             if value.is_size or not (pools or any(each.asks_for_gpu for each in workloads)):
-                self._of_all.append(value)
+                self._shared_values.append(value)
 
     def on(self, verdict: Verdict) -> Verdict:
-        """Return a verdict beside those values: only a yes, or a condition of one, changes."""
+        """Return the verdict with the effect of these values. Only a yes or a conditional result changes."""
         if not self._case.open_values or verdict.workload.is_placed or verdict.answer is Answer.NO:
             return verdict
-        own = self._of_workloads.get(id(verdict.workload), [])
-        deciding = (each for each in (*own, *self._of_all) if not (each.is_usual or each.is_size))
+        own = self._workload_values.get(id(verdict.workload), [])
+        deciding = (each for each in (*own, *self._shared_values) if not (each.is_usual or each.is_size))
         held = list(map(_reason, deciding)) if verdict.answer is Answer.YES else []
         pools = tuple(map(self._pool, verdict.pools))
         if held or any(new is not old for new, old in zip(pools, verdict.pools, strict=True)):
-            standing = (each for each in verdict.reasons if each.rule not in OF_ALL_POOLS)
+            kept_reasons = (each for each in verdict.reasons if each.rule not in OF_ALL_POOLS)
             judged = tuple(sorted(pools, key=lambda each: each.distance))
             rests_on = verdict.rests_on
-            verdict = replace(self._case.over(verdict, judged, (*standing, *held)), rests_on=rests_on)
-        taking = (
-            one for each in pools if each.answer is not Answer.NO for one in self._of_pools.get(id(each.pool), ())
+            verdict = replace(self._case.over(verdict, judged, (*kept_reasons, *held)), rests_on=rests_on)
+        values_of_candidates = (
+            one for each in pools if each.answer is not Answer.NO for one in self._pool_values.get(id(each.pool), ())
         )
-        return replace(verdict, rests_on=(*verdict.rests_on, *_listed((*own, *taking, *self._of_all))))
+        return replace(
+            verdict, rests_on=(*verdict.rests_on, *_listed((*own, *values_of_candidates, *self._shared_values)))
+        )
 
     def _pool(self, judged: PoolVerdict) -> PoolVerdict:
-        values = [each for each in self._of_pools.get(id(judged.pool), ()) if not each.is_usual]
+        values = [each for each in self._pool_values.get(id(judged.pool), ()) if not each.is_usual]
         if judged.answer is not Answer.YES or not values:
             return judged
         return replace(judged, answer=Answer.UNKNOWN, reasons=(*judged.reasons, *map(_reason, values)))

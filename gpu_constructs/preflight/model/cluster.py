@@ -36,8 +36,8 @@ class Observation:
 
     Attributes:
         allocatable: What each has for pods.
-        free_min: What of that is free at least, beside the pods that each runs.
-        free_max: What of that is free at most.
+        free_min: Minimum of `allocatable` that running pods leave free.
+        free_max: Maximum of it.
         names: Their names; empty for a fresh node of their group.
     """
 

@@ -63,8 +63,7 @@ class Input:
         dangling: References to what a template does not have.
         parameters: Names of the parameters that its templates have.
         assumed: Components that the user says run in the cluster.
-        alternatives: Alternatives between which different versions of an object tell, with the parts of each that
-            are unknown; see `versions`.
+        alternatives: Alternatives by name, each with its unknown parts; see `versions`.
     """
 
     resources: Mapping[str, Resource]

@@ -26,7 +26,7 @@ _WRITTEN_BY_SERVER = ("creationTimestamp", "generation", "managedFields", "resou
 # Kinds that have an identity of their own, outside of the cluster.
 _NOT_IN_A_CLUSTER = ("ClusterConfig",)
 _POOLS = ("NodePool", "EC2NodeClass", "NodeClass", "NodeOverlay")
-# Kinds that demand room and change nothing else in a cluster.
+# Kinds that request capacity and change nothing else in a cluster.
 _DEMANDS = ("Deployment", "StatefulSet", "Job", "CronJob", "Pod", "Service", "Ingress", "HorizontalPodAutoscaler")
 
 
@@ -46,7 +46,7 @@ class Versions:
 
 
 def separate_versions(objects: Iterable[Object], charts: Iterable[Chart]) -> Versions:
-    """Count each object once, and tell different versions of one object apart."""
+    """Keep each object once, and assign different versions to alternatives."""
     written, releases = _without_replaced(list(objects)), list(charts)
     named = [each.cluster for each in written] + [each.cluster for each in releases]
     several = len({str(each) for each in named if each is not None}) > 1
@@ -54,9 +54,11 @@ def separate_versions(objects: Iterable[Object], charts: Iterable[Chart]) -> Ver
     keyed_charts = [(_chart_key(each, several), each) for each in releases]
     places = _alternative_places(_conflicts(keyed), _conflicts(keyed_charts))
     names = list(dict.fromkeys(name for found in places.values() for name in found))
-    kept = _once(keyed, places)
+    kept = _deduplicate(keyed, places)
     return Versions(
-        tuple(kept), tuple(_once(keyed_charts, places)), {name: tuple(_missing(name, places, kept)) for name in names}
+        tuple(kept),
+        tuple(_deduplicate(keyed_charts, places)),
+        {name: tuple(_missing(name, places, kept)) for name in names},
     )
 
 
@@ -99,7 +101,7 @@ def _is_written(key: str, value: Any) -> bool:
 
 
 def _conflicts(keyed: Iterable[tuple[Hashable, Item]]) -> list[list[str]]:
-    """Return the files of each object of which different files hold different versions."""
+    """Return, for each object with different versions, the files that hold it."""
     versions: dict[Hashable, dict[str, str]] = {}
     for key, each in keyed:
         if key is not None:
@@ -126,7 +128,7 @@ def _common(paths: list[_Path]) -> int:
     return next((i for i, parts in enumerate(zip(*paths, strict=False)) if len(set(parts)) > 1), min(map(len, paths)))
 
 
-def _once(keyed: Iterable[tuple[Hashable, Item]], places: Mapping[_Path, Mapping[str, _Path]]) -> list[Item]:
+def _deduplicate(keyed: Iterable[tuple[Hashable, Item]], places: Mapping[_Path, Mapping[str, _Path]]) -> list[Item]:
     """Return each item once in each alternative. GPU452 reports two versions in one file, so both stay."""
     found: dict[Hashable, Item] = {}
     for number, (key, each) in enumerate(keyed):
@@ -134,7 +136,7 @@ def _once(keyed: Iterable[tuple[Hashable, Item]], places: Mapping[_Path, Mapping
         same = number if key is None else (key, item.alternative, _content(item))
         before = found.get(same)
         if before is not None and before.origin.resource and item.origin.resource:
-            # Two resources of templates that apply one object each own it.
+            # Two template resources may apply the same object. Keep both.
             same = number
         if before is None or item.origin.resource:
             found[same] = item
@@ -149,7 +151,7 @@ def _alternative_of(file: str, places: Mapping[_Path, Mapping[str, _Path]]) -> s
 
 
 def _missing(name: str, places: Mapping[_Path, Mapping[str, _Path]], objects: Iterable[Object]) -> Iterable[Unread]:
-    """Yield the places that have several versions, none of which goes by the name of an alternative."""
+    """Yield an unread part for each place that has no version under the alternative's name."""
     for found in places.values():
         if name in found:
             continue

@@ -38,9 +38,7 @@ def smallest_type(case: Case, verdict: Verdict) -> SmallestType | None:
     region = region_of_cluster(case.cluster)
     if any(each.kind == "refused" and each.answer is Answer.NO for each in verdict.reasons):
         return None
-    if not all(
-        any(one.kind == "resource" and one.answer is Answer.NO for one in each.reasons) for each in verdict.pools
-    ):
+    if not all(any(map(_is_too_small, each.reasons)) for each in verdict.pools):
         return None
     row = smallest_type_for(verdict.demand, region)
     return None if row is None else SmallestType(row.name, usd_per_hour(row, region), price_list(region))

@@ -1,4 +1,4 @@
-"""What becomes of a workload with some changes made: judged anew, each set of changes once."""
+"""Results of a workload after candidate changes. Each set of changes is checked once."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ class Trials:
         given: What was read.
         case: The cluster.
         workload: The workload.
-        running: Names of the workloads that run, and are to.
-        most: How many sets of changes are judged.
+        running: Names of the workloads that run and must keep running.
+        max_trials: How many sets of changes are checked.
     """
 
-    def __init__(self, given: Input, case: Case, workload: Workload, running: frozenset[str], most: int) -> None:
+    def __init__(self, given: Input, case: Case, workload: Workload, running: frozenset[str], max_trials: int) -> None:
         self._given, self._cluster, self._workload = given, case.cluster.title, workload
-        self._running, self._left = running, most
+        self._running, self._left = running, max_trials
         self._seen: dict[str, tuple[Case, tuple[Verdict, ...]] | None] = {}
 
     def runs(self, changes: tuple[Change, ...]) -> bool:
-        """Whether all pods of the workload run with some changes made, and what ran doesn't stop.
+        """Whether all pods run after the changes and no running workload stops.
 
         They may run on conditions, which :meth:`conditions` returns.
         """

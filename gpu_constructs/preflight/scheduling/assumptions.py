@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from gpu_constructs.facts.kubernetes import CLUSTER_CRITICAL, NODE_CRITICAL
-from gpu_constructs.preflight.admission.unevaluated import relied_on_images
+from gpu_constructs.preflight.admission.unevaluated import image_assumptions
 from gpu_constructs.preflight.cluster.kueue import local_queues, queue_of
 from gpu_constructs.preflight.cluster.launch import is_visible
 from gpu_constructs.preflight.cluster.objects.named_data import DataKind, keys_by_name, named_data
@@ -22,14 +22,14 @@ _DATA: tuple[DataKind, ...] = ("Secret", "ConfigMap")
 
 
 def relied_upon(workload: Workload, pools: Iterable[PoolVerdict], cluster: Cluster) -> tuple[str, ...]:
-    """Return what has to exist outside of a partial input so that the pods of a workload run.
+    """Return the objects and permissions outside the input that the pods of a workload need.
 
     Args:
         workload: The pods.
         pools: The verdict on each pool.
         cluster: Their cluster.
     """
-    always = (*relied_on_images(workload.pod), *_named_data_of(workload, cluster))
+    always = (*image_assumptions(workload.pod), *_named_data_of(workload, cluster))
     if cluster.sees_objects:
         # Secrets and ConfigMaps are often made by hand, and no Git repository has them.
         return tuple(dict.fromkeys(always))
@@ -37,8 +37,8 @@ def relied_upon(workload: Workload, pools: Iterable[PoolVerdict], cluster: Clust
     found = (
         *always,
         *_named_objects(workload, cluster),
-        *_launched(taking),
-        *_of_karpenter(taking, cluster),
+        *_launch_template_assumptions(taking),
+        *_karpenter_assumptions(taking, cluster),
         NOTHING_ELSE,
     )
     return tuple(dict.fromkeys(found))
@@ -94,20 +94,20 @@ def _has(cluster: Cluster, kind: str, name: str, namespace: str | None = None) -
     return any(each.name == name and namespace in (None, each.namespace) for each in cluster.of_kind(kind))
 
 
-def _launched(pools: list[Pool]) -> Iterator[str]:
+def _launch_template_assumptions(pools: list[Pool]) -> Iterator[str]:
     """Yield that the launch templates of groups which aren't in the input start nodes that join."""
     groups = (each.name for each in pools if each.is_group and not is_visible(each))
     yield from (f"the launch template of {each}, which isn't in the input, starts nodes that join" for each in groups)
 
 
-def _of_karpenter(pools: list[Pool], cluster: Cluster) -> Iterator[str]:
-    """Yield what Karpenter needs in AWS to launch nodes for some pools."""
+def _karpenter_assumptions(pools: list[Pool], cluster: Cluster) -> Iterator[str]:
+    """Yield the AWS resources that Karpenter needs to launch nodes."""
     launching = [each for each in pools if each.kind == "karpenter"]
     if not launching:
         return
     controller = cluster.autoscaler("karpenter")
     if controller is None:
-        yield "Karpenter has an IAM role that may launch instances"
+        yield "Karpenter has an IAM role that allows it to launch instances"
     for pool in launching:
         if pool.node_class is None:
             yield f"the EC2NodeClass of NodePool {pool.name} exists and is ready"
@@ -117,8 +117,10 @@ def _of_karpenter(pools: list[Pool], cluster: Cluster) -> Iterator[str]:
         yield f"{named}, the subnets and the security groups that EC2NodeClass {pool.node_class.name} selects exist"
 
 
-def conditions(held: Iterable[Reason], pools: Iterable[PoolVerdict]) -> tuple[str, ...]:
-    """Return on which conditions the pods of an unknown result run; nothing where something else is unknown too.
+def conditions(held: Iterable[Reason], pools: Sequence[PoolVerdict]) -> tuple[str, ...]:
+    """Return the conditions under which the pods of an unknown result run.
+
+    Empty if a reason without a condition is unknown too.
 
     Args:
         held: What holds wherever the pods run.
@@ -131,4 +133,4 @@ def conditions(held: Iterable[Reason], pools: Iterable[PoolVerdict]) -> tuple[st
         open_ones = (each for each in pool.reasons if each.answer is Answer.UNKNOWN)
         if pool.is_conditional:
             return tuple(dict.fromkeys(each.condition for each in (*general, *open_ones)))
-    return tuple(dict.fromkeys(each.condition for each in general)) if not list(pools) else ()
+    return tuple(dict.fromkeys(each.condition for each in general)) if not pools else ()

@@ -61,8 +61,8 @@ def _apart(wanted: Demand, replicas: int, taking: Sequence[PoolVerdict], pools: 
     refusing = [each for each in pools if each.answer is Answer.NO]
     empty, may_be_empty = _empty_zones(wanted, refusing, spread) if spread else (set(), set())
     surely, at_most = _holding(wanted, certain, taking, refusing)
-    groups = skew if all(each.pool.is_group for each in certain) else 0
-    sure = _room(zip(certain, surely, strict=True), skew, {*map(_zone, certain), *may_be_empty}, cautious=bool(groups))
+    cautious = all(each.pool.is_group for each in certain)
+    sure = _room(zip(certain, surely, strict=True), skew, {*map(_zone, certain), *may_be_empty}, cautious=cautious)
     counted = {*map(_zone, filter(_has_its_zone, taking)), *empty}
     most = _room(zip(taking, at_most, strict=True), skew, counted)
     if sure >= replicas:
@@ -73,7 +73,7 @@ def _apart(wanted: Demand, replicas: int, taking: Sequence[PoolVerdict], pools: 
         conditional = [each for each in taking if each.is_conditional]
         holding, _ = _holding(wanted, conditional, taking, refusing)
         counted = {*map(_zone, conditional), *may_be_empty}
-        room = _room(zip(conditional, holding, strict=True), skew, counted, cautious=bool(groups))
+        room = _room(zip(conditional, holding, strict=True), skew, counted, cautious=cautious)
         reason = _reason(Answer.UNKNOWN, text + uneven, taking, wanted)
         return [replace(reason, condition=_conditions_of(conditional))] if room >= replicas else [reason]
     uneven = _kept_close(zip(taking, at_most, strict=True), skew, most)

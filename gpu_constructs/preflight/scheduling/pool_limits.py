@@ -131,8 +131,8 @@ def _left(name: str, limit: int, pool: Pool) -> int:
 
 def _limit_text(name: str, limit: int, most: int, nodes: int, pool: Pool) -> str:
     if used := pool.in_use.get(name, 0):
-        whole = f"{show(name, used)} of limit {show(name, limit)} {name} of the NodePool is in use"
-        return f"{whole}, which leaves {most} nodes, {nodes} more are needed"
+        whole = f"running nodes use {show(name, used)} of the NodePool's limit of {show(name, limit)} {name}"
+        return f"{whole}. That leaves room for {most} nodes, and {nodes} more are needed"
     if not most:
         return f"no node fits limit {show(name, limit)} {name} of the NodePool"
     return f"limit {show(name, limit)} {name} of the NodePool allows {most} nodes, {nodes} are needed"

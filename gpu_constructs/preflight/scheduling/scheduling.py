@@ -242,7 +242,8 @@ def _held(pod: Pod, wanted: Demand, cluster: Cluster) -> tuple[Reason, ...]:
     for part in pod.open_parts:
         found.append(Reason(Answer.UNKNOWN, "pod", f"its {part} is known at deployment only"))
     if (name := pod.written.get("nodeName")) is not None:
-        text = "names its node, which is not in the input: no scheduler, and no autoscaler, is asked"
+        where = f"spec.nodeName is {name}, a node that isn't in the input"
+        text = f"{where}. Such a pod bypasses the scheduler and the autoscaler"
         found.append(Reason(Answer.UNKNOWN, "pod", text, condition=f"node {name} exists and has room for the pod"))
     if pod.gates:
         found.append(Reason(Answer.UNKNOWN, "gate", f"waits until scheduling gate {', '.join(pod.gates)} is removed"))

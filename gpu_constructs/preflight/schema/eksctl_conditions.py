@@ -13,7 +13,7 @@ from gpu_constructs.preflight.reading.unknown import Unknown, as_written, items,
 from gpu_constructs.preflight.schema.dialect import is_open
 from gpu_constructs.refusals import did_you_mean
 
-# Of Kubernetes. Newer releases of eksctl choose a newer one.
+# Default Kubernetes minor version of this eksctl release.
 # Source: eksctl-io/eksctl 99984ad pkg/apis/eksctl.io/v1alpha5/types.go ``DefaultVersion`` (2026-08-21)
 _DEFAULT_MINOR = 34
 # Whether a value meets a condition; ``None`` where only deployment knows.
@@ -26,9 +26,9 @@ class Row:
 
     Attributes:
         conditions: A condition for each field, by its path in the group, or in the config after ``cluster.``.
-        text: What must be otherwise; ``{}`` stands for the value of the first field.
+        text: The rule that the values break. ``{}`` stands for the value of the first field.
         known: Words that the first field may have.
-        late: Whether eksctl finds the fault only while it creates the group, and creates the others.
+        late: Whether eksctl finds the fault only while it creates the group. It still creates the other groups.
     """
 
     conditions: Mapping[str, Condition]
@@ -42,7 +42,7 @@ class Row:
         return False if False in met else None if None in met else True
 
     def message(self, part: Mapping[str, Any]) -> str:
-        """Return what must be otherwise in a part of a config."""
+        """Return the rule that a part of a config breaks."""
         value = as_written(_at(part, next(iter(self.conditions))))
         return self.text.format(value) + (did_you_mean(str(value), self.known) if self.known else "")
 
@@ -80,7 +80,7 @@ def one_of(*words: str | None) -> Condition:
 
 
 def literally(word: str) -> Condition:
-    """Return whether a value is a word; a placeholder isn't meant to be one that has no use there."""
+    """Condition: the value is exactly this word. A placeholder doesn't count, because the word isn't valid there."""
     return lambda value: value == word
 
 

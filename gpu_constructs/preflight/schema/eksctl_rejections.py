@@ -62,6 +62,8 @@ _VERSION = "cluster.metadata.version"
 # Computed: whether a type of the group has NVIDIA GPUs.
 _HAS_GPUS = "has NVIDIA GPUs"
 _SUPPORTED = tuple(AMI_FAMILIES.values())
+# Families whose custom image needs overrideBootstrapCommand.
+_NEEDS_COMMAND = other_family(AL2023, *BOTTLEROCKETS, *WINDOWS)
 # pkg/utils/taints/taints.go ``validateTaintEffect``
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 # aws/aws-sdk-go-v2 service/ec2/types/enums.go ``SpotAllocationStrategy`` (2026-08), which eksctl compares with
@@ -84,8 +86,8 @@ class Rejection:
     """A part of a ClusterConfig that eksctl rejects.
 
     Attributes:
-        text: The part, and what must be otherwise.
-        unknown: Whether eksctl only may reject it, because only deployment knows a value.
+        text: The part and the rule that it breaks.
+        unknown: Whether the rejection depends on a value that only deployment sets.
         group: Name of the only group that eksctl then doesn't create; ``None`` where it creates nothing.
     """
 
@@ -267,11 +269,11 @@ def _own_image() -> Iterator[Row]:
     yield Row({"ami": starts_without("ami-"), "launchTemplate": ABSENT}, image)
     yield Row({"ami": matches("^ami-"), "amiFamily": ABSENT, "launchTemplate": ABSENT}, "ami needs amiFamily")
     yield Row({**own, "amiFamily": family(*WINDOWS)}, "ami can't be set for Windows")
-    bootstrap = {"overrideBootstrapCommand": ABSENT, "amiFamily": other_family(AL2023, *BOTTLEROCKETS, *WINDOWS)}
-    yield Row({"amiFamily": bootstrap["amiFamily"], **own, **bootstrap}, "ami of {} needs overrideBootstrapCommand")
+    bootstrap = {"overrideBootstrapCommand": ABSENT, "amiFamily": _NEEDS_COMMAND}
+    yield Row({"amiFamily": _NEEDS_COMMAND, **own, **bootstrap}, "ami of {} needs overrideBootstrapCommand")
     for field, condition in (("maxPodsPerNode", GIVEN), ("releaseVersion", GIVEN), ("ssh.enableSSM", TRUE)):
         yield Row({field: condition, **own}, f"{field} can't be set next to ami")
-    without = {"ami": ABSENT, "launchTemplate": ABSENT, "amiFamily": other_family(AL2023, *BOTTLEROCKETS, *WINDOWS)}
+    without = {"ami": ABSENT, "launchTemplate": ABSENT, "amiFamily": _NEEDS_COMMAND}
     yield Row({"overrideBootstrapCommand": GIVEN, **without}, "overrideBootstrapCommand needs ami")
 
 
@@ -280,9 +282,8 @@ def _self_managed() -> Iterator[Row]:
     yield Row({"name": matches(r"[^a-zA-Z0-9-]")}, "name must have letters, digits and hyphens only, got {!r}")
     yield from chain(_own_role("iam.instanceProfileARN"), _own_role("iam.instanceRoleARN"))
     yield Row({"ami": GIVEN, "amiFamily": ABSENT}, "ami needs amiFamily")
-    needs_command = other_family(AL2023, *BOTTLEROCKETS, *WINDOWS)
     command = "amiFamily {} with ami needs overrideBootstrapCommand"
-    yield Row({"amiFamily": needs_command, "ami": GIVEN, "overrideBootstrapCommand": ABSENT}, command)
+    yield Row({"amiFamily": _NEEDS_COMMAND, "ami": GIVEN, "overrideBootstrapCommand": ABSENT}, command)
     # pkg/eks/api.go ``ResolveAMI``
     image = "ami must be the id of an image, auto or auto-ssm, got {!r}"
     yield Row({"ami": starts_without("ami-", "auto")}, image)

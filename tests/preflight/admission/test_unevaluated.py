@@ -48,8 +48,8 @@ def volume(**kind: Any) -> dict[str, Any]:
         ),
         (volume(hostPath={"path": "/models", "type": "Directory"}), "the nodes have /models"),
         (volume(csi={"driver": "csi.example.com"}), "CSI driver csi.example.com runs on the nodes"),
-        ({"securityContext": LATER}, "what only deployment sets in securityContext lets the pod run"),
-        ({"hostUsers": "${Later}"}, "what only deployment sets in hostUsers lets the pod run"),
+        ({"securityContext": LATER}, "the value of securityContext that deployment sets allows the pod to run"),
+        ({"hostUsers": "${Later}"}, "the value of hostUsers that deployment sets allows the pod to run"),
     ],
 )
 def test_the_pod_runs_on_a_condition(spec: dict[str, Any], condition: str) -> None:

@@ -93,10 +93,11 @@ def autoscaler_without_permissions_of_its_own(case: Case) -> Iterator[Problem]:
                 # A ClusterConfig states every role that eksctl makes.
                 seen = others or cluster.sees_software or (cluster.resource and is_of_eksctl(cluster.resource))
                 maybe = answer is not Answer.YES or not seen
-                # Where its nodes' own role is known to be of no use, only a role outside of the input helps.
+                # If the node role lacks the permissions, only a role outside the input helps.
                 condition = f"{_NAMES[each.kind]} has an IAM role that is not in the input"
                 condition = condition if maybe and answer is Answer.YES else ""
-                yield Problem(each, f"{who}: no role is given to it{hint}", unknown=maybe, condition=condition)
+                text = f"{who}: no Pod Identity association, role annotation or credentials grant it an IAM role{hint}"
+                yield Problem(each, text, unknown=maybe, condition=condition)
         role = role_of(said, cluster.resources)
         trusted = trusted_accounts(role) if role else ()
         if trusted and account and not any(_matches(one, f"{space}:{account}") for one in trusted):
@@ -112,7 +113,7 @@ def _groups(cluster: Cluster) -> list[Pool | None]:
 
 
 def _may_not(pool: Pool | None, autoscaler: Autoscaler, cluster: Cluster) -> Answer:
-    """Say whether the role of a group's nodes, which pods without an identity fall back to, is of no use either."""
+    """Whether the node role, which pods without an identity use, also lacks the permissions."""
     known = pool.resource.metadata.get(NODES_SCALE) if pool and pool.resource else None
     if known is not None:
         return yes_if(not known or autoscaler.kind == "karpenter")

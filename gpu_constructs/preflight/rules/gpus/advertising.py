@@ -121,7 +121,7 @@ def two_device_managers_on_one_node(case: Case) -> Iterator[Problem]:
 
 
 def _plugins_by_default(cluster: Cluster) -> list[DaemonSet]:
-    """Return the plugins that eksctl installs, unless told otherwise, and that the cluster isn't said to have.
+    """Return the device plugins that eksctl installs by default and that the input doesn't contain.
 
     Source: eksctl-io/eksctl 99984ad pkg/ctl/cmdutils/nodegroup_flags.go, pkg/eks/tasks.go (2026-08-21)
     """

@@ -95,8 +95,8 @@ def gpu_operator_on_an_unsupported_operating_system(case: Case) -> Iterator[Prob
 def node_feature_discovery_kept_off_the_gpu_nodes(case: Case) -> Iterator[Problem]:
     """Node Feature Discovery kept off the GPU nodes.
 
-    Its worker of the device plugin's chart tolerates nvidia.com/gpu=present only, so the labels of the hardware never
-    come. Before version 0.19 GPU feature discovery adds none either.
+    Its worker of the device plugin's chart tolerates nvidia.com/gpu=present only, so Node Feature Discovery adds no
+    hardware labels. Before version 0.19 GPU feature discovery adds none either.
 
     Fix: Set nfd.worker.tolerations to {key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}.
     """

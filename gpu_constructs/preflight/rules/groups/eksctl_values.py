@@ -1,4 +1,4 @@
-"""Values of a ClusterConfig that eksctl refuses."""
+"""Values of a ClusterConfig that eksctl rejects."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from gpu_constructs.preflight.schema.eksctl_rejections import Rejection, rejecti
 
 
 @rule("GPU461", "error", source="eksctl-io/eksctl 99984ad pkg/apis/eksctl.io/v1alpha5/validation.go", presumed=True)
-def value_that_eksctl_refuses(case: Case) -> Iterator[Problem]:
-    """Value that eksctl refuses.
+def value_that_eksctl_rejects(case: Case) -> Iterator[Problem]:
+    """Value that eksctl rejects.
 
-    It checks the whole config before it begins, so that it creates nothing. A fault in user data it finds later, when
-    the cluster exists, and leaves out the group.
+    eksctl checks the whole config first and creates nothing. It finds a fault in user data only after it created the
+    cluster, and then leaves out that group.
 
     Fix: Correct the value as the message says.
     """

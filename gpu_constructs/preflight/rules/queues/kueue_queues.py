@@ -137,7 +137,7 @@ def _too_much(
             message = f"{shown}, ClusterQueue {queue.name} gives at most {show(name, most)} of one flavor"
             yield Problem.of(job, message, unknown=may_borrow_elsewhere(queue, cluster))
         elif wanted and all(_is_open(group, flavor, wanted) for flavor in group.flavors):
-            text = f"whether ClusterQueue {queue.name} has quota for it is not known: its value comes at deployment"
+            text = f"ClusterQueue {queue.name} may lack quota for the job: only deployment sets nominalQuota"
             yield Problem.of(job, text, unknown=True)
 
 

@@ -16,9 +16,9 @@ from gpu_constructs.preflight.rules.rule import Problem, Subject, rule
 # No name, id or ARN has angle brackets. `envsubst` and Helm leave them alone, but a script may replace them, so that
 # each finding only may be an error.
 _PLACEHOLDER = re.compile(r"<[A-Za-z][A-Za-z0-9 _./-]*>")
-# Kinds all of whose values are names, ids, numbers or words.
+# Kinds that contain only names, ids, numbers and keywords.
 _KINDS = ("ClusterConfig", "EC2NodeClass", "NodeClass", "NodePool")
-# Except what people write for people, or for a shell.
+# Free text and shell scripts.
 _FREE = ("annotations", "attachPolicy", "description", "overrideBootstrapCommand", "preBootstrapCommands", "userData")
 _TAGS = "tags"
 _ROLE = "eks.amazonaws.com/role-arn"
