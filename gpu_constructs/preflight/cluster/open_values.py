@@ -72,6 +72,8 @@ _USUALLY_SET = re.compile(
 _CHOSEN = re.compile(r"^AWS::EKS::Nodegroup (AmiType|InstanceTypes|Taints|CapacityType|Labels)\b")
 # How much of a pool a workload uses: other workloads share the pool.
 _SIZE = re.compile(r" spec\.(replicas|parallelism)$| spec\.containers\[\]\.resources\b| spec\.resourceClaims\b")
+_FUNCTION = "lambda.amazonaws.com"
+_LONG = 60
 _CONDITION, _TRUTH = "Condition", "true or false"
 _OWNERS = ("Pod ", "Deployment ", "StatefulSet ", "ReplicaSet ", "Job ", "CronJob ")
 
@@ -102,7 +104,7 @@ class OpenValue:
     @property
     def text(self) -> str:
         """The value and its place."""
-        return f"{self.place} ({self.expression})"
+        return f"{self.place} ({shortened(self.expression)})"
 
     @property
     def place(self) -> str:
@@ -125,6 +127,11 @@ class OpenValue:
         if _LABELS.search(self.field):
             return False
         return self.is_name or _USUALLY_SET.search(self.field) is not None
+
+
+def shortened(expression: str) -> str:
+    """Return an expression as people read it: of a long one, its beginning."""
+    return expression if len(expression) <= _LONG else f"{expression[:_LONG]}..."
 
 
 def field_name(kind: str, path: str) -> str:
@@ -163,14 +170,15 @@ def open_values(cluster: Cluster) -> tuple[OpenValue, ...]:
     gpu_owners = {id(each.owner) for each in cluster.workloads if each.pod.may_ask_for_gpu}
     found: list[OpenValue] = []
     for each in cluster.objects:
-        matters = id(each) in gpu_owners or _CONTROLLER.search(f"{each.namespace}/{each.name}")
+        named = f"{each.namespace}/{each.name}"
+        matters = id(each) in gpu_owners or _CONTROLLER.search(named) is not None
         # Of what runs, each part is a fact.
         matters = matters or "status" in each.content
         found += (
             one for one in _open_values_of(each, each.kind, each.content, cluster) if matters or not one.is_of_pod
         )
     for resource in cluster.resources.values():
-        if resource.type in kinds:
+        if resource.type in kinds and not _is_of_function(resource):
             found += _open_values_of(resource, resource.type, resource.properties, cluster)
             if resource.conditional:
                 name = f"{resource.type} {_CONDITION}"
@@ -185,16 +193,21 @@ def _open_values_of(owner: Object | Resource, kind: str, content: Any, cluster: 
         if isinstance(value, Unknown) and value.choices and _CHOSEN.search(name):
             continue
         expression, rules = str(value), rules_of(name)
-        decides = rules is not None or (name.partition(" ")[0] in _DECIDING and not _FREE.search(name))
         decides = (
-            decides
-            or bool(_LABELS.search(path))
+            rules is not None
+            or (name.partition(" ")[0] in _DECIDING and not _FREE.search(name))
+            or _LABELS.search(path) is not None
             or path == "metadata.namespace"
             or _is_elsewhere(path, expression, cluster)
         )
         if decides and (name, expression) not in seen and _is_open(expression, cluster):
             seen.add((name, expression))
             yield OpenValue(owner, name, expression, rules or (), _is_name(path, expression, cluster))
+
+
+def _is_of_function(resource: Resource) -> bool:
+    """Whether it is the role of a Lambda function, such as those of the CDK's providers: no node and no pod has it."""
+    return resource.type == "AWS::IAM::Role" and _FUNCTION in str(resource.properties.get("AssumeRolePolicyDocument"))
 
 
 def _is_elsewhere(path: str, expression: str, cluster: Cluster) -> bool:

@@ -11,7 +11,7 @@ from functools import cached_property
 
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.objects.storage import claimed, storage_class, volume_of
-from gpu_constructs.preflight.cluster.open_values import OpenValue
+from gpu_constructs.preflight.cluster.open_values import OpenValue, shortened
 from gpu_constructs.preflight.judging.reach import Reach
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.reason import Reason
@@ -105,4 +105,4 @@ def _listed(values: Iterable[OpenValue]) -> Iterator[str]:
         found += [each.place] if each.place not in found else []
     for expression, found in places.items():
         more = f" and {len(found) - 1} more" if len(found) > 1 else ""
-        yield f"deployment sets {expression} ({found[0]}{more})"
+        yield f"deployment sets {shortened(expression)} ({found[0]}{more})"
