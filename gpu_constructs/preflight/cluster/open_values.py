@@ -55,7 +55,7 @@ _FREE = re.compile(
     r"|^StorageClass (parameters\.(kmsKeyId|encrypted|tagSpecification)|reclaimPolicy)"
 )
 # Labels and annotations that decide all the same.
-_LABELS = re.compile(r"\b(kueue\.x-k8s\.io/|kai\.scheduler/|pod-security\.kubernetes\.io/enforce)")
+_LABELS = re.compile(r"\b(kueue\.x-k8s\.io/queue-name|kai\.scheduler/queue|pod-security\.kubernetes\.io/enforce)")
 # Fields that a deployment usually fills in, and whose value seldom keeps a pod from running: names and namespaces,
 # programs, and parts of an account such as images, roles, networks and the name of the cluster.
 _USUALLY_SET = re.compile(
