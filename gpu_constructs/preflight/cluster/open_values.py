@@ -117,6 +117,11 @@ class OpenValue:
         return self.field.startswith("Pod ") or self.owner.origin.path.startswith(_OWNERS)
 
     @property
+    def is_condition(self) -> bool:
+        """Whether it decides if its resource is created."""
+        return self.expression == _TRUTH
+
+    @property
     def is_size(self) -> bool:
         """Whether it decides how much room a workload takes."""
         return _SIZE.search(self.field) is not None

@@ -61,9 +61,10 @@ class SetLater:
         values_of_candidates = (
             one for each in pools if each.answer is not Answer.NO for one in self._pool_values.get(id(each.pool), ())
         )
-        return replace(
-            verdict, rests_on=(*verdict.rests_on, *_listed((*own, *values_of_candidates, *self._shared_values)))
-        )
+        every = (*own, *values_of_candidates, *self._shared_values)
+        # A conditional result names the values that decide in its conditions.
+        shown = [each for each in every if verdict.answer is Answer.YES or each.is_usual or each.is_size]
+        return replace(verdict, rests_on=(*verdict.rests_on, *_listed(shown)))
 
     def _pool(self, judged: PoolVerdict) -> PoolVerdict:
         values = [each for each in self._pool_values.get(id(judged.pool), ()) if not each.is_usual]
@@ -94,13 +95,20 @@ class SetLater:
 
 def _reason(value: OpenValue) -> Reason:
     condition = f"deployment sets {value.text} to a value with which these pods run"
-    return Reason(Answer.UNKNOWN, "value", f"{value.text} is known at deployment only", condition=condition)
+    text = f"{value.text} is known at deployment only"
+    if value.is_condition:
+        condition = f"the condition of {value.origin.path} is true"
+        text = f"whether {value.origin.path} is created is known at deployment only"
+    return Reason(Answer.UNKNOWN, "value", text, condition=condition)
 
 
 def _listed(values: Iterable[OpenValue]) -> Iterator[str]:
     """Yield each value with its first place, and how many more places it has."""
     places: dict[str, list[str]] = {}
     for each in values:
+        if each.is_condition:
+            yield f"the condition of {each.origin.path} is true"
+            continue
         found = places.setdefault(each.expression, [])
         found += [each.place] if each.place not in found else []
     for expression, found in places.items():
