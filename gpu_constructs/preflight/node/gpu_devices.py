@@ -92,7 +92,8 @@ def registered(
         least[HUGE_PAGES] = most[HUGE_PAGES] = EFA_HUGE_PAGES * HUGE_PAGE_MIB * MIB
     elif row is not None:
         unsaid.add(HUGE_PAGES)
-    if not any(GPU in each.advertises for each in cluster.daemon_sets):
+    # A plugin of the input that surely misses the node shares none of its GPUs.
+    if not any(GPU in each.advertises and answer is not Answer.NO for each, answer in running):
         unseen |= gpus.unsaid & {GPU, SHARED_GPU}
     return Devices(least, most, _of_others(cluster) | unsaid, gpus.alone, names, frozenset(unseen))
 

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from gpu_constructs.facts.hardware.catalogue import InstanceType
 from gpu_constructs.facts.hardware.type_names import why_not_sold
 from gpu_constructs.facts.labels import LABEL_TAG, NODE_FEATURE, RESOURCE_TAG, ZONE
 from gpu_constructs.facts.quantities import distinct, show
@@ -379,7 +380,13 @@ def _expected_resources(wanted: Demand, node: NodeToBe, pool: Pool, who: str) ->
                 found.append(_undeclared(name, asked, 0, pool, who))
             continue
         found.append(_undeclared(name, asked, have or 0, pool, who))
+        if name == GPU and node.row is not None and asked > node.row.gpus:
+            found[-1] = replace(found[-1], text=_larger_type(asked, node.row))
     return found
+
+
+def _larger_type(asked: int, row: InstanceType) -> str:
+    return f"asks for {asked} {GPU}, {row.name} has {row.gpus}; choose a type with {asked}, or share its GPUs"
 
 
 def _undeclared(name: str, asked: int, have: int, pool: Pool, who: str) -> Reason:
