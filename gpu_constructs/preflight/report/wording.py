@@ -53,7 +53,11 @@ def _undecided(view: View) -> str:
         return ""
     conditional = [each for each in open_ones if each["runsIf"]]
     first = next((each for each in open_ones if not each["runsIf"]), open_ones[0])
-    why = f"if {first['runsIf'][0]}" if first["runsIf"] else next(iter(nearest(first)), "").removeprefix(f"{first['name']}: ")
+    why = (
+        f"if {first['runsIf'][0]}"
+        if first["runsIf"]
+        else next(iter(nearest(first)), "").removeprefix(f"{first['name']}: ")
+    )
     of = f"{len(open_ones)} of {count(len(workloads), 'GPU workload')}"
     some = f", {len(conditional)} of them on a condition" if conditional else ""
     verb = "was" if len(open_ones) == 1 else "were"

@@ -53,6 +53,7 @@ def delivered(objects: Iterable[Object], roots: Iterable[Path] = ()) -> Delivere
             argo.releases(each, beside, found.charts, found.problems)
         elif flux.is_release(each) and not _is_folder(each, beside):
             flux.release(each, found.objects, found.charts, found.problems)
+    found.problems += [one for each in found.objects for one in flux.left_out(each, found.objects, beside)]
     found.problems += other_clusters(found.objects, beside)
     found.objects += namespaces(found.objects)
     return found

@@ -11,6 +11,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from gpu_constructs.preflight.reading.gitops.beside import Beside
 from gpu_constructs.preflight.reading.gitops.chart_values import merged, read_values, typed, with_parameter
 from gpu_constructs.preflight.reading.gitops.charts import chart_of, parts_of_chart
 from gpu_constructs.preflight.reading.gitops.deployments import Deployment
@@ -20,6 +21,7 @@ from gpu_constructs.preflight.reading.unknown import dig, items, known_text, map
 
 _HELM, _KUSTOMIZE = "helm.toolkit.fluxcd.io", "kustomize.toolkit.fluxcd.io"
 _SOURCES = "source.toolkit.fluxcd.io"
+_IGNORED = ".sourceignore"
 # Sources of files rather than of packed charts.
 _OF_FILES = ("GitRepository", "Bucket")
 # Fields of a Kustomization that stand in a kustomization of kustomize by the same name.
@@ -64,6 +66,23 @@ def deployments(each: Object, every: list[Object]) -> Iterator[Deployment]:
         components=tuple(str(one) for one in items(each.spec.get("components"))),
         variables=variables(each, every),
     )
+
+
+def left_out(each: Object, every: list[Object], beside: Beside) -> Iterator[Unread]:
+    """Yield what says which files of a Kustomization's folder Flux leaves out; preflight reads all of them.
+
+    Source: https://fluxcd.io/flux/components/source/gitrepositories/#ignore (2026-11)
+    """
+    if each.group != _KUSTOMIZE or each.kind != "Kustomization":
+        return
+    path = known_text(each.spec.get("path")) or "./"
+    source = _source(mapping(each.spec.get("sourceRef")), each, every)
+    if source is not None and source.spec.get("ignore"):
+        yield Unread(each.origin, f"spec.ignore of {source.origin.path} may leave out files of {path}", frozenset())
+    folder = beside.folder(path, each)
+    above = [one / _IGNORED for one in (folder, *folder.parents) if beside.holds(one)] if folder else []
+    for file in (one for one in above if one.is_file()):
+        yield Unread(each.origin, f"{file.name} of {file.parent.name} may leave out files of {path}", frozenset())
 
 
 def chart_path(each: Object) -> str | None:

@@ -251,3 +251,22 @@ def test_values_of_such_a_chart_that_are_not_there(tmp_path: Path) -> None:
     found = given(tmp_path, prod=[helm_release(valuesFrom=[{"kind": "Secret", "name": "more"}])], **CHART)
 
     assert told(found) == ["what its helm values, Secret more change in ./charts/app is not read"]
+
+
+def test_files_that_flux_may_leave_out_are_told(tmp_path: Path) -> None:
+    source = {
+        "apiVersion": "source.toolkit.fluxcd.io/v1",
+        "kind": "GitRepository",
+        "metadata": {"name": "repo", "namespace": "flux-system"},
+        "spec": {"url": "https://example.com/repo", "ignore": "/apps/old.yaml"},
+    }
+    (tmp_path / "apps").mkdir()
+    (tmp_path / "apps" / ".sourceignore").write_text("old.yaml\n")
+    reference = {"kind": "GitRepository", "name": "repo"}
+
+    found = given(tmp_path, clusters__prod=[kustomization(sourceRef=reference), source], apps__infer=[deployment()])
+
+    assert sorted(told(found)) == [
+        ".sourceignore of apps may leave out files of ./apps",
+        "spec.ignore of GitRepository flux-system/repo may leave out files of ./apps",
+    ]
