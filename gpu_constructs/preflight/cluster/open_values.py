@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from typing import Any
 
@@ -139,6 +139,7 @@ def shortened(expression: str) -> str:
     return expression if len(expression) <= _LONG else f"{expression[:_LONG]}..."
 
 
+@lru_cache(maxsize=4096)
 def field_name(kind: str, path: str) -> str:
     """Return kind and field: the same name for fields that mean the same.
 
@@ -162,6 +163,7 @@ def judged_fields() -> Mapping[str, tuple[str, ...]]:
     return {name: tuple(rules) for name, rules in json.loads(text).items()}
 
 
+@cache
 def rules_of(name: str) -> tuple[str, ...] | None:
     """Return the rules that check a field or a part of it; ``None`` if none does."""
     below = (f"{name}.", f"{name}[]")
@@ -194,20 +196,20 @@ def open_values(cluster: Cluster) -> tuple[OpenValue, ...]:
 def _open_values_of(owner: Object | Resource, kind: str, content: Any, cluster: Cluster) -> Iterator[OpenValue]:
     seen = set()
     for path, value in _open_parts(content, ""):
-        name = field_name(kind, path)
-        if isinstance(value, Unknown) and value.choices and _CHOSEN.search(name):
+        name, expression = field_name(kind, path), str(value)
+        if (name, expression) in seen or (isinstance(value, Unknown) and value.choices and _CHOSEN.search(name)):
             continue
-        expression, rules = str(value), rules_of(name)
-        decides = (
-            rules is not None
-            or (name.partition(" ")[0] in _DECIDING and not _FREE.search(name))
-            or _LABELS.search(path) is not None
-            or path == "metadata.namespace"
-            or _is_elsewhere(path, expression, cluster)
-        )
-        if decides and (name, expression) not in seen and _is_open(expression, cluster):
-            seen.add((name, expression))
-            yield OpenValue(owner, name, expression, rules or (), _is_name(path, expression, cluster))
+        seen.add((name, expression))
+        if _is_open(expression, cluster) and (_may_decide(name, path) or _is_elsewhere(path, expression, cluster)):
+            yield OpenValue(owner, name, expression, rules_of(name) or (), _is_name(path, expression, cluster))
+
+
+@lru_cache(maxsize=4096)
+def _may_decide(name: str, path: str) -> bool:
+    """Whether a field may decide whether a pod runs."""
+    of_kind = name.partition(" ")[0] in _DECIDING and not _FREE.search(name)
+    named = path == "metadata.namespace" or _LABELS.search(path) is not None
+    return of_kind or named or rules_of(name) is not None
 
 
 def _is_of_function(resource: Resource) -> bool:

@@ -30,7 +30,7 @@ from tests.preflight.strategies.worlds import worlds
 LONG = bool(os.environ.get("GPU_CONSTRUCTS_LONG"))
 WRITES = bool(os.environ.get("GPU_CONSTRUCTS_FIELDS"))
 SEED = int(os.environ.get("GPU_CONSTRUCTS_SEED", "27"))
-_SAMPLES, _PLACES = 220, 3
+_SAMPLES, _PLACES = 150, 3
 _SOURCES = [*fixtures().values(), *decided().values()]
 
 
@@ -63,7 +63,7 @@ def test_less_knowledge_gives_no_better_result_anywhere() -> None:
     assert WRITES or not list(map(str, found))
 
 
-@settings(max_examples=3000 if LONG else 50)
+@settings(max_examples=3000 if LONG else 30)
 @given(worlds(), jobs(most=2), st.randoms(use_true_random=False))
 def test_less_knowledge_of_a_drawn_cluster_gives_no_better_result(
     world: dict[str, object], pods: list[dict[str, object]], drawn: random.Random
