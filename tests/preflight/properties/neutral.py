@@ -48,7 +48,10 @@ _RENAMED = (
     "PersistentVolumeClaim",
 )
 # Names that mean something to Kubernetes or to the checker.
-_MEANINGFUL = re.compile(r"kube-|default|system|karpenter|nvidia|gpu|autoscaler|general-purpose|keda|kueue|monitoring")
+# Also names of instance families, which requirements have as values.
+_MEANINGFUL = re.compile(
+    r"kube-|default|system|karpenter|nvidia|gpu|autoscaler|general-purpose|keda|kueue|monitoring|^[a-z]{1,2}[0-9]+[a-z]*$"
+)
 
 
 def separate(documents: Sequence[Any]) -> Files:
