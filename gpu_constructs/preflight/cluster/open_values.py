@@ -22,8 +22,9 @@ from gpu_constructs.preflight.reading.unknown import Unknown
 # `${Name}`, `${Stack/Name.Attribute}`, `$NAME`, `$(NAME)` and `{{ action }}`.
 _PART = re.compile(r"\$\{(?P<reference>[^{}]*)\}|\$[A-Za-z_]\w*|\$\([\w.]+\)|\{\{(?P<action>[^{}]*)\}\}")
 _WHOLE = re.compile(r"\$\{\w+\}")
-# What CloudFormation computes out of what it knows, and what AWS looks up.
+# What CloudFormation computes out of what it knows, what eksctl makes, and what AWS looks up.
 _COMPUTED = ("AWS::", "Fn::")
+_BY_EKSCTL = " of eksctl"
 _IMPORT = "Fn::ImportValue"
 _LOOKED_UP = "resolve:"
 # Paths of pod specs. A field means the same in each kind.
@@ -54,7 +55,7 @@ _FREE = re.compile(
     r"|^EC2NodeClass spec\.(tags|context|detailedMonitoring)\b"
     r"|^StorageClass (parameters\.(kmsKeyId|encrypted|tagSpecification)|reclaimPolicy)"
 )
-# Labels and annotations that decide all the same.
+# Labels and annotations that still decide.
 _LABELS = re.compile(r"\b(kueue\.x-k8s\.io/queue-name|kai\.scheduler/queue|pod-security\.kubernetes\.io/enforce)")
 # Fields that a deployment usually fills in, and whose value seldom keeps a pod from running: names and namespaces,
 # programs, and parts of an account such as images, roles, networks and the name of the cluster.
@@ -68,11 +69,13 @@ _USUALLY_SET = re.compile(
     r"|^AWS::\S+ \S*(Subnets?|SubnetIds?|VpcId|VPCZoneIdentifier|SecurityGroupIds|Groups|NodeRole|Arn|ImageId)\b"
     r"|^AWS::EKS::(Cluster|Nodegroup) (Name|Version|ReleaseVersion|Labels)\b"
 )
-# Of `Fn::If` and of allowed values, each choice is judged here.
+# The scheduler checks each choice of `Fn::If` and of allowed values in these fields.
 _CHOSEN = re.compile(r"^AWS::EKS::Nodegroup (AmiType|InstanceTypes|Taints|CapacityType|Labels)\b")
 # How much of a pool a workload uses: other workloads share the pool.
 _SIZE = re.compile(r" spec\.(replicas|parallelism)$| spec\.containers\[\]\.resources\b| spec\.resourceClaims\b")
 _FUNCTION = "lambda.amazonaws.com"
+# In the trust policies of nodes and pods: EC2, Pod Identity and web identities.
+_OF_NODES = ("ec2.", "pods.eks", "Federated")
 _LONG = 60
 _CONDITION, _TRUTH = "Condition", "true or false"
 _OWNERS = ("Pod ", "Deployment ", "StatefulSet ", "ReplicaSet ", "Job ", "CronJob ")
@@ -179,7 +182,7 @@ def open_values(cluster: Cluster) -> tuple[OpenValue, ...]:
     for each in cluster.objects:
         named = f"{each.namespace}/{each.name}"
         matters = id(each) in gpu_owners or _CONTROLLER.search(named) is not None
-        # Of what runs, each part is a fact.
+        # In a dump of a running cluster, every pod matters: it has a node or needs one.
         matters = matters or "status" in each.content
         found += (
             one for one in _open_values_of(each, each.kind, each.content, cluster) if matters or not one.is_of_pod
@@ -214,7 +217,8 @@ def _may_decide(name: str, path: str) -> bool:
 
 def _is_of_function(resource: Resource) -> bool:
     """Whether it is the role of a Lambda function, such as those of the CDK's providers: no node and no pod has it."""
-    return resource.type == "AWS::IAM::Role" and _FUNCTION in str(resource.properties.get("AssumeRolePolicyDocument"))
+    trust = str(resource.properties.get("AssumeRolePolicyDocument"))
+    return resource.type == "AWS::IAM::Role" and _FUNCTION in trust and not any(each in trust for each in _OF_NODES)
 
 
 def _is_elsewhere(path: str, expression: str, cluster: Cluster) -> bool:
@@ -263,4 +267,4 @@ def _is_open(expression: str, cluster: Cluster) -> bool:
 
 def _is_computed(reference: str) -> bool:
     """Whether CloudFormation, AWS or eksctl makes a value: eksctl the ``role of eksctl``."""
-    return " " in reference or reference.startswith(_COMPUTED)
+    return _BY_EKSCTL in reference or reference.startswith(_COMPUTED)

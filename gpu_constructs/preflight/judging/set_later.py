@@ -17,6 +17,7 @@ from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.reason import Reason
 from gpu_constructs.preflight.model.workload import Workload
 from gpu_constructs.preflight.reading.objects import Origin
+from gpu_constructs.preflight.scheduling.assumptions import conditions
 from gpu_constructs.preflight.scheduling.enough import OF_ALL_POOLS
 from gpu_constructs.preflight.scheduling.verdict import PoolVerdict, Verdict
 
@@ -51,7 +52,8 @@ class SetLater:
             return verdict
         own = self._workload_values.get(id(verdict.workload), [])
         deciding = (each for each in (*own, *self._shared_values) if not (each.is_usual or each.is_size))
-        held = list(map(_reason, deciding)) if verdict.answer is Answer.YES else []
+        decided = verdict.answer is Answer.YES or bool(conditions(verdict.reasons, verdict.pools))
+        held = list(map(_reason, deciding)) if decided else []
         pools = tuple(map(self._pool, verdict.pools))
         if held or any(new is not old for new, old in zip(pools, verdict.pools, strict=True)):
             kept_reasons = (each for each in verdict.reasons if each.rule not in OF_ALL_POOLS)
@@ -68,7 +70,7 @@ class SetLater:
 
     def _pool(self, judged: PoolVerdict) -> PoolVerdict:
         values = [each for each in self._pool_values.get(id(judged.pool), ()) if not each.is_usual]
-        if judged.answer is not Answer.YES or not values:
+        if not judged.is_conditional or not values:
             return judged
         return replace(judged, answer=Answer.UNKNOWN, reasons=(*judged.reasons, *map(_reason, values)))
 

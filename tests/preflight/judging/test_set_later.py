@@ -108,3 +108,14 @@ def test_every_form_lists_the_values(tmp_path: Path) -> None:
     for written in (text.render(view), markdown.render(view), page.render(view)):
         assert "Values that only deployment sets" in written
         assert "template/Nodes" in written
+
+
+def test_a_missing_component_hides_no_value(tmp_path: Path) -> None:
+    pods = (GOOD / "qwen.yaml").read_text().replace(*CLAIM[1:])
+    (tmp_path / "pods.yaml").write_text(pods)
+
+    found = verdict(check(read_input([str(tmp_path)])))
+
+    assert found.answer is Answer.UNKNOWN
+    assert any("${CLAIM}" in each for each in found.runs_if)
+    assert any("advertises nvidia.com/gpu" in each for each in found.runs_if)

@@ -84,9 +84,13 @@ def image_that_kubelet_cannot_parse(case: Case) -> Iterator[Problem]:
             path = _path(image) if isinstance(image, str) and not is_expression(image) and "$" not in image else ""
             if _CAPITAL.search(path):
                 # A part such as REGISTRY_PLACEHOLDER may be replaced before the manifest is applied.
-                filled_in = any(re.fullmatch(r"[A-Z][A-Z0-9_]+", each) for each in str(image).split("/"))
+                filled_in = any(_FILLED_IN.fullmatch(each) for each in str(image).split("/"))
                 text = f"container {container.name} has image {image}, with capitals in its path"
                 yield Problem.of(workload, text, unknown=filled_in)
+
+
+# Words such as IMAGE_PLACEHOLDER; a folder such as ML is a name.
+_FILLED_IN = re.compile(r"[A-Z0-9]+(_[A-Z0-9]+)+|IMAGE|REGISTRY|REPOSITORY|PLACEHOLDER|REPLACEME|ACCOUNT")
 
 
 def _path(image: str) -> str:
