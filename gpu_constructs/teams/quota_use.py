@@ -78,4 +78,5 @@ def _of_groups(spec: Mapping[str, Any]) -> Resources:
 
 
 def _times(pod: Mapping[str, Any], number: int) -> Resources:
-    return {name: amount * number for name, amount in pod_requests(pod).items()}
+    """Return what a number of pods request; a number that only deployment sets is a token of the CDK, below zero."""
+    return {name: amount * max(number, 0) for name, amount in pod_requests(pod).items()}
