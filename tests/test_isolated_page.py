@@ -80,16 +80,52 @@ app.synth()
 """
 
 
-@pytest.mark.parametrize(
-    ("nat", "context", "warned"),
-    [("0", "{}", True), ("0", "{'gpu-constructs:chartMirror': 'oci://example.com/charts'}", False), ("1", "{}", False)],
-)
-def test_a_chart_without_a_mirror_is_warned_of(tmp_path: Path, nat: str, context: str, warned: bool) -> None:
+@pytest.mark.parametrize(("nat", "context"), [("0", "{'gpu-constructs:chartMirror': 'oci://e.com/c'}"), ("1", "{}")])
+def test_a_chart_that_can_be_fetched_is_accepted(tmp_path: Path, nat: str, context: str) -> None:
     output = run_program(CHART.replace("CONTEXT", context).replace("NAT", nat), tmp_path)
 
-    metadata = "".join(each.read_text() for each in (output / "manifest.json", *output.glob("*.metadata.json")))
-    assert ("subnets of the cluster are isolated, and chart 'karpenter'" in metadata) is warned
-    assert ("GPU455" in errors(output / "Isolated.template.json")) is warned
+    assert "GPU455" not in errors(output / "Isolated.template.json")
+
+
+def test_a_chart_without_a_mirror_is_rejected(tmp_path: Path) -> None:
+    with pytest.raises(
+        RuntimeError, match=r"/Controller: chart 'karpenter' from .*, as the VPC of Isolated/Gpu/Cluster"
+    ):
+        run_program(CHART.replace("CONTEXT", "{}").replace("NAT", "0"), tmp_path)
+
+
+def test_public_images_without_a_mirror_are_rejected(tmp_path: Path) -> None:
+    [example] = programs_of(PAGE)
+    without = example.replace(", host=host)", ")").replace("SystemNodes(host=host)", "SystemNodes()")
+
+    with pytest.raises(RuntimeError, match=r"Isolated/Plugin: image 'nvcr.io/nvidia/k8s-device-plugin:.*\[GPU076\]"):
+        run_program(without, tmp_path)
+    operator = 'GpuOperator(stack, "Operator", cluster=cluster)'
+    shape = 'instance_types=("g6.xlarge",), device_manager="gpu-operator"'
+    own = without.replace('DevicePlugin(stack, "Plugin", cluster=cluster)', operator)
+    own = "from gpu_constructs.devices import GpuOperator\n" + own.replace('instance_types=("g6.xlarge",)', shape)
+    with pytest.raises(RuntimeError, match=r"Isolated/Operator: the images of chart 'gpu-operator' on nvcr.io"):
+        run_program(own, tmp_path)
+
+
+def test_a_route_of_the_user_may_lead_to_the_registries(tmp_path: Path) -> None:
+    [example] = programs_of(PAGE)
+    without = example.replace(", host=host)", ")").replace("SystemNodes(host=host)", "SystemNodes()")
+    route = """
+gateway = ec2.CfnTransitGatewayAttachment(
+    stack, "Way", vpc_id=vpc.vpc_id, transit_gateway_id="tgw-0123456789abcdef0",
+    subnet_ids=[each.subnet_id for each in vpc.isolated_subnets],
+)
+for each in vpc.isolated_subnets:
+    ec2.CfnRoute(
+        stack, f"Route{each.node.id}", route_table_id=each.route_table.route_table_id,
+        destination_cidr_block="0.0.0.0/0", transit_gateway_id="tgw-0123456789abcdef0",
+    )
+app.synth()
+"""
+    program = "from aws_cdk import aws_ec2 as ec2\n" + without.removesuffix("app.synth()\n") + route
+
+    assert "GPU076" not in errors(run_program(program, tmp_path) / "Isolated.template.json")
 
 
 def test_without_the_mirror_nodes_could_not_pull(output: Path, tmp_path: Path) -> None:

@@ -95,6 +95,13 @@ class ClusterRef(Construct):
         """Whether its VPC has isolated subnets only; not where it was imported without."""
         return self.vpc is not None and not self.vpc.private_subnets and bool(self.vpc.isolated_subnets)
 
+    @property
+    def has_no_way_out(self) -> bool:
+        """Whether this app makes its VPC, without a route out of it so far."""
+        if not self.is_isolated or not isinstance(self.vpc, ec2.Vpc):
+            return False
+        return not any(isinstance(each, ec2.CfnRoute) for each in self.node.root.node.find_all())
+
     @cached_property
     def has_kubectl(self) -> bool:
         """Whether manifests and charts can be applied to it."""
@@ -229,8 +236,14 @@ class ClusterRef(Construct):
 
     def serve_gpus(self, shape: NodeShape) -> None:
         """Have the cluster's device plugin serve nodes of a shape, where it is what serves them."""
+        self._own.hosts.append(shape.host)
         if shape.managed_by.cluster_plugin:
             self.sharing.ask(shape.sharing)
+
+    @property
+    def lacks_mirrors(self) -> bool:
+        """Whether it has GPU pools, and none of them has registry mirrors."""
+        return bool(self._own.hosts) and not any(each.registry_mirrors for each in self._own.hosts)
 
     def wait_for_foundation(self, controller: Construct) -> None:
         """Create a controller after, and delete it before, what it cannot run without."""

@@ -22,6 +22,7 @@ from gpu_constructs.installing.cluster_ref import ClusterRef
 from gpu_constructs.installing.context import CHART_DEFINITIONS, CHART_MIRROR, refuse_wrong_context
 from gpu_constructs.installing.gitops import ChartFile, ManifestFile, delivery_of
 from gpu_constructs.installing.once import Applied
+from gpu_constructs.installing.reach import require_chart_within_reach, require_images_within_reach
 from gpu_constructs.merging import merged
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ def apply_manifests(
         applied = ManifestFile(scope, id, manifests)
     else:
         applied = eks.KubernetesManifest(scope, id, cluster=cluster.cluster, manifest=list(manifests))
+    require_images_within_reach(applied, cluster, manifests)
     for namespace in dict.fromkeys(each["metadata"].get("namespace") for each in manifests):
         if namespace is not None:
             cluster.namespace(namespace).ask(Applied(applied, manifests))
@@ -240,7 +242,9 @@ def install_helm_chart(
                 scope, f"{id}Definitions", cluster=cluster, chart=chart, repository=repository, who=PathOf(scope)
             )
             release.node.add_dependency(definitions)
-        if repository == chart.repository and cluster.is_isolated:
+        mirrored = repository != chart.repository
+        require_chart_within_reach(release, cluster, chart, values or {}, mirrored=mirrored)
+        if not mirrored and cluster.is_isolated:
             _warn_of_public_chart(scope, chart)
     cluster.wait_for_foundation(release)
     return release

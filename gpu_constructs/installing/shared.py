@@ -11,6 +11,7 @@ from constructs import Construct
 
 from gpu_constructs.installing.claims import AppliedObjects, Claims, PathOf
 from gpu_constructs.installing.once import Applied, Meeting, Once
+from gpu_constructs.pools.host.host import Host
 from gpu_constructs.pools.sharing import Sharing
 
 
@@ -55,6 +56,7 @@ class Shared(Construct):
         claims: What the cluster has one of.
         objects: Which construct applies which object.
         sharing: Ways in which pools share their GPUs, and the device plugin that serves them.
+        hosts: What is set on the hosts of its GPU pools.
         claimants: Workloads that claim GPUs, and the DRA driver that they claim them from.
         jobs: Jobs of the app, and the queueing system without which none is taken.
         queues: Jobs of one queue, and that queue, by its name; with its namespace where it has one.
@@ -75,6 +77,7 @@ class Shared(Construct):
         self.claims: Claims[PathOf] = Claims()
         self.objects = AppliedObjects()
         self.sharing: Meeting[Sharing] = Meeting()
+        self.hosts: list[Host] = []
         self.claimants: Meeting[Construct] = Meeting()
         self.jobs: Meeting[Construct] = Meeting()
         self.fields: Meeting[tuple[str, str]] = Meeting()

@@ -175,6 +175,7 @@ def test_a_cluster_has_one(stack: cdk.Stack, cluster: eks.ICluster) -> None:
 
 
 def test_a_vpc_without_a_way_out_is_seen(stack: cdk.Stack) -> None:
+    stack.node.set_context("gpu-constructs:chartMirror", "oci://example.com/charts")
     gpu = GpuCluster(stack, "Gpu", vpc=gpu_vpc(stack, "Net", nat_gateways=0))
     LoadBalancerController(stack, "Lb", cluster=gpu)
 

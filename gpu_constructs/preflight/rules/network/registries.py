@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from urllib.parse import urlsplit
 
-from gpu_constructs.facts.charts import DCGM_EXPORTER, DEVICE_PLUGIN, GPU_OPERATOR
+from gpu_constructs.facts.registries import NVIDIA, NVIDIA_CHARTS, PUBLIC_REGISTRIES, is_public
 from gpu_constructs.facts.versions import pinned_charts
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.references import referred
@@ -22,33 +22,10 @@ _PRIVATE = "https://docs.aws.amazon.com/eks/latest/userguide/private-clusters.ht
 _CHINA = (
     "https://aws.amazon.com/cn/blogs/china/convenient-and-safe-use-of-overseas-public-container-images-in-aws-china/"
 )
-# Others may stand in the VPC.
-_PUBLIC_REGISTRIES = (
-    *(
-        "nvcr.io",
-        "docker.io",
-        "index.docker.io",
-        "registry-1.docker.io",
-        "mcr.microsoft.com",
-        "registry.k8s.io",
-        "k8s.gcr.io",
-        "gcr.io",
-        "quay.io",
-        "ghcr.io",
-        "public.ecr.aws",
-    ),
-)
 # Source, read 2026-11:
 # https://docs.aws.amazon.com/vpc/latest/privatelink/aws-services-cross-region-privatelink-support.html
 _ECR = re.compile(r"\d{12}\.dkr\.ecr(?:-fips)?\.([a-z0-9-]+)\.amazonaws\.com(?:\.cn)?/")
 _ECR_ENDPOINT = re.compile(r"(?:cn\.)?com\.amazonaws\.([a-z0-9-]+)\.ecr\.dkr")
-# What the chart pulls from, and the value that says otherwise.
-_CHART_IMAGES = {
-    DEVICE_PLUGIN: ("image", "repository"),
-    DCGM_EXPORTER: ("image", "repository"),
-    GPU_OPERATOR: ("operator", "repository"),
-}
-_NVIDIA = "nvcr.io"
 _DOCKER_HUB = "docker.io"
 _FUNCTION = "AWS::Lambda::Function"
 # Where the CDK's provider framework is told of the function that does the work.
@@ -79,8 +56,8 @@ def image_that_isolated_nodes_cannot_pull(case: Case) -> Iterator[Problem]:
         for image in sorted(_out_of_reach(daemon.pod.containers or (), near)):
             yield Problem(daemon, f"DaemonSet {daemon.name}: image {image}, and {tail}", unknown=unknown)
     for chart in cluster.charts:
-        if chart.name in _CHART_IMAGES and dig(chart.values, *_CHART_IMAGES[chart.name]) is None:
-            yield Problem(chart, f"chart {chart.name}: its images are on {_NVIDIA}, and {tail}", unknown=unknown)
+        if chart.name in NVIDIA_CHARTS and dig(chart.values, *NVIDIA_CHARTS[chart.name]) is None:
+            yield Problem(chart, f"chart {chart.name}: its images are on {NVIDIA}, and {tail}", unknown=unknown)
 
 
 def _regions_of_endpoints(cluster: Cluster) -> frozenset[str]:
@@ -105,14 +82,7 @@ def _out_of_reach(containers: Iterable[Container], near: frozenset[str]) -> set[
 
 def _foreign(containers: Iterable[Container]) -> set[str]:
     images = {each.image_text for each in containers}
-    return {each for each in images if each and _is_public(each)}
-
-
-def _is_public(image: str) -> bool:
-    """Whether an image comes from a public registry; one without registry comes from Docker Hub."""
-    host, slash, _ = image.partition("/")
-    named = bool(slash) and (":" in host or "." in host)
-    return host in _PUBLIC_REGISTRIES if named else "${" not in host
+    return {each for each in images if each and is_public(each)}
 
 
 def _is_mirrored(pool: Pool) -> bool:
@@ -172,7 +142,7 @@ def _hosts_of_charts(cluster: Cluster) -> Iterator[str]:
 
 def _public_host(chart: Chart) -> str | None:
     """Return the public registry or index that a chart is fetched from, ``None`` for any other place."""
-    public = {*_PUBLIC_REGISTRIES, *(urlsplit(each.repository).hostname for each in pinned_charts())}
+    public = {*PUBLIC_REGISTRIES, *(urlsplit(each.repository).hostname for each in pinned_charts())}
     host = urlsplit(known_text(chart.properties.get("Repository")) or "").hostname
     return host if host in public else None
 
