@@ -56,7 +56,7 @@ NOTES = """
 * `kubernetes_version` is one of {versions}.
 * `public_access_cidrs` left out, the endpoint of the API answers the whole internet, and asks for credentials.
 * `nat_gateways=0` leaves the nodes without a way to any registry but ECR, and the images of this stack lie elsewhere:
-  the device plugin's on nvcr.io, the autoscaler's on registry.k8s.io. `cdk synth` refuses it for node groups (GPU076).
+  the device plugin's on nvcr.io, the autoscaler's on registry.k8s.io. `cdk synth` rejects it (GPU076, GPU455).
   It takes an app of your own that names mirrors: [pools.md](pools.md#your-own-network-keys-and-rules).
 * The two zones taken by default are the first two of the region. GPU types are sold in few zones; those of yours are
   listed by `aws ec2 describe-instance-type-offerings --location-type availability-zone`. EKS puts no control plane into

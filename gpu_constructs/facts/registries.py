@@ -7,10 +7,10 @@ from typing import Final
 
 from gpu_constructs.facts.charts import DCGM_EXPORTER, DEVICE_PLUGIN, GPU_OPERATOR
 
-NVIDIA: Final = "nvcr.io"
+NVIDIA_REGISTRY: Final = "nvcr.io"
 # Any other registry may be in the VPC.
 PUBLIC_REGISTRIES: Final = (
-    NVIDIA,
+    NVIDIA_REGISTRY,
     "docker.io",
     "index.docker.io",
     "registry-1.docker.io",

@@ -9,12 +9,11 @@ import constructs
 import jsii
 from constructs import Construct
 
-from gpu_constructs.facts.registries import NVIDIA, NVIDIA_CHARTS, is_public
+from gpu_constructs.facts.registries import NVIDIA_CHARTS, NVIDIA_REGISTRY, is_public
+from gpu_constructs.facts.resources import NVIDIA
 from gpu_constructs.facts.versions import Chart
 from gpu_constructs.installing.cluster_ref import ClusterRef
 from gpu_constructs.installing.context import CHART_MIRROR
-
-_GPU = "nvidia.com/"
 
 
 def require_images_within_reach(
@@ -52,7 +51,7 @@ def require_chart_within_reach(
         _WithinReach(
             release,
             cluster,
-            [f"the images of chart {chart.name!r} on {NVIDIA}"] if images else [],
+            [f"the images of chart {chart.name!r} on {NVIDIA_REGISTRY}"] if images else [],
             charts=[] if mirrored else [f"chart {chart.name!r} from {chart.repository}"],
         )
     )
@@ -75,7 +74,7 @@ def _images_on_gpu_nodes(value: Any, kind: str = "") -> Iterator[str]:
 
 def _requests_gpus(container: Mapping[str, Any]) -> bool:
     limits = (container.get("resources") or {}).get("limits") or {}
-    return any(str(each).startswith(_GPU) for each in limits)
+    return any(str(each).startswith(NVIDIA) for each in limits)
 
 
 @jsii.implements(constructs.IValidation)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from urllib.parse import urlsplit
 
-from gpu_constructs.facts.registries import NVIDIA, NVIDIA_CHARTS, PUBLIC_REGISTRIES, is_public
+from gpu_constructs.facts.registries import NVIDIA_CHARTS, NVIDIA_REGISTRY, PUBLIC_REGISTRIES, is_public
 from gpu_constructs.facts.versions import pinned_charts
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.references import referred
@@ -57,7 +57,9 @@ def image_that_isolated_nodes_cannot_pull(case: Case) -> Iterator[Problem]:
             yield Problem(daemon, f"DaemonSet {daemon.name}: image {image}, and {tail}", unknown=unknown)
     for chart in cluster.charts:
         if chart.name in NVIDIA_CHARTS and dig(chart.values, *NVIDIA_CHARTS[chart.name]) is None:
-            yield Problem(chart, f"chart {chart.name}: its images are on {NVIDIA}, and {tail}", unknown=unknown)
+            yield Problem(
+                chart, f"chart {chart.name}: its images are on {NVIDIA_REGISTRY}, and {tail}", unknown=unknown
+            )
 
 
 def _regions_of_endpoints(cluster: Cluster) -> frozenset[str]:
