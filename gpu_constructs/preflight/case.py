@@ -15,7 +15,9 @@ from gpu_constructs.preflight.cluster.open_values import OpenValue, open_values
 from gpu_constructs.preflight.cluster.operators.fargate import fargate_profiles, takes
 from gpu_constructs.preflight.model.answer import Answer, any_of
 from gpu_constructs.preflight.model.cluster import Cluster, Pool
+from gpu_constructs.preflight.model.container import Container
 from gpu_constructs.preflight.model.node_selection import selection
+from gpu_constructs.preflight.model.programs import Program, programs
 from gpu_constructs.preflight.model.reason import Reason
 from gpu_constructs.preflight.model.software import DaemonSet
 from gpu_constructs.preflight.model.taints import Taint
@@ -152,6 +154,16 @@ class Case:
             each
             for each in self.cluster.workloads
             if each.asks_for_gpu or (given and self.admitted(each).workload.asks_for_gpu)
+        )
+
+    @cached_property
+    def gpu_programs(self) -> tuple[tuple[Workload, Container, Program], ...]:
+        """Each program for GPUs of each of those workloads, with its container."""
+        return tuple(
+            (workload, container, program)
+            for workload in self.gpu_workloads
+            for container in workload.pod.containers or ()
+            for program in programs(container)
         )
 
     @cached_property

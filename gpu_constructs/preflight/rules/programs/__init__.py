@@ -1,0 +1,1 @@
+"""Rules about the programs of GPU pods: their parallel sizes, models and memory."""
