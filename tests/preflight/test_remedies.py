@@ -17,28 +17,34 @@ from tests.preflight.reading.programs import needs
 from tests.preflight.test_rules import FIXTURES
 
 EXPECTED_DISK = "k8s.io/cluster-autoscaler/node-template/resources/ephemeral-storage=16486Mi"
+LESS, FEWER = ", if the pod can do with less", ", if fewer pods are enough"
+PRICE = "USD an hour on demand, list price of us-east-1"
 CASES = {
     "GPU120/fails_no_toleration_of_the_only_group": ["tolerate team=ml:NoSchedule"],
     "GPU120/fails_more_memory_than_the_node": [
-        "ask for 13.8Gi memory",
-        r"set InstanceTypes of .* to g4dn.2xlarge \(0.75 USD an hour on demand, list price of us-east-1\)",
+        rf"set InstanceTypes of .* to g6.2xlarge \(1 L4 of 22.4 GiB, 0.98 {PRICE}\)",
+        f"request 13.8Gi memory{LESS}",
     ],
-    "GPU120/fails_more_gpus_than_a_node_of_karpenter": ["ask for 8 nvidia.com/gpu"],
-    "GPU120/fails_selector_of_a_label_that_no_pool_gives": ["select no gpu-type"],
+    "GPU120/fails_more_gpus_than_a_node_of_karpenter": [f"request 8 nvidia.com/gpu{LESS}"],
+    "GPU120/fails_selector_of_a_label_that_no_pool_gives": [
+        rf"set InstanceTypes of .* to p5.4xlarge \(1 H100 of 80.0 GiB, 6.88 {PRICE}; GPUs change from L4 of 22.4 GiB "
+        r"to H100 of 80.0 GiB\), and label the nodes of .*GpuNodes with gpu-type=h100",
+        "select no gpu-type",
+    ],
     "GPU120/fails_disk_that_the_autoscaler_does_not_expect": [
-        "ask for no ephemeral-storage",
         f"tag .*GpuNodes with {EXPECTED_DISK}",
+        f"request no ephemeral-storage{LESS}",
     ],
-    "GPU130/fails_more_cpu_than_the_quota": ["ask for 1 cpu", "raise requests.cpu to 2 in ResourceQuota ml"],
+    "GPU130/fails_more_cpu_than_the_quota": ["raise requests.cpu to 2 in ResourceQuota ml", f"request 1 cpu{LESS}"],
     "GPU130/fails_three_replicas_and_a_quota_of_two": [
-        "run 2 pods",
         "raise requests.nvidia.com/gpu to 3, requests.memory to 12Gi in ResourceQuota ml",
+        f"run 2 pods{FEWER}",
     ],
-    "GPU121/fails_six_replicas_on_four_nodes": ["run 4 pods", "raise MaxSize of .* to 6"],
-    "GPU121/fails_three_replicas_on_a_node_of_no_autoscaler": ["run 1 pod"],
+    "GPU121/fails_six_replicas_on_four_nodes": ["raise MaxSize of .* to 6", f"run 4 pods{FEWER}"],
+    "GPU121/fails_three_replicas_on_a_node_of_no_autoscaler": [f"run 1 pod{FEWER}"],
     "GPU121/fails_three_replicas_and_a_limit_of_two_gpus": [
-        "run 2 pods, if .*",
-        "raise limit nvidia.com/gpu of .* to 3, if .*",
+        "raise limit nvidia.com/gpu to 3 of NodePool gpu, if .*",
+        f"run 2 pods{FEWER} and .*",
     ],
 }
 
@@ -142,7 +148,7 @@ def test_the_smallest_type(tmp_path: Path, limits: str, selector: str, expected:
     assert smallest(tmp_path, limits, selector) == expected
 
 
-def test_a_pod_that_no_node_is_large_enough_for_is_told_the_smallest_type(tmp_path: Path) -> None:
+def test_a_node_pool_may_launch_a_larger_type_of_another_gpu(tmp_path: Path) -> None:
     text = (FIXTURES / "GPU120" / "fails_more_gpus_than_a_node_of_karpenter.yaml").read_text()
     half = "resources: {limits: {nvidia.com/gpu: 4, memory: 500Gi}}"
     both = f"{half}\n      - name: other\n        image: example.com/train:1\n        {half}"
@@ -151,9 +157,8 @@ def test_a_pod_that_no_node_is_large_enough_for_is_told_the_smallest_type(tmp_pa
 
     workload = explained(str(tmp_path / "stack.yaml"))
 
-    assert workload["wouldDo"] == []
-    assert workload["smallestType"]["name"] == "p4d.24xlarge"
-    assert workload["smallestType"]["usdPerHour"] > 1
+    [only] = workload["wouldDo"]
+    assert re.match(r"let NodePool .* launch p4d.24xlarge \(8 A100 of 40.0 GiB, .*; GPUs change from ", only["text"])
 
 
 def test_no_type_would_do_for_what_a_quota_refuses() -> None:
@@ -207,12 +212,12 @@ def test_a_group_of_eksctl_is_changed_in_its_own_words(tmp_path: Path) -> None:
         )
     )
 
-    [change] = explained(str(tmp_path))["wouldDo"][-1]["changes"]
+    [change] = explained(str(tmp_path))["wouldDo"][0]["changes"]
 
     assert (change["property"], change["value"]) == ("managedNodeGroups.maxSize", 2)
 
 
-@pytest.mark.parametrize(("zone", "expected"), [("us-east-1a", "g4dn.2xlarge"), ("eu-south-2a", "g6.2xlarge")])
+@pytest.mark.parametrize(("zone", "expected"), [("us-east-1a", "g6.2xlarge"), ("ap-east-1a", "g5.2xlarge")])
 def test_no_type_is_told_that_the_region_was_not_seen_to_offer(tmp_path: Path, zone: str, expected: str) -> None:
     documents = list(yaml.load_all((FIXTURES / "GPU120" / "fails_more_memory_than_the_node.yaml").read_text(), Loader))
     subnet = {"VpcId": "vpc-0123456789abcdef0", "CidrBlock": "10.0.0.0/24", "AvailabilityZone": zone}
@@ -230,8 +235,8 @@ def test_no_type_is_told_that_the_region_was_not_seen_to_offer(tmp_path: Path, z
 @pytest.mark.parametrize(
     ("types", "expected"),
     [
-        ({"instanceType": "g5.xlarge"}, ("managedNodeGroups.instanceType", "g4dn.12xlarge")),
-        ({"instanceTypes": ["g5.xlarge"]}, ("managedNodeGroups.instanceTypes", ["g4dn.12xlarge"])),
+        ({"instanceType": "g5.xlarge"}, ("managedNodeGroups.instanceType", "g5.12xlarge")),
+        ({"instanceTypes": ["g5.xlarge"]}, ("managedNodeGroups.instanceTypes", ["g5.12xlarge"])),
         ({"instanceTypes": ["g5.xlarge"], "instanceSelector": {"gpus": 1}}, None),
     ],
 )

@@ -24,7 +24,9 @@ CLUSTER = {
     },
 }
 TAINT = {"Key": "team", "Value": "ml", "Effect": "NO_EXECUTE"}
-TYPE = r"set InstanceTypes of .* to g4dn.4xlarge \(1.20 USD an hour on demand, list price of us-east-1\)"
+TYPE = (
+    r"set InstanceTypes of .* to g6.4xlarge \(1 L4 of 22.4 GiB, 1.32 USD an hour on demand, list price of us-east-1\)"
+)
 
 
 def group(types: list[str], most: int, **properties: Any) -> dict[str, Any]:
@@ -126,65 +128,61 @@ SOFTWARE = [
     ),
 ]
 LARGE, SELECTING = {"memory": "30Gi"}, {"nodeSelector": {"gpu-type": "l4"}}
+FEWER = ", if fewer pods are enough"
 CASES: dict[str, tuple[list[dict[str, Any]], list[str]]] = {
     "taint and maximum": (
         [gpu_nodes(Taints=[TAINT]), chat(4)],
         [
-            "tolerate team=ml:NoExecute, and run 2 pods",
             "tolerate team=ml:NoExecute, and raise MaxSize of .*GpuNodes to 4",
+            f"tolerate team=ml:NoExecute, and run 2 pods{FEWER}",
         ],
     ),
     "selector and type": (
         [gpu_nodes(), chat(1, LARGE, **SELECTING)],
-        ["select no gpu-type, and ask for 13.8Gi memory", f"{TYPE}, and select no gpu-type"],
-    ),
-    "type and maximum": (
-        [gpu_nodes(1), chat(3, LARGE)],
         [
-            "ask for 13.8Gi memory, and run 1 pod",
-            "ask for 13.8Gi memory, and raise MaxSize of .*GpuNodes to 3",
-            f"{TYPE}, and run 1 pod",
-            f"{TYPE}, and raise MaxSize of .*GpuNodes to 3",
+            f"{TYPE}, and label the nodes of .*GpuNodes with gpu-type=l4",
+            "select no gpu-type, and request 13.8Gi memory, if the pod can do with less",
         ],
     ),
+    "type and maximum": ([gpu_nodes(1), chat(3, LARGE)], [f"{TYPE}, and raise MaxSize of .*GpuNodes to 3"]),
     "quota and taint": (
         [gpu_nodes(Taints=[TAINT]), chat(2), quota(1)],
-        [
-            "raise requests.nvidia.com/gpu to 2 in ResourceQuota gpus, and tolerate team=ml:NoExecute",
-            "tolerate team=ml:NoExecute, and run 1 pod",
-        ],
+        ["tolerate team=ml:NoExecute, and raise requests.nvidia.com/gpu to 2 in ResourceQuota gpus"],
     ),
     "quota and maximum": (
         [gpu_nodes(1), chat(2), quota(1)],
-        ["run 1 pod", "raise MaxSize of .* to 2, and raise requests.nvidia.com/gpu to 2 in ResourceQuota gpus"],
+        [
+            "raise MaxSize of .* to 2, and raise requests.nvidia.com/gpu to 2 in ResourceQuota gpus",
+            f"run 1 pod{FEWER}",
+        ],
     ),
     "least pods of a HorizontalPodAutoscaler": (
         [gpu_nodes(), chat(1), hpa(5, 10)],
         [
-            "lower maxReplicas of HorizontalPodAutoscaler ml/chat to 2, and lower minReplicas of .* ml/chat to 2",
             "raise MaxSize of .*GpuNodes to 5",
+            f"lower maxReplicas of HorizontalPodAutoscaler ml/chat to 2, and lower minReplicas of .* to 2{FEWER}",
         ],
     ),
     "most pods of a HorizontalPodAutoscaler": (
         [gpu_nodes(), chat(8), hpa(1, 6)],
-        ["lower maxReplicas of HorizontalPodAutoscaler ml/chat to 2", "raise MaxSize of .*GpuNodes to 6"],
+        ["raise MaxSize of .*GpuNodes to 6", f"lower maxReplicas of HorizontalPodAutoscaler ml/chat to 2{FEWER}"],
     ),
     "most pods of KEDA": (
         [gpu_nodes(), chat(9), keda(maxReplicaCount=6)],
-        ["lower maxReplicaCount of ScaledObject ml/chat to 2", "raise MaxSize of .*GpuNodes to 6"],
+        ["raise MaxSize of .*GpuNodes to 6", f"lower maxReplicaCount of ScaledObject ml/chat to 2{FEWER}"],
     ),
     "most pods of KEDA that nobody wrote": (
         [gpu_nodes(), chat(1), keda(minReplicaCount=4)],
         [
-            "lower maxReplicaCount of ScaledObject ml/chat to 2, and lower minReplicaCount of .* ml/chat to 2",
             "raise MaxSize of .*GpuNodes to 4",
+            f"lower maxReplicaCount of ScaledObject ml/chat to 2, and lower minReplicaCount of .* ml/chat to 2{FEWER}",
         ],
     ),
     "taint and least pods of a HorizontalPodAutoscaler": (
         [gpu_nodes(Taints=[TAINT]), chat(1), hpa(5, 10)],
         [
-            "tolerate team=ml:NoExecute, and lower maxReplicas of .* to 2, and lower minReplicas of .* to 2",
             "tolerate team=ml:NoExecute, and raise MaxSize of .*GpuNodes to 5",
+            f"tolerate team=ml:NoExecute, and lower maxReplicas of .* to 2, and lower minReplicas of .* to 2{FEWER}",
         ],
     ),
 }
@@ -218,7 +216,7 @@ def test_half_of_it_would_not_do(tmp_path: Path) -> None:
     documents, _ = CASES["taint and maximum"]
     file = file_of(tmp_path, [*documents, *SOFTWARE])
     workload = explained(str(file))
-    remedy = workload["wouldDo"][1]
+    remedy = workload["wouldDo"][0]
 
     for each in remedy["changes"]:
         half = {
@@ -249,9 +247,9 @@ def test_nothing_is_told_that_stops_what_runs(tmp_path: Path) -> None:
     told = [each["text"] for each in alone["wouldDo"]]
     both = every(str(file_of(tmp_path, [*documents, beside])))
 
-    assert [re.fullmatch(TYPE, each) is not None for each in told] == [False, True]
+    assert [re.fullmatch(TYPE, each) is not None for each in told] == [True, False]
     assert both["Deployment ml/other"]["answer"] == "yes"
-    assert [each["text"] for each in both["Deployment ml/chat"]["wouldDo"]] == told[:1]
+    assert [each["text"] for each in both["Deployment ml/chat"]["wouldDo"]] == told[1:]
 
 
 def every(*paths: str) -> dict[str, dict[str, Any]]:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from gpu_constructs.facts.quantities import quantity, show
-from gpu_constructs.facts.resources import DEVICE_CLASS, NVIDIA
+from gpu_constructs.facts.resources import DEVICE_CLASS, GPU, NVIDIA
 from gpu_constructs.preflight.model.answer import Answer
+from gpu_constructs.preflight.model.container import Container
 from gpu_constructs.preflight.model.label_values import LabelValues
+from gpu_constructs.preflight.model.programs import programs
 from gpu_constructs.preflight.model.taints import Taint, untolerated
 from gpu_constructs.preflight.model.workload import Workload
 from gpu_constructs.preflight.node.nodes import NodeToBe
@@ -17,32 +20,60 @@ from gpu_constructs.preflight.remedies.change import Change, pod_path, written
 from gpu_constructs.preflight.scheduling.demand import Demand
 
 _DISK = "ephemeral-storage"
+# What programs of any name call the number of GPUs that they use on a node.
+_SIZE = re.compile(
+    r"--?(?:tensor[-_]parallel(?:[-_]size)?|tp(?:[-_]size)?|nproc[-_]per[-_]node|num[-_]gpus|num[-_]shard)[= ]+(\d+)"
+)
 
 
-def of_pod(wanted: Demand, workload: Workload, taints: tuple[Taint, ...], node: NodeToBe) -> Iterator[Change]:
-    """Yield what would make one pod fit a node: tolerations, labels that the node has, requests it can meet."""
-    yield from _moved(wanted, workload, taints, node)
-    for name, asked in wanted.requests.items():
-        if asked > node.least.get(name, 0) and name not in (*node.unsaid, "pods", DEVICE_CLASS):
-            yield from _request(name, workload, node)
+def required_gpus(containers: Iterable[Container]) -> int:
+    """Return how many GPUs the arguments of a pod's containers require at least; 0 where they name none."""
+    required = [0]
+    for each in containers:
+        required += [program.gpus_per_node_min for program in programs(each)]
+        required += [int(found[1]) for found in _SIZE.finditer(" ".join(map(str, each.words)))]
+    return max(required)
 
 
-def as_believed(wanted: Demand, workload: Workload, taints: tuple[Taint, ...], node: NodeToBe) -> Iterator[Change]:
-    """Yield the same for a node that nobody has made yet: requests that its autoscaler expects it to meet."""
-    yield from _moved(wanted, workload, taints, node)
-    for name, asked in wanted.requests.items():
-        have = min(node.least.get(name, 0), node.believed.get(name, 0))
-        if asked > have and name != DEVICE_CLASS and (have or name == _DISK):
-            yield from lowered(workload, name, have)
+def moved(
+    wanted: Demand,
+    workload: Workload,
+    taints: tuple[Taint, ...],
+    node: NodeToBe,
+    selected: frozenset[str] = frozenset(),
+) -> Iterator[Change]:
+    """Yield what lets a pod onto a node: tolerations, the node's labels, and the device that it offers.
 
-
-def _moved(wanted: Demand, workload: Workload, taints: tuple[Taint, ...], node: NodeToBe) -> Iterator[Change]:
+    Args:
+        wanted: What one pod requests.
+        workload: The pods.
+        taints: Taints of the node.
+        node: The node.
+        selected: Labels that the node gets by another change, so that the pod may go on selecting them.
+    """
     path = pod_path(workload.owner)
     if path is None:
         return
     spec = dig(workload.owner.content, *path)
     yield from _tolerations(wanted, workload, taints, path, spec)
-    yield from _selector(wanted, workload, node, path)
+    yield from _selector(wanted, workload, node, path, selected)
+    yield from _offered(wanted, workload, node)
+
+
+def smaller(wanted: Demand, workload: Workload, node: NodeToBe) -> Iterator[Change]:
+    """Yield requests lowered to what a node has; nothing where a pod's arguments require more."""
+    for name, asked in wanted.requests.items():
+        have = node.least.get(name, 0)
+        if asked > have > 0 and name not in (*node.unsaid, "pods", DEVICE_CLASS):
+            yield from lowered(workload, name, have)
+
+
+def as_believed(wanted: Demand, workload: Workload, node: NodeToBe) -> Iterator[Change]:
+    """Yield requests lowered to what its autoscaler expects of a node that it has yet to launch."""
+    for name, asked in wanted.requests.items():
+        have = min(node.least.get(name, 0), node.believed.get(name, 0))
+        if asked > have and name != DEVICE_CLASS and (have or name == _DISK):
+            yield from lowered(workload, name, have)
 
 
 def fewer(workload: Workload, replicas: int) -> Iterator[Change]:
@@ -68,9 +99,11 @@ def _tolerations(
     yield _set(workload, text, (*path, "tolerations"), [*mappings(dig(spec, "tolerations")), *added])
 
 
-def _selector(wanted: Demand, workload: Workload, node: NodeToBe, path: tuple[str, ...]) -> Iterator[Change]:
+def _selector(
+    wanted: Demand, workload: Workload, node: NodeToBe, path: tuple[str, ...], selected: frozenset[str]
+) -> Iterator[Change]:
     for each in wanted.pod.selection.selector:
-        if each.met_by(node.labels) is not Answer.NO:
+        if each.key in selected or each.met_by(node.labels) is not Answer.NO:
             continue
         have = node.labels.get(each.key)
         value = have.only if isinstance(have, LabelValues) else None
@@ -78,24 +111,23 @@ def _selector(wanted: Demand, workload: Workload, node: NodeToBe, path: tuple[st
         yield _set(workload, text, (*path, "nodeSelector"), {each.key: value})
 
 
-def _request(name: str, workload: Workload, node: NodeToBe) -> Iterator[Change]:
-    """Yield a request lowered to what the node has, or of the device that it offers."""
-    have = node.least.get(name, 0)
-    if have > 0:
-        yield from lowered(workload, name, have)
-        return
+def _offered(wanted: Demand, workload: Workload, node: NodeToBe) -> Iterator[Change]:
+    """Yield a request of GPUs that a node doesn't offer as a request of those that it offers."""
     offered = sorted(each for each, amount in node.least.items() if each.startswith(NVIDIA) and amount > 0)
-    if name.startswith(NVIDIA) and offered:
-        yield from _asking(workload, name, f"ask for 1 {offered[0]}", {name: None, offered[0]: 1})
+    for name in wanted.requests:
+        if name.startswith(NVIDIA) and offered and not node.least.get(name) and name not in node.unsaid:
+            yield from _asking(workload, name, f"request 1 {offered[0]}", {name: None, offered[0]: 1})
 
 
 def lowered(workload: Workload, name: str, have: int) -> Iterator[Change]:
     """Yield a request of a resource lowered to an amount, in base units; with none it is left out."""
+    if name == GPU and have < required_gpus(workload.containers):
+        return
     if have <= 0:
-        yield from _asking(workload, name, f"ask for no {name}", {name: None})
+        yield from _asking(workload, name, f"request no {name}", {name: None})
         return
     value = written(name, have)
-    yield from _asking(workload, name, f"ask for {show(name, quantity(name, value) or 0)} {name}", {name: value})
+    yield from _asking(workload, name, f"request {show(name, quantity(name, value) or 0)} {name}", {name: value})
 
 
 def _asking(workload: Workload, name: str, text: str, asked: Mapping[str, Any]) -> Iterator[Change]:

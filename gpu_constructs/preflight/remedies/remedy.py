@@ -8,17 +8,27 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from gpu_constructs.facts.labels import CAPACITY_TYPE, INSTANCE_TYPE, ZONE
 from gpu_constructs.facts.resources import GPU
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Pool
+from gpu_constructs.preflight.node.instance_labels import is_of_the_type
 from gpu_constructs.preflight.node.nodes import NodeToBe
 from gpu_constructs.preflight.reading.inputs import Input
 from gpu_constructs.preflight.remedies.change import Change, patch_of
-from gpu_constructs.preflight.remedies.of_pools import more_nodes, other_type, told_of
+from gpu_constructs.preflight.remedies.of_pools import (
+    labelled,
+    larger_disk,
+    missing_labels,
+    more_nodes,
+    told_of,
+    tolerating_plugins,
+)
 from gpu_constructs.preflight.remedies.of_quotas import larger, within
 from gpu_constructs.preflight.remedies.of_scalers import bounded, scaler_of
-from gpu_constructs.preflight.remedies.of_workloads import as_believed, fewer, of_pod
+from gpu_constructs.preflight.remedies.of_types import other_type
+from gpu_constructs.preflight.remedies.of_workloads import as_believed, fewer, moved, smaller
 from gpu_constructs.preflight.remedies.smallest import SmallestType, smallest_type
 from gpu_constructs.preflight.remedies.trials import Trials
 from gpu_constructs.preflight.scheduling.verdict import PoolVerdict, Verdict
@@ -28,16 +38,18 @@ from gpu_constructs.preflight.scheduling.verdict import PoolVerdict, Verdict
 _WORKLOADS = 5
 _NEAREST = 3
 _MOST_PAIRS = 20_000
-# From so many on, no two changes together are tried.
-_MOST_FOR_TWO = 4_000
+# Changes that are made one after the other; only one from so many pairs on.
+_MOST_STEPS = 4
+_MOST_FOR_MORE = 4_000
 # Sets of changes that are judged for one workload.
 _MOST_TRIALS = 40
-# What lets a pod onto nodes, whatever it asks of them.
-_LET_ON = ("tolerations", "nodeSelector")
+# What a smaller workload supposes.
+_WITH_LESS = "the pod can do with less"
+_WITH_FEWER = "fewer pods are enough"
 # Whether a workload runs with some changes made.
 Runs = Callable[[tuple[Change, ...]], bool]
-# A way to go about it: returns the smallest changes of its kind with which a workload runs, or none.
-Way = Callable[[Runs], tuple[Change, ...]]
+# What to change next in a cluster, by the verdict on a workload, the best first.
+Way = Callable[[Case, Verdict, Runs], Iterable[tuple[Change, ...]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +77,10 @@ class Remedy:
 
 
 def remedies(given: Input, case: Case, verdict: Verdict, running: frozenset[str] = frozenset()) -> tuple[Remedy, ...]:
-    """Return what would make a workload run: in itself, and in a pool, as far as each can be found.
+    """Return what would make a workload run, in the order in which to try it.
+
+    First the pool is changed: its types, its disk and labels, then its limit or size; then the pod's tolerations and
+    selector alone; and last the pods get smaller or fewer, which is a condition of the fix.
 
     Args:
         given: What was read.
@@ -78,45 +93,52 @@ def remedies(given: Input, case: Case, verdict: Verdict, running: frozenset[str]
         return ()
 
     trials = Trials(given, case, verdict.workload, running, _MOST_TRIALS)
-    found = [changes for way in _ways(case, verdict) if (changes := way(trials.runs))]
-    if size <= _MOST_FOR_TWO:
-        found += _pairs(trials, case, verdict, {_is_outside(each) for each in found})
+    steps = _MOST_STEPS if size <= _MOST_FOR_MORE else 1
+    found = [
+        *((_plan(trials, way, case, verdict, steps), ()) for way in (_of_pools, _of_pods)),
+        *((_plan(trials, way, case, verdict, steps), (_WITH_LESS,)) for way in (_smaller, _smaller_as_believed)),
+        (_plan(trials, _with_fewer, case, verdict, steps), (_WITH_FEWER,)),
+    ]
     # The same changes in another order are the same.
-    unlike: dict[frozenset[str], tuple[Change, ...]] = {}
-    for each in found:
-        unlike.setdefault(frozenset(map(repr, each)), each)
-    return tuple(Remedy(each, trials.conditions(each)) for each in unlike.values())
+    unlike: dict[frozenset[str], Remedy] = {}
+    for changes, conditions in found:
+        if changes and not (conditions and _ends_smaller(changes, unlike)):
+            remedy = Remedy(changes, (*conditions, *trials.conditions(changes)))
+            unlike.setdefault(frozenset(map(repr, changes)), remedy)
+    return tuple(unlike.values())
 
 
-def _pairs(trials: Trials, case: Case, verdict: Verdict, known: set[bool]) -> Iterator[tuple[Change, ...]]:
-    """Yield changes in two parts, of which the first mends something and the second the rest.
+def _ends_smaller(changes: tuple[Change, ...], known: Mapping[frozenset[str], Remedy]) -> bool:
+    """Whether a smaller pod adds nothing to a fix that is known without it."""
+    return any(each <= frozenset(map(repr, changes)) for each in known)
+
+
+def _plan(trials: Trials, way: Way, case: Case, verdict: Verdict, steps: int) -> tuple[Change, ...]:
+    """Return the changes of one kind, made one after the other, after which a workload runs; none where it doesn't.
 
     Args:
         trials: What becomes of the workload.
+        way: What to change next, the best first.
         case: The cluster.
         verdict: The verdict on the workload.
-        known: Whether changes that do are in a pool or a quota, or in the workload alone; one of a kind is enough.
+        steps: How many changes are made one after the other.
     """
-    done = set(known)
-    for first in _parts(case, verdict):
-        outside = _is_outside(first)
-        after = None if outside in done else trials.after(first)
-        if after is None or not _is_nearer(after[1], verdict):
-            continue
-        rests = [rest for way in _ways(*after) if (rest := way(partial(_runs_with, trials, first)))]
-        # Who may change the workload alone needs no more than that.
-        found = [rest for rest in rests if not (known and any(not each.of_pool for each in rest))]
-        done |= {outside} if found else set()
-        yield from (_joined(first, each) for each in found)
+    done: tuple[Change, ...] = ()
+    for _ in range(steps):
+        runs = partial(_runs_after, trials, done)
+        candidates = [_joined(done, each) for each in way(case, verdict, runs) if each]
+        if (found := next(filter(trials.runs, candidates), None)) is not None:
+            return found
+        nearer = ((each, after) for each in candidates if (after := trials.after(each)) is not None)
+        best = next(((each, after) for each, after in nearer if _is_nearer(after[1], verdict)), None)
+        if best is None:
+            return ()
+        done, (case, verdict) = best
+    return ()
 
 
-def _is_outside(changes: tuple[Change, ...]) -> bool:
-    """Whether something is changed that is not of the workload."""
-    return any(each.of_pool for each in changes)
-
-
-def _runs_with(trials: Trials, first: tuple[Change, ...], rest: tuple[Change, ...]) -> bool:
-    return bool(rest) and trials.runs(_joined(first, rest))
+def _runs_after(trials: Trials, done: tuple[Change, ...], more: tuple[Change, ...]) -> bool:
+    return trials.runs(_joined(done, more))
 
 
 def _joined(first: tuple[Change, ...], rest: tuple[Change, ...]) -> tuple[Change, ...]:
@@ -135,35 +157,67 @@ def _against(verdict: Verdict) -> set[tuple[str, str]]:
     return found | {(each.pool.name, text) for each in verdict.pools for text in each.refusing}
 
 
-def _parts(case: Case, verdict: Verdict) -> Iterator[tuple[Change, ...]]:
-    """Yield changes that may mend a part of what keeps the pods from running."""
+def _of_pools(case: Case, verdict: Verdict, runs: Runs) -> Iterator[tuple[Change, ...]]:
+    """Yield what an engineer changes first: the pools, and of the pod only what no pool decides."""
+    near = _near(case, verdict)
+    if not any(each.kind == "limit" for each in verdict.reasons):
+        yield from (tuple(_suited(case, verdict, each)) for each in near)
     taking = [each for each in verdict.pools if each.answer is not Answer.NO]
-    yield from _with_more_nodes(case, verdict, taking)
+    limited = [each for each in near if any(one.kind == "limit" for one in each.reasons)]
+    yield from _with_more_nodes(case, verdict, taking or limited)
     yield tuple(larger(case.shortages(verdict.workload)))
-    near = _near(case, verdict)
-    yield from (_of_pod(case, verdict, each) for each in near)
-    yield from (_moved_to(case, verdict, each) for each in near)
-    yield from (_of_pool(case, verdict, each) for each in near)
+    yield from (tuple(told_of(verdict.demand, each, _node(case, each.pool))) for each in near)
 
 
-def _ways(case: Case, verdict: Verdict) -> Iterator[Way]:
-    """Yield the ways to go about it: in the workload, and in a pool."""
-    if any(each.kind == "limit" for each in verdict.reasons):
-        taking = [each for each in verdict.pools if each.answer is not Answer.NO]
-        yield partial(_fewer, verdict, taking, case)
-        yield partial(_first, _with_more_nodes(case, verdict, taking))
+def _suited(case: Case, verdict: Verdict, judged: PoolVerdict) -> Iterator[Change]:
+    """Yield what makes a pool take a pod: type, disk and labels of the pool, then tolerations and the rest."""
+    pool, node, wanted = judged.pool, _node(case, judged.pool), verdict.demand
+    if judged.answer is not Answer.NO:
         return
-    short = case.shortages(verdict.workload)
-    if short:
-        yield partial(_fewer, verdict, (), case)
-        yield partial(_first, [tuple(within(short, verdict.workload))])
-        yield partial(_first, [tuple(larger(short))])
-        return
-    near = _near(case, verdict)
-    of_pods = (way(case, verdict, each) for way in (_of_pod, _as_believed) for each in near)
-    yield partial(_first, of_pods)
-    yield partial(_first, (_of_pool(case, verdict, each) for each in near))
-    yield partial(_first, (tuple(told_of(verdict.demand, each, _node(case, each.pool))) for each in near))
+    changes = [*other_type(wanted, pool, node, case), *larger_disk(wanted, pool, node), *labelled(wanted, pool, node)]
+    yield from changes
+    selected = frozenset({key for key, _ in missing_labels(wanted, node)} if changes else ())
+    chosen = frozenset(each.key for each in wanted.pod.selection.selector if _is_of_types(each.key)) if changes else ()
+    yield from moved(wanted, verdict.workload, pool.taints, node, selected | frozenset(chosen))
+    yield from tolerating_plugins(pool, pool.taints, case)
+
+
+def _is_of_types(key: str) -> bool:
+    """Whether a label follows from the instance type, or from what a NodePool may launch."""
+    return key in (INSTANCE_TYPE, CAPACITY_TYPE, ZONE) or any(
+        is_of_the_type(key, kind) for kind in ("karpenter", "auto-mode")
+    )
+
+
+def _of_pods(case: Case, verdict: Verdict, runs: Runs) -> Iterator[tuple[Change, ...]]:
+    """Yield tolerations, selectors and the device that a node offers."""
+    for each in _near(case, verdict):
+        yield tuple(moved(verdict.demand, verdict.workload, each.pool.taints, _node(case, each.pool)))
+
+
+def _smaller(case: Case, verdict: Verdict, runs: Runs) -> Iterator[tuple[Change, ...]]:
+    """Yield pods that are small enough for a node or a quota."""
+    yield tuple(within(case.shortages(verdict.workload), verdict.workload))
+    for each in _near(case, verdict):
+        node = _node(case, each.pool)
+        lower = tuple(smaller(verdict.demand, verdict.workload, node))
+        yield (*moved(verdict.demand, verdict.workload, each.pool.taints, node), *lower) if lower else ()
+
+
+def _smaller_as_believed(case: Case, verdict: Verdict, runs: Runs) -> Iterator[tuple[Change, ...]]:
+    """Yield pods that are small enough for a node as its autoscaler expects it."""
+    for each in _near(case, verdict):
+        node = _node(case, each.pool)
+        lower = tuple(as_believed(verdict.demand, verdict.workload, node))
+        yield (*moved(verdict.demand, verdict.workload, each.pool.taints, node), *lower) if lower else ()
+
+
+def _with_fewer(case: Case, verdict: Verdict, runs: Runs) -> Iterator[tuple[Change, ...]]:
+    """Yield fewer pods, once a node takes one of them."""
+    if any(each.kind == "limit" for each in verdict.reasons) or case.shortages(verdict.workload):
+        yield _fewer(case, verdict, runs)
+    else:
+        yield from _of_pods(case, verdict, runs)
 
 
 def _near(case: Case, verdict: Verdict) -> list[PoolVerdict]:
@@ -172,25 +226,10 @@ def _near(case: Case, verdict: Verdict) -> list[PoolVerdict]:
     return [each for each in verdict.pools if id(each.pool) in gpu_pools][:_NEAREST]
 
 
-def _of_pod(case: Case, verdict: Verdict, judged: PoolVerdict) -> tuple[Change, ...]:
-    return tuple(of_pod(verdict.demand, verdict.workload, judged.pool.taints, _node(case, judged.pool)))
-
-
-def _as_believed(case: Case, verdict: Verdict, judged: PoolVerdict) -> tuple[Change, ...]:
-    return tuple(as_believed(verdict.demand, verdict.workload, judged.pool.taints, _node(case, judged.pool)))
-
-
-def _moved_to(case: Case, verdict: Verdict, judged: PoolVerdict) -> tuple[Change, ...]:
-    """Return what of a pod's changes lets it onto nodes, whatever it asks of them."""
-    return tuple(each for each in _of_pod(case, verdict, judged) if each.property[-1] in _LET_ON)
-
-
-def _first(candidates: Iterable[tuple[Change, ...]], runs: Runs) -> tuple[Change, ...]:
-    return next(filter(runs, candidates), ())
-
-
-def _fewer(verdict: Verdict, taking: Iterable[PoolVerdict], case: Case, runs: Runs) -> tuple[Change, ...]:
-    """Return the change to the most pods that run, on pools that hold so many."""
+def _fewer(case: Case, verdict: Verdict, runs: Runs) -> tuple[Change, ...]:
+    """Return the change to the most pods that run, on pools that hold so many; none where fewer don't run either."""
+    limited = any(each.kind == "limit" for each in verdict.reasons)
+    taking = [each for each in verdict.pools if each.answer is not Answer.NO] if limited else []
     rest, holding = (verdict.workload.replicas or 1) - 1, [each.holds or 0 for each in taking]
     most = min(sum(holding), rest) if holding else rest
     counts = range(most, 0, -1)
@@ -216,16 +255,6 @@ def _with_more_nodes(case: Case, verdict: Verdict, taking: Iterable[PoolVerdict]
     for each in judged:
         yield tuple(more_nodes(each, missing, case))
         yield tuple(more_nodes(each, replicas, case))
-
-
-def _of_pool(case: Case, verdict: Verdict, judged: PoolVerdict) -> tuple[Change, ...]:
-    """Return the change of a pool's type, with what the pod needs besides."""
-    lacks = any(each.kind == "resource" for each in judged.reasons)
-    types = tuple(other_type(verdict.demand, judged.pool, case)) if lacks else ()
-    if not types:
-        return ()
-    besides = of_pod(verdict.demand, verdict.workload, judged.pool.taints, _node(case, judged.pool))
-    return (*types, *(each for each in besides if each.property[-1] in _LET_ON))
 
 
 Remedies = Mapping[int, tuple[tuple[Remedy, ...], SmallestType | None]]

@@ -1,0 +1,1 @@
+"""What would make Pending pods run, compared with what an expert does."""

@@ -44,6 +44,13 @@ def is_of_eksctl(made: Resource) -> bool:
     return GROUP in made.metadata
 
 
+def written_at(made: Resource, name: str) -> tuple[str, ...]:
+    """Return where a property of a group is in the file of eksctl; nothing for a group that eksctl doesn't make."""
+    if not is_of_eksctl(made):
+        return ()
+    return ("managedNodeGroups" if made.type == "AWS::EKS::Nodegroup" else "nodeGroups", name)
+
+
 def without_none(properties: dict[str, Any]) -> dict[str, Any]:
     """Return properties without those that are not said."""
     return {key: value for key, value in properties.items() if value is not None}

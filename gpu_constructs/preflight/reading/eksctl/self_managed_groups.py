@@ -26,7 +26,7 @@ from gpu_constructs.preflight.reading.eksctl.groups import (
     types_of,
 )
 from gpu_constructs.preflight.reading.eksctl.launch_templates import SECURITY_GROUPS, launch_template_data
-from gpu_constructs.preflight.reading.eksctl.resources import metadata, resource, without_none
+from gpu_constructs.preflight.reading.eksctl.resources import TYPES_AS, metadata, resource, without_none
 from gpu_constructs.preflight.reading.eksctl.user_data import user_data
 from gpu_constructs.preflight.reading.objects import Object
 from gpu_constructs.preflight.reading.unknown import Unknown, dig, items, known_text, mapping
@@ -58,7 +58,9 @@ def self_managed_group(config: Object, group: dict[str, Any], name: str) -> Iter
         "LaunchTemplate": None if mixed else specification,
         "MaxInstanceLifetime": group.get("maxInstanceLifetime"),
     }
-    yield resource(config, name, "AWS::AutoScaling::AutoScalingGroup", properties, node_permissions(group))
+    types = {} if mixed else {TYPES_AS: "instanceType"}
+    permissions = node_permissions(group)
+    yield resource(config, name, "AWS::AutoScaling::AutoScalingGroup", properties, {**types, **permissions})
     yield template
 
 
