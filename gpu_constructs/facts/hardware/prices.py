@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
-from typing import Any
+from typing import Any, Final
 
 from gpu_constructs.facts.hardware.catalogue import InstanceType
 from gpu_constructs.facts.hardware.regions import partition_of
@@ -15,6 +15,8 @@ from gpu_constructs.facts.hardware.regions import partition_of
 _IN_DOLLARS = ("aws", "aws-us-gov")
 # Whose prices are taken for those of every commercial region.
 _COMMERCIAL = "us-east-1"
+# As the AWS Pricing Calculator and Infracost count a month (2026-11).
+HOURS_PER_MONTH: Final = 730
 
 
 @cache

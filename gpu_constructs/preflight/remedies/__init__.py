@@ -1,1 +1,1 @@
-"""What would make a workload run: the smallest change, judged before it is told."""
+"""Fixes for Pending workloads, the pool first and a smaller pod last. Each is applied to the input and checked."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gpu_constructs.facts.hardware.prices import usd_per_hour
+from gpu_constructs.facts.hardware.prices import HOURS_PER_MONTH, usd_per_hour
 from gpu_constructs.facts.quantities import show
 from gpu_constructs.facts.resources import DEVICE_CLASS
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.subnets import region_of
 from gpu_constructs.preflight.judging.explain import Explanation
+from gpu_constructs.preflight.judging.node_cost import NodeCost, node_cost
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Pool
 from gpu_constructs.preflight.model.reason import Reason
@@ -45,7 +46,7 @@ def cluster_view(explanation: Explanation, *, most_pools: int | None, remedies: 
         "assumed": sorted(cluster.assumed),
         "opaqueSoftware": list(cluster.unknown_software),
         "pools": [_pool(pool, case, uses.get(id(pool))) for pool in cluster.every_pool],
-        "workloads": [_workload(each, most_pools, remedies or {}) for each in explanation.verdicts],
+        "workloads": [_workload(each, explanation.case, most_pools, remedies or {}) for each in explanation.verdicts],
         "left": [{"workload": workload.name, "replicas": count} for workload, count in packing.left],
     }
 
@@ -107,8 +108,8 @@ def _use(use: PoolUse | None) -> View:
     }
 
 
-def _workload(verdict: Verdict, most_pools: int | None, remedies: Remedies) -> View:
-    workload = verdict.workload
+def _workload(verdict: Verdict, case: Case, most_pools: int | None, remedies: Remedies) -> View:
+    workload, cost = verdict.workload, node_cost(case, verdict)
     would_do, smallest = remedies.get(id(workload), ((), None))
     return {
         "name": workload.name,
@@ -126,10 +127,25 @@ def _workload(verdict: Verdict, most_pools: int | None, remedies: Remedies) -> V
         "reasons": _reasons(verdict.reasons),
         "poolCount": len(verdict.pools),
         "pools": [_pool_verdict(each) for each in verdict.pools[:most_pools]],
+        "cost": _cost(cost) if cost else None,
         "restsOn": list(verdict.rests_on),
         "runsIf": list(verdict.runs_if),
         "wouldDo": [_remedy(each) for each in would_do],
         "smallestType": _smallest(smallest) if smallest else None,
+    }
+
+
+def _cost(cost: NodeCost) -> View:
+    hourly = cost.usd_per_hour
+    return {
+        "pool": cost.pool,
+        "instanceType": cost.instance_type,
+        "nodes": cost.nodes,
+        "capacityTypes": list(cost.capacity_types),
+        "usdPerHour": hourly,
+        "usdPerMonth": None if hourly is None else round(hourly * HOURS_PER_MONTH, 2),
+        "region": cost.region,
+        "priceList": None if hourly is None else cost.price_list,
     }
 
 

@@ -28,6 +28,7 @@ from gpu_constructs.preflight.report.wording import (
     answer_text,
     answers_summary,
     cluster_summary,
+    cost_text,
     findings_summary,
     headline,
     instance_notes,
@@ -106,7 +107,8 @@ def _workload(workload: View, most: int) -> tuple[str, ...]:
     sign = f"{SIGNS[workload['answer']]} {told(answer_text(workload))}"
     reasons = [] if workload["answer"] == "yes" else [told(each) for each in nearest(workload)[:most]]
     cures = [f"Would do: {told(text)} {code(how) if how else ''}".rstrip() for text, how in would_do(workload)]
-    why = "<br>".join((*reasons, *map(told, workload["restsOn"]), *cures))
+    cost = [told(text)] if (text := cost_text(workload)) else []
+    why = "<br>".join((*reasons, *cost, *map(told, workload["restsOn"]), *cures))
     return sign, f"{code(workload['name'])}<br>{told(pods_of(workload))}", ", ".join(taking) or "-", why
 
 

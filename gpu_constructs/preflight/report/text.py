@@ -26,6 +26,7 @@ from gpu_constructs.preflight.report.wording import (
     answer_text,
     answers_summary,
     cluster_summary,
+    cost_text,
     count,
     findings_summary,
     headline,
@@ -140,6 +141,8 @@ def _workload(names: str, workload: View) -> Iterator[RenderableType]:
     if len(shown) < workload["poolCount"]:
         left = count(workload["poolCount"] - len(shown), "more pool")
         yield line(f"{left}, further off; --all-pools lists all", "dim")
+    if told := cost_text(workload):
+        yield line(told)
     if workload["restsOn"]:
         assuming = "" if workload["answer"] == "no" else "assuming: "
         yield line(f"{assuming}{'; '.join(workload['restsOn'])}", "unknown")

@@ -206,6 +206,20 @@ def nearest(workload: View) -> list[str]:
     return [] if workload["pools"] else ["there is no pool"]
 
 
+def cost_text(workload: View) -> str:
+    """Return the nodes that a workload uses, with their hourly and monthly price; empty where they aren't known."""
+    cost = workload["cost"]
+    if cost is None:
+        return ""
+    bought = f" ({' or '.join(cost['capacityTypes'])})" if cost["capacityTypes"] else ""
+    nodes = f"uses {count(cost['nodes'], 'node')} of type {cost['instanceType']} in pool {cost['pool']}{bought}"
+    if cost["usdPerHour"] is None:
+        return f"{nodes}; without a list price in US dollars"
+    price = f"{cost['usdPerHour']:,.2f} USD an hour, {cost['usdPerMonth']:,.0f} USD a month"
+    where = f" for {cost['region']}" if cost["region"] not in (None, cost["priceList"]) else ""
+    return f"{nodes}: {price}, on-demand list price of {cost['priceList']}{where}"
+
+
 def would_do(workload: View) -> list[tuple[str, str]]:
     """Return what would make a workload run, each with the command or the property that does it."""
     found = [(each["text"], _how(workload, each)) for each in workload["wouldDo"]]

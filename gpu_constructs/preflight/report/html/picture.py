@@ -6,6 +6,7 @@ from gpu_constructs.preflight.report.finding_view import View
 from gpu_constructs.preflight.report.html.element import Html, joined, tag
 from gpu_constructs.preflight.report.wording import (
     answer_text,
+    cost_text,
     count,
     left_over,
     listed,
@@ -156,6 +157,7 @@ def _blocked(names: str, workload: View) -> Html:
         tag("h5", tag("code", names), " ", tag("span", answer_text(workload), cls="kind")),
         tag("ul", *(tag("li", each) for each in nearest(workload))),
         *(tag("p", each) for each in workload["restsOn"]),
+        tag("p", text) if (text := cost_text(workload)) else None,
         *(tag("p", "Would do: ", text, " ", tag("code", how) if how else None) for text, how in would_do(workload)),
         tag("p", pods_of(workload), cls="quiet"),
         cls=f"workload {workload['answer']}",

@@ -299,7 +299,9 @@ def gpu_nodes_without_accelerator_label(case: Case) -> Iterator[Problem]:
     for pool in case.gpu_pools:
         bare = ACCELERATOR not in pool.labels and _scales(pool, case.cluster) is Answer.YES
         if bare and _whole_gpus(pool, case) is Answer.YES:
-            yield Problem.of(pool, f"its nodes have no label {ACCELERATOR}")
+            labels = {each.row.accelerator_label for each in case.nodes(pool) if each.row is not None}
+            fix = f"Label the nodes {ACCELERATOR}={labels.pop()}." if len(labels) == 1 else ""
+            yield Problem.of(pool, f"its nodes have no label {ACCELERATOR}", fix=fix)
 
 
 @rule("GPU168", "warning", source="https://karpenter.sh/docs/getting-started/migrating-from-cas/")

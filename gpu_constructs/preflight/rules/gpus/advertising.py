@@ -20,7 +20,7 @@ from gpu_constructs.preflight.model.cluster import Cluster, Pool
 from gpu_constructs.preflight.model.pod import pod_of
 from gpu_constructs.preflight.model.software import DaemonSet
 from gpu_constructs.preflight.node.claim_drivers import claim_drivers, claims_chart
-from gpu_constructs.preflight.node.daemon_miss import miss
+from gpu_constructs.preflight.node.daemon_miss import Miss, miss
 from gpu_constructs.preflight.node.gpu_devices import built_in
 from gpu_constructs.preflight.node.nodes import reaches
 from gpu_constructs.preflight.reading.eksctl.configs import configs
@@ -62,7 +62,19 @@ def nothing_advertises_the_gpus_of_a_pool(case: Case) -> Iterator[Problem]:
         unknown = Answer.UNKNOWN in answers or not cluster.sees_plugins_for(GPU)
         # Without a cluster in the input, only a plugin of the input that misses the pool is reported.
         if cluster.whole or not unknown or _misses(case, pool):
-            yield Problem.of(pool, _why_nobody(case, pool), unknown=unknown)
+            yield Problem.of(pool, _why_nobody(case, pool), fix=_fix_of_miss(case, pool), unknown=unknown)
+
+
+def _fix_of_miss(case: Case, pool: Pool) -> str:
+    """Return what lets a plugin that is installed reach a pool; nothing where none is."""
+    for daemon in _plugins(case.cluster):
+        found = miss(daemon, pool.taints, case.nodes(pool))
+        if found.taints:
+            return f"Add tolerations for {', '.join(map(str, found.taints))} to {daemon.name}."
+        if found.unselected:
+            label = _wanted_label(daemon, found)
+            return f"Label the nodes of the pool {label}, or change the node selection of {daemon.name}."
+    return ""
 
 
 def _reaches_as_read(case: Case, pool: Pool) -> bool:
@@ -92,12 +104,15 @@ def _miss(daemon: DaemonSet, pool: Pool, case: Case) -> str:
     found = miss(daemon, pool.taints, case.nodes(pool))
     if not found.unselected:
         return found.intolerance
-    # Of terms that each would do, the one that people can meet is said.
+    return f"{daemon.name} asks for label {_wanted_label(daemon, found)}, which its nodes do not have"
+
+
+def _wanted_label(daemon: DaemonSet, found: Miss) -> str:
+    """Return the label that a plugin selects and that nodes lack. Of several terms, people can meet one."""
     selection = daemon.pod.selection
     named = any(one.key == GPU_PRESENT for each in selection.terms or () for one in each.labels)
     selected = {str(each) for each in selection.selector}.intersection(found.unmet)
-    labels = f"{GPU_PRESENT}=true" if named and not selected else ", ".join(found.unmet)
-    return f"{daemon.name} asks for label {labels}, which its nodes do not have"
+    return f"{GPU_PRESENT}=true" if named and not selected else ", ".join(found.unmet)
 
 
 @rule("GPU011", "error", source=_DEVICE_MANAGEMENT, presumed=True)

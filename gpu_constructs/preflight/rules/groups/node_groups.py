@@ -66,7 +66,19 @@ def wanted_size_beside_an_autoscaler(case: Case) -> Iterator[Problem]:
     for pool in case.gpu_groups if case.cluster.autoscaler("cluster-autoscaler") else []:
         desired = desired_nodes(pool)
         if desired is not None and pool.min_nodes != pool.max_nodes:
-            yield Problem.of(pool, f"a deployment may set it back to {_nodes(desired)}")
+            yield Problem.of(pool, f"a deployment may set it back to {_nodes(desired)}", fix=_without_size(pool))
+
+
+def _without_size(pool: Pool) -> str:
+    """Return how the CDK leaves out the size that its own node group always writes; nothing for other templates."""
+    if pool.kind != "managed" or pool.resource is None or "aws:cdk:path" not in pool.resource.metadata:
+        return ""
+    named = "ScalingConfig.DesiredSize"
+    return (
+        "The CDK's Nodegroup always writes DesiredSize: leave it out by "
+        f"group.node.default_child.add_property_deletion_override('{named}'), in TypeScript "
+        f"(group.node.defaultChild as CfnNodegroup).addPropertyDeletionOverride('{named}')."
+    )
 
 
 def _nodes(number: int) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from gpu_constructs.facts.image_releases import NEWEST_WITHOUT_FAULT
 from gpu_constructs.facts.labels import CLUSTER_TAG, EKS_DOMAIN, KARPENTER_AWS_DOMAIN
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.iam import role_of
@@ -179,13 +180,15 @@ def gpu_nodes_on_the_latest_image(case: Case) -> Iterator[Problem]:
 
     Each release of the image makes the nodes drift: they are replaced while they work, with another driver.
 
-    Fix: Pin the alias, as al2023@v20260714, and move it on purpose.
+    Fix: Pin the alias to a release, and move it on purpose.
     """
     for pool in gpu_node_pools(case.cluster):
         alias = alias_of(pool) if pool.kind == "karpenter" else None
         if alias and alias.endswith("@latest"):
             text = f"alias {alias} replaces its nodes, driver and all, at each release of the image"
-            yield Problem.of(pool, text)
+            family = alias.partition("@")[0]
+            pinned = f", as {family}@{NEWEST_WITHOUT_FAULT}" if family == "al2023" else ""
+            yield Problem.of(pool, text, fix=f"Pin the alias to a release{pinned}, and move it on purpose.")
 
 
 @rule("GPU193", "warning", source="https://karpenter.sh/docs/tasks/dra/")
