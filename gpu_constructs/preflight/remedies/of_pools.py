@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from gpu_constructs.facts.labels import RESOURCE_TAG
+from gpu_constructs.facts.labels import ACCELERATOR, RESOURCE_TAG
 from gpu_constructs.facts.quantities import GIB, MIB
 from gpu_constructs.facts.resources import DEVICE_CLASS, GPU
 from gpu_constructs.preflight.case import Case
@@ -73,13 +73,10 @@ def _larger_node_pool(judged: PoolVerdict, nodes: int, case: Case) -> Iterator[C
     }
     # Nodes that the limits already allow count as room, so only what is missing is added.
     allowed = {name: pool.limits[name] // size for name, size in of_node.items() if size and name in pool.limits}
+    if pool.max_nodes is not None:
+        allowed["nodes"], of_node["nodes"] = pool.max_nodes, 1
     needed = min(allowed.values(), default=0) + nodes
-    raised: dict[str, Any] = {}
-    for name, many in allowed.items():
-        if many < needed:
-            raised[name] = written(name, needed * of_node[name], up=True)
-    if pool.max_nodes is not None and pool.max_nodes < needed:
-        raised["nodes"] = max(needed, pool.max_nodes + nodes)
+    raised = {name: written(name, needed * of_node[name], up=True) for name, many in allowed.items() if many < needed}
     if raised:
         to = ", ".join(f"{name} to {value}" for name, value in raised.items())
         text = f"raise limit {to} of NodePool {pool.name}"
@@ -197,8 +194,8 @@ def missing_labels(wanted: Demand, node: NodeToBe) -> Iterator[tuple[str, str]]:
     """Yield the labels with a value that a pod selects, that a node doesn't have, and that who makes a pool chooses."""
     for each, answer in wanted.pod.selection.unmet(node.labels):
         chosen = each.operator == "In" and len(each.values or ()) == 1 and each.key not in node.labels
-        domain = each.key.rpartition("/")[0]
-        if answer is Answer.NO and chosen and not domain.endswith(_RESERVED):
+        chosen = chosen and (each.key == ACCELERATOR or not each.key.rpartition("/")[0].endswith(_RESERVED))
+        if answer is Answer.NO and chosen:
             yield each.key, (each.values or ("",))[0]
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Any
 
-from gpu_constructs.facts.quantities import quantity, show
+from gpu_constructs.facts.quantities import quantity, resources, show
 from gpu_constructs.preflight.admission.quotas import Shortage
+from gpu_constructs.preflight.model.cluster import Cluster
 from gpu_constructs.preflight.model.workload import Workload
-from gpu_constructs.preflight.reading.unknown import Unknown, mapping
+from gpu_constructs.preflight.reading.unknown import Unknown, mapping, mappings
 from gpu_constructs.preflight.remedies.change import Change, written
 from gpu_constructs.preflight.remedies.of_workloads import lowered
 
@@ -25,6 +27,33 @@ def larger(shortages: Iterable[Shortage]) -> Iterator[Change]:
         known = {} if any(isinstance(each, Unknown) for each in hard.values()) else hard
         text = f"raise {', '.join(texts)} in ResourceQuota {quota.name}"
         yield Change(text, quota.origin, ("spec", "hard"), {**known, **needed}, of_pool=True)
+
+
+def wider(workload: Workload, cluster: Cluster) -> Iterator[Change]:
+    """Yield the LimitRanges of a namespace with the maximum for a container that a pod's containers request."""
+    for limit_range in cluster.of_kind("LimitRange"):
+        entries = mappings(limit_range.spec.get("limits")) if limit_range.namespace == workload.namespace else []
+        raised: dict[str, int | str] = {}
+        changed = []
+        for entry in entries:
+            of_container = entry.get("type") == "Container"
+            new = _higher(mapping(entry.get("max")), workload) if of_container else {}
+            raised |= new
+            changed.append({**entry, "max": {**mapping(entry.get("max")), **new}} if new else entry)
+        if raised:
+            texts = ", ".join(f"{name} to {_shown(name, value)}" for name, value in raised.items())
+            text = f"raise the maximum of {texts} in LimitRange {limit_range.name}"
+            yield Change(text, limit_range.origin, ("spec", "limits"), changed, of_pool=True)
+
+
+def _higher(most: dict[str, Any], workload: Workload) -> dict[str, int | str]:
+    """Return the amounts of which a container requests more than a maximum, as people write them."""
+    known = resources(most)
+    wanted: dict[str, int] = {}
+    for each in workload.pod.every_container:
+        for name, amount in (each.requests if each.is_open else {**each.requests, **resources(each.limits)}).items():
+            wanted[name] = max(amount, wanted.get(name, 0))
+    return {name: written(name, wanted[name], up=True) for name in known if wanted.get(name, 0) > known[name]}
 
 
 def within(shortages: Iterable[Shortage], workload: Workload) -> Iterator[Change]:

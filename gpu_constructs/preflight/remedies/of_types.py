@@ -64,14 +64,17 @@ def other_type(wanted: Demand, pool: Pool, node: NodeToBe, case: Case) -> Iterat
 
 
 def _fitting(wanted: Demand, pool: Pool, case: Case) -> InstanceType | None:
-    """Return the best type for a pod: of the pool's GPU model, else with as much GPU memory; of those the cheapest."""
+    """Return the best type: of the pool's GPU model, else like it in NVSwitch and GPU memory; then the cheapest."""
     now = _rows(pool, case)
     models, memory = {each.gpu_model for each in now}, max((each.gpu_memory_mib or 0 for each in now), default=0)
     architectures = {each.architecture for each in now} or {"x86_64"}
     region = region_of(pool, case.cluster)
 
-    def rank(row: InstanceType) -> tuple[bool, bool]:
-        return bool(models) and row.gpu_model not in models, (row.gpu_memory_mib or 0) < memory
+    joined = bool(now) and all(each.nvswitch for each in now)
+
+    def rank(row: InstanceType) -> tuple[bool, ...]:
+        other = bool(models) and row.gpu_model not in models
+        return other, other and joined and not row.nvswitch, other and (row.gpu_memory_mib or 0) < memory
 
     return next(
         (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from gpu_constructs.facts.quantities import quantity, show
@@ -14,6 +15,7 @@ from gpu_constructs.preflight.model.label_values import LabelValues
 from gpu_constructs.preflight.model.programs import programs
 from gpu_constructs.preflight.model.taints import Taint, untolerated
 from gpu_constructs.preflight.model.workload import Workload
+from gpu_constructs.preflight.node.instance_labels import own_name
 from gpu_constructs.preflight.node.nodes import NodeToBe
 from gpu_constructs.preflight.reading.unknown import dig, mapping, mappings
 from gpu_constructs.preflight.remedies.change import Change, pod_path, written
@@ -107,8 +109,27 @@ def _selector(
             continue
         have = node.labels.get(each.key)
         value = have.only if isinstance(have, LabelValues) else None
+        other = _name_there(each.key, node)
+        if other is not None and replace(each, key=other).met_by(node.labels) is Answer.YES:
+            text = f"select {other} instead of {each.key}"
+            chosen = {each.key: None, other: (each.values or ("",))[0]}
+            yield _set(workload, text, (*path, "nodeSelector"), chosen)
+            continue
         text = f"select {each.key}={value}" if value else f"select no {each.key}"
         yield _set(workload, text, (*path, "nodeSelector"), {each.key: value})
+
+
+def _name_there(key: str, node: NodeToBe) -> str | None:
+    """Return what a node calls a label of instance types, where Karpenter and Auto Mode have other names for it."""
+    names = (own_name(key, kind) for kind in ("karpenter", "auto-mode"))
+    return next((each for each in names if each is not None and each in node.labels), None)
+
+
+def without_runtime(workload: Workload) -> Iterator[Change]:
+    """Yield a pod without its runtime class, which no image of EKS with NVIDIA's driver needs."""
+    path = pod_path(workload.owner)
+    if path is not None and dig(workload.owner.content, *path, "runtimeClassName") is not None:
+        yield _set(workload, "leave out runtimeClassName", (*path, "runtimeClassName"), None)
 
 
 def _offered(wanted: Demand, workload: Workload, node: NodeToBe) -> Iterator[Change]:

@@ -25,10 +25,10 @@ from gpu_constructs.preflight.remedies.of_pools import (
     told_of,
     tolerating_plugins,
 )
-from gpu_constructs.preflight.remedies.of_quotas import larger, within
+from gpu_constructs.preflight.remedies.of_quotas import larger, wider, within
 from gpu_constructs.preflight.remedies.of_scalers import bounded, scaler_of
 from gpu_constructs.preflight.remedies.of_types import other_type
-from gpu_constructs.preflight.remedies.of_workloads import as_believed, fewer, moved, smaller
+from gpu_constructs.preflight.remedies.of_workloads import as_believed, fewer, moved, smaller, without_runtime
 from gpu_constructs.preflight.remedies.smallest import SmallestType, smallest_type
 from gpu_constructs.preflight.remedies.trials import Trials
 from gpu_constructs.preflight.scheduling.verdict import PoolVerdict, Verdict
@@ -166,6 +166,7 @@ def _of_pools(case: Case, verdict: Verdict, runs: Runs) -> Iterator[tuple[Change
     limited = [each for each in near if any(one.kind == "limit" for one in each.reasons)]
     yield from _with_more_nodes(case, verdict, taking or limited)
     yield tuple(larger(case.shortages(verdict.workload)))
+    yield tuple(wider(verdict.workload, case.cluster))
     yield from (tuple(told_of(verdict.demand, each, _node(case, each.pool))) for each in near)
 
 
@@ -190,7 +191,8 @@ def _is_of_types(key: str) -> bool:
 
 
 def _of_pods(case: Case, verdict: Verdict, runs: Runs) -> Iterator[tuple[Change, ...]]:
-    """Yield tolerations, selectors and the device that a node offers."""
+    """Yield tolerations, selectors, the device that a node offers, and a pod without its runtime class."""
+    yield tuple(without_runtime(verdict.workload))
     for each in _near(case, verdict):
         yield tuple(moved(verdict.demand, verdict.workload, each.pool.taints, _node(case, each.pool)))
 
