@@ -7,11 +7,13 @@ from typing import Any
 
 from gpu_constructs.facts.quantities import quantity, resources, show
 from gpu_constructs.preflight.admission.quotas import Shortage
+from gpu_constructs.preflight.cluster.kueue import cluster_queue_of
 from gpu_constructs.preflight.model.cluster import Cluster
 from gpu_constructs.preflight.model.workload import Workload
 from gpu_constructs.preflight.reading.unknown import Unknown, mapping, mappings
 from gpu_constructs.preflight.remedies.change import Change, written
 from gpu_constructs.preflight.remedies.of_workloads import lowered
+from gpu_constructs.preflight.scheduling.demand import Demand
 
 
 def larger(shortages: Iterable[Shortage]) -> Iterator[Change]:
@@ -44,6 +46,34 @@ def wider(workload: Workload, cluster: Cluster) -> Iterator[Change]:
             texts = ", ".join(f"{name} to {_shown(name, value)}" for name, value in raised.items())
             text = f"raise the maximum of {texts} in LimitRange {limit_range.name}"
             yield Change(text, limit_range.origin, ("spec", "limits"), changed, of_pool=True)
+
+
+def larger_queue(wanted: Demand, workload: Workload, cluster: Cluster) -> Iterator[Change]:
+    """Yield the ClusterQueue of a job with the quota that all its pods need at once, in the first flavor of a group."""
+    queue = cluster_queue_of(workload, cluster)
+    if queue is None:
+        return
+    all_at_once = {name: amount * (workload.replicas or 1) for name, amount in wanted.requests.items()}
+    groups: list[dict[str, Any]] = []
+    texts: list[str] = []
+    for group in mappings(queue.spec.get("resourceGroups")):
+        first, *rest = mappings(group.get("flavors")) or [{}]
+        quotas = [_with_quota(each, all_at_once, texts) for each in mappings(first.get("resources"))]
+        groups.append({**group, "flavors": [{**first, "resources": quotas}, *rest]})
+    if texts:
+        text = f"raise nominalQuota of {', '.join(texts)} in ClusterQueue {queue.name}"
+        yield Change(text, queue.origin, ("spec", "resourceGroups"), groups, of_pool=True)
+
+
+def _with_quota(quota: dict[str, Any], wanted: dict[str, int], texts: list[str]) -> dict[str, Any]:
+    """Return the quota of one resource, raised to what is wanted of it."""
+    name = str(quota.get("name"))
+    now = quantity(name, quota.get("nominalQuota"))
+    if now is None or wanted.get(name, 0) <= now:
+        return quota
+    value = written(name, wanted[name], up=True)
+    texts.append(f"{name} to {_shown(name, value)}")
+    return {**quota, "nominalQuota": value}
 
 
 def _higher(most: dict[str, Any], workload: Workload) -> dict[str, int | str]:

@@ -25,7 +25,7 @@ from gpu_constructs.preflight.remedies.of_pools import (
     told_of,
     tolerating_plugins,
 )
-from gpu_constructs.preflight.remedies.of_quotas import larger, wider, within
+from gpu_constructs.preflight.remedies.of_quotas import larger, larger_queue, wider, within
 from gpu_constructs.preflight.remedies.of_scalers import bounded, scaler_of
 from gpu_constructs.preflight.remedies.of_types import other_type
 from gpu_constructs.preflight.remedies.of_workloads import as_believed, fewer, moved, smaller, without_runtime
@@ -167,6 +167,7 @@ def _of_pools(case: Case, verdict: Verdict, runs: Runs) -> Iterator[tuple[Change
     yield from _with_more_nodes(case, verdict, taking or limited)
     yield tuple(larger(case.shortages(verdict.workload)))
     yield tuple(wider(verdict.workload, case.cluster))
+    yield tuple(larger_queue(verdict.demand, verdict.workload, case.cluster))
     yield from (tuple(told_of(verdict.demand, each, _node(case, each.pool))) for each in near)
 
 
