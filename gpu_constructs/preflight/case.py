@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
+from gpu_constructs.facts.resources import GPU
 from gpu_constructs.preflight.admission.admission import Admission, Admitted
 from gpu_constructs.preflight.admission.quotas import Shortage
 from gpu_constructs.preflight.cluster.built_in_pools import built_in_pools
@@ -221,6 +222,17 @@ class Case:
     def over(self, verdict: Verdict, pools: tuple[PoolVerdict, ...], held: tuple[Reason, ...]) -> Verdict:
         """Return a verdict as it is with other verdicts on pools, and with what holds the workload back."""
         return self._scheduler.over(verdict.workload, verdict.demand, pools, held)
+
+    def nodes_open_to(self, workload: Workload) -> tuple[tuple[Pool, NodeToBe], ...]:
+        """Return a node of each instance type that may run a pod: one that it selects and that has its GPUs."""
+        pod = workload.pod
+        gpus = pod.requests.get(GPU, 0)
+        return tuple(
+            (pool, node)
+            for pool in self.pools_open_to(workload)
+            for node in self.nodes(pool)
+            if pod.selection.takes(node.labels) is not Answer.NO and (node.row is None or node.row.gpus >= gpus)
+        )
 
     def pools_open_to(self, workload: Workload) -> tuple[Pool, ...]:
         """Return the pools that a workload may run on."""

@@ -37,3 +37,16 @@ LAST_MAJOR_FOR_FAMILY: Final[Mapping[str, int]] = {"p3dn": 12}
 DRIVER_OF_MAJOR: Final[Mapping[int, int]] = {10: 410, 11: 450, 12: 525, 13: 580}
 # Releases after these the sources do not state.
 NEWEST_MAJOR: Final = 13
+# Compute capability of each GPU, as EC2 names it.
+# Source: https://developer.nvidia.com/cuda-gpus (2026-11)
+COMPUTE_CAPABILITY: Final[Mapping[str, Release]] = {
+    "V100": (7, 0),
+    "T4": (7, 5),
+    "T4g": (7, 5),
+    "A100": (8, 0),
+    "A10G": (8, 6),
+    "L4": (8, 9),
+    "L40S": (8, 9),
+    "H100": (9, 0),
+    "H200": (9, 0),
+}

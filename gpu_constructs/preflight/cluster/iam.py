@@ -95,6 +95,16 @@ def _documents(role: Resource, resources: Mapping[str, Resource]) -> Iterable[An
             yield each.properties.get("PolicyDocument")
 
 
+def inline_policies(role: Resource, resources: Mapping[str, Resource]) -> Iterator[tuple[Any, bool]]:
+    """Yield each inline policy of a role of the input, and whether the role certainly has it."""
+    for each in items(role.properties.get("Policies")):
+        if isinstance(each, dict):
+            yield each.get("PolicyDocument"), True
+    for each in resources.values():
+        if each.type in ("AWS::IAM::Policy", "AWS::IAM::RolePolicy") and _is_of(each, role, resources):
+            yield each.properties.get("PolicyDocument"), not each.conditional
+
+
 def _managed(arn: Any, resources: Mapping[str, Resource]) -> Any:
     found = resources.get(arn.resource or "") if isinstance(arn, Unknown) else None
     if found is not None:

@@ -23,12 +23,14 @@ class Port:
         host: Its number on the node.
         address: The address on the node.
         protocol: ``TCP``, ``UDP`` or ``SCTP``.
+        name: Its name.
     """
 
     container: Any
     host: Any
     address: Any
     protocol: Any
+    name: Any = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,4 +138,4 @@ def read_container(raw: Mapping[str, Any]) -> Container:
 
 
 def _port(raw: Mapping[str, Any]) -> Port:
-    return Port(raw.get("containerPort"), raw.get("hostPort"), raw.get("hostIP"), raw.get("protocol"))
+    return Port(raw.get("containerPort"), raw.get("hostPort"), raw.get("hostIP"), raw.get("protocol"), raw.get("name"))

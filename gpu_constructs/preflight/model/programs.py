@@ -365,11 +365,16 @@ def programs(container: Container) -> tuple[Program, ...]:
     return tuple(_of_script(script, variables))
 
 
-def visible_gpus(container: Container, program: Program) -> int | None:
-    """Return the whole GPUs that a program sees; ``None`` where that is not known or it has shares or slices."""
+def gpus_of(container: Container) -> int | None:
+    """Return the whole GPUs of a container; ``None`` where that is not known or it has shares or slices."""
     if container.devices != {GPU}:
         return None
-    gpus = quantity(GPU, mapping(container.limits).get(GPU, mapping(container.asked).get(GPU)))
+    return quantity(GPU, mapping(container.limits).get(GPU, mapping(container.asked).get(GPU)))
+
+
+def visible_gpus(container: Container, program: Program) -> int | None:
+    """Return the whole GPUs that a program of a container sees; ``None`` where that is not known."""
+    gpus = gpus_of(container)
     listed = program.variables.get("CUDA_VISIBLE_DEVICES")
     if gpus is None or "CUDA_VISIBLE_DEVICES" not in program.variables:
         return gpus

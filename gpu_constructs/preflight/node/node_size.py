@@ -147,10 +147,14 @@ def uses_local_disks(pool: Pool) -> bool:
     if pool.kind == "auto-mode":
         return True
     if pool.kind == "karpenter":
-        return bool(pool.launch.store_policy == "RAID0")
+        return bool(pool.launch.store_policy == "RAID0") or _stripes_by_node_config(pool)
     if pool.operating_system == "bottlerocket":
         commands = mapping(dig(pool.user_data.settings, "bootstrap-commands"))
         return any("ephemeral-storage" in str(each) for each in commands.values())
+    return _stripes_by_node_config(pool)
+
+
+def _stripes_by_node_config(pool: Pool) -> bool:
     return str(dig(pool.user_data.node_config, "instance", "localStorage", "strategy")).startswith("RAID")
 
 

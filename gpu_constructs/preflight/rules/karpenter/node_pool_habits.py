@@ -21,6 +21,8 @@ from gpu_constructs.preflight.rules.rule import Problem, rule
 
 _CHOOSES = ("instance-gpu-name", "instance-gpu-memory", "instance-family", "instance-type", "nodepool")
 _SPREAD = 2
+# Below so many zones, GPU021 reports a pool of spot instances of one type.
+_SPOT_ZONES = 3
 
 
 def _rows(pool: Pool) -> list[InstanceType]:
@@ -124,6 +126,40 @@ def _chooses(chosen: Selection) -> bool:
     keys = [each.key for each in chosen.selector]
     keys += [each.key for term in chosen.terms or () for each in term.labels]
     return any(key.endswith(_CHOOSES) or key.endswith("/pool") for key in keys)
+
+
+@rule("GPU479", "note", source="https://github.com/aws/karpenter-provider-aws/issues/9554")
+def nodepool_with_one_instance_type(case: Case) -> Iterator[Problem]:
+    """NodePool allows one instance type.
+
+    If EC2 has no capacity of that type, Karpenter has no other type to launch, and the pods stay Pending.
+
+    Fix: Allow more sizes or families with the same GPU, add a second NodePool that the pods accept, or reserve capacity
+    with capacityReservationSelectorTerms.
+    """
+    for pool in case.gpu_pools:
+        types = gpu_types(pool)
+        zones = {str(each) for each in pool.zones}
+        # A type in one zone is GPU022, and too little to choose spot from is GPU021.
+        known = len(zones) == 1 or (pool.capacity_types == ("spot",) and len(zones) < _SPOT_ZONES)
+        if pool.is_group or len(types) != 1 or known or _is_reserved(pool) or pool.limits.get("nodes") == 0:
+            continue
+        if not _has_fallback(case, pool):
+            how = " or ".join(pool.capacity_types) or "on-demand"
+            yield Problem.of(pool, f"its requirements leave only {types[0]} ({how}), and its pods have no other pool")
+
+
+def _is_reserved(pool: Pool) -> bool:
+    """Whether nodes of a pool come, or may come, out of reserved capacity."""
+    terms = pool.launch.written.get("capacityReservationSelectorTerms")
+    return "reserved" in pool.capacity_types or "capacity-block" in pool.capacity_types or bool(terms)
+
+
+def _has_fallback(case: Case, pool: Pool) -> bool:
+    """Whether pods that the pool takes can go to another pool as well."""
+    open_to = [case.pools_open_to(each) for each in case.gpu_workloads]
+    taking = [pools for pools in open_to if any(each is pool for each in pools)]
+    return bool(taking) and all(len(pools) > 1 for pools in taking)
 
 
 @rule("GPU258", "error", source="https://docs.aws.amazon.com/eks/latest/userguide/create-node-pool.html")

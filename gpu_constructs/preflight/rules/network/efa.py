@@ -7,17 +7,19 @@ from typing import Any
 
 from gpu_constructs.facts.charts import DRANET
 from gpu_constructs.facts.hardware.catalogue import catalogue
-from gpu_constructs.facts.resources import EFA, HUGE_PAGES
+from gpu_constructs.facts.resources import EFA, GPU, HUGE_PAGES
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.references import referred, refers, setting
 from gpu_constructs.preflight.cluster.security_groups import groups_of, known_groups, lets_everything, rules
 from gpu_constructs.preflight.cluster.subnets import spans_zones, ways_out
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Cluster, Pool
+from gpu_constructs.preflight.model.programs import programs
 from gpu_constructs.preflight.model.software import DaemonSet
+from gpu_constructs.preflight.model.workload import Workload
 from gpu_constructs.preflight.node.daemon_miss import miss
 from gpu_constructs.preflight.node.nodes import gpu_types
-from gpu_constructs.preflight.reading.unknown import Unknown, dig, is_true, mapping
+from gpu_constructs.preflight.reading.unknown import Unknown, dig, is_true, known_number, mapping
 from gpu_constructs.preflight.rules.rule import Problem, rule
 
 _EFA = "https://docs.aws.amazon.com/eks/latest/userguide/node-efa.html"
@@ -28,6 +30,10 @@ def _pools(case: Case) -> list[Pool]:
     return [each for each in case.gpu_pools if each.launch.efa_interfaces]
 
 
+# Kinds whose pods are the processes of one job.
+_DISTRIBUTED = ("MPIJob", "PyTorchJob", "TrainJob")
+# Variables by which a pod chooses another network for NCCL.
+_CHOSEN_NETWORK = ("NCCL_NET", "NCCL_NET_PLUGIN", "FI_PROVIDER")
 _WAYS = {"Ingress": "in from", "Egress": "out to"}
 
 
@@ -176,3 +182,50 @@ def efa_interfaces_on_types_without_efa(case: Case) -> Iterator[Problem]:
         if without and len(without) == len(gpu_types(pool)):
             message = f"{', '.join(without[:4])} has no EFA, its node class asks for {pool.launch.efa_interfaces}"
             yield Problem.of(pool, message)
+
+
+@rule("GPU478", "warning", source=_EFA)
+def job_of_several_nodes_without_efa(case: Case) -> Iterator[Problem]:
+    """Job runs on several nodes whose EFA its pods don't request.
+
+    NCCL uses TCP between the nodes, which is many times slower than EFA, and the GPUs wait for the network.
+
+    Fix: Request vpc.amazonaws.com/efa in limits, as many as the nodes have, and give the pool EFA interfaces and the
+    chart aws-efa-k8s-device-plugin.
+    """
+    if case.cluster.chart(DRANET):
+        return
+    for workload in case.gpu_workloads:
+        pod = workload.pod
+        if EFA in pod.requests or EFA in pod.open_requests or pod.claims or not _is_of_several_nodes(workload, case):
+            continue
+        if any(each in container.env for container in pod.containers or () for each in _CHOSEN_NETWORK):
+            continue
+        taking = case.nodes_open_to(workload)
+        rows = [node.row for _, node in taking]
+        gpus = pod.requests.get(GPU, 0)
+        # Pods that use a part of a node may be on one node.
+        whole = [row for row in rows if row is not None and row.max_efa and row.gpus == gpus]
+        if rows and len(whole) == len(rows):
+            names = ", ".join(dict.fromkeys(row.name for row in whole[:4]))
+            most = max(row.max_efa or 0 for row in whole)
+            enabled = all(pool.launch.efa_interfaces or pool.kind == "auto-mode" for pool, _ in taking)
+            pools = "" if enabled else ", and the pool has none"
+            text = (
+                f"its pods talk between nodes of {names}, which have up to {most} EFA interfaces, and request no {EFA}"
+            )
+            yield Problem.of(workload, f"{text}{pools}", unknown=any(not row.nvswitch for row in whole))
+
+
+def _is_of_several_nodes(workload: Workload, case: Case) -> bool:
+    """Whether the pods of a workload, as many as it has, exchange data all the time."""
+    owner = workload.owner
+    if owner.kind == "LeaderWorkerSet":
+        return (known_number(dig(dict(owner.spec), "leaderWorkerTemplate", "size")) or 1) > 1
+    pods = [each.replicas for each in case.gpu_workloads if each.owner is owner]
+    if None not in pods and sum(each or 0 for each in pods) < 2:
+        return False
+    if owner.kind in _DISTRIBUTED:
+        return True
+    several = [each for one in workload.pod.containers or () for each in programs(one) if each.setting("nodes")]
+    return any(not isinstance(each.nodes, int) or each.nodes > 1 for each in several)

@@ -95,13 +95,17 @@ def local_nvme_disks_that_nothing_uses(case: Case) -> Iterator[Problem]:
 
     Images and emptyDirs stay on the EBS volume, which is slower and fills up.
 
-    Fix: Set instance.localStorage.strategy RAID0 in the NodeConfig, or Bottlerocket's ephemeral-storage commands.
+    Fix: Set instanceStorePolicy RAID0 in the EC2NodeClass. In a node group, set instance.localStorage.strategy RAID0 in
+    the NodeConfig, or Bottlerocket's ephemeral-storage commands.
     """
-    for pool in case.gpu_groups:
+    for pool in case.gpu_pools:
         disks = {name: catalogue()[name].nvme_gb for name in gpu_types(pool) if catalogue()[name].nvme_gb}
         told = is_visible(pool) and pool.operating_system in ("al2023", "bottlerocket")
-        if disks and told and not _uses_local_disks(pool):
-            sizes = ", ".join(f"{size} GB of {name}" for name, size in disks.items())
+        # A NodePool that may launch any of many types isn't made for the disks of some.
+        chosen = pool.is_group or (pool.kind == "karpenter" and len(disks) == len(gpu_types(pool)))
+        open_policy = isinstance(pool.launch.store_policy, Unknown)
+        if disks and told and chosen and not open_policy and not _uses_local_disks(pool):
+            sizes = ", ".join(f"{size} GB of {name}" for name, size in list(disks.items())[:4])
             yield Problem.of(pool, f"nothing uses the local NVMe, {sizes}")
 
 
