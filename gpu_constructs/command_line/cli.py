@@ -14,7 +14,17 @@ import click
 
 from gpu_constructs._version import __version__
 from gpu_constructs.command_line import console
-from gpu_constructs.command_line.options import PLAIN, WITH_SARIF, Bound, Word, judged, parameters, strict, written
+from gpu_constructs.command_line.options import (
+    PLAIN,
+    WITH_SARIF,
+    Bound,
+    File,
+    Word,
+    judged,
+    parameters,
+    strict,
+    written,
+)
 
 if TYPE_CHECKING:
     from gpu_constructs.preflight.model.workload import Workload
@@ -31,7 +41,7 @@ def cli() -> None:
 
 
 @cli.command()
-@click.argument("paths", nargs=-1, metavar="[PATH]...")
+@click.argument("paths", nargs=-1, type=File(), metavar="[PATH]...")
 @judged
 @written(*WITH_SARIF)
 def check(paths: tuple[str, ...], form: str, output: str | None, **options: Any) -> int:
@@ -53,8 +63,10 @@ def check(paths: tuple[str, ...], form: str, output: str | None, **options: Any)
 
 
 @cli.command()
-@click.argument("paths", nargs=-1, metavar="[PATH]...")
-@click.option("--file", "-f", "files", multiple=True, metavar="WORKLOADS", help="Judge the workloads of this file.")
+@click.argument("paths", nargs=-1, type=File(), metavar="[PATH]...")
+@click.option(
+    "--file", "-f", "files", type=File(), multiple=True, metavar="WORKLOADS", help="Judge the workloads of this file."
+)
 @click.option("--cluster", metavar="NAME", help="Judge against this cluster of PATH only.")
 @click.option("--all-pools", is_flag=True, help="List every pool, not only the five nearest.")
 @judged
@@ -111,8 +123,8 @@ def _of_files(workloads: tuple[Workload, ...], files: tuple[str, ...]) -> list[W
 
 
 @cli.command()
-@click.argument("old")
-@click.argument("new")
+@click.argument("old", type=File())
+@click.argument("new", type=File())
 @judged
 @written(*WITH_SARIF)
 def review(old: str, new: str, form: str, output: str | None, **options: Any) -> int:
@@ -153,12 +165,14 @@ def _end(view: dict[str, Any], *, html: str | None, strict: bool, **_: Any) -> i
 
 
 @cli.command()
-@click.argument("paths", nargs=-1, metavar="[PATH]...")
+@click.argument("paths", nargs=-1, type=File(), metavar="[PATH]...")
 @click.option(
     "--mirror", "registry", metavar="REGISTRY", help="Say where each lies in a mirror, e.g. a registry of ECR."
 )
-@click.option("--copy-script", metavar="FILE", help="Write a shell script that copies them to the mirror.")
-@click.option("--charts", metavar="FOLDER", help="Render the packed charts of FOLDER, instead of the known table.")
+@click.option("--copy-script", type=File(), metavar="FILE", help="Write a shell script that copies them to the mirror.")
+@click.option(
+    "--charts", type=File(), metavar="FOLDER", help="Render the packed charts of FOLDER, instead of the known table."
+)
 @parameters
 @strict
 @written(*PLAIN)
@@ -256,6 +270,7 @@ def schema() -> int:
 
 def main() -> None:
     """Run the console script."""
+    console.end_cleanly_when_terminated()
     sys.exit(console.run(cli))
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
+import signal
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -10,15 +13,34 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from gpu_constructs.command_line.workflow_commands import without_commands
+
 if TYPE_CHECKING:
     from gpu_constructs.preflight.judging.acknowledgements import Acknowledgement
     from gpu_constructs.preflight.reading.inputs import Input
 
-PASSED, FAILED, UNUSABLE, INTERRUPTED = 0, 1, 2, 130
+PASSED, FAILED, UNUSABLE, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143
 DEFAULT_INPUT = "cdk.out"
 STDIN = "-"
+# How a write to a full disk fails.
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+_JSON = ("json", "sarif")
 # Raises what was not expected, for a bug report.
 _DEBUG = "GPU_CONSTRUCTS_DEBUG"
+
+
+class _Terminated(BaseException):
+    """The signal SIGTERM, which ends the command like an interruption: what it started and its temporary files go."""
+
+
+def end_cleanly_when_terminated() -> None:
+    """Let SIGTERM end the command with its code after what it started has ended; a second one ends it at once."""
+
+    def terminate(number: int, _frame: object) -> None:
+        signal.signal(number, signal.SIG_DFL)
+        raise _Terminated
+
+    signal.signal(signal.SIGTERM, terminate)
 
 
 def run(command: click.Command) -> int:
@@ -27,6 +49,8 @@ def run(command: click.Command) -> int:
         code = command.main(prog_name="gpu-constructs", standalone_mode=False)
     except (click.Abort, KeyboardInterrupt):
         return INTERRUPTED
+    except _Terminated:
+        return TERMINATED
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message(), err=True)
         return UNUSABLE
@@ -35,6 +59,10 @@ def run(command: click.Command) -> int:
     except Exception as error:
         if os.environ.get(_DEBUG):
             raise
+        if isinstance(error, OSError) and error.errno in _FULL and error.filename is None:
+            # Of what click prints: help, versions, schemas.
+            _discard_output()
+            return _refused(f"standard output must be writable, got {error.strerror}")
         what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
         return _refused(f"failed unexpectedly, which is a bug of gpu-constructs, with {what}")
     return code if isinstance(code, int) else PASSED
@@ -58,11 +86,18 @@ def _told(error: click.ClickException) -> str:
 
 
 def _refused(message: str) -> int:
-    from gpu_constructs.preflight.report.wording import printable
-
-    # It may quote names out of files, which a terminal would obey.
-    click.echo(f"gpu-constructs: {printable(message.strip())}", err=True)
+    _warn(message.strip())
     return UNUSABLE
+
+
+def _warn(message: str) -> None:
+    """Write a line to standard error; if it can't be written, the exit code is what remains."""
+    from gpu_constructs.preflight.report.wording import printable, with_short_names
+
+    # It may quote names out of files, which a terminal or a CI system would obey.
+    line = without_commands(f"gpu-constructs: {printable(with_short_names(message))}")
+    with contextlib.suppress(OSError):
+        click.echo(line, err=True)
 
 
 def read(
@@ -112,14 +147,12 @@ def refuse_unknown_parameters(parameters: Mapping[str, str], *given: Input) -> N
 
 def tell_unused(lines: Iterable[Acknowledgement], mistaken: Iterable[str] = ()) -> None:
     """Say on standard error which acknowledgements accept nothing any more, or never did."""
-    from gpu_constructs.preflight.report.wording import printable
-
     for text in mistaken:
-        click.echo(f"gpu-constructs: {printable(text)}", err=True)
+        _warn(text)
     for each in lines:
         where = "" if each.path == "*" else f" at {each.path}"
         text = f"{each.file}: acknowledgement of {each.id}{where} accepts nothing; remove it"
-        click.echo(f"gpu-constructs: {printable(text)}", err=True)
+        _warn(text)
 
 
 def paths_or_default(paths: tuple[str, ...]) -> tuple[str, ...]:
@@ -145,11 +178,15 @@ def emit(view: Mapping[str, Any], form: str, output: str | None = None) -> None:
         view: The view.
         form: ``text``, ``json``, ``sarif`` or ``markdown``.
         output: The file.
+
+    Raises:
+        click.UsageError: It cannot be written.
     """
     from importlib import import_module
 
     renderer = import_module(f"gpu_constructs.preflight.report.{form}")
     text = renderer.render(view, **(_terminal() if form == "text" and not output else {}))
+    text = without_commands(text, escaped=form in _JSON)
     if output:
         write(output, text)
     else:
@@ -172,6 +209,15 @@ def _print(text: str) -> None:
         sys.stdout.write(text.encode(sys.stdout.encoding or "utf-8", "replace").decode(sys.stdout.encoding or "utf-8"))
         sys.stdout.flush()
     except BrokenPipeError:
+        _discard_output()
+    except OSError as error:
+        _discard_output()
+        raise click.UsageError(f"standard output must be writable, got {error.strerror}") from None
+
+
+def _discard_output() -> None:
+    """Send what is left of the output nowhere: Python would fail when it writes it at exit."""
+    with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

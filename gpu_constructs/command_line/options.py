@@ -40,6 +40,18 @@ class Bound(click.ParamType[Any]):
             self.fail(str(error), param, ctx)
 
 
+class File(click.ParamType[Any]):
+    """The path of a file or folder; an empty one is a variable of a shell that isn't set."""
+
+    name = "FILE"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Take a path."""
+        if not value:
+            self.fail("must name a file or folder, got ''", param, ctx)
+        return str(value)
+
+
 class Word(click.Choice[str]):
     """One of a few words."""
 
@@ -86,7 +98,9 @@ def written(*forms: str) -> Callable[[F], F]:
     """Add the options of what a command writes."""
 
     def add(command: F) -> F:
-        to = click.option("--output", "-o", metavar="FILE", help="Write to FILE instead of standard output.")
+        to = click.option(
+            "--output", "-o", type=File(), metavar="FILE", help="Write to FILE instead of standard output."
+        )
         form = click.option("--format", "form", type=_Form(forms), default="text", help="How to write it.")
         return to(form(command))
 
@@ -140,7 +154,7 @@ def judged(command: F) -> F:
             help="Judge dates as of this day, in UTC. Default: SOURCE_DATE_EPOCH, else today.",
         ),
         strict,
-        click.option("--html", metavar="FILE", help="Write a page for browsers to FILE, too."),
+        click.option("--html", type=File(), metavar="FILE", help="Write a page for browsers to FILE, too."),
     ):
         command = option(command)
     return command

@@ -463,6 +463,7 @@ def test_help_is_there_at_once() -> None:
         "gpu_constructs.command_line.cli",
         "gpu_constructs.command_line.console",
         "gpu_constructs.command_line.options",
+        "gpu_constructs.command_line.workflow_commands",
         "gpu_constructs.lazy_names",
     }
     assert not {"aws_cdk", "json", "rich", "yaml"} & modules
@@ -580,3 +581,139 @@ def test_images_with_strict_fails_where_some_are_not_known(tmp_path: Path) -> No
 
     assert Done("images", str(pod)).code == 0
     assert Done("images", str(pod), "--strict").code == 1
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("check", ""),
+        ("explain", ""),
+        ("explain", CLUSTER, "-f", ""),
+        ("images", ""),
+        ("review", "", CLUSTER),
+        ("review", CLUSTER, ""),
+        ("check", CLUSTER, "-o", ""),
+        ("check", CLUSTER, "--html", ""),
+    ],
+)
+def test_an_empty_path_is_refused(arguments: Sequence[str]) -> None:
+    done = Done(*arguments)
+
+    assert (done.code, done.out) == (2, "")
+    assert "must name a file or folder, got ''" in done.err
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full, which only Linux has")
+@pytest.mark.parametrize("arguments", [("check", CLUSTER), ("--help",), ("schema",), ("check", "--help")])
+def test_a_full_output_is_said_in_one_line(arguments: Sequence[str]) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [*CONSOLE, *arguments],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+        )
+
+    assert done.returncode == 2
+    assert done.stderr == "gpu-constructs: standard output must be writable, got No space left on device\n"
+
+
+@pytest.mark.skipif(not Path("/dev/tty").exists(), reason="no devices, which Windows does not have")
+@pytest.mark.parametrize("device", ["/dev/null", "/dev/zero", "/dev/tty"])
+def test_a_device_is_refused(device: str) -> None:
+    done = Done("check", device)
+
+    assert (done.code, done.out) == (2, "")
+    assert f"'{device}': must be a readable file or folder, got a device" in done.err
+
+
+@pytest.mark.skipif(not os.access("/proc/kmsg", os.R_OK), reason="no /proc/kmsg that this user can read")
+def test_a_file_that_waits_for_its_content_is_refused() -> None:
+    assert as_process("check", "/proc/kmsg", timeout=30).returncode == 2
+
+
+COMMANDS = re.compile(r"^\s*::|##\w*\[", re.MULTILINE)
+
+
+@pytest.fixture(scope="module")
+def shouting(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Pods whose names would be commands of a CI system wherever a line is wrapped."""
+    names = ["y" * count + " ::error file=a::pwned" for count in range(30, 111)]
+    names += ["##[set-output name=ok;]true", "##[error]x", "###[error]x", "##vso[task.setvariable variable=x]y"]
+    resources = {"limits": {"nvidia.com/gpu": 1}}
+    pods = [
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": name},
+            "spec": {"containers": [{"name": "a", "image": "b", "resources": resources}]},
+        }
+        for name in names
+    ]
+    file = tmp_path_factory.mktemp("shouting") / "pods.json"
+    file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": pods}))
+    return file
+
+
+@pytest.mark.parametrize(
+    ("command", "form"),
+    [
+        *(("check", form) for form in ("text", "json", "sarif", "markdown")),
+        *((command, form) for command in ("explain", "images", "review") for form in ("text", "json", "markdown")),
+    ],
+)
+def test_no_name_is_a_command_of_a_ci_system(shouting: Path, command: str, form: str, tmp_path: Path) -> None:
+    paths = [CLUSTER, str(shouting)] if command == "review" else [str(shouting)]
+    done = Done(command, *paths, "--format", form)
+    Done(command, *paths, "--format", form, "-o", str(tmp_path / "out"))
+
+    assert "error" in done.out
+    assert not COMMANDS.search(done.out)
+    assert not COMMANDS.search((tmp_path / "out").read_text())
+    if form == "json":
+        assert "##[error]x" in str(done.json)
+
+
+def test_no_message_is_a_command_of_a_ci_system() -> None:
+    done = Done("check", "##[error]missing")
+
+    assert done.code == 2
+    assert not COMMANDS.search(done.err)
+
+
+LONG = json.dumps(
+    {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "n" * 200_000},
+        "spec": {"containers": [{"name": "a", "image": "i" * 200_000, "resources": {"limits": {"nvidia.com/gpu": 1}}}]},
+    }
+)
+
+
+def test_a_long_name_is_cut(tmp_path: Path) -> None:
+    (tmp_path / "pod.yaml").write_text(LONG)
+
+    for command in ("check", "explain"):
+        assert len(Done(command, str(tmp_path / "pod.yaml")).out) < 5_000
+    assert "i" * 200 + "..." in re.sub(r"\s+", "", Done("check", str(tmp_path / "pod.yaml")).out)
+
+
+def test_a_number_of_very_many_digits_is_refused_in_words_of_ours(tmp_path: Path) -> None:
+    (tmp_path / "x.json").write_text('{"a": ' + "1" * 5000 + "}")
+
+    done = Done("check", str(tmp_path / "x.json"))
+
+    assert done.err.endswith("x.json: must be JSON, got a number of more than 100 digits\n")
+
+
+@pytest.mark.parametrize("command", ["check", "explain", "images"])
+def test_a_logical_id_may_have_a_slash(tmp_path: Path, command: str) -> None:
+    file = tmp_path / "x.template.json"
+    file.write_text(json.dumps({"Resources": {"a/b": {"Type": "AWS::EKS::Cluster", "Properties": {}}}}))
+
+    done = Done(command, str(file))
+
+    assert (done.code, done.err) == (0, "")

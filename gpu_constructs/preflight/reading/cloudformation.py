@@ -50,6 +50,7 @@ class Resource:
         metadata: Metadata of the resource.
         conditional: Whether a condition that is not known decides over it.
         region: AWS Region of its stack; ``None`` where it is not known.
+        logical_id: Its logical id; empty for what no template has.
     """
 
     file: str
@@ -61,6 +62,7 @@ class Resource:
     metadata: Mapping[str, Any]
     conditional: bool
     region: str | None = None
+    logical_id: str = ""
 
     @property
     def origin(self) -> Origin:
@@ -141,6 +143,7 @@ class Template:
             metadata=metadata,
             conditional=conditional,
             region=self.region,
+            logical_id=str(logical_id),
         )
 
     def exported(self) -> dict[str, Any]:

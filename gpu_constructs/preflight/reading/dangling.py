@@ -36,16 +36,19 @@ class Dangling:
 
 def dangling(template: Template) -> Iterator[Dangling]:
     """Yield the references of a template to nothing; where a macro may still make what they mean, none."""
-    resources, parameters = mapping(template.body.get("Resources")), mapping(template.body.get("Parameters"))
+    resources = {str(name): raw for name, raw in mapping(template.body.get("Resources")).items()}
+    parameters = mapping(template.body.get("Parameters"))
     if "Transform" in template.body or any(name.startswith(_LOOP) for name in resources):
         return
+    # Once for all: a template may have very many.
+    of_resources, of_both = (*resources,), (*resources, *parameters)
     for each in template.resources():
-        raw = resources[each.key.rpartition("/")[2]]
+        raw = resources[each.logical_id]
         before = raw.get("DependsOn")
         needed = {name for name in ([before] if isinstance(before, str) else items(before)) if isinstance(name, str)}
-        missing = [(name, (*resources,)) for name in sorted(needed - resources.keys())]
-        named = set(_names(raw.get("Properties"))) - resources.keys() - parameters.keys()
-        missing += [(name, (*resources, *parameters)) for name in sorted(named)]
+        missing = [(name, of_resources) for name in sorted(needed) if name not in resources]
+        named = {name for name in _names(raw.get("Properties")) if name not in resources and name not in parameters}
+        missing += [(name, of_both) for name in sorted(named)]
         yield from (Dangling(each.origin, name, known) for name, known in dict(missing).items())
 
 

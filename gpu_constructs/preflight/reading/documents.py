@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 from collections.abc import Collection, Iterator
@@ -14,7 +15,7 @@ import yaml
 
 from gpu_constructs.preflight.reading.notation.loader import Loader, RepeatedKey, events
 from gpu_constructs.preflight.reading.notation.scalars import MAX_DIGITS
-from gpu_constructs.preflight.reading.pipes import is_pipe, read_pipe
+from gpu_constructs.preflight.reading.pipes import is_device, is_pipe, read_pipe
 from gpu_constructs.preflight.reading.placeholders import has_actions, is_block_template, marked
 from gpu_constructs.preflight.reading.unknown import dig, items
 
@@ -35,6 +36,8 @@ _SUFFIXES = (".yaml", ".yml", ".json", ".template")
 # Of an assembly, files that are neither template nor manifest and may be large.
 _NOT_INPUT = ("tree.json", "manifest.json", "validation-report.json", "package.json", "package-lock.json")
 STDIN = "-"
+# How Python refuses a number; the rest is advice for who programs.
+_TOO_MANY_DIGITS = "Exceeds the limit"
 # Stands for the content of a chart's template, which is no YAML until helm has rendered it.
 NOT_RENDERED = "a template of a chart; run helm template first, and judge what it prints"
 
@@ -124,7 +127,7 @@ def _parse(file: str, text: str) -> list[tuple[Any, tuple[RepeatedKey, ...]]]:
         except RecursionError:
             raise UnusableInput(f"{file}: must be nested at most {MAX_DEPTH} deep, got more") from None
         except ValueError as error:
-            failure = f"{file}: must be JSON, got {error}"
+            failure = f"{file}: must be JSON, got {_one_line(error)}"
             if file.endswith((".json", ".template")):
                 raise UnusableInput(failure) from None
     try:
@@ -158,7 +161,7 @@ def _items_of_list(file: str, text: str) -> Iterator[Any]:
         try:
             content = json.loads(text, object_hook=_pruned, parse_constant=_no_constant)
         except (ValueError, RecursionError) as error:
-            raise UnusableInput(f"{file}: must be JSON, got {error}") from None
+            raise UnusableInput(f"{file}: must be JSON, got {_one_line(error)}") from None
         yield from items(dig(content, "items"))
         return
     for item in _yaml_items(text):
@@ -243,6 +246,8 @@ def _refuse_crash(file: str, text: str) -> None:
 
 def _one_line(error: Exception) -> str:
     mark = getattr(error, "problem_mark", None)
+    if str(error).startswith(_TOO_MANY_DIGITS):
+        return f"a number of more than {MAX_DIGITS} digits"
     problem = getattr(error, "problem", None) or str(error).splitlines()[0] if str(error) else type(error).__name__
     return f"{problem} in line {mark.line + 1}" if mark is not None else str(problem)
 
@@ -317,13 +322,18 @@ def _text(file: Path) -> str:
 def _bytes(file: Path) -> bytes:
     if is_pipe(file):
         return read_pipe(file, MAX_LIST_BYTES + 1)
-    with file.open("rb") as stream:
+    if is_device(file):
+        raise ValueError("a device")
+    # /proc/kmsg is a regular file that waits for the next message of the kernel.
+    with open(file, "rb", opener=lambda path, flags: os.open(path, flags | getattr(os, "O_NONBLOCK", 0))) as stream:
         return _read_bounded(stream)
 
 
 def _read_bounded(stream: BinaryIO) -> bytes:
     """Read at most as much as a file may have, and of a list of objects more."""
     data = stream.read(MAX_FILE_BYTES + 1)
+    if data is None:
+        raise ValueError("a file whose content nobody has written yet")
     if len(data) > MAX_FILE_BYTES and _begins_list(data):
         data += stream.read(MAX_LIST_BYTES - MAX_FILE_BYTES)
     return data

@@ -188,6 +188,8 @@ def _resolved(found: _Found, parameters: Mapping[str, str]) -> Input:
 
 
 def _read_path(path: str, found: _Found) -> None:
+    if not path:
+        raise UnusableInput("path must name a file or folder, got ''")
     folder = path != STDIN and is_folder(Path(path))
     if folder and (manifest := _assembly(Path(path))) is not None:
         _read_assembly(Path(path), manifest, found)

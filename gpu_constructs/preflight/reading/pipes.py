@@ -23,6 +23,14 @@ def is_pipe(file: Path) -> bool:
         return False
 
 
+def is_device(file: Path) -> bool:
+    """Whether a path is a device, such as a terminal, which may have no end."""
+    try:
+        return stat.S_ISCHR(file.stat().st_mode) or stat.S_ISBLK(file.stat().st_mode)
+    except (OSError, ValueError):
+        return False
+
+
 def read_pipe(file: Path, most: int, *, wait: float = WAIT_SECONDS, silence: float = SILENCE_SECONDS) -> bytes:
     """Return what is written to a pipe, at most so many bytes.
 

@@ -69,7 +69,7 @@ def _included(resources: dict[str, Any]) -> Iterator[tuple[str, str]]:
 def _of_resource(resource: Resource, template: Template) -> str | None:
     if resource.type.endswith("::MODULE"):
         return f"what module {resource.type} makes {_LATER}"
-    logical_id = resource.key.rpartition("/")[2]
+    logical_id = resource.logical_id
     if resource.type not in _STACKS or logical_id in template.nested or logical_id.startswith(_PROVIDERS):
         return None
     address = resource.properties.get("TemplateURL")

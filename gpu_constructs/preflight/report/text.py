@@ -149,7 +149,7 @@ def _workload(names: str, workload: View) -> Iterator[RenderableType]:
     for text, how in would_do(workload):
         yield line(f"would do: {text}", "yes")
         if how:
-            yield line(f"  {how}", "dim")
+            yield line(f"  {how}", "dim", whole=True)
 
 
 def _verdict(verdict: View) -> tuple[object, ...]:

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from gpu_constructs.preflight.report.finding_view import View
-from gpu_constructs.preflight.report.wording import MAY_BE, printable, where
+from gpu_constructs.preflight.report.wording import MAY_BE, printable, where, with_short_names
 
 _MOST_PLACES = 50
 STYLES = {
@@ -20,9 +20,9 @@ STYLES = {
 }
 
 
-def line(text: object, style: str = "") -> Text:
-    """Return one line of text."""
-    return Text(printable(text), style=STYLES.get(style, style))
+def line(text: object, style: str = "", *, whole: bool = False) -> Text:
+    """Return one line of text; long names are cut, unless they are whole as in a command."""
+    return Text(printable(text if whole else with_short_names(text)), style=STYLES.get(style, style))
 
 
 def heading(text: object, style: str = "bold") -> Text:

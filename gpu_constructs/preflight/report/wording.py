@@ -22,10 +22,25 @@ _RULES = 4
 MAY_BE = "may be: something is not in the input, or known at deployment only"
 
 
+# The API server takes names of 253 characters at most, and a report is for readers.
+LONGEST_NAME = 200
+_LONGEST_TEXT = 4_000
+
+
 def printable(text: object) -> str:
     """Return a text in one line without control characters, which a terminal would obey."""
-    line = re.sub(r"\s+", " ", str(text))
+    line = cut_text(re.sub(r"\s+", " ", str(text)), _LONGEST_TEXT)
     return "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in line)
+
+
+def with_short_names(text: object) -> str:
+    """Return a text in which each word, such as a name, is cut where nobody reads on."""
+    return re.sub(rf"(\S{{{LONGEST_NAME}}})\S+", r"\1...", str(text))
+
+
+def cut_text(text: str, most: int) -> str:
+    """Return the beginning of a text."""
+    return text if len(text) <= most else f"{text[:most]}..."
 
 
 def count(number: int, noun: str) -> str:

@@ -24,4 +24,4 @@ def needs(name: str) -> str:
 def without_programs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Take away every program that renders."""
     monkeypatch.setattr("shutil.which", lambda name: None)
-    monkeypatch.setattr(programs, "_of_layer", lambda name: None)
+    monkeypatch.setattr(programs, "program_of_layer", lambda name: None)

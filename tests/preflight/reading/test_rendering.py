@@ -278,11 +278,11 @@ def test_rendering_ends_in_time(overlay: Path, monkeypatch: pytest.MonkeyPatch) 
 
 def test_not_more_is_rendered_than_is_read(overlay: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     needs("kubectl")
-    monkeypatch.setattr(rendering, "_MAX_BYTES", 10)
+    monkeypatch.setattr(rendering, "MAX_FILE_BYTES", 10)
 
     why = render(overlay).problems[0].reason
 
-    assert "because everything together renders to more than 0 MiB; name one folder of it" in why
+    assert "because everything together renders to more than 16 MiB; name one folder of it" in why
 
 
 def test_a_library_is_no_chart_of_its_own(chart: Path) -> None:
@@ -299,7 +299,7 @@ def test_a_chart_inside_a_chart_is_a_part_of_it(chart: Path) -> None:
 
 def test_programs_are_found_in_a_kubectl_layer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shutil.which", lambda name: None)
-    if programs._of_layer("helm") is None:
+    if (helm := programs.program("helm")) is None:
         pytest.skip("no kubectl layer is installed")
 
-    assert programs.run([str(programs._of_layer("helm")), "version"])[1] == ""
+    assert programs.run([helm, "version"])[1] == ""

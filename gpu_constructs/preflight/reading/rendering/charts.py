@@ -7,11 +7,13 @@ from pathlib import Path
 
 from gpu_constructs.preflight.reading.documents import UnusableInput, is_hidden, read
 from gpu_constructs.preflight.reading.objects import Origin, Unread
+from gpu_constructs.preflight.reading.rendering.chart_schemas import outside_reference
 from gpu_constructs.preflight.reading.rendering.programs import program
 from gpu_constructs.preflight.reading.rendering.rendering import MAX_FOLDERS, Rendering
 from gpu_constructs.preflight.reading.unknown import known_text, mapping
 
 _CHART = "Chart.yaml"
+_UNCHECKED = "--skip-schema-validation"
 # A name in DNS, as helm asks for; https://kubernetes.io/docs/concepts/overview/working-with-objects/names/ (2026-11).
 _RELEASE = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 
@@ -62,5 +64,15 @@ def helm_template(
     said = [*([f"--values={values}"] if values else []), *([f"--namespace={namespace}"] if namespace else [])]
     if not _RELEASE.fullmatch(release):
         return None, f"helm takes no release of the name {release[:100]!r}"
+    outside = outside_reference(chart)
+    flags = [*said, *([_UNCHECKED] if outside else [])]
     # What the input names stands after the last flag, and is none itself.
-    return made.run([helm, "template", "--include-crds", *said, "--", release, str(chart)])
+    text, why = made.run([helm, "template", "--include-crds", *flags, "--", release, str(chart)])
+    if outside is None:
+        return text, why
+    if text is None:
+        old = f"a schema of its values refers to {outside}, which this helm would read; helm 3.16 and newer need not"
+        return None, old if _UNCHECKED in why else why
+    told = f"its values are not checked against a schema that refers to {outside}, which is not fetched"
+    made.problems.append(Unread(Origin(str(chart), str(chart)), told, frozenset()))
+    return text, why

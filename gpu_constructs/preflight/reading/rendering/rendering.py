@@ -12,7 +12,6 @@ from gpu_constructs.preflight.reading.documents import MAX_FILE_BYTES, UnusableI
 from gpu_constructs.preflight.reading.objects import Origin, Unread
 from gpu_constructs.preflight.reading.rendering.programs import SECONDS, TOO_LONG, run
 
-_MAX_BYTES = MAX_FILE_BYTES
 MAX_FOLDERS = 200
 
 
@@ -34,11 +33,10 @@ class Rendering:
 
     def run(self, command: list[str]) -> tuple[str | None, str]:
         """Run a program, and return what it prints, or else why that is not known."""
-        left = self.until - time.monotonic()
-        text, why = run(command, left) if left > 0 else (None, TOO_LONG)
-        if text is not None and sum(map(len, self.texts.values())) + len(text) > _MAX_BYTES:
-            return None, f"everything together renders to more than {_MAX_BYTES >> 20} MiB; name one folder of it"
-        return text, why
+        seconds = self.until - time.monotonic()
+        if seconds <= 0:
+            return None, TOO_LONG
+        return run(command, seconds, MAX_FILE_BYTES - sum(map(len, self.texts.values())))
 
 
 def documents_of(made: Rendering) -> Iterator[Any]:
