@@ -39,7 +39,9 @@ def more_nodes_than_pods(case: Case) -> Iterator[Problem]:
                     text += f" pod{'' if pods == 1 else 's'}"
                     # Pods above the number of nodes may be meant as spare ones, or for other groups.
                     if nodes > pods:
-                        yield Problem.of(workload, text, unknown=not program.is_sure)
+                        # An elastic job may come to more pods.
+                        elastic = workload.owner.spec.get("elasticPolicy") is not None
+                        yield Problem.of(workload, text, unknown=elastic or not program.is_sure)
                     elif pods % nodes:
                         yield Problem.of(workload, text, unknown=True)
 
