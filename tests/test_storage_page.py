@@ -71,7 +71,7 @@ def test_the_file_system_lies_where_its_pool_does(template: Template) -> None:
     [data] = of_type(resources, "AWS::FSx::FileSystem").values()
     groups = [each["Properties"] for each in of_type(resources, "AWS::EKS::Nodegroup").values()]
     assert data["Properties"]["SubnetIds"] in [each["Subnets"] for each in groups if "Taints" in each]
-    assert data["DeletionPolicy"] == "Retain"
+    assert data["DeletionPolicy"] == "RetainExceptOnCreate"
 
 
 def test_its_objects_are_those_that_the_page_names(template: Template) -> None:

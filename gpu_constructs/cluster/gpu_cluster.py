@@ -189,7 +189,7 @@ class GpuCluster(Construct):
             self, self.vpc, pod_subnets=pod_subnets, prefix_delegation=prefix_delegation, without=usual
         )
         refuse_zones_without_pods(who, addresses, subnets)
-        key = secrets_key if secrets_key is not None else kms.Key(self, "SecretsKey", enable_key_rotation=True)
+        key = secrets_key if secrets_key is not None else _new_secrets_key(self)
         self.cluster = eks.Cluster(
             self,
             "Cluster",
@@ -384,6 +384,12 @@ def _stack(who: object, scope: Construct) -> cdk.Stack:
         return cdk.Stack.of(scope)
     except (jsii.errors.JSIIError, RuntimeError) as error:
         raise ValueError(f"{who}: scope must be in a cdk.Stack, got one that is not; make one first") from error
+
+
+def _new_secrets_key(scope: Construct) -> kms.IKey:
+    """Return a new key. A failed first deployment deletes it again, and nothing else does."""
+    kept = cdk.RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE
+    return cast("kms.IKey", kms.Key(scope, "SecretsKey", enable_key_rotation=True, removal_policy=kept))
 
 
 def _admit(scope: Construct, cluster: ClusterRef, principal_arn: str) -> None:

@@ -171,7 +171,9 @@ def _for_nodes(kind: ec2.SubnetType, block: IPv4Network) -> ec2.SubnetConfigurat
 
 
 def _rejected_traffic(scope: Construct, id: str, key: kms.IKey | None) -> ec2.FlowLogOptions:
-    group = logs.LogGroup(scope, id, retention=logs.RetentionDays.ONE_MONTH)
+    group = logs.LogGroup(
+        scope, id, retention=logs.RetentionDays.ONE_MONTH, removal_policy=cdk.RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE
+    )
     if arn := arn_of(key, scope):
         cast("logs.CfnLogGroup", group.node.default_child).kms_key_id = arn
     return ec2.FlowLogOptions(

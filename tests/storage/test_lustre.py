@@ -139,13 +139,17 @@ def test_its_servers_reach_each_other_before_it_is_made(stack: cdk.Stack, define
     assert set(rules) <= depends_on(resources, name)
 
 
-@pytest.mark.parametrize(("retain", "policy"), [(True, "Retain"), (False, "Delete")])
-def test_what_is_kept_keeps_its_security_group(stack: cdk.Stack, define: Define, retain: bool, policy: str) -> None:
+@pytest.mark.parametrize(
+    ("retain", "policies"), [(True, ("RetainExceptOnCreate", "Retain")), (False, ("Delete", "Delete"))]
+)
+def test_what_is_kept_keeps_its_security_group(
+    stack: cdk.Stack, define: Define, retain: bool, policies: tuple[str, str]
+) -> None:
     define(retain=retain)
 
     for kind in (FILE_SYSTEM, "AWS::EC2::SecurityGroup"):
         [each] = of_type(resources_of(stack), kind).values()
-        assert (each["DeletionPolicy"], each["UpdateReplacePolicy"]) == (policy, policy)
+        assert (each["DeletionPolicy"], each["UpdateReplacePolicy"]) == policies
 
 
 def volumes(stack: cdk.Stack) -> list[dict[str, Any]]:

@@ -240,7 +240,7 @@ class LustreFileSystem(Construct):
 
     def _keep(self, retain: bool) -> None:
         """Say what becomes of it; a file system that is kept holds its security group."""
-        policy = cdk.RemovalPolicy.RETAIN if retain else cdk.RemovalPolicy.DESTROY
+        policy = cdk.RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE if retain else cdk.RemovalPolicy.DESTROY
         self.file_system.apply_removal_policy(policy)
         self.security_group.apply_removal_policy(policy)
 
