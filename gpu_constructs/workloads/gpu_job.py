@@ -21,7 +21,7 @@ from gpu_constructs.workloads.parts.overlay import with_overlay
 from gpu_constructs.workloads.pod_claim import pod_claim
 from gpu_constructs.workloads.service_name import refuse_early_number
 
-# A job's name and the hash of its pod.
+# A job's name and a hash.
 _MAX_NAME = 54
 
 
@@ -29,12 +29,13 @@ _MAX_NAME = 54
 class GpuJob(Construct):
     """A Job whose pods run on a pool, scaling it up from zero, and whose node nobody takes away while they run.
 
-    Kubernetes never changes the pods of a Job: a change here makes a new Job, and the old one is deleted.
+    Kubernetes never changes the pods of a Job. A change of its pods, `pods`, `gang` or `queue` makes a new Job and
+    deletes the old one. `parallel`, `retries`, `max_hours` and `keep_hours` change the Job that runs.
 
     Args:
         cluster: Cluster to run on; needs a kubectl provider.
         pool: Pool whose nodes run it.
-        name: Name of the Job, before a hash of its pod.
+        name: Name of the Job, before a hash of what Kubernetes never changes in it.
         pod: What each pod is.
         namespace: Existing namespace.
         pods: Pods that must succeed.

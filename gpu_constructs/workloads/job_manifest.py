@@ -17,6 +17,10 @@ from gpu_constructs.workloads.pod_claim import PodClaim
 from gpu_constructs.workloads.pod_spec import DO_NOT_DISRUPT, pod_spec, with_parts
 from gpu_constructs.workloads.unique_name import unique_name
 
+# Fields of a Job that may change while it runs.
+# Source: kubernetes/kubernetes v1.36.3 pkg/apis/batch/validation/validation.go ValidateJobSpecUpdate
+_CHANGED_IN_PLACE = ("activeDeadlineSeconds", "backoffLimit", "parallelism", "ttlSecondsAfterFinished")
+
 
 def job_manifest(
     who: object,
@@ -50,5 +54,8 @@ def job_manifest(
     if gang:
         made["spec"]["completionMode"] = "Indexed"
     overlay = {"overlay": dict(pod.overlay)} if pod.overlay else {}
-    made["metadata"]["name"] = unique_name(scope, name, made["spec"] | overlay)
+    # Kueue lets no job change its queue while it runs.
+    waits = {"queue": queue} if isinstance(queue, str) else {}
+    fixed = {key: each for key, each in made["spec"].items() if key not in _CHANGED_IN_PLACE}
+    made["metadata"]["name"] = unique_name(scope, name, fixed | overlay | waits)
     return made

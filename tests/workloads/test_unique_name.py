@@ -46,3 +46,36 @@ def test_an_image_that_deployment_tells_is_named_as_the_template_writes_it(pool:
 
     assert once == again
     assert not set(once) & set(other)
+
+
+@pytest.mark.parametrize(
+    ("change", "same"),
+    [
+        ({"limits": {"backoff_limit": 3}}, True),
+        ({"limits": {"active_deadline_seconds": 7200}}, True),
+        ({"limits": {"ttl_seconds_after_finished": 60}}, True),
+        ({"limits": {"parallelism": 1}}, True),
+        ({"limits": {"completions": 3}}, False),
+        ({"gang": True}, False),
+        ({"queue": "research"}, False),
+        ({"pod": GpuPod(image="example.com/train:2")}, False),
+    ],
+)
+def test_what_kubernetes_changes_in_place_keeps_the_name(
+    pool: ManagedNodeGroup, change: dict[str, Any], same: bool
+) -> None:
+    def name(**changes: Any) -> str:
+        given: dict[str, Any] = {
+            "scope": pool,
+            "pool": pool,
+            "name": "train",
+            "pod": GpuPod(image="example.com/train:1"),
+            "namespace": "gpu",
+            "queue": None,
+            "limits": {},
+            "claim": None,
+            "gang": False,
+        }
+        return str(job_manifest("Test", **given | changes)["metadata"]["name"])
+
+    assert (name() == name(**change)) is same

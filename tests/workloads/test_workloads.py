@@ -160,15 +160,6 @@ def test_a_job_runs_where_its_pool_is_and_nobody_takes_its_node(stack: cdk.Stack
     }
 
 
-def test_a_changed_job_is_another_job(stack: cdk.Stack, cluster: eks.ICluster) -> None:
-    made = pool(stack, cluster)
-    for number in range(2):
-        GpuJob(stack, f"Job{number}", cluster=cluster, pool=made, name="train", pod=GpuPod(image=IMAGE), retries=number)
-
-    names = [each["metadata"]["name"] for each in manifests_of(resources_of(stack)) if each["kind"] == "Job"]
-    assert len(set(names)) == 2
-
-
 def test_refuses_two_jobs_that_are_one_object(stack: cdk.Stack, cluster: eks.ICluster) -> None:
     both: dict[str, Any] = {
         "cluster": cluster,
