@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from constructs import Construct
@@ -49,7 +50,8 @@ class PrivateEndpoints(Construct):
         subnets: Where the interface endpoints are. Default: the private subnets of the VPC, or its isolated ones.
         pod_blocks: Address blocks of pods beside that of the VPC, which are let in too.
         policies: What may be done through an endpoint, by its service, and ``s3`` for the gateway, which must let
-            images be read: ``s3:GetObject`` of ``prod-REGION-starport-layer-bucket``. Default: whatever a role may.
+            images be read: ``s3:GetObject`` of ``prod-REGION-starport-layer-bucket``. A policy of ``s3`` also allows
+            custom resources to answer CloudFormation. Default: whatever a role may.
             Source: https://docs.aws.amazon.com/AmazonECR/latest/userguide/vpc-endpoints.html
 
     Raises:
@@ -104,7 +106,17 @@ class PrivateEndpoints(Construct):
                 service=ec2.GatewayVpcEndpointAwsService.S3,
                 subnets=[ec2.SubnetSelection(subnets=chosen)],
             )
-            _allow(endpoint, allowed.get(_S3, ()))
+            own = allowed.get(_S3, ())
+            _allow(endpoint, (*own, _answers(self)) if own else ())
+
+
+def _answers(scope: Construct) -> iam.PolicyStatement:
+    """Return the permission to answer CloudFormation, which custom resources do through the gateway.
+
+    Source: https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/cfn-vpce-bucketnames.html (2026-11)
+    """
+    bucket = f"arn:{cdk.Stack.of(scope).partition}:s3:::cloudformation-custom-resource-response-*/*"
+    return iam.PolicyStatement(actions=["s3:PutObject"], principals=[iam.AnyPrincipal()], resources=[bucket])
 
 
 def _policies(who: object, policies: object, services: Sequence[str]) -> Mapping[str, Sequence[iam.PolicyStatement]]:

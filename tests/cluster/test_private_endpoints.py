@@ -63,3 +63,19 @@ def test_refuses_policies_of_no_endpoint(
 ) -> None:
     with pytest.raises(error, match=f"Test/Ends: {message}"):
         PrivateEndpoints(stack, "Ends", vpc=isolated, services=["sqs"], policies=policies)
+
+
+def test_custom_resources_answer_cloudformation_through_a_gateway_with_a_policy(
+    stack: cdk.Stack, isolated: ec2.IVpc
+) -> None:
+    images = statement("s3:GetObject", "arn:aws:s3:::prod-us-east-1-starport-layer-bucket/*")
+    PrivateEndpoints(stack, "Ends", vpc=isolated, services=["sqs"], policies={"s3": [images]})
+
+    [gateway] = [
+        each["Properties"]
+        for each in of_type(resources_of(stack), "AWS::EC2::VPCEndpoint").values()
+        if each["Properties"]["VpcEndpointType"] == "Gateway"
+    ]
+    answers = gateway["PolicyDocument"]["Statement"][-1]
+    assert answers["Action"] == "s3:PutObject"
+    assert "s3:::cloudformation-custom-resource-response-*/*" in str(answers["Resource"])
