@@ -32,7 +32,9 @@ def handler(event: dict[str, Any], context: Any) -> None:
     ends = time.monotonic() + context.get_remaining_time_in_millis() / 1000 - ANSWER
     try:
         if event["RequestType"] != "Delete":
-            apply_until_allowed(event["ResourceProperties"], ends)
+            asked = event["ResourceProperties"]
+            back = goes_back(event.get("OldResourceProperties", {}).get("Version", ""), asked["Version"])
+            apply_until_allowed(asked, ends, back)
     except Exception as error:
         answer = {"Status": "FAILED", "Reason": f"{type(error).__name__}: {error}"[-1000:]}
     answer |= {key: event[key] for key in ("StackId", "RequestId", "LogicalResourceId")}
@@ -45,21 +47,27 @@ def handler(event: dict[str, Any], context: Any) -> None:
     urllib.request.urlopen(put, timeout=ANSWER)
 
 
-def apply_until_allowed(asked: dict[str, str], ends: float) -> None:
+def goes_back(old: str, new: str) -> bool:
+    """Whether a version is older than the one before, as in a rollback."""
+    numbers = [[int(each) for each in re.findall(r"\d+", version.partition("-")[0])] for version in (old, new)]
+    return numbers[1] < numbers[0]
+
+
+def apply_until_allowed(asked: dict[str, str], ends: float, back: bool) -> None:
     """Apply the definitions, and try again where it fails and time is left."""
     for seconds in WAITS:
         try:
-            return apply(asked, ends)
+            return apply(asked, ends, back)
         except RuntimeError as error:
             if time.monotonic() + seconds + ATTEMPT > ends:
                 raise
             print(error)
             time.sleep(seconds)
-    return apply(asked, ends)
+    return apply(asked, ends, back)
 
 
-def apply(asked: dict[str, str], ends: float) -> None:
-    """Apply the definitions, whoever had them before."""
+def apply(asked: dict[str, str], ends: float, back: bool) -> None:
+    """Apply the definitions, whoever had them before; on the way back those stay that objects are kept in."""
     with tempfile.TemporaryDirectory() as home:
         homes = {name: home for name in ("HOME", "HELM_CACHE_HOME", "HELM_CONFIG_HOME", "HELM_DATA_HOME")}
         env = os.environ | homes | {"PATH": PATH, "KUBECONFIG": f"{home}/kubeconfig"}
@@ -83,6 +91,6 @@ def apply(asked: dict[str, str], ends: float) -> None:
         try:
             print(run("kubectl", "apply", "--server-side", "--force-conflicts", "-f", "-", given=definitions))
         except RuntimeError as error:
-            if KEPT not in str(error):
+            if not back or KEPT not in str(error):
                 raise
             print(error)

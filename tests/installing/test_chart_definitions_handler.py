@@ -122,8 +122,9 @@ def ask(code: ModuleType, monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict
     """Send an event, and return the answer."""
     answers = Answers(monkeypatch, code)
 
-    def asked(kind: str, properties: dict[str, str], *, seconds: int = 270) -> dict[str, Any]:
-        code.handler(event_of("JobSetsDefinitions", kind, properties), Remaining(seconds))
+    def asked(kind: str, properties: dict[str, str], *, seconds: int = 270, old: str = "") -> dict[str, Any]:
+        before = {"OldResourceProperties": {**properties, "Version": old}} if old else {}
+        code.handler(event_of("JobSetsDefinitions", kind, properties) | before, Remaining(seconds))
         return answers.sent[-1]
 
     return asked
@@ -217,4 +218,13 @@ def test_without_time_for_another_attempt_it_answers(ask: Ask, programs: Program
 def test_definitions_that_are_newer_than_a_rollback_stay(ask: Ask, programs: Programs) -> None:
     programs.fail("kubectl", 100, 'status.storedVersions[1]: Invalid value: "v1": missing from spec.versions')
 
-    assert ask("Update", JOBSET)["Status"] == "SUCCESS"
+    assert ask("Update", JOBSET, old="0.13.0")["Status"] == "SUCCESS"
+
+
+@pytest.mark.parametrize("old", ["", "0.11.1", "0.12.0", "v0.9.12-rc.1"])
+def test_an_update_fails_where_objects_are_kept_in_a_version_that_is_gone(
+    ask: Ask, programs: Programs, old: str
+) -> None:
+    programs.fail("kubectl", 100, 'status.storedVersions[1]: Invalid value: "v1": missing from spec.versions')
+
+    assert ask("Update", JOBSET, old=old)["Status"] == "FAILED"
