@@ -100,7 +100,7 @@ def access_mode_that_the_driver_does_not_have(case: Case) -> Iterator[Problem]:
     """
     cluster = case.cluster
     for workload, claim in case.gpu_claims:
-        if claim.spec is None or not _on_a_disk(claim, cluster):
+        if claim.spec is None or not is_ebs(claim, cluster):
             continue
         block = claim.spec.get("volumeMode") == "Block"
         wrong = [each for each in claim.modes if each == "ReadOnlyMany" or (each == "ReadWriteMany" and not block)]
