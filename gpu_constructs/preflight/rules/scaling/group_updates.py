@@ -54,8 +54,10 @@ def update_of_a_deployment_that_needs_a_spare_gpu(case: Case) -> Iterator[Proble
     pool.
     """
     for workload in case.gpu_workloads:
-        surge = _surge_without_end(workload)
-        if not surge or not workload.replicas or workload.suspended:
+        rolling = dig(dict(workload.owner.spec), "strategy", "rollingUpdate")
+        # By default, an update of few pods waits as well, but nobody chose that.
+        chosen = dig(rolling, "maxUnavailable") is not None or dig(rolling, "maxSurge") is not None
+        if not chosen or not _surge_without_end(workload) or not workload.replicas or workload.suspended:
             continue
         if _has_no_room(case, workload, workload.replicas) or not _has_no_room(case, workload, workload.replicas + 1):
             continue
