@@ -59,7 +59,13 @@ def clusters(given: Input) -> tuple[Cluster, ...]:
         raise UnusableInput(f"input must tell of at most {MAX_CLUSTERS} clusters, got {len(found):,}; name fewer files")
     alternatives = tuple(given.alternatives) or ("",)
     made = tuple(_cluster(name, given, places, one) for name in found or (UNNAMED,) for one in alternatives)
-    first = replace(made[0], unclaimed=_unclaimed(given, places), repeated=given.repeated, dangling=given.dangling)
+    first = replace(
+        made[0],
+        unclaimed=_unclaimed(given, places),
+        repeated=given.repeated,
+        dangling=given.dangling,
+        broken=given.broken,
+    )
     return (first, *made[1:])
 
 

@@ -20,7 +20,7 @@ from gpu_constructs.preflight.model.taints import Taint
 from gpu_constructs.preflight.model.workload import Workload
 from gpu_constructs.preflight.reading.cloudformation import Resource
 from gpu_constructs.preflight.reading.dangling import Dangling
-from gpu_constructs.preflight.reading.objects import Chart, Object, Origin, Part, Repeated, Unread
+from gpu_constructs.preflight.reading.objects import BrokenReference, Chart, Object, Origin, Part, Repeated, Unread
 from gpu_constructs.preflight.reading.unknown import Unknown, dig, mapping
 from gpu_constructs.preflight.reading.user_data import NONE, UserData
 
@@ -195,6 +195,7 @@ class Cluster:
         unclaimed: Groups of GPU instances that name no cluster; of several clusters the first has them.
         repeated: Keys that stand twice in a document; of several clusters the first has them.
         dangling: References to what a template does not have; of several clusters the first has them.
+        broken: References of kustomizations, Applications and releases to what doesn't exist; likewise.
         assumed: Components that the user says run in the cluster, whatever the input holds.
         alternative: Name of the versions of objects that it has, where the input has several; empty otherwise.
     """
@@ -217,6 +218,7 @@ class Cluster:
     unclaimed: tuple[Pool, ...] = ()
     repeated: tuple[Repeated, ...] = ()
     dangling: tuple[Dangling, ...] = ()
+    broken: tuple[BrokenReference, ...] = ()
     assumed: frozenset[str] = frozenset()
     alternative: str = ""
 

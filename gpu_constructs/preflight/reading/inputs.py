@@ -24,7 +24,15 @@ from gpu_constructs.preflight.reading.eksctl import configs as eksctl
 from gpu_constructs.preflight.reading.eksctl.device_plugins import device_plugins
 from gpu_constructs.preflight.reading.embedded import parse_embedded, with_read_policies
 from gpu_constructs.preflight.reading.gitops.delivered import delivered
-from gpu_constructs.preflight.reading.objects import Chart, Object, Origin, Repeated, Unread, objects_of
+from gpu_constructs.preflight.reading.objects import (
+    BrokenReference,
+    Chart,
+    Object,
+    Origin,
+    Repeated,
+    Unread,
+    objects_of,
+)
 from gpu_constructs.preflight.reading.rendering.folders import render
 from gpu_constructs.preflight.reading.rendering.kustomizations import KUSTOMIZATIONS
 from gpu_constructs.preflight.reading.rendering.rendering import Rendering, documents_of
@@ -61,6 +69,7 @@ class Input:
         problems: What could not be read, and what each part may hold.
         repeated: Documents in which a key stands twice.
         dangling: References to what a template does not have.
+        broken: References of kustomizations, Applications and releases to what doesn't exist.
         parameters: Names of the parameters that its templates have.
         assumed: Components that the user says run in the cluster.
         alternatives: Alternatives by name, each with its unknown parts; see `versions`.
@@ -74,6 +83,7 @@ class Input:
     problems: tuple[Unread, ...] = ()
     repeated: tuple[Repeated, ...] = ()
     dangling: tuple[Dangling, ...] = ()
+    broken: tuple[BrokenReference, ...] = ()
     parameters: frozenset[str] = frozenset()
     alternatives: Mapping[str, tuple[Unread, ...]] = field(default_factory=dict)
     assumed: frozenset[str] = frozenset()
@@ -87,6 +97,7 @@ class _Found:
     accepted: dict[str, dict[str, str]] = field(default_factory=dict)
     skipped: list[Unread] = field(default_factory=list)
     repeated: list[Repeated] = field(default_factory=list)
+    broken: list[BrokenReference] = field(default_factory=list)
     roots: list[Path] = field(default_factory=list)
     size: int = 0
     stack: str | None = None
@@ -169,7 +180,8 @@ def read_input(
     for path in paths:
         before = len(found.templates), len(found.objects), len(found.acknowledgements)
         _read_path(path, found)
-        if before == (len(found.templates), len(found.objects), len(found.acknowledgements)):
+        nothing = before == (len(found.templates), len(found.objects), len(found.acknowledgements))
+        if nothing and not found.broken:
             why = f"; {found.skipped[-1].reason}" if found.skipped else ""
             raise UnusableInput(
                 f"{path}: must hold a CDK assembly, a CloudFormation template or Kubernetes objects, got none{why}"
@@ -200,6 +212,7 @@ def _read_path(path: str, found: _Found) -> None:
     found.roots += [Path(path)] if folder else []
     documents = [*found.read(path, skip=made.covered), *found.counted(path, list(documents_of(made)))]
     found.skipped += made.problems
+    found.broken += made.broken
     for document in documents:
         _sort(document, found, named=not folder)
 
@@ -397,6 +410,7 @@ def _input(found: _Found, parameters: Mapping[str, str]) -> Input:
         tuple(problems),
         tuple(found.repeated),
         tuple(missing for each in found.templates for missing in dangling(each)),
+        tuple(dict.fromkeys((*found.broken, *brought.broken))),
         frozenset(name for each in found.templates for name in mapping(each.body.get("Parameters"))),
         versions.alternatives,
     )

@@ -53,6 +53,23 @@ class Unread:
 
 
 @dataclass(frozen=True, slots=True)
+class BrokenReference:
+    """A reference of a kustomization, an Application or a release to something that doesn't exist.
+
+    Attributes:
+        origin: Where it is.
+        text: What refers to what.
+        unsure: Whether the target may exist outside of the input.
+        silent: Whether the program that reads it ignores it, rather than failing.
+    """
+
+    origin: Origin
+    text: str
+    unsure: bool = False
+    silent: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Repeated:
     """A key that stands twice in one mapping of a document, or that is read as another.
 

@@ -129,6 +129,11 @@ def more_than(count: int) -> Condition:
     return _if_known(lambda value: len({str(each) for each in items(value)}) > count)
 
 
+def exactly_one(value: Any) -> bool | None:
+    """Whether a list has one item."""
+    return None if isinstance(value, Unknown) else isinstance(value, list) and len(value) == 1
+
+
 def has_open(value: Any) -> bool:
     """Whether only deployment knows a list, or an entry of it."""
     return is_open(value) or any(is_open(each) for each in items(value))

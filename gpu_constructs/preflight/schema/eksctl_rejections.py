@@ -36,6 +36,7 @@ from gpu_constructs.preflight.schema.eksctl_conditions import (
     Condition,
     Row,
     any_not_of,
+    exactly_one,
     family,
     has_open,
     is_no_node_config,
@@ -75,6 +76,12 @@ _PROCESSES = (
     *("Launch", "Terminate", "AddToLoadBalancer", "AlarmNotification", "AZRebalance", "HealthCheck"),
     *("InstanceRefresh", "ReplaceUnhealthy", "ScheduledActions"),
 )
+# pkg/apis/eksctl.io/v1alpha5/types.go ``SupportedCloudWatchClusterLogTypes``, and both words for all of them
+_LOG_TYPES = ("api", "audit", "authenticator", "controllerManager", "scheduler", "all", "*")
+_GATEWAYS = ("HighlyAvailable", "Single", "Disable")
+_MODES = ("API", "API_AND_CONFIG_MAP", "CONFIG_MAP")
+# One of them gives a service account its permissions.
+_PERMISSIONS = ("wellKnownPolicies", "attachPolicyARNs", "attachPolicy", "attachRoleARN")
 _CRITICAL = ("address", "apiVersion", "authentication", "authorization", "clusterDomain", "kind", "serverTLSBootstrap")
 _IOPS = {"gp3": (3000, 16000), "io1": (100, 64000), "io2": (100, 256000)}
 # The type of a volume that names none.
@@ -99,6 +106,11 @@ class Rejection:
 def rejections(config: Object) -> Iterator[Rejection]:
     """Yield what eksctl rejects in a ClusterConfig."""
     yield from (Rejection(text, unknown) for _, text, unknown in _rejected(_CLUSTER, {"cluster": config.content}))
+    for path, rows in _ITEMS.items():
+        outer, _, inner = path.rpartition(".")
+        listed = config.content.get(outer) if outer else config.content
+        for number, item in enumerate(mappings(listed.get(inner)) if isinstance(listed, dict) else ()):
+            yield from (Rejection(f"{path}[{number}]: {text}", unknown) for _, text, unknown in _rejected(rows, item))
     for kind in _ROWS:
         if has_open(config.content.get(kind)):
             yield Rejection(f"{kind}: only deployment knows the groups, which eksctl checks", unknown=True)
@@ -349,6 +361,51 @@ def _cluster() -> Iterator[Row]:
     yield Row({**karpenter, "cluster.karpenter.version": ABSENT}, "karpenter.version must be set")
     yield Row({**karpenter, **oidc}, "karpenter needs iam.withOIDC: true")
     yield Row({"cluster.iam.serviceAccounts": GIVEN, **oidc}, "iam.serviceAccounts needs iam.withOIDC: true")
+    # pkg/ctl/cmdutils/configfile.go ``Load``
+    yield Row({"cluster.metadata.region": ABSENT}, "metadata.region must be set")
+    types = "cluster.cloudWatch.clusterLogging.enableTypes"
+    yield Row(
+        {types: any_not_of(*_LOG_TYPES)}, f"cloudWatch.clusterLogging.enableTypes must be of {', '.join(_LOG_TYPES)}"
+    )
+    key = "secretsEncryption needs keyARN"
+    yield Row({"cluster.secretsEncryption": GIVEN, "cluster.secretsEncryption.keyARN": ABSENT}, key)
+    yield from chain(_network(), _access())
+
+
+def _network() -> Iterator[Row]:
+    vpc, endpoints, private = "cluster.vpc", "cluster.vpc.clusterEndpoints", "cluster.privateCluster.enabled"
+    closed = {f"{endpoints}.publicAccess": FALSE, f"{endpoints}.privateAccess": NOT_TRUE, private: NOT_TRUE}
+    yield Row(closed, "vpc.clusterEndpoints must enable publicAccess or privateAccess")
+    for field in ("publicAccess", "privateAccess"):
+        given = {f"{endpoints}.{field}": GIVEN, private: TRUE}
+        yield Row(given, f"vpc.clusterEndpoints.{field} can't be set next to privateCluster.enabled")
+    both = {f"{vpc}.subnets": GIVEN, "cluster.availabilityZones": GIVEN}
+    yield Row(both, "only one of vpc.subnets and availabilityZones can be set")
+    # pkg/eks/api.go ``SetAvailabilityZones``
+    zones = {"cluster.availabilityZones": exactly_one, f"{vpc}.subnets": ABSENT, "cluster.outpost": ABSENT}
+    yield Row(zones, "availabilityZones must have at least 2 zones, got {}")
+    # pkg/cfn/builder/vpc_ipv4.go ``addNATGateways``, pkg/vpc/vpc.go ``SetSubnets``
+    own = {f"{vpc}.id": ABSENT}
+    gateway = f"vpc.nat.gateway must be one of {', '.join(_GATEWAYS)}, got {{!r}}"
+    yield Row({f"{vpc}.nat.gateway": none_of(*_GATEWAYS, ""), **own}, gateway, _GATEWAYS)
+    size = r"/(\d|1[0-5]|2[5-9]|[3-9]\d)$"
+    yield Row({f"{vpc}.cidr": matches(size), **own}, "vpc.cidr must have a prefix of /16 to /24, got {}")
+    ip_family = "kubernetesNetworkConfig.ipFamily must be IPv4 or IPv6, got {!r}"
+    yield Row({"cluster.kubernetesNetworkConfig.ipFamily": matches(r"^(?!(?i:ipv[46])$)")}, ip_family)
+
+
+def _access() -> Iterator[Row]:
+    """Yield values that EKS rejects of every client.
+
+    Source: https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateAccessConfigRequest.html (2026-11)
+    """
+    mode = "cluster.accessConfig.authenticationMode"
+    modes = f"accessConfig.authenticationMode must be one of {', '.join(_MODES)}, got {{!r}}"
+    yield Row({mode: none_of(*_MODES)}, modes, _MODES)
+    entries = "accessConfig.accessEntries needs authenticationMode API or API_AND_CONFIG_MAP, got {!r}"
+    yield Row({mode: one_of("CONFIG_MAP"), "cluster.accessConfig.accessEntries": GIVEN}, entries)
+    policy = "upgradePolicy.supportType must be STANDARD or EXTENDED, got {!r}"
+    yield Row({"cluster.upgradePolicy.supportType": none_of("STANDARD", "EXTENDED")}, policy)
 
 
 _TAINT = (
@@ -356,4 +413,17 @@ _TAINT = (
     Row({"effect": none_of(*_EFFECTS)}, f"taint effect must be one of {', '.join(_EFFECTS)}, got {{!r}}", _EFFECTS),
 )
 _CLUSTER = tuple(_cluster())
+# Rows of the items of lists: pkg/apis/eksctl.io/v1alpha5/addon.go and fargate_profile.go ``Validate``
+_ITEMS = {
+    "addons": (Row({"name": ABSENT}, "name must be set"),),
+    "fargateProfiles": (
+        Row({"name": ABSENT}, "name must be set"),
+        Row({"name": matches("^eks-")}, "name must not begin with eks-, got {!r}"),
+        Row({"selectors": ABSENT}, "selectors must be set"),
+    ),
+    "iam.serviceAccounts": (
+        Row({"metadata.name": ABSENT}, "metadata.name must be set"),
+        Row(dict.fromkeys(_PERMISSIONS, ABSENT), f"one of {', '.join(_PERMISSIONS)} must be set"),
+    ),
+}
 _ROWS = {MANAGED: (*_every_group(), *_managed()), SELF_MANAGED: (*_every_group(), *_self_managed())}

@@ -24,6 +24,7 @@ EXCEPTIONS: tuple[tuple[str, str], ...] = (
     ),
     (r"KubernetesResource Manifest$", "all of its objects: the report lists the manifest as unread"),
     (r"\bJobSet spec\.replicatedJobs\[\]\.name$", "identity: the workload has that name"),
+    (r"\bRay(Cluster|Job|Service) .*\.groupName$", "identity: the workload has that name"),
     (r" ClusterName$", "identity: the resource belongs to another cluster"),
     (r" (spec|spec\.template|.*\.(spec|template|jobTemplate))$", "whole parts: programs fill in values, not objects"),
 )

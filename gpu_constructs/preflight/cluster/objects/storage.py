@@ -164,3 +164,12 @@ def node_daemons(name: str, cluster: Cluster) -> list[DaemonSet]:
     """Return the DaemonSets by which the driver of an add-on mounts."""
     node = name.removeprefix("aws-").replace("csi-driver", "csi-node").replace("mountpoint-", "")
     return [each for each in cluster.daemon_sets if each.name.startswith(node)]
+
+
+def is_ebs(claim: Claimed, cluster: Cluster) -> bool:
+    """Whether a claim is known to be a volume of EBS."""
+    storage, volume = storage_class(claim, cluster), volume_of(claim, cluster)
+    made = (
+        storage.content.get("provisioner") if storage else dig(dict(volume.spec), "csi", "driver") if volume else None
+    )
+    return made in EBS_PROVISIONERS

@@ -9,10 +9,15 @@ from pathlib import Path, PurePosixPath
 from gpu_constructs.preflight.reading.gitops import argo, flux
 from gpu_constructs.preflight.reading.gitops.application_sets import applications
 from gpu_constructs.preflight.reading.gitops.beside import Beside
+from gpu_constructs.preflight.reading.gitops.broken_deployments import (
+    missing_folder,
+    missing_source,
+    missing_value_files,
+)
 from gpu_constructs.preflight.reading.gitops.deployments import Deployment
 from gpu_constructs.preflight.reading.gitops.destinations import namespaces, other_clusters
 from gpu_constructs.preflight.reading.gitops.rendered import NotRendered, has_kustomization, is_chart, rendered
-from gpu_constructs.preflight.reading.objects import Chart, Object, Unread
+from gpu_constructs.preflight.reading.objects import BrokenReference, Chart, Object, Unread
 from gpu_constructs.preflight.reading.rendering.rendering import Rendering
 
 # Of folders that are rendered for an object of Argo CD or Flux.
@@ -27,11 +32,13 @@ class Delivered:
         objects: The objects, as they are once they are there.
         charts: The charts.
         problems: What is not read, and where that is said.
+        broken: References to what doesn't exist.
     """
 
     objects: list[Object]
     charts: list[Chart] = field(default_factory=list)
     problems: list[Unread] = field(default_factory=list)
+    broken: list[BrokenReference] = field(default_factory=list)
 
 
 def delivered(objects: Iterable[Object], roots: Iterable[Path] = ()) -> Delivered:
@@ -54,6 +61,9 @@ def delivered(objects: Iterable[Object], roots: Iterable[Path] = ()) -> Delivere
         elif flux.is_release(each) and not _is_folder(each, beside):
             flux.release(each, found.objects, found.charts, found.problems)
     found.problems += [one for each in found.objects for one in flux.left_out(each, found.objects, beside)]
+    for each in found.objects:
+        found.broken += missing_source(each, found.objects)
+        found.broken += missing_value_files(each, beside)
     found.problems += other_clusters(found.objects, beside)
     found.objects += namespaces(found.objects)
     return found
@@ -82,6 +92,7 @@ def _deploy(found: Delivered, beside: Beside) -> None:
             folders, elsewhere = _by_folder(found, beside)
     for each in elsewhere:
         found.problems += _elsewhere(each, found.objects)
+        found.broken += missing_folder(each, beside)
 
 
 def _by_folder(found: Delivered, beside: Beside) -> tuple[dict[Path, list[Deployment]], list[Deployment]]:

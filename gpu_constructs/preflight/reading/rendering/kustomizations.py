@@ -11,6 +11,7 @@ from typing import Any
 
 from gpu_constructs.preflight.reading.documents import UnusableInput, is_hidden, parse, read
 from gpu_constructs.preflight.reading.objects import Origin, Unread
+from gpu_constructs.preflight.reading.rendering.broken_kustomizations import broken_references, idle_patches, rejected
 from gpu_constructs.preflight.reading.rendering.programs import kustomize
 from gpu_constructs.preflight.reading.rendering.rendering import MAX_FOLDERS, Rendering
 from gpu_constructs.preflight.reading.unknown import items, mapping, mappings
@@ -64,7 +65,7 @@ def render_kustomizations(folder: Path, made: Rendering) -> None:
     for place, each in found.items():
         made.covered.add(each.file)
         if place not in inner and each.content.get("kind") != "Component":
-            _render_kustomization(each, made)
+            _render_kustomization(each, folder, made)
 
 
 def _kustomizations(folder: Path, made: Rendering) -> Iterator[Kustomization]:
@@ -100,7 +101,7 @@ def _closure(root: Kustomization) -> list[Kustomization]:
     return list(found.values())
 
 
-def _render_kustomization(root: Kustomization, made: Rendering) -> None:
+def _render_kustomization(root: Kustomization, folder: Path, made: Rendering) -> None:
     try:
         parts = _closure(root)
     except UnusableInput as error:
@@ -108,6 +109,9 @@ def _render_kustomization(root: Kustomization, made: Rendering) -> None:
         return
     changing = {(part.folder / name) for part in parts for name in part.changing()}
     text, why = _built(root.folder, parts, made)
+    named = [(part.file, part.content) for part in parts]
+    broken = [*broken_references(folder, named)]
+    made.broken += broken or [*rejected(root.file, why), *idle_patches(named)]
     made.covered |= changing
     if text is not None:
         made.texts[str(root.folder)] = text

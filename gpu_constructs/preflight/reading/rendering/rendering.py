@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from gpu_constructs.preflight.reading.documents import MAX_FILE_BYTES, UnusableInput, parse
-from gpu_constructs.preflight.reading.objects import Origin, Unread
+from gpu_constructs.preflight.reading.objects import BrokenReference, Origin, Unread
 from gpu_constructs.preflight.reading.rendering.programs import SECONDS, TOO_LONG, run
 
 MAX_FOLDERS = 200
@@ -23,12 +23,14 @@ class Rendering:
         texts: What was rendered, by the folder that it stands in.
         covered: Files that are no input of their own.
         problems: What could not be rendered, and why.
+        broken: References to files that don't exist, and patches that change nothing.
         until: When rendering has to be done, as `time.monotonic` tells.
     """
 
     texts: dict[str, str] = field(default_factory=dict)
     covered: set[Path] = field(default_factory=set)
     problems: list[Unread] = field(default_factory=list)
+    broken: list[BrokenReference] = field(default_factory=list)
     until: float = field(default_factory=lambda: time.monotonic() + SECONDS)
 
     def run(self, command: list[str]) -> tuple[str | None, str]:

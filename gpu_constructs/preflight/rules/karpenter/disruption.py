@@ -75,6 +75,28 @@ def job_on_nodes_that_expire(case: Case) -> Iterator[Problem]:
             yield Problem.of(workload, f"nodes of pool {pool.name} are replaced after {after}")
 
 
+@rule("GPU495", "warning", source=f"{_DISRUPTION}#terminationgraceperiod")
+def service_that_never_leaves_an_expired_node(case: Case) -> Iterator[Problem]:
+    """Pod that must not be disrupted runs permanently on nodes that expire.
+
+    Karpenter taints the expired node and waits for the pod. The pod never ends, and the node is paid and takes no other
+    pods.
+
+    Fix: Set terminationGracePeriod in the NodePool, expireAfter: Never, or remove karpenter.sh/do-not-disrupt.
+    """
+    for workload in case.gpu_workloads:
+        kept = str(workload.annotations.get(DO_NOT_DISRUPT, "")).lower() == "true"
+        if not kept or workload.ends:
+            continue
+        for pool in case.pools_open_to(workload):
+            template = dig(pool.properties, "template", "spec")
+            after = known_text(dig(template, "expireAfter"))
+            grace = dig(template, "terminationGracePeriod")
+            if pool.kind == "karpenter" and after not in (None, "Never") and grace is None:
+                text = f"nodes of pool {pool.name} expire after {after}, and {DO_NOT_DISRUPT} keeps them from draining"
+                yield Problem.of(workload, text)
+
+
 @rule("GPU140", "note", source="kubernetes/autoscaler cluster-autoscaler 1.36.1 cluster-autoscaler/FAQ.md")
 def job_that_cluster_autoscaler_may_move(case: Case) -> Iterator[Problem]:
     """Job that cluster autoscaler may move.

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpu_constructs.preflight.case import Case
+from gpu_constructs.preflight.cluster.objects.storage import is_ebs
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.workload import Workload
 from gpu_constructs.preflight.reading.objects import Object
-from gpu_constructs.preflight.reading.unknown import dig, known_number
+from gpu_constructs.preflight.reading.unknown import Unknown, dig, known_number
 from gpu_constructs.preflight.rules.rule import Problem, rule
+
+_ONE_NODE = "ReadWriteOnce"
 
 
 @rule("GPU442", "warning", source="https://lws.sigs.k8s.io/docs/concepts/rollout-strategy/")
@@ -36,6 +39,80 @@ def update_of_groups_that_needs_spare_nodes(case: Case) -> Iterator[Problem]:
         who = f"LeaderWorkerSet {owner.namespace}/{owner.name}"
         nodes = f"{(groups + surge) * size} pods, for {groups * size} of which the pools have room"
         yield Problem(owner, f"{who}: an update makes {nodes}", unknown=not case.cluster.whole)
+
+
+@rule(
+    "GPU493", "warning", source="https://kubernetes.io/docs/concepts/workloads/controllers/deployment/#max-unavailable"
+)
+def update_of_a_deployment_that_needs_a_spare_gpu(case: Case) -> Iterator[Problem]:
+    """Rolling update of a Deployment needs a spare GPU that no pool has.
+
+    The update starts a new pod before it ends an old one. The new pod stays Pending, the old one keeps its GPU, and the
+    update never ends.
+
+    Fix: Set strategy.type: Recreate, or rollingUpdate with maxSurge: 0 and maxUnavailable: 1, or raise the limit of the
+    pool.
+    """
+    for workload in case.gpu_workloads:
+        rolling = dig(dict(workload.owner.spec), "strategy", "rollingUpdate")
+        # By default, an update of few pods waits as well, but nobody chose that.
+        chosen = dig(rolling, "maxUnavailable") is not None or dig(rolling, "maxSurge") is not None
+        if not chosen or not _surge_without_end(workload) or not workload.replicas or workload.suspended:
+            continue
+        if _has_no_room(case, workload, workload.replicas) or not _has_no_room(case, workload, workload.replicas + 1):
+            continue
+        text = (
+            f"a rolling update starts pod {workload.replicas + 1} before it ends one (maxUnavailable 0), and the pools"
+        )
+        yield Problem.of(workload, f"{text} have room for {workload.replicas}", unknown=not case.cluster.whole)
+
+
+@rule("GPU494", "warning", source="https://kubernetes.io/docs/concepts/storage/persistent-volumes/#access-modes")
+def update_of_a_deployment_whose_disk_is_in_use(case: Case) -> Iterator[Problem]:
+    """Rolling update of a Deployment needs a disk that the old pod still uses.
+
+    The new pod starts on another node and hangs in ContainerCreating with a Multi-Attach error. The old pod stays until
+    the new one is ready, so that the update never ends.
+
+    Fix: Set strategy.type: Recreate, or use a volume that several nodes can mount.
+    """
+    for workload, claim in case.gpu_claims:
+        if not _surge_without_end(workload) or workload.replicas != 1 or claim.name is None or claim.spec is None:
+            continue
+        if claim.modes != [_ONE_NODE] or not is_ebs(claim, case.cluster):
+            continue
+        # On a node with room for both pods, the update works.
+        rooms = [each.per_node for each in case.verdict(workload).pools if each.answer is not Answer.NO]
+        alone = bool(rooms) and all(each == 1 for each in rooms)
+        text = f"a rolling update starts a second pod, and {claim.title} is {_ONE_NODE}"
+        yield Problem.of(workload, text, unknown=not alone)
+
+
+def _surge_without_end(workload: Workload) -> int:
+    """Return how many pods an update starts before it ends any; 0 where it ends one first, or it isn't known.
+
+    Source: kubernetes/kubernetes v1.36.3 pkg/controller/deployment/util/deployment_util.go ``ResolveFenceposts``:
+    maxSurge rounds up and maxUnavailable down, each 25 % by default.
+    """
+    owner, replicas = workload.owner, workload.replicas
+    kind = dig(dict(owner.spec), "strategy", "type")
+    if owner.kind != "Deployment" or kind not in (None, "RollingUpdate") or replicas is None:
+        return 0
+    rolling = dig(dict(owner.spec), "strategy", "rollingUpdate")
+    surge = _pods(dig(rolling, "maxSurge"), replicas, up=True)
+    gone = _pods(dig(rolling, "maxUnavailable"), replicas, up=False)
+    return surge if surge and gone == 0 else 0
+
+
+def _pods(value: object, replicas: int, *, up: bool) -> int | None:
+    """Return a number of pods that is written as a number or as a share; ``None`` where it is not known."""
+    text = "25%" if value is None else str(value)
+    if isinstance(value, Unknown) or not text.removesuffix("%").isdigit():
+        return None
+    if not text.endswith("%"):
+        return int(text)
+    amount = int(text[:-1]) * replicas
+    return -(-amount // 100) if up else amount // 100
 
 
 def _alike(case: Case, owner: Object) -> Workload | None:

@@ -25,6 +25,7 @@ _QUEUES = (KUEUE_QUEUE, KAI_QUEUE, "volcano.sh/queue-name")
 _DEFAULT_MINUTES, _ENOUGH_MINUTES = 15, 20
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(h|m|s)")
 _MINUTES = {"h": 60.0, "m": 1.0, "s": 1 / 60}
+_SHARE = re.compile(r"(\d{1,3})%")
 _WAIT_TAG = f"{OPTION_TAG}maxnodeprovisiontime"
 
 
@@ -116,20 +117,32 @@ def gpu_diagnosis_that_does_not_run_on_the_gpu_nodes(case: Case) -> Iterator[Pro
 def disruption_budget_that_lets_no_gpu_pod_go(case: Case) -> Iterator[Problem]:
     """Disruption budget that lets no GPU pod go.
 
-    Without force, an update of the node group waits 15 minutes for each pod, then fails.
+    Without force, an update of a node group waits 15 minutes for each pod, then fails. Karpenter waits until
+    terminationGracePeriod, and permanently without one, while the node is paid.
 
-    Fix: Let one pod go, by maxUnavailable: 1, or set ForceUpdateEnabled.
+    Fix: Allow one disruption with maxUnavailable: 1, or set ForceUpdateEnabled or terminationGracePeriod.
     """
     cluster = case.cluster
     managed = [each for each in case.gpu_pools if each.kind == "managed"]
     stalled = [each.name for each in managed if _may_stall(each)]
-    for budget in cluster.of_kind("PodDisruptionBudget") if stalled else ():
-        for workload in cluster.workloads:
-            if workload.asks_for_gpu and _allows_none(budget, workload):
-                message = (
-                    f"{budget.name} lets no pod of {workload.name} go, and an update of {', '.join(stalled)} waits"
-                )
-                yield Problem(budget, message)
+    for budget in cluster.of_kind("PodDisruptionBudget"):
+        for workload in case.gpu_workloads:
+            if not _allows_none(budget, workload):
+                continue
+            if stalled:
+                text = f"an update of {', '.join(stalled)} waits"
+                yield Problem(budget, f"{budget.name} blocks eviction of every pod of {workload.name}, and {text}")
+                continue
+            drained = [each.name for each in case.pools_open_to(workload) if _drains_without_end(each)]
+            if drained and not workload.ends:
+                text = f"Karpenter can't drain nodes of {', '.join(drained)}"
+                yield Problem(budget, f"{budget.name} blocks eviction of every pod of {workload.name}, and {text}")
+
+
+def _drains_without_end(pool: Pool) -> bool:
+    """Whether Karpenter waits for the pods of a node that it replaces, however long that takes."""
+    template = mapping(dig(pool.properties, "template", "spec"))
+    return pool.kind == "karpenter" and template.get("terminationGracePeriod") is None
 
 
 def _may_stall(pool: Pool) -> bool:
@@ -140,13 +153,22 @@ def _may_stall(pool: Pool) -> bool:
 def _allows_none(budget: Object, workload: Workload) -> bool:
     wanted = mapping(dig(budget.spec, "selector", "matchLabels"))
     extra = dig(budget.spec, "selector", "matchExpressions")
-    chosen = bool(wanted) and not extra and all(workload.labels.get(key) == value for key, value in wanted.items())
+    everything = budget.spec.get("selector") == {}
+    chosen = (
+        (bool(wanted) or everything)
+        and not extra
+        and all(workload.labels.get(key) == value for key, value in wanted.items())
+    )
     if not chosen or budget.namespace != workload.namespace:
         return False
     least = budget.spec.get("minAvailable")
     most_gone = budget.spec.get("maxUnavailable")
     count = known_number(least)
-    every = count is not None and workload.replicas is not None and count >= workload.replicas > 0
+    replicas = workload.replicas
+    if count is None and replicas and (share := _SHARE.fullmatch(str(least))):
+        # The disruption controller rounds up: 50 % of one pod is one.
+        count = -(-int(share[1]) * replicas // 100)
+    every = count is not None and replicas is not None and count >= replicas > 0
     return most_gone in (0, "0", "0%") or least == "100%" or every
 
 

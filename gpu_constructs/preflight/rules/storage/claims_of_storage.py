@@ -9,8 +9,8 @@ from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.objects.storage import (
     EBS_PROVISIONERS,
     Claimed,
+    is_ebs,
     made_by_a_stateful_set,
-    storage_class,
     volume_of,
 )
 from gpu_constructs.preflight.model.answer import Answer
@@ -82,20 +82,12 @@ def disk_of_one_node_for_pods_on_several(case: Case) -> Iterator[Problem]:
             continue
         if not modes or any(isinstance(each, Unknown) or each not in _ONE_NODE for each in modes):
             continue
-        if not _on_a_disk(claim, case.cluster):
+        if not is_ebs(claim, case.cluster):
             continue
         together = [each.per_node for each in case.verdict(workload).pools if each.answer is not Answer.NO]
         apart = bool(together) and all(each is not None and each < replicas for each in together)
         text = f"{replicas} pods share {claim.title}, which is {' and '.join(map(str, modes))}"
         yield Problem.of(workload, text, unknown=not apart)
-
-
-def _on_a_disk(claim: Claimed, cluster: Cluster) -> bool:
-    storage, volume = storage_class(claim, cluster), volume_of(claim, cluster)
-    made = (
-        storage.content.get("provisioner") if storage else dig(dict(volume.spec), "csi", "driver") if volume else None
-    )
-    return made in EBS_PROVISIONERS
 
 
 @rule("GPU323", "error", source="https://github.com/kubernetes-sigs/aws-ebs-csi-driver/issues/2178")
@@ -108,7 +100,7 @@ def access_mode_that_the_driver_does_not_have(case: Case) -> Iterator[Problem]:
     """
     cluster = case.cluster
     for workload, claim in case.gpu_claims:
-        if claim.spec is None or not _on_a_disk(claim, cluster):
+        if claim.spec is None or not is_ebs(claim, cluster):
             continue
         block = claim.spec.get("volumeMode") == "Block"
         wrong = [each for each in claim.modes if each == "ReadOnlyMany" or (each == "ReadWriteMany" and not block)]
