@@ -137,14 +137,23 @@ def _of_pending(
     stopping = (each for each in errors if not each.problem.unknown or each.rule.id in _OF_VERDICTS)
     here = {each.problem.origin for each in stopping if each.cluster == case.cluster.title}
     ids = {each.rule.id for each in errors if each.cluster == case.cluster.title}
+    known: dict[int, frozenset[str | None]] = {}
     for verdict in pending:
-        of_pools = (one for pool in verdict.pools for one in pool.reasons)
-        told = {each.rule for each in (*verdict.reasons, *of_pools) if each.answer is Answer.NO}
-        if verdict.workload.origin in here or told & ids:
+        if verdict.workload.origin in here or any(each & ids for each in _rules_against(verdict, known)):
             continue
         maybe = bool(verdict.rests_on) or bool(case.cluster.hidden)
         found = Finding(rules()[_PENDING], case.cluster.title, pending_problem(verdict, unknown=maybe))
         yield replace(found, acknowledged=acknowledged(found, case.cluster, tuple(listed), accepted))
+
+
+def _rules_against(verdict: Verdict, known: dict[int, frozenset[str | None]]) -> Iterator[frozenset[str | None]]:
+    """Yield the rules by which a workload has no node: its own, and those of its pools, which many workloads share."""
+    yield frozenset(each.rule for each in verdict.reasons if each.answer is Answer.NO)
+    key = id(verdict.pools)
+    if key not in known:
+        of_pools = (one for pool in verdict.pools for one in pool.reasons)
+        known[key] = frozenset(each.rule for each in of_pools if each.answer is Answer.NO)
+    yield known[key]
 
 
 def findings_of(

@@ -343,6 +343,17 @@ class Cluster:
             found.setdefault(each.kind, []).append(each)
         return found
 
+    def object_at(self, origin: Origin) -> Object | None:
+        """Return the first object of a place."""
+        return self._by_origin.get(origin)
+
+    @cached_property
+    def _by_origin(self) -> dict[Origin, Object]:
+        found: dict[Origin, Object] = {}
+        for each in self.objects:
+            found.setdefault(each.origin, each)
+        return found
+
     def parts_of(self, each: Object) -> list[Pool | Workload | Object]:
         """Return the pools and workloads that are not there without an object, or the object where there are none."""
         found: list[Pool | Workload | Object] = [*self._made_of.get(each.origin, ()), *self._made_of.get(id(each), ())]

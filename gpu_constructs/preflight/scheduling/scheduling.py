@@ -109,6 +109,8 @@ class Scheduler:
         self._memory = Memory()
         self._signatures = [self._signature(each) for each in self._pools]
         self._seen: dict[tuple[object, ...], tuple[Demand, tuple[PoolVerdict, ...]]] = {}
+        # With each pod, so that no other is given the same id.
+        self._constraints: dict[int, tuple[Pod, tuple[Reason, ...]]] = {}
         self._schedulers = {_DEFAULT_SCHEDULER: Answer.YES}
         self._short: dict[tuple[int, int], tuple[Demand, tuple[PoolVerdict, ...], tuple[Reason, ...]]] = {}
 
@@ -130,11 +132,20 @@ class Scheduler:
             *let_in.refusals,
             *wanted.refusals,
             *_held(workload.pod, wanted, self.cluster),
-            *unevaluated(workload, self.cluster),
+            *self._unevaluated(workload),
             *self._unscheduled(workload.pod),
             *_suspended(workload),
         )
         return self.over(workload, wanted, pools, held)
+
+    def _unevaluated(self, workload: Workload) -> tuple[Reason, ...]:
+        """Return the constraints that aren't evaluated; of lone pods that are written alike they are found once."""
+        if workload.owner.kind != "Pod" or is_queued(workload):
+            return tuple(unevaluated(workload, self.cluster))
+        key = id(workload.pod)
+        if key not in self._constraints:
+            self._constraints[key] = workload.pod, tuple(unevaluated(workload, self.cluster))
+        return self._constraints[key][1]
 
     def _unscheduled(self, pod: Pod) -> Iterator[Reason]:
         """Yield that the scheduler which a pod waits for does not run, or may not."""
