@@ -80,6 +80,10 @@ class Admission:
             self._mounts[key] = workload.pod, tuple(not_mounted(workload))
         return self._mounts[key][1]
 
+    def has_quotas(self, namespace: str) -> bool:
+        """Whether a ResourceQuota limits the pods of a namespace."""
+        return bool(self._quotas_of(namespace))
+
     def _alike(self, workload: Workload) -> Admitted:
         key = id(workload.pod), workload.namespace, repr(queue_of(workload))
         if key not in self._seen:

@@ -230,7 +230,7 @@ class Cluster:
         """Whether the cluster itself is in the input, so that what is not there is not in the cluster either."""
         return self.resource is not None
 
-    @property
+    @cached_property
     def is_eks(self) -> bool:
         """Whether it is known to be a cluster of EKS."""
         of_eks = any(each.kind in ("managed", "auto-mode", "fargate") or each.joins_eks for each in self.pools)

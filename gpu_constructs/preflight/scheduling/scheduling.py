@@ -109,6 +109,7 @@ class Scheduler:
         self._memory = Memory()
         self._signatures = [self._signature(each) for each in self._pools]
         self._seen: dict[tuple[object, ...], tuple[Demand, tuple[PoolVerdict, ...]]] = {}
+        self._of_twins: dict[tuple[object, ...], Verdict] = {}
         # With each pod, so that no other is given the same id.
         self._constraints: dict[int, tuple[Pod, tuple[Reason, ...]]] = {}
         self._schedulers = {_DEFAULT_SCHEDULER: Answer.YES}
@@ -120,6 +121,36 @@ class Scheduler:
             return Verdict(workload, Answer.YES, (), (), Demand(workload))
         if workload.placed and workload.replicas is not None:
             workload = replace(workload, replicas=max(workload.replicas - workload.placed, 0))
+        key = self._twins(workload)
+        if key is None:
+            return self._verdict(workload)
+        if key not in self._of_twins:
+            self._of_twins[key] = self._verdict(workload)
+        like = self._of_twins[key]
+        return Verdict(workload, like.answer, like.pools, like.reasons, like.demand, like.rests_on)
+
+    def _twins(self, workload: Workload) -> tuple[object, ...] | None:
+        """Return what lone pods have in common that get one answer; ``None`` for what is answered by itself.
+
+        A quota counts the pods before each, and other owners are read too.
+        """
+        alone = workload.owner.kind == "Pod" and not workload.claim_templates and workload.exclusive is None
+        if not alone or self._admission.has_quotas(workload.namespace):
+            return None
+        return (
+            # The first verdict keeps the pod, so that no other is given its id.
+            id(workload.pod),
+            workload.namespace,
+            repr(workload.labels),
+            repr(workload.annotations),
+            workload.replicas,
+            workload.together,
+            workload.suspended,
+            workload.priority,
+            workload.preempts,
+        )
+
+    def _verdict(self, workload: Workload) -> Verdict:
         let_in = self._admission.of(workload)
         pods = let_in.workload
         key = _shape(pods)
