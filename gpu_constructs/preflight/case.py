@@ -48,6 +48,7 @@ class Case:
         self._nodes: dict[int, tuple[NodeToBe, ...]] = {}
         self._reaches: dict[int, dict[int, Answer]] = {}
         self._verdicts: dict[int, Verdict] = {}
+        self._open_pools: dict[int, tuple[tuple[PoolVerdict, ...], tuple[Pool, ...]]] = {}
 
     @cached_property
     def fields(self) -> Fields:
@@ -236,7 +237,12 @@ class Case:
 
     def pools_open_to(self, workload: Workload) -> tuple[Pool, ...]:
         """Return the pools that a workload may run on."""
-        return tuple(each.pool for each in self.verdict(workload).pools if each.answer is not Answer.NO)
+        verdicts = self.verdict(workload).pools
+        if id(verdicts) not in self._open_pools:
+            # With the verdicts, which many workloads share, so that no others are given the same id.
+            found = tuple(each.pool for each in verdicts if each.answer is not Answer.NO)
+            self._open_pools[id(verdicts)] = verdicts, found
+        return self._open_pools[id(verdicts)][1]
 
 
 def _keeps_all_off(reason: Reason) -> bool:

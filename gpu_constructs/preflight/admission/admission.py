@@ -54,14 +54,35 @@ class Admission:
         # With each pod, so that no other is given the same id.
         self._seen: dict[tuple[object, ...], tuple[Pod, Admitted]] = {}
         self._quotas: dict[str, NamespaceQuotas] = {}
+        self._known: dict[int, tuple[Workload, Admitted]] = {}
+        self._mounts: dict[int, tuple[Pod, tuple[Reason, ...]]] = {}
 
     def of(self, workload: Workload) -> Admitted:
         """Return a workload as the API server lets its pods in."""
+        if id(workload) not in self._known:
+            # With the workload, so that no other is given the same id.
+            self._known[id(workload)] = workload, self._of(workload)
+        return self._known[id(workload)][1]
+
+    def _of(self, workload: Workload) -> Admitted:
         like = self._alike(workload)
         admitted = _with_pod(workload, like.workload.pod)
         over = (*self._over_quota(admitted), *beyond_objects(workload, self._cluster))
-        refusals = (*not_valid_owner(workload.owner), *not_mounted(workload), *like.refusals, *over)
+        refusals = (*not_valid_owner(workload.owner), *self._not_mounted(workload), *like.refusals, *over)
         return Admitted(admitted, refusals)
+
+    def _not_mounted(self, workload: Workload) -> tuple[Reason, ...]:
+        """Return why pods are refused for what they mount; of lone pods that are written alike it is found once."""
+        if workload.owner.kind != "Pod":
+            return tuple(not_mounted(workload))
+        key = id(workload.pod)
+        if key not in self._mounts:
+            self._mounts[key] = workload.pod, tuple(not_mounted(workload))
+        return self._mounts[key][1]
+
+    def has_quotas(self, namespace: str) -> bool:
+        """Whether a ResourceQuota limits the pods of a namespace."""
+        return bool(self._quotas_of(namespace))
 
     def _alike(self, workload: Workload) -> Admitted:
         key = id(workload.pod), workload.namespace, repr(queue_of(workload))

@@ -94,6 +94,9 @@ class NamespaceQuotas:
             if not (each.ends or each.suspended):
                 self._take(each)
 
+    def __bool__(self) -> bool:
+        return bool(self._quotas)
+
     def _counting(self, pod: Pod) -> dict[str, Answer]:
         """Return the quotas that count a pod, or may."""
         answers = {name: counts(quota, pod, self._without_class) for name, quota in self._quotas.items()}
@@ -115,6 +118,8 @@ class NamespaceQuotas:
 
     def refusals(self, workload: Workload) -> Iterator[Reason]:
         """Yield why pods of a workload are refused, or may be."""
+        if not self:
+            return
         taken = self._before.get((workload.name, workload.origin), self._taken)
         counting = self._counting(workload.pod)
         for (quota, name), most in self._most.items():

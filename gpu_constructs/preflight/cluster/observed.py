@@ -211,9 +211,11 @@ def _unscheduled(pod: Object) -> str:
 
 def _is_like(pod: Object, workload: Workload) -> bool:
     """Whether a pod belongs to this role of its owner: both request the same devices."""
+    if workload.owner.kind == "Pod":
+        return True
     devices = {name: amount for name, amount in workload.pod.requests.items() if "/" in name}
     own = {name: amount for name, amount in read_pod(pod.spec).requests.items() if "/" in name}
-    return workload.owner.kind == "Pod" or own == devices
+    return own == devices
 
 
 def _pool_label(node: Object) -> str | None:

@@ -198,7 +198,7 @@ def open_values(cluster: Cluster) -> tuple[OpenValue, ...]:
 
 def _open_values_of(owner: Object | Resource, kind: str, content: Any, cluster: Cluster) -> Iterator[OpenValue]:
     seen = set()
-    for path, value in _open_parts(content, ""):
+    for path, value in _open_parts(content, "") if _may_be_open(content) else ():
         name, expression = field_name(kind, path), str(value)
         if (name, expression) in seen or (isinstance(value, Unknown) and value.choices and _CHOSEN.search(name)):
             continue
@@ -229,6 +229,12 @@ def _is_elsewhere(path: str, expression: str, cluster: Cluster) -> bool:
 
 def _is_name(path: str, expression: str, cluster: Cluster) -> bool:
     return path.lower().endswith("name") and expression in cluster.open_names
+
+
+def _may_be_open(content: Any) -> bool:
+    """Whether a part of an object may not be known: most pods are written in full, which their text shows sooner."""
+    text = repr(content)
+    return "${" in text or Unknown.__name__ in text
 
 
 def _open_parts(value: Any, path: str) -> Iterator[tuple[str, Unknown | str]]:

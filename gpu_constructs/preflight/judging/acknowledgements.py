@@ -133,10 +133,8 @@ def _of_template(resource: Resource) -> Mapping[str, Any]:
 
 
 def _in_object(rule: str, origin: Origin, cluster: Cluster) -> str | None:
-    for each in cluster.objects:
-        if each.origin == origin:
-            return known_text(each.annotations.get(f"{ANNOTATION}{rule}"))
-    return None
+    found = cluster.object_at(origin)
+    return known_text(found.annotations.get(f"{ANNOTATION}{rule}")) if found is not None else None
 
 
 def _of_object(each: Object) -> Iterator[tuple[str, Any]]:

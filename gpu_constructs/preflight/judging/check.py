@@ -20,7 +20,7 @@ from gpu_constructs.preflight.reading.inputs import Input
 from gpu_constructs.preflight.reading.objects import Unread
 from gpu_constructs.preflight.rules import rules
 from gpu_constructs.preflight.rules.pods.pending_pods import pending_problem
-from gpu_constructs.preflight.rules.rule import SEVERITIES, Finding
+from gpu_constructs.preflight.rules.rule import SEVERITIES, Finding, Rule
 from gpu_constructs.preflight.scheduling.verdict import Verdict
 from gpu_constructs.preflight.schema.expressions import INSTALL, can_ask, has_rules
 
@@ -102,21 +102,24 @@ class Report:
         return bool(self.unread) or any(each.problem.unknown for each in self.findings if each.acknowledged is None)
 
 
-def check(given: Input, told: Iterable[Cluster] | None = None) -> Report:
-    """Judge an input by every rule.
+def check(given: Input, told: Iterable[Cluster] | None = None, *, every_rule: bool = True) -> Report:
+    """Judge an input by every rule, or only by those whose errors keep pods from running.
 
     Args:
         given: The input.
         told: Its clusters, as they are to be judged. Default: as it describes them.
+        every_rule: Whether all findings are wanted. What becomes of the workloads of a cluster needs fewer.
 
     Raises:
         UnusableInput: An acknowledgement names no rule or gives no reason.
     """
     listed = acknowledgements(given.acknowledgements)
     cases = tuple(map(Case, clusters(given) if told is None else told))
-    found = [findings_of(case, listed, given.accepted) for case in cases]
+    chosen = [each for each in rules().values() if every_rule or (each.stops and each.severity == "error")]
+    found = [findings_of(case, listed, given.accepted, chosen) for case in cases]
     shared = Shared(cases, _across_versions(cases, found))
-    added = [each for case in cases for each in _of_pending(case, shared, listed, given.accepted)]
+    pending = (one for case in cases for one in _of_pending(case, shared, listed, given.accepted))
+    added = list(pending) if every_rule else []
     findings = sorted(
         (*shared.findings, *added),
         key=lambda each: (each.acknowledged is not None, SEVERITIES.index(each.rule.severity), each.rule.id),
@@ -137,24 +140,36 @@ def _of_pending(
     stopping = (each for each in errors if not each.problem.unknown or each.rule.id in _OF_VERDICTS)
     here = {each.problem.origin for each in stopping if each.cluster == case.cluster.title}
     ids = {each.rule.id for each in errors if each.cluster == case.cluster.title}
+    known: dict[int, frozenset[str | None]] = {}
     for verdict in pending:
-        of_pools = (one for pool in verdict.pools for one in pool.reasons)
-        told = {each.rule for each in (*verdict.reasons, *of_pools) if each.answer is Answer.NO}
-        if verdict.workload.origin in here or told & ids:
+        if verdict.workload.origin in here or any(each & ids for each in _rules_against(verdict, known)):
             continue
         maybe = bool(verdict.rests_on) or bool(case.cluster.hidden)
         found = Finding(rules()[_PENDING], case.cluster.title, pending_problem(verdict, unknown=maybe))
         yield replace(found, acknowledged=acknowledged(found, case.cluster, tuple(listed), accepted))
 
 
+def _rules_against(verdict: Verdict, known: dict[int, frozenset[str | None]]) -> Iterator[frozenset[str | None]]:
+    """Yield the rules by which a workload has no node: its own, and those of its pools, which many workloads share."""
+    yield frozenset(each.rule for each in verdict.reasons if each.answer is Answer.NO)
+    key = id(verdict.pools)
+    if key not in known:
+        of_pools = (one for pool in verdict.pools for one in pool.reasons)
+        known[key] = frozenset(each.rule for each in of_pools if each.answer is Answer.NO)
+    yield known[key]
+
+
 def findings_of(
-    case: Case, listed: Iterable[Acknowledgement] = (), accepted: Mapping[str, Mapping[str, str]] | None = None
+    case: Case,
+    listed: Iterable[Acknowledgement] = (),
+    accepted: Mapping[str, Mapping[str, str]] | None = None,
+    chosen: Iterable[Rule] | None = None,
 ) -> list[Finding]:
-    """Return what every rule finds in a cluster."""
+    """Return what every rule, or each of some rules, finds in a cluster."""
     lines = tuple(listed)
     found = [
         Finding(rule, case.cluster.title, problem)
-        for rule in rules().values()
+        for rule in (rules().values() if chosen is None else chosen)
         for problem in {each.key: each for each in rule.check(case)}.values()
     ]
     return [replace(each, acknowledged=acknowledged(each, case.cluster, lines, accepted or {})) for each in found]

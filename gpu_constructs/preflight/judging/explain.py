@@ -13,7 +13,7 @@ from gpu_constructs.preflight.model.answer import Answer, all_of
 from gpu_constructs.preflight.model.reason import Reason
 from gpu_constructs.preflight.model.workload import Workload
 from gpu_constructs.preflight.rules.rule import Finding
-from gpu_constructs.preflight.scheduling.assumptions import conditions, relied_upon
+from gpu_constructs.preflight.scheduling.assumptions import Assumptions, conditions
 from gpu_constructs.preflight.scheduling.together.crowd import beside_each_other
 from gpu_constructs.preflight.scheduling.together.packing import Packing, pack
 from gpu_constructs.preflight.scheduling.verdict import Verdict
@@ -53,7 +53,8 @@ def explain(case: Case, findings: Iterable[Finding] = (), workloads: Iterable[Wo
     others = [each for each in case.judged_workloads if id(each) not in chosen]
     alone = [_with_partners(later.on(stops.on(case.verdict(each))), case) for each in (*wanted, *others)]
     beside = beside_each_other(alone, case.services_without_gpus)
-    settled = tuple(_with_assumptions(_beside_the_scheduler(each), case) for each in beside)
+    assumptions = Assumptions(case.cluster)
+    settled = tuple(_with_assumptions(_beside_the_scheduler(each), case, assumptions) for each in beside)
     running = [each for each, before in zip(settled, alone, strict=True) if before.answer is Answer.YES]
     packing = pack(*([each for each in running if each.workload.ends is ends] for ends in (False, True)))
     told = {id(each.workload) for each in settled[: len(wanted)] if _may_be_left(each)}
@@ -61,7 +62,7 @@ def explain(case: Case, findings: Iterable[Finding] = (), workloads: Iterable[Wo
     return Explanation(case, settled[: len(wanted)], replace(packing, left=left))
 
 
-def _with_assumptions(verdict: Verdict, case: Case) -> Verdict:
+def _with_assumptions(verdict: Verdict, case: Case, assumptions: Assumptions) -> Verdict:
     """Return a verdict with what it relies on in a cluster of which the input may hold a part."""
     if verdict.workload.is_placed:
         return verdict
@@ -73,7 +74,7 @@ def _with_assumptions(verdict: Verdict, case: Case) -> Verdict:
     runs_if = conditions(verdict.reasons, verdict.pools) if verdict.answer is Answer.UNKNOWN else ()
     if verdict.answer is Answer.UNKNOWN and not runs_if:
         return verdict
-    relied = relied_upon(verdict.workload, verdict.pools, case.cluster)
+    relied = assumptions.of(verdict.workload, verdict.pools)
     assumed = (f"assumed: {each}" for each in sorted(case.cluster.assumed))
     return replace(verdict, rests_on=(*verdict.rests_on, *assumed, *relied), runs_if=runs_if)
 

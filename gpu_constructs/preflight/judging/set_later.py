@@ -72,7 +72,7 @@ class SetLater:
         values = [each for each in self._pool_values.get(id(judged.pool), ()) if not each.is_usual]
         if not judged.is_conditional or not values:
             return judged
-        return replace(judged, answer=Answer.UNKNOWN, reasons=(*judged.reasons, *map(_reason, values)))
+        return judged.because(Answer.UNKNOWN, (*judged.reasons, *map(_reason, values)))
 
     def _workloads(self, value: OpenValue) -> Iterable[Workload]:
         return [*self._reach.workloads(value.owner), *self._storing.get(value.origin, ())]

@@ -116,8 +116,8 @@ class Stops:
         standing = [each for each in judged.reasons if each.rule not in told]
         if certain or judged.answer is Answer.NO:
             against = (each for each in standing if each.answer is Answer.NO)
-            return replace(judged, answer=Answer.NO, reasons=(*against, *certain))
-        return replace(judged, answer=Answer.UNKNOWN, reasons=(*standing, *reasons))
+            return judged.because(Answer.NO, (*against, *certain))
+        return judged.because(Answer.UNKNOWN, (*standing, *reasons))
 
 
 def _may_stop(finding: Finding) -> bool:

@@ -232,7 +232,7 @@ class Cluster:
         """Whether the cluster itself is in the input, so that what is not there is not in the cluster either."""
         return self.resource is not None
 
-    @property
+    @cached_property
     def is_eks(self) -> bool:
         """Whether it is known to be a cluster of EKS."""
         of_eks = any(each.kind in ("managed", "auto-mode", "fargate") or each.joins_eks for each in self.pools)
@@ -343,6 +343,17 @@ class Cluster:
         found: dict[str, list[Object]] = {}
         for each in self.objects:
             found.setdefault(each.kind, []).append(each)
+        return found
+
+    def object_at(self, origin: Origin) -> Object | None:
+        """Return the first object of a place."""
+        return self._by_origin.get(origin)
+
+    @cached_property
+    def _by_origin(self) -> dict[Origin, Object]:
+        found: dict[Origin, Object] = {}
+        for each in self.objects:
+            found.setdefault(each.origin, each)
         return found
 
     def parts_of(self, each: Object) -> list[Pool | Workload | Object]:

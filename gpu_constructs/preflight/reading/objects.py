@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 from gpu_constructs.preflight.reading.notation.loader import RepeatedKey
@@ -91,23 +91,22 @@ class Object:
         origin: Where it stands.
         cluster: What its cluster is called where it stands; ``None`` in a plain file.
         alternative: Name of the only alternative that has this version of it; empty where all have it.
+        kind: Its kind.
+        group: Its API group, empty for the core.
     """
 
     content: Mapping[str, Any]
     origin: Origin
     cluster: Any = None
     alternative: str = ""
+    # Read once: rules ask every object for them.
+    kind: str = field(init=False, repr=False, compare=False)
+    group: str = field(init=False, repr=False, compare=False)
 
-    @property
-    def kind(self) -> str:
-        """Its kind."""
-        return str(self.content.get("kind"))
-
-    @property
-    def group(self) -> str:
-        """Its API group, empty for the core."""
+    def __post_init__(self) -> None:
         group, slash, _ = str(self.content.get("apiVersion")).partition("/")
-        return group if slash else ""
+        object.__setattr__(self, "kind", str(self.content.get("kind")))
+        object.__setattr__(self, "group", group if slash else "")
 
     @property
     def name(self) -> str:

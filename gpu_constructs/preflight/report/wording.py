@@ -24,7 +24,7 @@ MAY_BE = "may be: something is not in the input, or known at deployment only"
 
 # The API server takes names of 253 characters at most, and a report is for readers.
 LONGEST_NAME = 200
-_LONGEST_TEXT = 4_000
+_LONGEST_TEXT = 20_000
 
 
 def printable(text: object) -> str:

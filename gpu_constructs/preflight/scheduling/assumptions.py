@@ -12,6 +12,7 @@ from gpu_constructs.preflight.cluster.objects.named_data import DataKind, keys_b
 from gpu_constructs.preflight.cluster.objects.storage import claimed, volume_of
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Cluster, Pool
+from gpu_constructs.preflight.model.pod import Pod
 from gpu_constructs.preflight.model.reason import Reason
 from gpu_constructs.preflight.model.workload import Workload
 from gpu_constructs.preflight.reading.unknown import known_text, mappings
@@ -19,6 +20,33 @@ from gpu_constructs.preflight.scheduling.verdict import PoolVerdict
 
 NOTHING_ELSE = "nothing outside the input limits these pods or competes with them"
 _DATA: tuple[DataKind, ...] = ("Secret", "ConfigMap")
+
+
+class Assumptions:
+    """What the pods of one cluster rely on; of lone pods that are written alike it is found once.
+
+    Args:
+        cluster: Their cluster.
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        # With each pod and its pools, so that no others are given the same ids.
+        self._known: dict[tuple[object, ...], tuple[Pod, tuple[PoolVerdict, ...], tuple[str, ...]]] = {}
+
+    def of(self, workload: Workload, pools: tuple[PoolVerdict, ...]) -> tuple[str, ...]:
+        """Return the objects and permissions outside the input that the pods of a workload need.
+
+        Args:
+            workload: The pods.
+            pools: The verdict on each pool.
+        """
+        if workload.owner.kind != "Pod" or workload.claim_templates:
+            return relied_upon(workload, pools, self._cluster)
+        key = id(workload.pod), id(pools), workload.namespace, repr(queue_of(workload))
+        if key not in self._known:
+            self._known[key] = workload.pod, pools, relied_upon(workload, pools, self._cluster)
+        return self._known[key][2]
 
 
 def relied_upon(workload: Workload, pools: Iterable[PoolVerdict], cluster: Cluster) -> tuple[str, ...]:

@@ -109,6 +109,9 @@ class Scheduler:
         self._memory = Memory()
         self._signatures = [self._signature(each) for each in self._pools]
         self._seen: dict[tuple[object, ...], tuple[Demand, tuple[PoolVerdict, ...]]] = {}
+        self._of_twins: dict[tuple[object, ...], Verdict] = {}
+        # With each pod, so that no other is given the same id.
+        self._constraints: dict[int, tuple[Pod, tuple[Reason, ...]]] = {}
         self._schedulers = {_DEFAULT_SCHEDULER: Answer.YES}
         self._short: dict[tuple[int, int], tuple[Demand, tuple[PoolVerdict, ...], tuple[Reason, ...]]] = {}
 
@@ -118,6 +121,36 @@ class Scheduler:
             return Verdict(workload, Answer.YES, (), (), Demand(workload))
         if workload.placed and workload.replicas is not None:
             workload = replace(workload, replicas=max(workload.replicas - workload.placed, 0))
+        key = self._twins(workload)
+        if key is None:
+            return self._verdict(workload)
+        if key not in self._of_twins:
+            self._of_twins[key] = self._verdict(workload)
+        like = self._of_twins[key]
+        return Verdict(workload, like.answer, like.pools, like.reasons, like.demand, like.rests_on)
+
+    def _twins(self, workload: Workload) -> tuple[object, ...] | None:
+        """Return what lone pods have in common that get one answer; ``None`` for what is answered by itself.
+
+        A quota counts the pods before each, and other owners are read too.
+        """
+        alone = workload.owner.kind == "Pod" and not workload.claim_templates and workload.exclusive is None
+        if not alone or self._admission.has_quotas(workload.namespace):
+            return None
+        return (
+            # The first verdict keeps the pod, so that no other is given its id.
+            id(workload.pod),
+            workload.namespace,
+            repr(workload.labels),
+            repr(workload.annotations),
+            workload.replicas,
+            workload.together,
+            workload.suspended,
+            workload.priority,
+            workload.preempts,
+        )
+
+    def _verdict(self, workload: Workload) -> Verdict:
         let_in = self._admission.of(workload)
         pods = let_in.workload
         key = _shape(pods)
@@ -130,11 +163,20 @@ class Scheduler:
             *let_in.refusals,
             *wanted.refusals,
             *_held(workload.pod, wanted, self.cluster),
-            *unevaluated(workload, self.cluster),
+            *self._unevaluated(workload),
             *self._unscheduled(workload.pod),
             *_suspended(workload),
         )
         return self.over(workload, wanted, pools, held)
+
+    def _unevaluated(self, workload: Workload) -> tuple[Reason, ...]:
+        """Return the constraints that aren't evaluated; of lone pods that are written alike they are found once."""
+        if workload.owner.kind != "Pod" or is_queued(workload):
+            return tuple(unevaluated(workload, self.cluster))
+        key = id(workload.pod)
+        if key not in self._constraints:
+            self._constraints[key] = workload.pod, tuple(unevaluated(workload, self.cluster))
+        return self._constraints[key][1]
 
     def _unscheduled(self, pod: Pod) -> Iterator[Reason]:
         """Yield that the scheduler which a pod waits for does not run, or may not."""

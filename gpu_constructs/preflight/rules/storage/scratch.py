@@ -30,6 +30,8 @@ def scratch_larger_than_the_disk_of_its_node(case: Case) -> Iterator[Problem]:
     """
     for workload in case.gpu_workloads:
         wanted = _scratch(workload.pod)
+        if not wanted:
+            continue
         # Where it asks for as much, no node is open to it, or to so many pods, that has less.
         pools = [each for each in case.verdict(workload).pools if each.answer is not Answer.NO]
         disks = [(each, _most(case, each.pool)) for each in pools]
