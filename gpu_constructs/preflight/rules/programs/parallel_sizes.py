@@ -37,6 +37,8 @@ def more_gpu_processes_than_gpus(case: Case) -> Iterator[Problem]:
         if gpus is None or "NVIDIA_VISIBLE_DEVICES" in container.env:
             continue
         certain = program.is_sure and not program.is_open and isinstance(needed, int)
+        # Without a Ray cluster, Ray has the GPUs of the pod alone.
+        certain = certain and program.setting("backend") in (None, "mp")
         wanted = program.gpus_per_node_min
         if wanted > gpus and not _spans_pods(workload, container, program):
             yield Problem.of(workload, _text(container, program, wanted, gpus), unknown=not certain)
@@ -82,7 +84,8 @@ def _spans_pods(workload: Workload, container: Container, program: Program) -> b
         return program.setting("hosts") is not None
     several = workload.owner.kind in _OF_SEVERAL_PODS and (workload.replicas != 1 or workload.together)
     workers = "workerSpec" in mapping(workload.owner.spec.get("predictor"))
-    return several or workers or uses_ray(container) or (program.spans_nodes and not program.is_open)
+    open_nodes = not isinstance(program.nodes, int) and not program.is_open
+    return several or workers or uses_ray(container) or open_nodes
 
 
 def _gpus_of_group(workload: Workload, case: Case) -> int | None:
