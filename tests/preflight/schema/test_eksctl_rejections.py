@@ -23,7 +23,12 @@ RESERVATION = {"capacityReservationTarget": {"capacityReservationID": "cr-012345
 def found(kind: str, *groups: dict[str, Any], **parts: Any) -> list[Rejection]:
     """What eksctl rejects in a config with some groups, which have different names where they name none."""
     named = [{"name": f"gpu{number}", **each} for number, each in enumerate(groups)]
-    config = {"kind": "ClusterConfig", "metadata": {"name": "demo", "version": "1.35"}, kind: named, **parts}
+    config = {
+        "kind": "ClusterConfig",
+        "metadata": {"name": "demo", "region": "us-west-2", "version": "1.35"},
+        kind: named,
+        **parts,
+    }
     return list(rejections(Object(config, Origin("cluster.yaml", "ClusterConfig demo"))))
 
 
@@ -299,11 +304,14 @@ def test_a_bootstrap_command_of_al2023_is_a_node_config(kind: str, command: str,
     ],
 )
 def test_versions_of_ubuntu(family: str, version: Any, rejects: bool | None) -> None:
-    metadata = {"name": "demo", "version": version}
+    metadata = {"name": "demo", "region": "us-west-2", "version": version}
 
     rejected = found(MANAGED, {"amiFamily": family, "instanceType": "g5.xlarge"}, metadata=metadata)
 
     assert [each.unknown for each in rejected] == {True: [False], None: [True], False: []}[rejects]
+
+
+ACCOUNT = {"metadata": {"name": "a"}, "attachRoleARN": "arn:aws:iam::111122223333:role/a"}
 
 
 @pytest.mark.parametrize(
@@ -311,9 +319,26 @@ def test_versions_of_ubuntu(family: str, version: Any, rejects: bool | None) -> 
     [
         ({"karpenter": {"version": "1.8.1"}}, "karpenter needs iam.withOIDC: true"),
         ({"karpenter": {"createServiceAccount": True}, "iam": {"withOIDC": True}}, "karpenter.version must be set"),
-        ({"iam": {"serviceAccounts": [{"metadata": {"name": "a"}}]}}, "iam.serviceAccounts needs iam.withOIDC: true"),
+        ({"iam": {"serviceAccounts": [ACCOUNT]}}, "iam.serviceAccounts needs iam.withOIDC: true"),
         ({"karpenter": {"version": "1.8.1"}, "iam": {"withOIDC": True}}, None),
-        ({"iam": {"serviceAccounts": [{"metadata": {"name": "a"}}], "withOIDC": True}}, None),
+        ({"iam": {"serviceAccounts": [ACCOUNT], "withOIDC": True}}, None),
+        ({"metadata": {"name": "demo"}}, "metadata.region must be set"),
+        ({"secretsEncryption": {"a": 1}}, "secretsEncryption needs keyARN"),
+        ({"availabilityZones": ["us-west-2a", "us-west-2b"]}, None),
+        ({"availabilityZones": ["us-west-2a"]}, "availabilityZones must have at least 2 zones, got ['us-west-2a']"),
+        ({"vpc": {"cidr": "10.0.0.0/16"}}, None),
+        ({"vpc": {"cidr": "10.0.0.0/24"}}, None),
+        ({"vpc": {"cidr": "10.0.0.0/25"}}, "vpc.cidr must have a prefix of /16 to /24, got 10.0.0.0/25"),
+        ({"vpc": {"cidr": "10.0.0.0/15"}}, "vpc.cidr must have a prefix of /16 to /24, got 10.0.0.0/15"),
+        ({"vpc": {"nat": {"gateway": "None"}, "id": "vpc-0123456789abcdef0"}}, None),
+        (
+            {"vpc": {"nat": {"gateway": "None"}}},
+            "vpc.nat.gateway must be one of HighlyAvailable, Single, Disable, got 'None'",
+        ),
+        ({"kubernetesNetworkConfig": {"ipFamily": "ipv4"}}, None),
+        ({"fargateProfiles": [{"name": "a", "selectors": [{"namespace": "b"}]}]}, None),
+        ({"fargateProfiles": [{"name": "a"}]}, "fargateProfiles[0]: selectors must be set"),
+        ({"accessConfig": {"authenticationMode": "API"}}, None),
     ],
 )
 def test_parts_beyond_groups(parts: dict[str, Any], text: str | None) -> None:

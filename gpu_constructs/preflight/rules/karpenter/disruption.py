@@ -97,6 +97,23 @@ def service_that_never_leaves_an_expired_node(case: Case) -> Iterator[Problem]:
                 yield Problem.of(workload, text)
 
 
+@rule("GPU496", "warning", source=f"{_DISRUPTION}#nodepool-disruption-budgets")
+def budget_that_never_removes_an_idle_node(case: Case) -> Iterator[Problem]:
+    """Budget of a NodePool allows no disruption at any time.
+
+    Karpenter never removes a node, not even an empty one, and never replaces one that has drifted: idle GPUs are paid.
+
+    Fix: Add a schedule and a duration to the budget of 0 nodes, or name reasons in it, such as Drifted.
+    """
+    for pool in case.gpu_pools:
+        static = pool.properties.get("replicas") is not None
+        for each in mappings(dig(pool.properties, "disruption", "budgets")) if not static else ():
+            reasons = each.get("reasons")
+            every = not reasons or (isinstance(reasons, list) and "Empty" in reasons)
+            if str(each.get("nodes")) in ("0", "0%") and not each.get("schedule") and every:
+                yield Problem.of(pool, f"a budget of {each['nodes']} nodes without a schedule keeps idle nodes running")
+
+
 @rule("GPU140", "note", source="kubernetes/autoscaler cluster-autoscaler 1.36.1 cluster-autoscaler/FAQ.md")
 def job_that_cluster_autoscaler_may_move(case: Case) -> Iterator[Problem]:
     """Job that cluster autoscaler may move.

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from gpu_constructs.facts.resources import GPU
 from gpu_constructs.preflight.case import Case
-from gpu_constructs.preflight.model.programs import programs
+from gpu_constructs.preflight.model.programs import gpus_of, programs
 from gpu_constructs.preflight.model.workload import Workload
 from gpu_constructs.preflight.reading.objects import Object
 from gpu_constructs.preflight.reading.unknown import dig, is_true, known_number, mapping, mappings
@@ -32,6 +32,13 @@ def more_nodes_than_pods(case: Case) -> Iterator[Problem]:
         if workload.owner.kind not in _JOBS or pods is None:
             continue
         for container in workload.pod.containers or ():
+            world, gpus = known_number(container.env.get("WORLD_SIZE")), gpus_of(container)
+            # torchrun sets the variable itself.
+            if world is not None and gpus is not None and not programs(container) and world > pods * max(gpus, 1):
+                text = (
+                    f"container {container.name} has WORLD_SIZE={world}, and its job has {pods} pods with {gpus} GPUs"
+                )
+                yield Problem.of(workload, text, unknown=True)
             for program in programs(container):
                 nodes = program.nodes
                 if isinstance(nodes, int) and nodes != pods and nodes > 1:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from gpu_constructs.facts.resources import GPU
@@ -14,6 +15,7 @@ from gpu_constructs.preflight.reading.unknown import mapping
 from gpu_constructs.preflight.rules.rule import Problem, rule
 
 _VLLM = "https://docs.vllm.ai/en/v0.11.2/serving/parallelism_scaling.html"
+_IN_BACKGROUND = re.compile(r"(?<![&>])&(?![&>\d])")
 # Kinds whose pods share the processes of one program.
 _OF_SEVERAL_PODS = ("LeaderWorkerSet", "RayCluster", "RayJob", "RayService", "DynamoGraphDeployment", "MPIJob")
 # Controllers that set the number of processes by variables of the pod.
@@ -35,6 +37,8 @@ def more_gpu_processes_than_gpus(case: Case) -> Iterator[Problem]:
         if gpus is None or "NVIDIA_VISIBLE_DEVICES" in container.env:
             continue
         certain = program.is_sure and not program.is_open and isinstance(needed, int)
+        # Without a Ray cluster, Ray has the GPUs of the pod alone.
+        certain = certain and program.setting("backend") in (None, "mp")
         wanted = program.gpus_per_node_min
         if wanted > gpus and not _spans_pods(workload, container, program):
             yield Problem.of(workload, _text(container, program, wanted, gpus), unknown=not certain)
@@ -53,6 +57,8 @@ def fewer_gpu_processes_than_gpus(case: Case) -> Iterator[Problem]:
     for workload, container, program in case.gpu_programs:
         gpus, needed = visible_gpus(container, program), program.gpus_per_node
         alone = len(programs(container)) == 1 and program.is_sure and not program.is_open
+        # Another process of a script may use the other GPUs.
+        alone = alone and not any(map(_IN_BACKGROUND.search, map(str, container.words)))
         if gpus is None or not alone or not isinstance(needed, int) or "CUDA_VISIBLE_DEVICES" in program.variables:
             continue
         if (
@@ -78,7 +84,8 @@ def _spans_pods(workload: Workload, container: Container, program: Program) -> b
         return program.setting("hosts") is not None
     several = workload.owner.kind in _OF_SEVERAL_PODS and (workload.replicas != 1 or workload.together)
     workers = "workerSpec" in mapping(workload.owner.spec.get("predictor"))
-    return several or workers or uses_ray(container) or (program.spans_nodes and not program.is_open)
+    open_nodes = not isinstance(program.nodes, int) and not program.is_open
+    return several or workers or uses_ray(container) or open_nodes
 
 
 def _gpus_of_group(workload: Workload, case: Case) -> int | None:
