@@ -44,6 +44,8 @@ GO_MODULES = {
     charts.LEADER_WORKER_SET: "sigs.k8s.io/lws",
     charts.DRA_DRIVER: "sigs.k8s.io/dra-driver-nvidia-gpu",
 }
+# Python packages whose releases are images: those of examples.
+PYTHON_PACKAGES = {versions.VLLM.repository: "pip:vllm"}
 _REQUIREMENTS = ("requirements.txt", "requirements-dev.txt", "requirements-dist.txt", "requirements-mutants.txt")
 _PINNED = re.compile(r"([\w.-]+)==([\w.]+)")
 _READ_ON = re.compile(r"# Compared with the index on (\d{4}-\d\d-\d\d)\.")
@@ -112,7 +114,7 @@ def _pins() -> Iterator[Row]:
             name = getattr(pin, "name", None) or getattr(pin, "repository", None) or "image of EKS nodes"
             module = GO_MODULES.get(name, "")
             kind = "image of nodes" if id(pin) in nodes else "chart or image"
-            registry = f"go:{module}" if module else ""
+            registry = f"go:{module}" if module else PYTHON_PACKAGES.get(name, "")
             yield Row(kind=kind, name=name, version=pin.version, source=pin.source, as_of=pin.as_of, registry=registry)
 
 

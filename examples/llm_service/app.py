@@ -32,7 +32,7 @@ chat = GpuDeployment(
     cluster=gpu,
     pool=pool,
     name="chat",
-    pod=GpuPod(image="vllm/vllm-openai:v0.11.0", args=("--model", "Qwen/Qwen3-8B"), shm_gib=8),
+    pod=GpuPod(image="vllm/vllm-openai:v0.33.0", args=("--model", "Qwen/Qwen3-8B"), shm_gib=8),
     port=8000,
     startup_minutes=30,
 )

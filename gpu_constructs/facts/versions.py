@@ -180,6 +180,15 @@ NCCL_TESTS = Image(
     as_of="2026-10-10",
 )
 
+# Examples and docs run it. The index of Python packages names the release, which has the tag of the image.
+# v0.11.1 closed three advisories: https://github.com/vllm-project/vllm/issues/26928
+VLLM = Image(
+    version="v0.33.0",
+    repository="vllm/vllm-openai",
+    source="https://pypi.org/project/vllm/",
+    as_of="2026-11-23",
+)
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class KarpenterRelease:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections import Counter
 from datetime import date, timedelta
@@ -9,11 +10,13 @@ from datetime import date, timedelta
 import pytest
 
 from gpu_constructs.facts import versions
+from tests.conftest import ROOT
 from tools import stale
 from tools.stale_rows import ALLOWED, Row, rows
 
 ROWS = rows()
 ROW = Row(kind="price", name="usd_per_hour", source="https://example.com", as_of="2026-07-20")
+VLLM = re.compile(rf"{versions.VLLM.repository}:[\w.-]+\w")
 LAST_DAY = date(2026, 7, 20) + timedelta(days=ALLOWED["price"])
 
 
@@ -96,3 +99,12 @@ def test_it_fails_over_the_limit(
 
     assert ended.value.code == code
     assert capsys.readouterr().out.endswith(f"{code} of 1 are older than they may get\n")
+
+
+def test_examples_and_docs_run_the_pinned_image_of_vllm() -> None:
+    pages = (*(ROOT / "examples").rglob("*.py"), *(ROOT / "docs").rglob("*.*"), ROOT / "README.md")
+    named = {
+        each for page in pages if page.suffix in (".py", ".md", ".yaml") for each in VLLM.findall(page.read_text())
+    }
+
+    assert named == {versions.VLLM.reference}
