@@ -305,6 +305,12 @@ class Program:
         return _product(self.tensor, self.pipeline)
 
     @property
+    def gpus_of_a_model(self) -> Number:
+        """GPUs over which the weights of one copy are spread: with expert parallelism, all data parallel ranks."""
+        spread = self.name == "vllm" and "enable-expert-parallel" in self.options
+        return _product(self.group, self.data) if spread else self.group
+
+    @property
     def gpus_per_node(self) -> Number:
         """GPUs that it needs on each node."""
         if self.name in LAUNCHERS:

@@ -200,6 +200,13 @@ def test_other_settings() -> None:
     assert program.spans_nodes
 
 
+def test_experts_are_spread_over_data_parallel_ranks() -> None:
+    words = ["vllm", "serve", "m", "-tp", "2", "--data-parallel-size", "4"]
+
+    assert one(*words).gpus_of_a_model == 2
+    assert one(*words, "--enable-expert-parallel").gpus_of_a_model == 8
+
+
 def test_gpus_of_a_container() -> None:
     limits = {"resources": {"limits": {"nvidia.com/gpu": "4"}}}
     container = read_container({"name": "main", **limits})

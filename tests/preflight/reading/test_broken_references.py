@@ -103,3 +103,44 @@ def test_finds_paths_of_an_application_that_do_not_exist(tmp_path: Path, path: s
     }
 
     assert [each for each, _ in broken(tmp_path, files)] == ([text] if text else [])
+
+
+PROJECTS = """
+apiVersion: argoproj.io/v1alpha1
+kind: AppProject
+metadata: {name: models, namespace: argocd}
+spec: {sourceRepos: ["*"]}
+"""
+OF_A_REGISTRY = """
+apiVersion: argoproj.io/v1alpha1
+kind: Application
+metadata: {name: llm, namespace: argocd}
+spec:
+  project: PROJECT
+  destination: {server: https://kubernetes.default.svc, namespace: serving}
+  sources:
+  - {repoURL: https://charts.example, chart: llm, targetRevision: 1.0.0, helm: {valueFiles: [$values/FILE]}}
+  - {repoURL: https://github.com/example/repository, targetRevision: main, ref: values}
+"""
+
+
+@pytest.mark.parametrize(
+    ("project", "file", "found"),
+    [
+        ("models", "values/prod.yaml", []),
+        ("default", "values/prod.yaml", []),
+        ("models", "other/prod.yaml", []),
+        ("model", "values/prod.yaml", ["project model isn't in the input; did you mean 'models'?"]),
+        ("models", "values/test.yaml", ["file values/test.yaml of values doesn't exist"]),
+    ],
+)
+def test_finds_projects_and_value_files_of_a_reference(
+    tmp_path: Path, project: str, file: str, found: list[str]
+) -> None:
+    files = {
+        "app.yaml": OF_A_REGISTRY.replace("PROJECT", project).replace("FILE", file),
+        "project.yaml": PROJECTS,
+        "values/prod.yaml": "replicas: 1",
+    }
+
+    assert broken(tmp_path, files) == [(f"Application argocd/llm: {each}", True) for each in found]

@@ -58,12 +58,44 @@ def missing_source(each: Object, every: list[Object]) -> Iterator[BrokenReferenc
     yield BrokenReference(each.origin, f"{text}{did_you_mean(name, known) if not named else ''}", unsure=True)
 
 
+def missing_dependency(each: Object, every: list[Object]) -> Iterator[BrokenReference]:
+    """Yield what an object of Flux depends on, or a project of an Application, that isn't there although others are.
+
+    Flux waits for the dependency, and Argo CD rejects the Application, until it exists.
+    """
+    if each.group in _FLUX:
+        alike = [one for one in every if (one.group, one.kind) == (each.group, each.kind) and one is not each]
+        for depends in mappings(each.spec.get("dependsOn")):
+            name, space = known_text(depends.get("name")), known_text(depends.get("namespace")) or each.namespace
+            found = any((one.namespace, one.name) == (space, name) for one in alike)
+            if name is not None and alike and not found and not is_expression(name):
+                who = f"{each.kind} {each.namespace}/{each.name}"
+                text = f"{who}: dependsOn names {space}/{name}, which isn't in the input"
+                yield BrokenReference(each.origin, text + did_you_mean(name, [one.name for one in alike]), unsure=True)
+    elif argo.is_application(each):
+        projects = [one.name for one in every if one.group == argo.GROUP and one.kind == "AppProject"]
+        name = known_text(argo.spec_of(each).get("project"))
+        if projects and name not in (None, "", "default", *projects) and not is_expression(str(name)):
+            text = f"{each.kind} {each.namespace}/{each.name}: project {name} isn't in the input"
+            yield BrokenReference(each.origin, text + did_you_mean(str(name), projects), unsure=True)
+
+
 def missing_value_files(each: Object, beside: Beside) -> Iterator[BrokenReference]:
     """Yield the files of values of an Application that its chart doesn't have, where the chart was read."""
     if not argo.is_application(each):
         return
     spec = argo.spec_of(each)
-    for source in [*mappings(spec.get("sources")), mapping(spec.get("source"))]:
+    sources = [*mappings(spec.get("sources")), mapping(spec.get("source"))]
+    references = {f"${one['ref']}" for one in sources if isinstance(one.get("ref"), str)}
+    for source in sources:
+        for name in map(str, items(mapping(source.get("helm")).get("valueFiles"))):
+            reference, _, path_in = name.partition("/")
+            above = path_in.rpartition("/")[0]
+            # Another repository may hold the file, unless the folder around it is here.
+            near_by = reference in references and above and beside.folder(above, each) is not None
+            if near_by and not is_expression(path_in) and beside.file(path_in, each) is None:
+                text = f"{each.kind} {each.namespace}/{each.name}: file {path_in} of values doesn't exist"
+                yield BrokenReference(each.origin, text, unsure=True)
         path, helm = known_text(source.get("path")), mapping(source.get("helm"))
         folder = beside.folder(path, each) if path else None
         if folder is None or not (folder / "Chart.yaml").is_file() or helm.get("ignoreMissingValueFiles") is True:

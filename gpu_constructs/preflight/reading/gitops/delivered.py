@@ -10,6 +10,7 @@ from gpu_constructs.preflight.reading.gitops import argo, flux
 from gpu_constructs.preflight.reading.gitops.application_sets import applications
 from gpu_constructs.preflight.reading.gitops.beside import Beside
 from gpu_constructs.preflight.reading.gitops.broken_deployments import (
+    missing_dependency,
     missing_folder,
     missing_source,
     missing_value_files,
@@ -64,6 +65,7 @@ def delivered(objects: Iterable[Object], roots: Iterable[Path] = ()) -> Delivere
     for each in found.objects:
         found.broken += missing_source(each, found.objects)
         found.broken += missing_value_files(each, beside)
+        found.broken += missing_dependency(each, found.objects)
     found.problems += other_clusters(found.objects, beside)
     found.objects += namespaces(found.objects)
     return found

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from gpu_constructs.facts.resources import GPU
 from gpu_constructs.preflight.case import Case
-from gpu_constructs.preflight.model.programs import gpus_of, programs
+from gpu_constructs.preflight.model.programs import Program, gpus_of, programs
 from gpu_constructs.preflight.model.workload import Workload
 from gpu_constructs.preflight.reading.objects import Object
 from gpu_constructs.preflight.reading.unknown import dig, is_true, known_number, mapping, mappings
@@ -48,9 +48,21 @@ def more_nodes_than_pods(case: Case) -> Iterator[Problem]:
                     if nodes > pods:
                         # An elastic job may come to more pods.
                         elastic = workload.owner.spec.get("elasticPolicy") is not None
-                        yield Problem.of(workload, text, unknown=elastic or not program.is_sure)
+                        certain = program.is_sure and not elastic and not _has_other_parts(workload, program, case)
+                        yield Problem.of(workload, text, unknown=not certain)
                     elif pods % nodes:
                         yield Problem.of(workload, text, unknown=True)
+
+
+def _has_other_parts(workload: Workload, program: Program, case: Case) -> bool:
+    """Whether other objects may have the other pods, such as one StatefulSet for each node."""
+    if workload.owner.kind == "StatefulSet":
+        return True
+    return any(
+        other.name == program.name and other.nodes == program.nodes
+        for each, _, other in case.gpu_programs
+        if each.owner is not workload.owner
+    )
 
 
 def _pods(workload: Workload, case: Case) -> int | None:

@@ -30,8 +30,8 @@ _STREAMED = ("runai_streamer", "runai_streamer_sharded", "tensorizer", "dummy", 
 # Source: https://huggingface.co/docs/huggingface_hub/v1.1.0/package_reference/environment_variables (2026-11)
 _CACHES = ("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "HF_HOME", "XDG_CACHE_HOME", "HOME")
 # The files of weights are mapped into memory, so that the kernel can drop what was copied to the GPU. With much less
-# memory than that, loading is slow or ends. Assumption, without a source: half of the weights.
-_RESIDENT_SHARE = 0.5
+# memory than that, loading is slow or ends. Assumption, without a source: 80 % of the weights.
+_RESIDENT_SHARE = 0.8
 _DEFAULT_CACHE = "/root/.cache/huggingface"
 _TGI_CACHE = "/data"
 
@@ -46,7 +46,7 @@ def model_larger_than_the_memory_of_its_gpus(case: Case) -> Iterator[Problem]:
     quantized model.
     """
     for workload, container, program, weights in _served_models(case):
-        group = program.group
+        group = program.gpus_of_a_model
         if not isinstance(group, int) or gpus_of(container) is None:
             continue
         # More of them than the container has is a fault of its own.
@@ -81,7 +81,10 @@ def weights_larger_than_the_disk_they_are_downloaded_to(case: Case) -> Iterator[
     """
     for workload, container, program, weights in _served_models(case):
         folder = _download_folder(container, program)
-        if folder is None or not _is_on_disk(workload, container, folder):
+        # Variables of a ConfigMap may name another folder.
+        raw = mappings(workload.pod.written.get("containers"))
+        elsewhere = any(each.get("envFrom") for each in raw if str(each.get("name")) == container.name)
+        if folder is None or elsewhere or not _is_on_disk(workload, container, folder):
             continue
         pools = [each.pool for each in case.verdict(workload).pools if each.answer is not Answer.NO]
         disks = [(pool, _disk_max(case, pool)) for pool in pools]
@@ -135,9 +138,19 @@ def _served_models(case: Case) -> Iterator[tuple[Workload, Container, Program, W
         model = program.model
         if program.name not in SERVERS or not isinstance(model, str):
             continue
-        weights = weights_of(model, quantization=_known(program.quantization), dtype=_known(program.dtype))
+        weights = weights_of(model, quantization=_quantization(program), dtype=_known(program.dtype))
         if weights is not None:
             yield workload, container, program, weights
+
+
+def _quantization(program: Program) -> str | None:
+    """Return the method by which a server quantizes, empty for none, ``None`` where it is not known."""
+    if program.load_format == "bitsandbytes":
+        return "bitsandbytes"
+    other = any(
+        "torchao" in each or ("quant" in each and each not in ("quantization", "quantize")) for each in program.options
+    )
+    return None if other or program.is_open else _known(program.quantization)
 
 
 def _known(value: Any) -> str | None:
