@@ -113,8 +113,7 @@ def _of_files(workloads: tuple[Workload, ...], files: tuple[str, ...]) -> list[W
     """Return the workloads that stand in some files or folders, ``None`` without any."""
     from pathlib import Path
 
-    from gpu_constructs.preflight.reading.documents import STDIN
-    from gpu_constructs.preflight.reading.rendering.kustomizations import KUSTOMIZATIONS
+    from gpu_constructs.preflight.reading.documents import KUSTOMIZATIONS, STDIN
 
     if not files:
         return None
