@@ -44,8 +44,8 @@ def _renderable(part: Part) -> RenderableType:
     grid = tables.Table.grid(padding=(0, 2))
     grid.add_column(no_wrap=True)
     grid.add_column(overflow="fold")
-    for name, told in part.rows:
-        grid.add_row(_text(name), _text(told))
+    for label, told in part.rows:
+        grid.add_row(_text(label), _text(told))
     return Padding(grid, (1, 0, 0, 0))
 
 
