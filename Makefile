@@ -11,7 +11,7 @@ export CDK_DISABLE_CLI_TELEMETRY := true
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help synth diff test lint types templates check e2e e2e-tools charts rehearse scenes snapshots bench long corpus mutants catalogue schemas examples options picture rules architecture constraints floor released stale dist pyz light clean
+.PHONY: help synth diff test lint types templates check e2e e2e-tools charts rehearse scenes snapshots bench speed long corpus mutants catalogue schemas examples options picture rules architecture constraints floor released stale dist pyz light clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -65,7 +65,11 @@ snapshots: $(VENV)/.dev ## Write the snapshots anew; read their diff before you 
 bench: $(VENV)/.synth ## Time synth against a hand-written app and with preflight, preflight at scale, and count mistakes it finds
 	python benchmarks/synth.py
 	PYTHONPATH=. python benchmarks/preflight.py
+	PYTHONPATH=. python benchmarks/commands.py --large
 	PYTHONPATH=. python benchmarks/mutations.py
+
+speed: $(VENV)/.synth ## Compare the CPU time of check and explain with that of an earlier commit; two minutes
+	PYTHONPATH=. python benchmarks/commands.py
 
 long: $(VENV)/.dev ## Run every generated input: blanked values, neutral changes, fields, and 300 random apps; about an hour
 	GPU_CONSTRUCTS_LONG=1 pytest -n auto tests/preflight/properties $(ARGS)

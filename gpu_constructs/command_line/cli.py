@@ -27,6 +27,7 @@ from gpu_constructs.command_line.options import (
     strict,
     written,
 )
+from gpu_constructs.command_line.progress import PROGRESS
 
 if TYPE_CHECKING:
     from gpu_constructs.preflight.model.workload import Workload
@@ -103,6 +104,7 @@ def explain(
     ]
     if files and not any(each.verdicts for each in judged):
         raise click.UsageError(f"{', '.join(files)}: must hold a workload, got none; see 'gpu-constructs explain -h'")
+    PROGRESS.step = "looking for fixes"
     would_do = {key: each for one in judged for key, each in remedies_of(given, one.case, one.verdicts).items()}
     view = explain_view(judged, report.unread, most_pools=None if all_pools else NEAREST, remedies=would_do)
     console.emit(view, form, output)
@@ -113,8 +115,7 @@ def _of_files(workloads: tuple[Workload, ...], files: tuple[str, ...]) -> list[W
     """Return the workloads that stand in some files or folders, ``None`` without any."""
     from pathlib import Path
 
-    from gpu_constructs.preflight.reading.documents import STDIN
-    from gpu_constructs.preflight.reading.rendering.kustomizations import KUSTOMIZATIONS
+    from gpu_constructs.preflight.reading.documents import KUSTOMIZATIONS, STDIN
 
     if not files:
         return None
@@ -150,6 +151,7 @@ def _usable(judge: Callable[..., Any], *given: Any) -> Any:
     """Judge an input, and refuse it with its own words."""
     from gpu_constructs.preflight.reading.documents import UnusableInput
 
+    PROGRESS.step = "checking"
     try:
         return judge(*given)
     except UnusableInput as error:

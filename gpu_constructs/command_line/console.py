@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from gpu_constructs.command_line.progress import PROGRESS
 from gpu_constructs.command_line.workflow_commands import without_commands
 
 if TYPE_CHECKING:
@@ -46,7 +47,8 @@ def end_cleanly_when_terminated() -> None:
 def run(command: click.Command) -> int:
     """Run a command and return its exit code; every failure becomes one line on standard error."""
     try:
-        code = command.main(prog_name="gpu-constructs", standalone_mode=False)
+        with PROGRESS:
+            code = command.main(prog_name="gpu-constructs", standalone_mode=False)
     except (click.Abort, KeyboardInterrupt):
         return INTERRUPTED
     except _Terminated:
@@ -96,6 +98,7 @@ def _warn(message: str) -> None:
 
     # It may quote names out of files, which a terminal or a CI system would obey.
     line = without_commands(f"gpu-constructs: {printable(with_short_names(message))}")
+    PROGRESS.clear()
     with contextlib.suppress(OSError):
         click.echo(line, err=True)
 
@@ -123,6 +126,7 @@ def read(
 
     if paths.count(STDIN) > 1:
         raise click.UsageError("standard input must be named once, got '-' twice")
+    PROGRESS.step = "reading"
     try:
         return read_input(paths, parameters=parameters, stack=stack, assumed=assumed)
     except UnusableInput as error:
@@ -184,6 +188,7 @@ def emit(view: Mapping[str, Any], form: str, output: str | None = None) -> None:
     """
     from importlib import import_module
 
+    PROGRESS.step = "writing the report"
     renderer = import_module(f"gpu_constructs.preflight.report.{form}")
     text = renderer.render(view, **(_terminal() if form == "text" and not output else {}))
     text = without_commands(text, escaped=form in _JSON)
@@ -205,6 +210,7 @@ def _terminal() -> dict[str, Any]:
 
 def _print(text: str) -> None:
     """Print a text; a reader that leaves early, such as ``head``, changes neither the output nor the exit code."""
+    PROGRESS.clear()
     try:
         sys.stdout.write(text.encode(sys.stdout.encoding or "utf-8", "replace").decode(sys.stdout.encoding or "utf-8"))
         sys.stdout.flush()

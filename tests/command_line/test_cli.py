@@ -463,6 +463,7 @@ def test_help_is_there_at_once() -> None:
         "gpu_constructs.command_line.cli",
         "gpu_constructs.command_line.console",
         "gpu_constructs.command_line.options",
+        "gpu_constructs.command_line.progress",
         "gpu_constructs.command_line.workflow_commands",
         "gpu_constructs.lazy_names",
     }

@@ -36,6 +36,8 @@ _SUFFIXES = (".yaml", ".yml", ".json", ".template")
 # Of an assembly, files that are neither template nor manifest and may be large.
 _NOT_INPUT = ("tree.json", "manifest.json", "validation-report.json", "package.json", "package-lock.json")
 STDIN = "-"
+# Names of the file of a kustomization.
+KUSTOMIZATIONS = ("kustomization.yaml", "kustomization.yml", "Kustomization")
 # How Python refuses a number; the rest is advice for who programs.
 _TOO_MANY_DIGITS = "Exceeds the limit"
 # Stands for the content of a chart's template, which is no YAML until helm has rendered it.

@@ -11,6 +11,7 @@ from typing import Any
 from gpu_constructs.preflight.reading.cloudformation import Resource, Template
 from gpu_constructs.preflight.reading.dangling import Dangling, dangling
 from gpu_constructs.preflight.reading.documents import (
+    KUSTOMIZATIONS,
     MAX_DEPTH,
     MAX_TOTAL_NODES,
     NOT_RENDERED,
@@ -21,9 +22,7 @@ from gpu_constructs.preflight.reading.documents import (
     read,
 )
 from gpu_constructs.preflight.reading.eksctl import configs as eksctl
-from gpu_constructs.preflight.reading.eksctl.device_plugins import device_plugins
 from gpu_constructs.preflight.reading.embedded import parse_embedded, with_read_policies
-from gpu_constructs.preflight.reading.gitops.delivered import delivered
 from gpu_constructs.preflight.reading.objects import (
     BrokenReference,
     Chart,
@@ -33,9 +32,6 @@ from gpu_constructs.preflight.reading.objects import (
     Unread,
     objects_of,
 )
-from gpu_constructs.preflight.reading.rendering.folders import render
-from gpu_constructs.preflight.reading.rendering.kustomizations import KUSTOMIZATIONS
-from gpu_constructs.preflight.reading.rendering.rendering import Rendering, documents_of
 from gpu_constructs.preflight.reading.unknown import Unknown, dig, known_text, mapping, mappings
 from gpu_constructs.preflight.reading.unread import unread
 from gpu_constructs.preflight.reading.values import Work, is_template
@@ -44,6 +40,8 @@ from gpu_constructs.preflight.reading.versions import separate_versions
 # The same in aws_eks and aws_eks_v2 of the CDK.
 _MANIFEST = "Custom::AWSCDK-EKS-KubernetesResource"
 _CHART = "Custom::AWSCDK-EKS-HelmChart"
+# Groups of the objects by which Argo CD and Flux install others.
+_ARGO, _FLUX = "argoproj.io", ".toolkit.fluxcd.io"
 # What an acknowledgement file is told by.
 ACKNOWLEDGEMENTS = "acknowledgements"
 _MISSPELT = ("acknowledgements", "acknowledgments", "acknowledgement", "acknowledge")
@@ -208,13 +206,22 @@ def _read_path(path: str, found: _Found) -> None:
         return
     if Path(path).name in KUSTOMIZATIONS and Path(path).is_file():
         folder, path = True, str(Path(path).parent)
-    made = render(Path(path)) if folder else Rendering()
-    found.roots += [Path(path)] if folder else []
+    for document in _read_folder(path, found) if folder else found.read(path):
+        _sort(document, found, named=not folder)
+
+
+def _read_folder(path: str, found: _Found) -> list[Document]:
+    """Read the files of a folder, and what its charts and kustomizations come to."""
+    # One file needs none of these, and starts sooner without.
+    from gpu_constructs.preflight.reading.rendering.folders import render
+    from gpu_constructs.preflight.reading.rendering.rendering import documents_of
+
+    made = render(Path(path))
+    found.roots.append(Path(path))
     documents = [*found.read(path, skip=made.covered), *found.counted(path, list(documents_of(made)))]
     found.skipped += made.problems
     found.broken += made.broken
-    for document in documents:
-        _sort(document, found, named=not folder)
+    return documents
 
 
 def _assembly(folder: Path) -> Mapping[str, Any] | None:
@@ -393,10 +400,16 @@ def _input(found: _Found, parameters: Mapping[str, str]) -> Input:
                 problems.append(Unread(resource.origin, "its manifest cannot be read before deployment"))
         elif resource.type == _CHART:
             charts.append(_chart(resource))
-    brought = delivered(objects, found.roots)
-    objects, charts, problems = brought.objects, charts + brought.charts, problems + brought.problems
+    if any(each.group == _ARGO or each.group.endswith(_FLUX) for each in objects):
+        # Most inputs have no such objects, and start sooner without.
+        from gpu_constructs.preflight.reading.gitops.delivered import delivered
+
+        brought = delivered(objects, found.roots)
+        objects, charts, problems = brought.objects, charts + brought.charts, problems + brought.problems
     for config in eksctl.configs(objects):
         resources |= {each.key: each for each in eksctl.resources_of(config)}
+        from gpu_constructs.preflight.reading.eksctl.device_plugins import device_plugins
+
         charts += eksctl.charts_of(config)
         objects += [*eksctl.service_accounts_of(config), *device_plugins(config, objects, charts)]
     problems += eksctl.installed_by_api(found.templates, objects)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import email
 import gzip
 import io
 import re
@@ -15,8 +14,7 @@ import sys
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from email.message import Message
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -27,6 +25,9 @@ from gpu_constructs.merging import merged
 from gpu_constructs.preflight.reading.documents import UnusableInput, refuse_endless
 from gpu_constructs.preflight.reading.embedded import parse_embedded
 from gpu_constructs.preflight.reading.unknown import Unknown, dig, items, mapping
+
+if TYPE_CHECKING:
+    from email.message import Message
 
 # EC2 takes as much before base64.
 # Source: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/user-data.html (2026-08)
@@ -159,6 +160,9 @@ def _toml(text: str) -> dict[str, Any]:
 def _mime(text: str) -> UserData:
     if any(len(each.group()) > _MAX_HEADER for each in _HEADER.finditer(text)):
         raise UnusableInput(f"has a header of more than {_MAX_HEADER:,} characters")
+    # Few inputs have user data of several parts.
+    import email
+
     message = email.message_from_string(text)
     if not message.is_multipart():
         return UserData("unknown", text, problem="is MIME without parts")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from gpu_constructs.facts.hardware.prices import HOURS_PER_MONTH, usd_per_hour
 from gpu_constructs.facts.quantities import show
@@ -16,14 +17,16 @@ from gpu_constructs.preflight.model.cluster import Pool
 from gpu_constructs.preflight.model.reason import Reason
 from gpu_constructs.preflight.node.nodes import NodeToBe
 from gpu_constructs.preflight.reading.unknown import all_known
-from gpu_constructs.preflight.remedies.change import Change
-from gpu_constructs.preflight.remedies.remedy import Remedies, Remedy
-from gpu_constructs.preflight.remedies.smallest import SmallestType
 from gpu_constructs.preflight.report.finding_view import View, origin_view
 from gpu_constructs.preflight.scheduling.demand import Demand
 from gpu_constructs.preflight.scheduling.pool_limits import node_limit
 from gpu_constructs.preflight.scheduling.together.packing import PoolUse
 from gpu_constructs.preflight.scheduling.verdict import PoolVerdict, Verdict
+
+if TYPE_CHECKING:
+    from gpu_constructs.preflight.remedies.change import Change
+    from gpu_constructs.preflight.remedies.remedy import Remedies, Remedy
+    from gpu_constructs.preflight.remedies.smallest import SmallestType
 
 
 def cluster_view(explanation: Explanation, *, most_pools: int | None, remedies: Remedies | None = None) -> View:

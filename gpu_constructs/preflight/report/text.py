@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from io import StringIO
 
-from rich.console import Console, RenderableType
-from rich.text import Text
-
-from gpu_constructs.preflight.report import text_review
+from gpu_constructs.preflight.report import plain_text, text_review
 from gpu_constructs.preflight.report.finding_view import View
 from gpu_constructs.preflight.report.images_wording import (
     addon_lines,
@@ -17,7 +13,7 @@ from gpu_constructs.preflight.report.images_wording import (
     images_summary,
     mirror_lines,
 )
-from gpu_constructs.preflight.report.text_parts import findings_alike, heading, line, table
+from gpu_constructs.preflight.report.text_parts import Part, Text, findings_alike, heading, line, lines, table
 from gpu_constructs.preflight.report.wording import (
     ANSWERS,
     HEADINGS,
@@ -57,22 +53,16 @@ def render(view: View, *, width: int = PLAIN_WIDTH, colour: bool = False) -> str
         width: Characters of a line.
         colour: Whether to colour it as terminals do.
     """
-    written = StringIO()
-    console = Console(
-        file=written,
-        width=width,
-        color_system="standard" if colour else None,
-        force_terminal=colour,
-        highlight=False,
-        legacy_windows=False,
-        _environ={},
-    )
-    for part in _PARTS[view["command"]](view):
-        console.print(part)
-    return "\n".join(each.rstrip() for each in written.getvalue().strip("\n").split("\n")) + "\n"
+    parts = list(_PARTS[view["command"]](view))
+    written = None if colour else plain_text.write(parts, width)
+    if written is None:
+        from gpu_constructs.preflight.report import styled_text
+
+        written = styled_text.write(parts, width, colour=colour)
+    return "\n".join(each.rstrip() for each in written.strip("\n").split("\n")) + "\n"
 
 
-def _check(view: View) -> Iterator[RenderableType]:
+def _check(view: View) -> Iterator[Part]:
     open_ones = [each for each in view["findings"] if each["acknowledged"] is None]
     for severity in SEVERITIES:
         found = [each for each in open_ones if each["severity"] == severity]
@@ -88,20 +78,20 @@ def _check(view: View) -> Iterator[RenderableType]:
     yield _outcome(view)
 
 
-def _group(title: str, findings: list[View], style: str, *, advice: bool = True) -> Iterator[RenderableType]:
+def _group(title: str, findings: list[View], style: str, *, advice: bool = True) -> Iterator[Part]:
     if findings:
         yield heading(f"{title} ({len(findings)})", style)
         yield from (findings_alike(each, advice=advice) for each in alike(findings))
 
 
-def _unread(view: View) -> Iterator[RenderableType]:
+def _unread(view: View) -> Iterator[Part]:
     if view["unread"]:
         yield heading(f"Not readable before deployment ({len(view['unread'])})", "unknown")
         for each in view["unread"]:
             yield line(f"{each['origin']['path']} in {each['origin']['file']}: {each['reason']}")
 
 
-def _set_later(view: View) -> Iterator[RenderableType]:
+def _set_later(view: View) -> Iterator[Part]:
     texts = open_value_texts(view)
     if texts:
         yield heading(f"Values that only deployment sets ({len(texts)})", "unknown")
@@ -114,7 +104,7 @@ def _outcome(view: View) -> Text:
     return line(headline(view), view["outcome"])
 
 
-def _explain(view: View) -> Iterator[RenderableType]:
+def _explain(view: View) -> Iterator[Part]:
     for cluster in view["clusters"]:
         yield heading(f"Cluster {cluster['name']}")
         if not cluster["workloads"]:
@@ -127,7 +117,7 @@ def _explain(view: View) -> Iterator[RenderableType]:
     yield _outcome(view)
 
 
-def _workload(names: str, workload: View) -> Iterator[RenderableType]:
+def _workload(names: str, workload: View) -> Iterator[Part]:
     answer = line(answer_text(workload), workload["answer"])
     yield heading(f"{names}:").append(" ").append_text(answer)
     yield line(pods_of(workload), "dim")
@@ -153,7 +143,7 @@ def _workload(names: str, workload: View) -> Iterator[RenderableType]:
 
 
 def _verdict(verdict: View) -> tuple[object, ...]:
-    reasons = Text("\n").join([line(each["text"], _shade(each, verdict)) for each in verdict["reasons"]])
+    reasons = lines([line(each["text"], _shade(each, verdict)) for each in verdict["reasons"]])
     nodes = "-" if verdict["nodes"] is None else verdict["nodes"]
     return verdict["pool"], line(ANSWERS[verdict["answer"]], verdict["answer"]), nodes, reasons
 
@@ -163,7 +153,7 @@ def _shade(reason: View, verdict: View) -> str:
     return "dim" if reason["answer"] != verdict["answer"] else ""
 
 
-def _together(cluster: View) -> Iterator[RenderableType]:
+def _together(cluster: View) -> Iterator[Part]:
     used = [each for each in cluster["pools"] if each["use"]["nodes"]]
     if used:
         yield heading("All of them together")
@@ -181,7 +171,7 @@ def _use(pool: View) -> tuple[object, ...]:
     return pool["name"], pool["use"]["nodes"], most, pool["use"]["gpus"], pods
 
 
-def _review(view: View) -> Iterator[RenderableType]:
+def _review(view: View) -> Iterator[Part]:
     yield from text_review.parts(view)
     for title, key in (("New", "new"), ("Fixed", "fixed"), ("Standing", "standing")):
         yield from _group(title, view[key], "bold", advice=key != "fixed")
@@ -190,7 +180,7 @@ def _review(view: View) -> Iterator[RenderableType]:
     yield _outcome(view)
 
 
-def _instances(view: View) -> Iterator[RenderableType]:
+def _instances(view: View) -> Iterator[Part]:
     columns = ("Type", "GPUs", "Model", "GiB/GPU", "vCPU", "GiB", "EFA", "MIG", "NVMe GB", "USD/h", "USD/GPU/h")
     figures = ("GPUs", "GiB/GPU", "vCPU", "GiB", "EFA", "NVMe GB", "USD/h", "USD/GPU/h")
     yield table(columns, [_instance(each) for each in view["instanceTypes"]], right=figures)
@@ -206,7 +196,7 @@ def _instance(row: View) -> tuple[object, ...]:
     return named(row), row["gpus"], row["gpuModel"], *sizes, *extras, *prices
 
 
-def _images(view: View) -> Iterator[RenderableType]:
+def _images(view: View) -> Iterator[Part]:
     for cluster in view["clusters"]:
         yield heading(f"Cluster {cluster['name']}")
         if cluster["images"]:
@@ -226,7 +216,7 @@ def _images(view: View) -> Iterator[RenderableType]:
         yield line(each)
 
 
-def _rules(view: View) -> Iterator[RenderableType]:
+def _rules(view: View) -> Iterator[Part]:
     if len(view["rules"]) > 1:
         rows = [(each["id"], line(each["severity"], each["severity"]), each["title"]) for each in view["rules"]]
         yield table(("Rule", "Severity", "Title"), rows)
@@ -237,7 +227,7 @@ def _rules(view: View) -> Iterator[RenderableType]:
             yield line(f"{name}: {each[name]}")
 
 
-_PARTS: dict[str, Callable[[View], Iterator[RenderableType]]] = {
+_PARTS: dict[str, Callable[[View], Iterator[Part]]] = {
     "check": _check,
     "explain": _explain,
     "review": _review,

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-
-from rich import box
-from rich.padding import Padding
-from rich.table import Table
-from rich.text import Text
+from dataclasses import dataclass, field
 
 from gpu_constructs.preflight.report.finding_view import View
 from gpu_constructs.preflight.report.wording import MAY_BE, printable, where, with_short_names
@@ -20,9 +16,71 @@ STYLES = {
 }
 
 
+@dataclass(slots=True)
+class Text:
+    """A text with a style, and what is added to it.
+
+    Attributes:
+        text: Its beginning.
+        style: Style of all of it.
+        added: What follows, each with a style of its own.
+    """
+
+    text: str = ""
+    style: str = ""
+    added: list[Text] = field(default_factory=list)
+
+    def append(self, text: str) -> Text:
+        """Add a text without a style."""
+        return self.append_text(Text(text))
+
+    def append_text(self, text: Text) -> Text:
+        """Add a text."""
+        self.added.append(text)
+        return self
+
+    @property
+    def plain(self) -> str:
+        """All of it, without styles."""
+        return self.text + "".join([each.plain for each in self.added])
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table.
+
+    Attributes:
+        columns: Names of its columns.
+        rows: Its cells, row by row.
+        right: Names of the columns that hold figures.
+    """
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Text]]
+    right: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """Names, and next to each what is told of it, with an empty line above."""
+
+    rows: Sequence[tuple[Text, Text]]
+
+
+Part = Text | Table | Listing
+
+
 def line(text: object, style: str = "", *, whole: bool = False) -> Text:
     """Return one line of text; long names are cut, unless they are whole as in a command."""
-    return Text(printable(text if whole else with_short_names(text)), style=STYLES.get(style, style))
+    return Text(printable(text if whole else with_short_names(text)), STYLES.get(style, style))
+
+
+def lines(each: Sequence[Text]) -> Text:
+    """Return some lines, one below the other."""
+    made = Text()
+    for place, one in enumerate(each):
+        made = (made.append("\n") if place else made).append_text(one)
+    return made
 
 
 def heading(text: object, style: str = "bold") -> Text:
@@ -32,28 +90,22 @@ def heading(text: object, style: str = "bold") -> Text:
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[object | Text]], *, right: Sequence[str] = ()) -> Table:
     """Return a table; the columns in ``right`` hold figures."""
-    made = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold", show_edge=False)
-    for name in columns:
-        made.add_column(name, justify="right" if name in right else "left", overflow="fold")
-    for row in rows:
-        made.add_row(*(cell if isinstance(cell, Text) else line(cell) for cell in row))
-    return made
+    cells = [[cell if isinstance(cell, Text) else line(cell) for cell in row] for row in rows]
+    return Table(columns, cells, right)
 
 
-def findings_alike(views: Sequence[View], *, advice: bool) -> Padding:
+def findings_alike(views: Sequence[View], *, advice: bool) -> Listing:
     """Return findings of one rule: what and where each, then once, as advice, why, what to do, and who says so."""
-    grid = Table.grid(padding=(0, 2))
-    grid.add_column(no_wrap=True)
-    grid.add_column(overflow="fold")
+    rows: list[tuple[Text, Text]] = []
     for each in views[:_MOST_PLACES]:
-        grid.add_row(line(each["id"], each["severity"]), line(each["message"], "bold"))
-        grid.add_row(line("at", "dim"), line(where(each)))
+        rows.append((line(each["id"], each["severity"]), line(each["message"], "bold")))
+        rows.append((line("at", "dim"), line(where(each))))
         if each["unknown"]:
-            grid.add_row(line("unsure", "dim"), line(MAY_BE))
+            rows.append((line("unsure", "dim"), line(MAY_BE)))
     if len(views) > _MOST_PLACES:
-        grid.add_row(line("more", "dim"), line(f"{len(views) - _MOST_PLACES} more places; --format json lists all"))
+        rows.append((line("more", "dim"), line(f"{len(views) - _MOST_PLACES} more places; --format json lists all")))
     if views[0]["acknowledged"] is not None:
-        grid.add_row(line("accepted", "dim"), line(views[0]["acknowledged"]))
+        rows.append((line("accepted", "dim"), line(views[0]["acknowledged"])))
     for name in ("why", "fix", "source") if advice and views[0]["acknowledged"] is None else ():
-        grid.add_row(line(name, "dim"), line(views[0][name]))
-    return Padding(grid, (1, 0, 0, 0))
+        rows.append((line(name, "dim"), line(views[0][name])))
+    return Listing(rows)

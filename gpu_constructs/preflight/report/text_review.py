@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rich.console import RenderableType
-from rich.text import Text
-
 from gpu_constructs.preflight.report.finding_view import View
-from gpu_constructs.preflight.report.text_parts import heading, line, table
+from gpu_constructs.preflight.report.text_parts import Part, Text, heading, line, table
 from gpu_constructs.preflight.report.wording import ANSWERS, ceiling_notes, ceiling_rows
 
 _CEILING = ("At most", "Before", "After", "Change")
@@ -24,7 +21,7 @@ _STYLES = {
 }
 
 
-def parts(view: View) -> Iterator[RenderableType]:
+def parts(view: View) -> Iterator[Part]:
     """Yield everything of a review but its findings."""
     yield from _control_planes(view)
     yield from _pools(view)
@@ -35,13 +32,13 @@ def parts(view: View) -> Iterator[RenderableType]:
     yield from _workloads(view)
 
 
-def _control_planes(view: View) -> Iterator[RenderableType]:
+def _control_planes(view: View) -> Iterator[Part]:
     for each in view["controlPlanes"]:
         yield heading(f"{each['change']}: cluster {each['cluster']}", _STYLES[each["change"]])
         yield line(f"  {each['detail']}")
 
 
-def _pools(view: View) -> Iterator[RenderableType]:
+def _pools(view: View) -> Iterator[Part]:
     if not view["pools"]:
         yield line("No pool changes.")
     for each in view["pools"]:
@@ -50,14 +47,14 @@ def _pools(view: View) -> Iterator[RenderableType]:
         yield from (line(f"  {detail}") for detail in each["details"])
 
 
-def _versions(view: View) -> Iterator[RenderableType]:
+def _versions(view: View) -> Iterator[Part]:
     if view["versions"]:
         yield heading("Versions")
         rows = [(each["what"], each["before"] or "-", each["after"] or "-") for each in view["versions"]]
         yield table(("", "Before", "After"), rows)
 
 
-def _workloads(view: View) -> Iterator[RenderableType]:
+def _workloads(view: View) -> Iterator[Part]:
     if view["workloads"]:
         yield heading("Workloads whose verdict changes")
         rows = [

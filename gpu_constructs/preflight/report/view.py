@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from gpu_constructs._version import __version__
 from gpu_constructs.facts.hardware.catalogue import InstanceType
 from gpu_constructs.preflight.judging.check import Report
 from gpu_constructs.preflight.judging.explain import Explanation
-from gpu_constructs.preflight.judging.images import Pulls
-from gpu_constructs.preflight.judging.mirror import Mirror
-from gpu_constructs.preflight.judging.review import Review
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.reading.objects import Unread
-from gpu_constructs.preflight.remedies.remedy import Remedies
 from gpu_constructs.preflight.report.cluster_view import cluster_view, rounded
 from gpu_constructs.preflight.report.finding_view import (
     View,
@@ -23,9 +20,14 @@ from gpu_constructs.preflight.report.finding_view import (
     rule_view,
     unread_view,
 )
-from gpu_constructs.preflight.report.images_view import clusters_view, mirror_view
 from gpu_constructs.preflight.rules.rule import Rule
 from gpu_constructs.preflight.scheduling.ceiling import Ceiling
+
+if TYPE_CHECKING:
+    from gpu_constructs.preflight.judging.images import Pulls
+    from gpu_constructs.preflight.judging.mirror import Mirror
+    from gpu_constructs.preflight.judging.review import Review
+    from gpu_constructs.preflight.remedies.remedy import Remedies
 
 # Changes only when a key is renamed, removed or means something else.
 SCHEMA_VERSION = 1
@@ -174,6 +176,8 @@ def images_view(found: Iterable[Pulls], unread: Iterable[Unread] = (), *, mirror
     Raises:
         ValueError: Two images would take each other's place in the mirror.
     """
+    from gpu_constructs.preflight.report.images_view import clusters_view, mirror_view
+
     listed, missing = list(found), unread_view(unread)
     if mirror is not None:
         mirror.refuse_twins(listed)

@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from gpu_constructs.facts.kubernetes import CLUSTER_SCOPED
-from gpu_constructs.preflight.reading.documents import UnusableInput, parse
+from gpu_constructs.preflight.reading.documents import KUSTOMIZATIONS, UnusableInput, parse
 from gpu_constructs.preflight.reading.gitops.beside import Beside
 from gpu_constructs.preflight.reading.gitops.deployments import Deployment
 from gpu_constructs.preflight.reading.gitops.substitution import is_left_alone
 from gpu_constructs.preflight.reading.notation.writer import written
 from gpu_constructs.preflight.reading.objects import Object, objects_of
 from gpu_constructs.preflight.reading.rendering.charts import helm_template
-from gpu_constructs.preflight.reading.rendering.kustomizations import KUSTOMIZATIONS, kustomize_build
+from gpu_constructs.preflight.reading.rendering.kustomizations import kustomize_build
 from gpu_constructs.preflight.reading.rendering.rendering import Rendering
 from gpu_constructs.preflight.reading.unknown import as_written, dig, mapping
 

@@ -9,14 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gpu_constructs.preflight.reading.documents import UnusableInput, is_hidden, parse, read
+from gpu_constructs.preflight.reading.documents import KUSTOMIZATIONS, UnusableInput, is_hidden, parse, read
 from gpu_constructs.preflight.reading.objects import Origin, Unread
 from gpu_constructs.preflight.reading.rendering.broken_kustomizations import broken_references, idle_patches, rejected
 from gpu_constructs.preflight.reading.rendering.programs import kustomize
 from gpu_constructs.preflight.reading.rendering.rendering import MAX_FOLDERS, Rendering
 from gpu_constructs.preflight.reading.unknown import items, mapping, mappings
 
-KUSTOMIZATIONS = ("kustomization.yaml", "kustomization.yml", "Kustomization")
 # Lists of a kustomization: what it takes in, and what changes that.
 _TAKEN = ("resources", "bases", "components")
 _PLUGINS = ("generators", "transformers", "validators")

@@ -14,6 +14,7 @@ import platform
 import socket
 import struct
 import sys
+import warnings
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -73,7 +74,10 @@ def is_closable() -> bool:
     close = closing()
     if close is None:
         return False
-    process = os.fork()
+    with warnings.catch_warnings():
+        # Python 3.12 warns of forks next to threads. The child takes no lock.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        process = os.fork()
     if not process:
         code = 1
         try:

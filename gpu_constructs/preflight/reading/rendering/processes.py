@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from threading import Thread
@@ -83,14 +84,17 @@ def run_bounded(command: Sequence[str], environment: Mapping[str, str], *, secon
     """
     until, used = time.monotonic() + seconds, _cpu_seconds()
     options: dict[str, Any] = {} if sys.platform == "win32" else {"start_new_session": True, "preexec_fn": _limiting()}
-    process = subprocess.Popen(
-        [*command],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=dict(environment),
-        **options,
-    )
+    with warnings.catch_warnings():
+        # Python 3.12 warns of forks next to threads. What runs before the program takes no lock.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        process = subprocess.Popen(
+            [*command],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=dict(environment),
+            **options,
+        )
     assert process.stdout is not None
     assert process.stderr is not None
     # One byte more than allowed shows that there is more.

@@ -1,0 +1,180 @@
+"""Measure the commands as a user runs them, against the commit a302248 of this repository.
+
+Each figure is the CPU time of a process, and the ratio of two of them, which holds on any machine. Exits with 1 if a
+ratio is above its limit. Where the history lacks that commit, as in a shallow clone, only growth is measured.
+
+``--large`` also measures 100,000 pods, which takes some minutes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from benchmarks.preflight import device_plugin, node_class, node_pool, pod
+
+ROOT = Path(__file__).resolve().parent.parent
+BASELINE = "a302248"
+SHAPES = 200
+# Of the CPU time of the baseline.
+LIMIT_TEMPLATE, LIMIT_PODS, LIMIT_LARGE, LIMIT_FUNCTION = 0.65, 0.25, 0.25, 0.73
+# Of 40,000 pods over 10,000: four times, and what grows with their logarithm.
+LIMIT_GROWTH = 4.6
+# Of what Linux counts, for 100,000 pods.
+LIMIT_PEAK_GB = 0.7
+_FUNCTION = """
+import gc, sys, time
+# The baseline doesn't disable it, and this tree only in the command.
+if "disabled" in sys.argv:
+    gc.disable()
+from benchmarks.preflight import judging
+work = judging(100_000, 200, 1_000)
+start = time.process_time()
+work()
+print(time.process_time() - start)
+"""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A figure, what it is compared with, and the most that it may be of that."""
+
+    name: str
+    seconds: float
+    base: float
+    limit: float
+
+    @property
+    def is_above(self) -> bool:
+        """Whether it is above its limit."""
+        return self.seconds > self.limit * self.base
+
+    def __str__(self) -> str:
+        verdict = "ABOVE" if self.is_above else "ok"
+        ratio = self.seconds / self.base
+        return f"{self.name:52} {self.seconds:8.2f} {self.base:8.2f} {ratio:8.3f} {self.limit:8.2f}  {verdict}"
+
+
+def written(folder: Path, pods: int, pools: int) -> str:
+    """Write a List of so many pods and pools, and return its path."""
+    objects = [
+        *map(node_pool, range(pools)),
+        *(pod(each, SHAPES) for each in range(pods)),
+        node_class(),
+        device_plugin(),
+    ]
+    file = folder / f"{pods}.json"
+    contents = [dict(each.content) for each in objects]
+    file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": contents}))
+    return str(file)
+
+
+def environment(tree: Path) -> dict[str, str]:
+    """Return variables with which Python uses a tree, and keeps what it compiles as an installation does."""
+    kept = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
+    return {**kept, "PYTHONPATH": str(tree), "SOURCE_DATE_EPOCH": "1795000000"}
+
+
+def seconds(tree: Path, *words: str) -> float:
+    """Return the CPU time that a command takes with the code of a tree."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+    done = subprocess.run(
+        [sys.executable, "-m", "gpu_constructs", *words],
+        cwd=tree,
+        env=environment(tree),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        check=False,
+    )
+    if done.returncode not in (0, 1):
+        raise SystemExit(f"gpu-constructs {' '.join(words)} ended with {done.returncode}: {done.stderr.decode()[:300]}")
+    return resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before
+
+
+def function_seconds(tree: Path) -> float:
+    """Return the CPU time of explaining 100,000 pods next to 1,000 pools, without reading and report."""
+    command = [sys.executable, "-c", _FUNCTION]
+    return float(subprocess.run(command, cwd=tree, env=environment(tree), capture_output=True, check=True).stdout)
+
+
+def compared(name: str, base: Path | None, limit: float, words: Sequence[str], rounds: int = 1) -> Iterator[Row]:
+    """Yield how a command compares to the baseline; of several alternating rounds each has its shortest."""
+    if base is not None:
+        pairs = [(seconds(ROOT, *words), seconds(base, *words)) for _ in range(rounds)]
+        yield Row(name, min(ours for ours, _ in pairs), min(theirs for _, theirs in pairs), limit)
+
+
+@contextmanager
+def baseline() -> Iterator[Path | None]:
+    """Check out the baseline next to the tree; ``None`` where it isn't in the history."""
+    git = ["git", "-C", str(ROOT)]
+    known = subprocess.run([*git, "cat-file", "-e", f"{BASELINE}^{{commit}}"], capture_output=True, check=False)
+    if known.returncode:
+        print(f"not compared with {BASELINE}: the history of this clone lacks it")
+        yield None
+        return
+    with TemporaryDirectory() as folder:
+        place = Path(folder) / "baseline"
+        subprocess.run([*git, "worktree", "add", "--quiet", "--detach", str(place), BASELINE], check=True)
+        try:
+            yield place
+        finally:
+            subprocess.run([*git, "worktree", "remove", "--force", str(place)], check=True)
+
+
+def template(folder: Path) -> str:
+    """Synthesize the default stack, and return the path of its template."""
+    variables = {**environment(ROOT), "CDK_OUTDIR": str(folder / "cdk.out")}
+    subprocess.run([sys.executable, "app.py"], cwd=ROOT, env=variables, check=True, capture_output=True)
+    return str(folder / "cdk.out" / "GpuClusterStack.template.json")
+
+
+def rows(base: Path | None, folder: Path, *, large: bool) -> Iterator[Row]:
+    """Yield each figure."""
+    for tree in filter(None, (ROOT, base)):
+        command = [sys.executable, "-m", "compileall", "-q", "gpu_constructs"]
+        subprocess.run(command, cwd=tree, env=environment(tree), check=True)
+    yield from compared("check of the default template", base, LIMIT_TEMPLATE, ("check", template(folder)), rounds=7)
+    few, many = written(folder, 10_000, 300), written(folder, 40_000, 300)
+    for name in ("check", "explain"):
+        yield from compared(f"{name} of 10,000 pods and 300 pools", base, LIMIT_PODS, (name, few))
+    for name in ("check", "explain"):
+        yield Row(
+            f"{name} of 40,000 pods, over 10,000", seconds(ROOT, name, many), seconds(ROOT, name, few), LIMIT_GROWTH
+        )
+    if large:
+        yield from _large(base, folder)
+
+
+def _large(base: Path | None, folder: Path) -> Iterator[Row]:
+    if base is not None:
+        ours, theirs = function_seconds(ROOT), function_seconds(base)
+        yield Row("explain() of 100,000 pods and 1,000 pools", ours, theirs, LIMIT_FUNCTION)
+    file = written(folder, 100_000, 1_000)
+    command = seconds(ROOT, "explain", file)
+    print(f"explain of 100,000 pods and 1,000 pools: {command:.1f} s")
+    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 2**20
+    yield Row("peak memory of the largest, GB, of 1 GB", peak, 1, LIMIT_PEAK_GB)
+
+
+def main() -> None:
+    """Print the figures."""
+    print(f"{'CPU seconds':52} {'now':>8} {'than':>8} {'ratio':>8} {'limit':>8}")
+    failed = False
+    with baseline() as base, TemporaryDirectory() as folder:
+        for row in rows(base, Path(folder), large="--large" in sys.argv[1:]):
+            print(row, flush=True)
+            failed |= row.is_above
+    sys.exit(failed)
+
+
+if __name__ == "__main__":
+    main()
