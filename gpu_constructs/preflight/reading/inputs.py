@@ -400,12 +400,14 @@ def _input(found: _Found, parameters: Mapping[str, str]) -> Input:
                 problems.append(Unread(resource.origin, "its manifest cannot be read before deployment"))
         elif resource.type == _CHART:
             charts.append(_chart(resource))
+    broken: tuple[BrokenReference, ...] = ()
     if any(each.group == _ARGO or each.group.endswith(_FLUX) for each in objects):
         # Most inputs have no such objects, and start sooner without.
         from gpu_constructs.preflight.reading.gitops.delivered import delivered
 
         brought = delivered(objects, found.roots)
         objects, charts, problems = brought.objects, charts + brought.charts, problems + brought.problems
+        broken = tuple(brought.broken)
     for config in eksctl.configs(objects):
         resources |= {each.key: each for each in eksctl.resources_of(config)}
         from gpu_constructs.preflight.reading.eksctl.device_plugins import device_plugins
@@ -423,7 +425,7 @@ def _input(found: _Found, parameters: Mapping[str, str]) -> Input:
         tuple(problems),
         tuple(found.repeated),
         tuple(missing for each in found.templates for missing in dangling(each)),
-        tuple(dict.fromkeys((*found.broken, *brought.broken))),
+        tuple(dict.fromkeys((*found.broken, *broken))),
         frozenset(name for each in found.templates for name in mapping(each.body.get("Parameters"))),
         versions.alternatives,
     )
