@@ -22,8 +22,9 @@ from gpu_constructs.preflight.rules.rule import Problem, rule
 
 _DISK = "ephemeral-storage"
 # vLLM and SGLang use this share of a GPU's memory, some of it for activations and the key-value cache.
-# Source: vllm-project/vllm v0.11.2 vllm/config/cache.py ``gpu_memory_utilization`` (2026-11)
-_DEFAULT_SHARE = 0.9
+# Source: vllm-project/vllm 002f10e vllm/config/cache.py ``gpu_memory_utilization``;
+# releases before had 0.9 (2026-11-23)
+_DEFAULT_SHARE = 0.92
 # Formats whose weights don't come from files on the disk of the container.
 _STREAMED = ("runai_streamer", "runai_streamer_sharded", "tensorizer", "dummy", "remote", "fastsafetensors", "gguf")
 # Where the libraries of Hugging Face keep what they download, the first variable that is set.
