@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from gpu_constructs.facts.labels import ACCELERATOR, RESOURCE_TAG
+from gpu_constructs.facts.labels import ACCELERATOR, KARPENTER_DOMAIN, RESOURCE_TAG
 from gpu_constructs.facts.quantities import GIB, MIB
 from gpu_constructs.facts.resources import DEVICE_CLASS, GPU
 from gpu_constructs.preflight.case import Case
@@ -30,7 +30,7 @@ _DISK = "ephemeral-storage"
 # Volumes are suggested in steps, up to the largest that EBS has.
 _STEP_GIB, _MOST_GIB = 10, 16_384
 # Labels in these domains are set by Kubernetes, Karpenter, EKS and NVIDIA, and not by who makes a pool.
-_RESERVED = ("kubernetes.io", "k8s.io", "amazonaws.com", "k8s.aws", "karpenter.sh", "eksctl.io", "nvidia.com")
+_RESERVED = ("kubernetes.io", "k8s.io", "amazonaws.com", "k8s.aws", KARPENTER_DOMAIN, "eksctl.io", "nvidia.com")
 
 
 def more_nodes(judged: PoolVerdict, missing: int, case: Case) -> Iterator[Change]:
