@@ -16,7 +16,7 @@ from dataclasses import dataclass
 # Billions of parameters and bits of one, of models whose names state neither, or state something else.
 # Sources: model cards of mistralai/Mixtral-8x7B-v0.1, mistralai/Mixtral-8x22B-v0.1, meta-llama/Llama-4-Scout-17B-16E,
 # meta-llama/Llama-4-Maverick-17B-128E, deepseek-ai/DeepSeek-V3, deepseek-ai/DeepSeek-R1, moonshotai/Kimi-K2-Instruct,
-# openai/gpt-oss-120b, openai/gpt-oss-20b (2026-11)
+# moonshotai/Kimi-K2-Thinking, openai/gpt-oss-120b, openai/gpt-oss-20b (2026-11)
 _KNOWN: tuple[tuple[re.Pattern[str], float, float], ...] = tuple(
     (re.compile(pattern, re.IGNORECASE), billions, bits)
     for pattern, billions, bits in (
@@ -24,7 +24,8 @@ _KNOWN: tuple[tuple[re.Pattern[str], float, float], ...] = tuple(
         (r"mixtral-8x22b", 140.6, 16),
         (r"llama-4-scout-17b-16e", 109, 16),
         (r"llama-4-maverick-17b-128e", 400, 16),
-        (r"deepseek-(v3|r1)(?!.*(distill|lite))", 671, 8),
+        (r"deepseek-(v3|r1)(?!.*(distill|lite|tiny|reap|qwen|llama|[-_]\d+(?:\.\d+)?b(?![a-z0-9])))", 671, 8),
+        (r"kimi-k2[-_.]?(thinking|5)", 1000, 4),
         (r"kimi-k2", 1000, 8),
         (r"gpt-oss-120b", 116.8, 4.25),
         (r"gpt-oss-20b", 20.9, 4.25),

@@ -19,7 +19,7 @@ class NodeCost:
     Attributes:
         pool: Name of the pool.
         instance_type: The type that they have: of a NodePool the one that costs least for all replicas, of a group the
-            dearest, because EC2 chooses.
+            most expensive one, because EC2 chooses.
         nodes: How many.
         capacity_types: How the pool buys them: ``on-demand``, ``spot``, ``reserved``, ``capacity-block``.
         usd_per_hour: On-demand list price of all of them, US dollars an hour; ``None`` where there is none.
@@ -38,7 +38,8 @@ class NodeCost:
 
 def node_cost(case: Case, verdict: Verdict) -> NodeCost | None:
     """Return what the nodes of the nearest pool that takes a workload cost; ``None`` where no type is known."""
-    if verdict.answer is Answer.NO or verdict.workload.is_placed or verdict.workload.on_each_node:
+    runs = verdict.answer is Answer.YES or bool(verdict.runs_if)
+    if not runs or verdict.workload.is_placed or verdict.workload.on_each_node:
         return None
     taking = (each for each in verdict.pools if each.answer is not Answer.NO and each.nodes)
     return next((cost for each in taking if (cost := _of_pool(case, verdict, each)) is not None), None)

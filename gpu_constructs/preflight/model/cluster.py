@@ -363,6 +363,10 @@ class Cluster:
             found += self._made_of.get(id(each.spec), ())
         return found or [each]
 
+    def workloads_of(self, owner: Object) -> list[Workload]:
+        """Return the pods of an object, by role."""
+        return [each for each in self._made_of.get(id(owner), ()) if isinstance(each, Workload)]
+
     @cached_property
     def open_names(self) -> frozenset[str]:
         """Names of its objects that only deployment sets, as they are written."""

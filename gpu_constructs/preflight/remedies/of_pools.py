@@ -29,6 +29,8 @@ from gpu_constructs.preflight.scheduling.verdict import PoolVerdict
 _DISK = "ephemeral-storage"
 # Volumes are suggested in steps, up to the largest that EBS has.
 _STEP_GIB, _MOST_GIB = 10, 16_384
+# Images with CUDA need it (GPU048).
+_LEAST_GIB = 100
 # Labels in these domains are set by Kubernetes, Karpenter, EKS and NVIDIA, and not by who makes a pool.
 _RESERVED = ("kubernetes.io", "k8s.io", "amazonaws.com", "k8s.aws", KARPENTER_DOMAIN, "eksctl.io", "nvidia.com")
 
@@ -106,7 +108,7 @@ def larger_disk(wanted: Demand, pool: Pool, node: NodeToBe) -> Iterator[Change]:
     asked = wanted.requests.get(_DISK, 0)
     if node.row is None or asked <= node.least.get(_DISK, 0) or has_local_disk(pool, node):
         return
-    first = -(-asked // (GIB * _STEP_GIB)) * _STEP_GIB
+    first = max(-(-asked // (GIB * _STEP_GIB)) * _STEP_GIB, _LEAST_GIB)
     for gib in range(first, _MOST_GIB + 1, _STEP_GIB):
         found = _with_disk(pool, gib)
         if found is None:

@@ -28,7 +28,14 @@ from gpu_constructs.preflight.remedies.of_pools import (
 from gpu_constructs.preflight.remedies.of_quotas import larger, larger_queue, wider, within
 from gpu_constructs.preflight.remedies.of_scalers import bounded, scaler_of
 from gpu_constructs.preflight.remedies.of_types import other_type
-from gpu_constructs.preflight.remedies.of_workloads import as_believed, fewer, moved, smaller, without_runtime
+from gpu_constructs.preflight.remedies.of_workloads import (
+    as_believed,
+    fewer,
+    moved,
+    required_gpus,
+    smaller,
+    without_runtime,
+)
 from gpu_constructs.preflight.remedies.smallest import SmallestType, smallest_type
 from gpu_constructs.preflight.remedies.trials import Trials
 from gpu_constructs.preflight.scheduling.verdict import PoolVerdict, Verdict
@@ -94,7 +101,11 @@ def remedies(given: Input, case: Case, verdict: Verdict, running: frozenset[str]
 
     trials = Trials(given, case, verdict.workload, running, _MOST_TRIALS)
     steps = _MOST_STEPS if size <= _MOST_FOR_MORE else 1
-    found = [
+    # A pod that requests more GPUs than its program uses gets smaller first.
+    unused = 0 < required_gpus(verdict.workload.containers) < verdict.demand.requests.get(GPU, 0)
+    first = [(_plan(trials, _smaller, case, verdict, steps), ())] if unused else []
+    found: list[tuple[tuple[Change, ...], tuple[str, ...]]] = [
+        *first,
         *((_plan(trials, way, case, verdict, steps), ()) for way in (_of_pools, _of_pods)),
         *((_plan(trials, way, case, verdict, steps), (_WITH_LESS,)) for way in (_smaller, _smaller_as_believed)),
         (_plan(trials, _with_fewer, case, verdict, steps), (_WITH_FEWER,)),

@@ -99,9 +99,9 @@ def service_that_never_leaves_an_expired_node(case: Case) -> Iterator[Problem]:
 
 @rule("GPU496", "warning", source=f"{_DISRUPTION}#nodepool-disruption-budgets")
 def budget_that_never_removes_an_idle_node(case: Case) -> Iterator[Problem]:
-    """Budget of a NodePool allows no disruption at any time.
+    """NodePool budget never lets Karpenter remove an empty node.
 
-    Karpenter never removes a node, not even an empty one, and never replaces one that has drifted: idle GPUs are paid.
+    Empty nodes stay, so idle GPUs are billed until the nodes expire. Expiration ignores budgets.
 
     Fix: Add a schedule and a duration to the budget of 0 nodes, or name reasons in it, such as Drifted.
     """
@@ -111,7 +111,9 @@ def budget_that_never_removes_an_idle_node(case: Case) -> Iterator[Problem]:
             reasons = each.get("reasons")
             every = not reasons or (isinstance(reasons, list) and "Empty" in reasons)
             if str(each.get("nodes")) in ("0", "0%") and not each.get("schedule") and every:
-                yield Problem.of(pool, f"a budget of {each['nodes']} nodes without a schedule keeps idle nodes running")
+                yield Problem.of(
+                    pool, f"budget of {each['nodes']} nodes has no schedule, so Karpenter removes no empty node"
+                )
 
 
 @rule("GPU140", "note", source="kubernetes/autoscaler cluster-autoscaler 1.36.1 cluster-autoscaler/FAQ.md")

@@ -222,7 +222,7 @@ def _is_of_several_nodes(workload: Workload, case: Case) -> bool:
     owner = workload.owner
     if owner.kind == "LeaderWorkerSet":
         return (known_number(dig(dict(owner.spec), "leaderWorkerTemplate", "size")) or 1) > 1
-    pods = [each.replicas for each in case.gpu_workloads if each.owner is owner]
+    pods = [each.replicas for each in case.cluster.workloads_of(owner) if each.asks_for_gpu]
     if None not in pods and sum(each or 0 for each in pods) < 2:
         return False
     if owner.kind in _DISTRIBUTED:

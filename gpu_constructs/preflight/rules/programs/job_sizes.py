@@ -74,7 +74,7 @@ def _pods(workload: Workload, case: Case) -> int | None:
     if owner.kind == "Job" and owner.spec.get("completionMode") != "Indexed":
         # Several Jobs, of one pod each, may form one.
         return None
-    counts = [each.replicas for each in case.cluster.workloads if each.owner is owner]
+    counts = [each.replicas for each in case.cluster.workloads_of(owner)]
     return None if None in counts else sum(each or 0 for each in counts)
 
 

@@ -94,12 +94,11 @@ def _gpus_of_group(workload: Workload, case: Case) -> int | None:
     if workload.owner.kind != "LeaderWorkerSet" or not groups:
         return None
     total = 0
-    for each in case.cluster.workloads:
-        if each.owner is workload.owner:
-            gpus = each.pod.requests.get(GPU, 0)
-            if each.pod.is_open or each.replicas is None or any(one.devices - {GPU} for one in each.containers):
-                return None
-            total += gpus * each.replicas
+    for each in case.cluster.workloads_of(workload.owner):
+        gpus = each.pod.requests.get(GPU, 0)
+        if each.pod.is_open or each.replicas is None or any(one.devices - {GPU} for one in each.containers):
+            return None
+        total += gpus * each.replicas
     return total // groups
 
 

@@ -134,6 +134,9 @@ def _unreached(workload: Workload, target: Any) -> str:
     found = _listens(workload, containers[0]) if len(containers) == 1 else None
     if found is None or number is None or number == found[1] or not found[0].is_sure:
         return ""
+    # Servers have other ports too: for metrics, or between the parts of a model.
+    if str(number) in found[0].options.values() or number in {each.container for each in containers[0].ports}:
+        return ""
     return f"port {number}, and {found[0].name} listens on {found[1]}"
 
 
@@ -147,7 +150,9 @@ def _listens(workload: Workload, container: Container) -> tuple[Program, int] | 
     [program] = found
     # A script may start proxies and other servers next to it.
     starts_others = any("\n" in str(each) or " & " in str(each) or ";" in str(each) for each in container.words)
-    if starts_others or program.is_open or "headless" in program.options:
+    # A worker of Dynamo has another port, and its frontend serves.
+    other = "dynamo." in " ".join(map(str, container.words))
+    if starts_others or other or program.is_open or "headless" in program.options:
         return None
     port = program.number("port", _DEFAULT_PORT[program.name])
     return (program, port) if isinstance(port, int) and "VLLM_PORT" not in container.env else None

@@ -117,7 +117,7 @@ def _pods(value: object, replicas: int, *, up: bool) -> int | None:
 
 def _alike(case: Case, owner: Object) -> Workload | None:
     """Return pods of a set, where all are alike in what they ask for and where they may run."""
-    parts = [each for each in case.cluster.workloads if each.owner is owner]
+    parts = case.cluster.workloads_of(owner)
     if not parts or not parts[0].asks_for_gpu:
         return None
     asks = [(each.pod.requests, each.pod.selection, each.pod.tolerations) for each in parts]
