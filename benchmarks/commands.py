@@ -24,7 +24,7 @@ from benchmarks.preflight import device_plugin, node_class, node_pool, pod
 ROOT = Path(__file__).resolve().parent.parent
 BASELINE = "a302248"
 SHAPES = 200
-# Of the CPU time of the baseline: what this tree has, and some noise. It was 0.85 to 0.98, 0.18 to 0.24, and 0.61 to 0.75.
+# Of the CPU time of the baseline, with room for noise: 0.85 to 0.98, 0.18 to 0.24, and 0.61 to 0.75 were measured.
 LIMIT_TEMPLATE, LIMIT_PODS, LIMIT_FUNCTION = 1.1, 0.35, 0.8
 # Of 40,000 pods over 10,000: four times, and what grows with their logarithm.
 LIMIT_GROWTH = 4.6
