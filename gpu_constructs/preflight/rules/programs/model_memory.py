@@ -21,7 +21,7 @@ from gpu_constructs.preflight.reading.unknown import Unknown, is_expression, kno
 from gpu_constructs.preflight.rules.rule import Problem, rule
 
 _DISK = "ephemeral-storage"
-# vLLM and SGLang use this share of a GPU's memory, some of it for activations and the key-value cache.
+# vLLM uses this share of a GPU's memory, some of it for activations and the key-value cache. SGLang computes its share.
 # Source: vllm-project/vllm 002f10e vllm/config/cache.py ``gpu_memory_utilization``;
 # releases before had 0.9 (2026-11-23)
 _DEFAULT_SHARE = 0.92
@@ -101,9 +101,10 @@ def weights_larger_than_the_disk_they_are_downloaded_to(case: Case) -> Iterator[
 
 @rule("GPU477", "warning", source="https://docs.vllm.ai/en/v0.11.2/configuration/conserving_memory.html")
 def memory_limit_smaller_than_the_weights(case: Case) -> Iterator[Problem]:
-    """Memory limit of the container is smaller than what its program keeps in memory.
+    """Memory limit of the container is too small for the weights of its model.
 
-    The kernel ends the container while the model loads, with the reason OOMKilled.
+    Offloaded weights above the limit end the container with the reason OOMKilled. Weights that are only read from files
+    are dropped from memory and read again, so that the model loads slowly.
 
     Fix: Raise limits.memory above the weights that stay in memory and the size of /dev/shm, or remove the limit.
     """
@@ -160,11 +161,13 @@ def _known(value: Any) -> str | None:
 
 
 def _share(program: Program) -> float:
+    """Return the share of a GPU's memory that a server uses at most; 1 where it computes the share itself."""
+    default = _DEFAULT_SHARE if program.name == "vllm" else 1.0
     written = program.gpu_memory_utilization
     try:
-        share = float(written) if isinstance(written, str) else _DEFAULT_SHARE
+        share = float(written) if isinstance(written, str) else default
     except ValueError:
-        return _DEFAULT_SHARE
+        return default
     return share if 0 < share <= 1 and program.name in ("vllm", "sglang") else 1.0
 
 

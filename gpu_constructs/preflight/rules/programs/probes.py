@@ -145,7 +145,7 @@ def _listens(workload: Workload, container: Container) -> tuple[Program, int] | 
     containers = workload.pod.containers or ()
     others = [each for each in workload.pod.init_containers if each.sidecar]
     found = programs(container)
-    if len(containers) != 1 or others or len(found) != 1 or found[0].name not in _DEFAULT_PORT:
+    if len(containers) != 1 or others or len(found) != 1 or found[0].name not in SERVERS:
         return None
     [program] = found
     # A script may start proxies and other servers next to it.
@@ -154,7 +154,7 @@ def _listens(workload: Workload, container: Container) -> tuple[Program, int] | 
     other = "dynamo." in " ".join(map(str, container.words))
     if starts_others or other or program.is_open or "headless" in program.options:
         return None
-    port = program.number("port", _DEFAULT_PORT[program.name])
+    port = program.number("port", _DEFAULT_PORT.get(program.name))
     return (program, port) if isinstance(port, int) and "VLLM_PORT" not in container.env else None
 
 
