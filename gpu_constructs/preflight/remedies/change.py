@@ -66,6 +66,20 @@ def patch_of(changes: Iterable[Change]) -> dict[str, Any] | None:
     return written or None
 
 
+def with_containers_merged(changes: Iterable[Change]) -> tuple[Change, ...]:
+    """Return changes in which those of a pod's containers are one: each alone would replace what the others set."""
+    found: list[Change] = []
+    for each in changes:
+        places = [number for number, one in enumerate(found) if one.property == each.property and one.key == each.key]
+        if places and each.property[-1:] == ("containers",) and found[places[0]].origin == each.origin:
+            before = found[places[0]]
+            text, value = f"{before.text}, and {each.text}", _joined(before.value, each.value)
+            found[places[0]] = replace(before, text=text, value=value)
+        else:
+            found.append(each)
+    return tuple(found)
+
+
 def _joined(one: Any, other: Any) -> Any:
     """Return two patches as one, with what they remove."""
     if isinstance(one, dict) and isinstance(other, dict):

@@ -45,7 +45,9 @@ def has_local_disk(pool: Pool, node: NodeToBe) -> bool:
     return uses_local_disks(pool) and node.row is not None and bool(node.row.nvme_gb)
 
 
-def other_type(wanted: Demand, pool: Pool, node: NodeToBe, case: Case) -> Iterator[Change]:
+def other_type(
+    wanted: Demand, pool: Pool, node: NodeToBe, case: Case, more_memory: int | None = None
+) -> Iterator[Change]:
     """Yield the change that lets a pool launch a type for a pod, where none of its types has what the pod requests.
 
     Args:
@@ -53,20 +55,29 @@ def other_type(wanted: Demand, pool: Pool, node: NodeToBe, case: Case) -> Iterat
         pool: The pool.
         node: The node that a pod has to fit today.
         case: The cluster.
+        more_memory: MiB that each GPU must exceed, for a model that doesn't fit the GPUs of the pool. Default: any.
     """
     short = [name for name in lacking(wanted, node) if name != _DISK or has_local_disk(pool, node)]
-    row = _fitting(wanted, pool, case) if short or not _selects(wanted, pool, node.row) else None
+    needed = short or more_memory is not None or not _selects(wanted, pool, node.row)
+    row = _fitting(wanted, pool, case, more_memory or 0) if needed else None
+    if row is None and more_memory is not None:
+        return
     if pool.is_group:
         if row is not None and (change := _of_group(pool, row, _described(row, pool, case), case)):
             yield change
-    elif (change := _of_node_pool(wanted, pool, row, case)) is not None:
+    elif (change := _of_node_pool(wanted, pool, row, case, alone=more_memory is not None)) is not None:
         yield change
 
 
-def _fitting(wanted: Demand, pool: Pool, case: Case) -> InstanceType | None:
+def gpu_memory_of(pool: Pool, case: Case) -> int:
+    """Return the most memory that a GPU of a pool has, MiB; 0 where it isn't known."""
+    return max((each.gpu_memory_mib or 0 for each in _rows(pool, case)), default=0)
+
+
+def _fitting(wanted: Demand, pool: Pool, case: Case, more_memory: int) -> InstanceType | None:
     """Return the best type: of the pool's GPU model, else like it in NVSwitch and GPU memory; then the cheapest."""
     now = _rows(pool, case)
-    models, memory = {each.gpu_model for each in now}, max((each.gpu_memory_mib or 0 for each in now), default=0)
+    models, memory = {each.gpu_model for each in now}, gpu_memory_of(pool, case)
     architectures = {each.architecture for each in now} or {"x86_64"}
     region = region_of(pool, case.cluster)
 
@@ -81,6 +92,7 @@ def _fitting(wanted: Demand, pool: Pool, case: Case) -> InstanceType | None:
             row
             for row in sorted(smallest_first(), key=rank)
             if row.architecture in architectures and row.is_driven and not is_unseen(row.name, region)
+            if (row.gpu_memory_mib or 0) > more_memory
             if _selects(wanted, pool, row) and _has_all(wanted, pool, row, case)
         ),
         None,
@@ -179,14 +191,17 @@ def _where(pool: Pool, group: Resource, template: Resource | None, name: str) ->
     return group, ("InstanceTypes",), [name]
 
 
-def _of_node_pool(wanted: Demand, pool: Pool, row: InstanceType | None, case: Case) -> Change | None:
-    """Return the change of a NodePool's requirements that lets it launch a type, and what else a pod selects."""
+def _of_node_pool(wanted: Demand, pool: Pool, row: InstanceType | None, case: Case, *, alone: bool) -> Change | None:
+    """Return the change of a NodePool's requirements that lets it launch a type, and what else a pod selects.
+
+    With ``alone`` the type takes the place of the others: Karpenter would launch a cheaper one.
+    """
     written = dig(pool.properties, *_REQUIREMENTS[1:])
     if isinstance(written, Unknown) or any(isinstance(each.values, Unknown) for each in pool.requirements):
         return None
     of_type: Labels = {} if row is None else _labels(row, pool)
     labels = {**of_type, **_selected(wanted, pool)}
-    edited = [(each, _widened(each, labels)) for each in mappings(written)]
+    edited = [(each, _widened(each, labels, alone=alone)) for each in mappings(written)]
     told = list(_told(edited))
     if not told:
         return None
@@ -208,7 +223,7 @@ def _selected(wanted: Demand, pool: Pool) -> Labels:
     }
 
 
-def _widened(written: dict[str, Any], labels: Labels) -> dict[str, Any] | None:
+def _widened(written: dict[str, Any], labels: Labels, *, alone: bool) -> dict[str, Any] | None:
     """Return a requirement that a node with such labels meets; ``None`` where it has to go."""
     wanted = requirement(written)
     value = labels.get(wanted.key)
@@ -219,7 +234,7 @@ def _widened(written: dict[str, Any], labels: Labels) -> dict[str, Any] | None:
         return None
     values = list(wanted.values or ())
     new = {
-        "In": [*values, only],
+        "In": [only] if alone else [*values, only],
         "NotIn": [each for each in values if each != only],
         "Gte": [only],
         "Lte": [only],
@@ -232,6 +247,8 @@ def _told(edited: Iterable[tuple[dict[str, Any], dict[str, Any] | None]]) -> Ite
     for before, after in edited:
         if after is None:
             yield f"leave out requirement {requirement(before)}"
+        elif after is not before and after.get("operator") == "In" and len(after["values"]) == 1:
+            yield f"set {after['key']} to {after['values'][0]}"
         elif after is not before and after.get("operator") == "In":
             yield f"add {after['values'][-1]} to {after['key']}"
         elif after is not before:

@@ -13,10 +13,11 @@ from gpu_constructs.facts.resources import GPU
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Pool
+from gpu_constructs.preflight.model.programs import programs
 from gpu_constructs.preflight.node.instance_labels import is_of_the_type
 from gpu_constructs.preflight.node.nodes import NodeToBe
 from gpu_constructs.preflight.reading.inputs import Input
-from gpu_constructs.preflight.remedies.change import Change, patch_of
+from gpu_constructs.preflight.remedies.change import Change, patch_of, with_containers_merged
 from gpu_constructs.preflight.remedies.of_pools import (
     labelled,
     larger_disk,
@@ -27,7 +28,7 @@ from gpu_constructs.preflight.remedies.of_pools import (
 )
 from gpu_constructs.preflight.remedies.of_quotas import larger, larger_queue, wider, within
 from gpu_constructs.preflight.remedies.of_scalers import bounded, scaler_of
-from gpu_constructs.preflight.remedies.of_types import other_type
+from gpu_constructs.preflight.remedies.of_types import gpu_memory_of, other_type
 from gpu_constructs.preflight.remedies.of_workloads import (
     as_believed,
     fewer,
@@ -50,6 +51,8 @@ _MOST_STEPS = 4
 _MOST_FOR_MORE = 4_000
 # Sets of changes that are judged for one workload.
 _MOST_TRIALS = 40
+# How many times the memory of a pool's GPUs others are looked for, beside any that have more.
+_MORE_MEMORY = (2, 3)
 # What a smaller workload supposes.
 _WITH_LESS = "the pod can do with less"
 _WITH_FEWER = "fewer pods are enough"
@@ -114,7 +117,7 @@ def remedies(given: Input, case: Case, verdict: Verdict, running: frozenset[str]
     unlike: dict[frozenset[str], Remedy] = {}
     for changes, conditions in found:
         if changes and not (conditions and _ends_smaller(changes, unlike)):
-            remedy = Remedy(changes, (*conditions, *trials.conditions(changes)))
+            remedy = Remedy(with_containers_merged(changes), (*conditions, *trials.conditions(changes)))
             unlike.setdefault(frozenset(map(repr, changes)), remedy)
     return tuple(unlike.values())
 
@@ -173,6 +176,7 @@ def _of_pools(case: Case, verdict: Verdict, runs: Runs) -> Iterator[tuple[Change
     near = _near(case, verdict)
     if not any(each.kind == "limit" for each in verdict.reasons):
         yield from (tuple(_suited(case, verdict, each)) for each in near)
+        yield from _with_larger_gpus(case, verdict, near[:1])
     taking = [each for each in verdict.pools if each.answer is not Answer.NO]
     limited = [each for each in near if any(one.kind == "limit" for one in each.reasons)]
     yield from _with_more_nodes(case, verdict, taking or limited)
@@ -182,12 +186,26 @@ def _of_pools(case: Case, verdict: Verdict, runs: Runs) -> Iterator[tuple[Change
     yield from (tuple(told_of(verdict.demand, each, _node(case, each.pool))) for each in near)
 
 
-def _suited(case: Case, verdict: Verdict, judged: PoolVerdict) -> Iterator[Change]:
+def _with_larger_gpus(case: Case, verdict: Verdict, near: Iterable[PoolVerdict]) -> Iterator[tuple[Change, ...]]:
+    """Yield types whose GPUs have more memory, for a program whose model may not fit the GPUs of the pool."""
+    if not any(map(programs, verdict.workload.containers)):
+        return
+    for each in near:
+        memory = gpu_memory_of(each.pool, case)
+        for above in [memory, *(times * memory for times in _MORE_MEMORY)] if memory else []:
+            yield tuple(_suited(case, verdict, each, above))
+
+
+def _suited(case: Case, verdict: Verdict, judged: PoolVerdict, more_memory: int | None = None) -> Iterator[Change]:
     """Yield what makes a pool take a pod: type, disk and labels of the pool, then tolerations and the rest."""
     pool, node, wanted = judged.pool, _node(case, judged.pool), verdict.demand
-    if judged.answer is not Answer.NO:
+    if judged.answer is not Answer.NO and more_memory is None:
         return
-    changes = [*other_type(wanted, pool, node, case), *larger_disk(wanted, pool, node), *labelled(wanted, pool, node)]
+    changes = [
+        *other_type(wanted, pool, node, case, more_memory),
+        *larger_disk(wanted, pool, node),
+        *labelled(wanted, pool, node),
+    ]
     yield from changes
     selected = frozenset({key for key, _ in missing_labels(wanted, node)} if changes else ())
     chosen = frozenset(each.key for each in wanted.pod.selection.selector if _is_of_types(each.key)) if changes else ()
