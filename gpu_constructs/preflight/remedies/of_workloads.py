@@ -70,6 +70,13 @@ def smaller(wanted: Demand, workload: Workload, node: NodeToBe) -> Iterator[Chan
             yield from lowered(workload, name, have)
 
 
+def requested(wanted: Demand, workload: Workload) -> Iterator[Change]:
+    """Yield the request of as many GPUs as the arguments of a pod's programs require, where it requests fewer."""
+    required = required_gpus(workload.containers)
+    if 0 < wanted.requests.get(GPU, 0) < required:
+        yield from _asking(workload, GPU, f"request {required} {GPU}", {GPU: required})
+
+
 def as_believed(wanted: Demand, workload: Workload, node: NodeToBe) -> Iterator[Change]:
     """Yield requests lowered to what its autoscaler expects of a node that it has yet to launch."""
     for name, asked in wanted.requests.items():

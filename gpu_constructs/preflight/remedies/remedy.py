@@ -33,6 +33,7 @@ from gpu_constructs.preflight.remedies.of_workloads import (
     as_believed,
     fewer,
     moved,
+    requested,
     required_gpus,
     smaller,
     without_runtime,
@@ -174,6 +175,7 @@ def _against(verdict: Verdict) -> set[tuple[str, str]]:
 def _of_pools(case: Case, verdict: Verdict, runs: Runs) -> Iterator[tuple[Change, ...]]:
     """Yield what an engineer changes first: the pools, and of the pod only what no pool decides."""
     near = _near(case, verdict)
+    yield tuple(requested(verdict.demand, verdict.workload))
     if not any(each.kind == "limit" for each in verdict.reasons):
         yield from (tuple(_suited(case, verdict, each)) for each in near)
         yield from _with_larger_gpus(case, verdict, near[:1])
