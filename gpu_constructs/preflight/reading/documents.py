@@ -21,6 +21,8 @@ from gpu_constructs.preflight.reading.unknown import dig, items
 
 _MIB = 1024**2
 MAX_FILE_BYTES = 16 * _MIB
+# From this size on, a List is read one object at a time.
+_LONG_LIST_BYTES = 4 * _MIB
 # A list of objects, as kubectl writes a whole cluster. Each object is parsed, or pruned, by itself.
 MAX_LIST_BYTES = 256 * _MIB
 MAX_NODES = 1_000_000
@@ -113,7 +115,9 @@ def parse(file: str, text: str) -> Iterator[Document]:
         UnusableInput: The text is neither JSON nor YAML, or its parts are too many or too deep.
     """
     templated = "$" in text or "{{" in text
-    if len(text) > MAX_FILE_BYTES:
+    # One object at a time: a List may have more values than any other document.
+    long = len(text) > _LONG_LIST_BYTES and text.lstrip()[:1] == "{" and is_list(text[:4096])
+    if long or len(text) > MAX_FILE_BYTES:
         for content in _items_of_list(file, text):
             yield Document(file, content, refuse_endless(file, content), (), templated=False)
         return

@@ -104,3 +104,17 @@ def test_a_mapping_that_merges_itself_ends() -> None:
     [document] = parse("a.yaml", "a: &a\n  <<: *a\n  b: 1\n")
 
     assert document.content == {"a": {"b": 1}}
+
+
+def test_a_list_may_have_more_values_than_one_object(tmp_path: Path) -> None:
+    item = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "a", "labels": dict.fromkeys("abcdefgh", "b")},
+    }
+    items = [{**item, "metadata": {**item["metadata"], "name": f"a{number}"}} for number in range(80_000)]
+    file = tmp_path / "list.json"
+    file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+    assert file.stat().st_size < MAX_FILE_BYTES
+
+    assert len(read(str(file))) == 80_000
