@@ -107,12 +107,11 @@ def test_a_mapping_that_merges_itself_ends() -> None:
 
 
 def test_a_list_may_have_more_values_than_one_object(tmp_path: Path) -> None:
-    item = {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": {"name": "a", "labels": dict.fromkeys("abcdefgh", "b")},
-    }
-    items = [{**item, "metadata": {**item["metadata"], "name": f"a{number}"}} for number in range(80_000)]
+    labels = dict.fromkeys("abcdefgh", "b")
+    items = [
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": f"a{number}", "labels": labels}}
+        for number in range(80_000)
+    ]
     file = tmp_path / "list.json"
     file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
     assert file.stat().st_size < MAX_FILE_BYTES
