@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from gpu_constructs.installing.reach import images_on_gpu_nodes
 from gpu_constructs.preflight.cluster.clusters import clusters
 from gpu_constructs.preflight.judging.check import check
 from gpu_constructs.preflight.judging.images import pulls
@@ -172,3 +173,12 @@ def test_the_mirror_of_the_page_has_what_the_command_copies(output: Path) -> Non
             "registry.k8s.io": "https://mirror.example.com",
         }.items()
     )
+
+
+def test_pods_that_claim_gpus_need_a_mirror_too() -> None:
+    claim = {"name": "gpu", "resourceClaimTemplateName": "gpu"}
+    spec = {"resourceClaims": [claim], "containers": [{"name": "main", "image": "nvcr.io/nvidia/cuda:13"}]}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": spec}
+
+    assert list(images_on_gpu_nodes(pod)) == ["nvcr.io/nvidia/cuda:13"]
+    assert list(images_on_gpu_nodes({**pod, "spec": {"containers": spec["containers"]}})) == []

@@ -27,7 +27,7 @@ def require_images_within_reach(
         manifests: The objects.
     """
     if cluster.is_isolated:
-        images = sorted({image for each in manifests for image in _images_on_gpu_nodes(each) if is_public(image)})
+        images = sorted({image for each in manifests for image in images_on_gpu_nodes(each) if is_public(image)})
         applied.node.add_validation(_WithinReach(applied, cluster, [f"image {each!r}" for each in images]))
 
 
@@ -57,19 +57,20 @@ def require_chart_within_reach(
     )
 
 
-def _images_on_gpu_nodes(value: Any, kind: str = "") -> Iterator[str]:
-    """Yield the images of DaemonSets, and of pods that request GPUs."""
+def images_on_gpu_nodes(value: Any, kind: str = "") -> Iterator[str]:
+    """Yield the images of DaemonSets, and of pods that request or claim GPUs."""
     if isinstance(value, Mapping):
         kind = value.get("kind") or kind
         containers = [each for key in ("initContainers", "containers") for each in value.get(key) or ()]
-        if containers and (kind == "DaemonSet" or any(_requests_gpus(each) for each in containers)):
+        claims = bool(value.get("resourceClaims"))
+        if containers and (kind == "DaemonSet" or claims or any(_requests_gpus(each) for each in containers)):
             yield from (image for each in containers if isinstance(image := each.get("image"), str))
         else:
             for each in value.values():
-                yield from _images_on_gpu_nodes(each, kind)
+                yield from images_on_gpu_nodes(each, kind)
     elif isinstance(value, (list, tuple)):
         for each in value:
-            yield from _images_on_gpu_nodes(each, kind)
+            yield from images_on_gpu_nodes(each, kind)
 
 
 def _requests_gpus(container: Mapping[str, Any]) -> bool:
@@ -100,8 +101,8 @@ class _WithinReach:
             return []
         who = self._applied.node.path.removesuffix("/Resource")
         tail = f"as the VPC of {self._cluster.path} has no route out of it"
-        mirror = "Host(registry_mirrors=...) on the pools, or an image in ECR"
-        return [f"{who}: {each} can't be pulled, {tail}; give a mirror by {mirror} [GPU076]" for each in images] + [
+        mirror = "Host(registry_mirrors=...) on the pools, or use an image in ECR"
+        return [f"{who}: {each} can't be pulled, {tail}; set {mirror} [GPU076]" for each in images] + [
             f"{who}: {each} can't be fetched, {tail}; copy it as gpu-constructs images lists it, and set the context "
             f"key {CHART_MIRROR} [GPU455]"
             for each in self._charts

@@ -125,20 +125,20 @@ def _selects(wanted: Demand, pool: Pool, row: InstanceType | None) -> bool:
         return True
     labels: Labels = {key: Unknown(f"${{{key}}}") for key in wanted.keys}
     named = set(_named_models(wanted, pool))
-    meant = not named or _word(row.gpu_model) in named
+    meant = not named or _normalized_model(row.gpu_model) in named
     return meant and wanted.pod.selection.takes({**labels, **_labels(row, pool)}) is not Answer.NO
 
 
 def _named_models(wanted: Demand, pool: Pool) -> Iterator[str]:
     """Yield the GPU models that a pod selects by labels of any name, such as ``gpu-type: h100``."""
-    models = {_word(each.gpu_model) for each in catalogue().values()}
+    models = {_normalized_model(each.gpu_model) for each in catalogue().values()}
     for each in wanted.pod.selection.selector:
-        value = _word((each.values or ("",))[0])
+        value = _normalized_model((each.values or ("",))[0])
         if each.operator == "In" and value in models and each.key not in pool.labels:
             yield value
 
 
-def _word(model: str) -> str:
+def _normalized_model(model: str) -> str:
     return model.lower().replace(" ", "-").removeprefix("nvidia-")
 
 
@@ -169,10 +169,10 @@ def _of_group(pool: Pool, row: InstanceType, described: str, case: Case) -> Chan
         word = group.metadata.get(TYPES_AS)
         if word is None:
             return None
-        told = row.name if word == "instanceType" else None
+        written_value = row.name if word == "instanceType" else None
         text = f"set {word} of {group.path} to {row.name} ({described})"
         on, place, value = _where(pool, group, template, row.name)
-        return Change(text, group.origin, place, value, on.key, True, written_at(group, word), told)
+        return Change(text, group.origin, place, value, on.key, True, written_at(group, word), written_value)
     on, place, value = _where(pool, group, template, row.name)
     if isinstance(dig(dict(on.properties), *place), Unknown):
         return None
@@ -202,13 +202,13 @@ def _of_node_pool(wanted: Demand, pool: Pool, row: InstanceType | None, case: Ca
     of_type: Labels = {} if row is None else _labels(row, pool)
     labels = {**of_type, **_selected(wanted, pool)}
     edited = [(each, _widened(each, labels, alone=alone)) for each in mappings(written)]
-    told = list(_told(edited))
-    if not told:
+    edits = list(_described_edits(edited))
+    if not edits:
         return None
     value = [after for _, after in edited if after is not None]
     what = "" if row is None else f" {row.name} ({_described(row, pool, case)})"
     launch = f"let NodePool {pool.name} launch{what}: " if what else f"in NodePool {pool.name} "
-    return Change(launch + ", ".join(told), pool.origin, _REQUIREMENTS, value, of_pool=True)
+    return Change(launch + ", ".join(edits), pool.origin, _REQUIREMENTS, value, of_pool=True)
 
 
 def _selected(wanted: Demand, pool: Pool) -> Labels:
@@ -243,7 +243,7 @@ def _widened(written: dict[str, Any], labels: Labels, *, alone: bool) -> dict[st
     return {**written, "values": new} if new else None
 
 
-def _told(edited: Iterable[tuple[dict[str, Any], dict[str, Any] | None]]) -> Iterator[str]:
+def _described_edits(edited: Iterable[tuple[dict[str, Any], dict[str, Any] | None]]) -> Iterator[str]:
     for before, after in edited:
         if after is None:
             yield f"leave out requirement {requirement(before)}"

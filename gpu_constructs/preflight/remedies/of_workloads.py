@@ -37,6 +37,14 @@ def required_gpus(containers: Iterable[Container]) -> int:
     return max(required)
 
 
+def used_gpus(containers: Iterable[Container]) -> int | None:
+    """Return how many GPUs the one program of a pod uses; ``None`` where that isn't sure or there are several."""
+    found = [program for each in containers for program in programs(each)]
+    if len(found) != 1 or found[0].is_open or not found[0].is_sure or found[0].spans_nodes:
+        return None
+    return found[0].gpus_per_node if isinstance(found[0].gpus_per_node, int) else None
+
+
 def moved(
     wanted: Demand,
     workload: Workload,
@@ -71,9 +79,10 @@ def smaller(wanted: Demand, workload: Workload, node: NodeToBe) -> Iterator[Chan
 
 
 def requested(wanted: Demand, workload: Workload) -> Iterator[Change]:
-    """Yield the request of as many GPUs as the arguments of a pod's programs require, where it requests fewer."""
-    required = required_gpus(workload.containers)
-    if 0 < wanted.requests.get(GPU, 0) < required:
+    """Yield the request of as many GPUs as a pod's programs use. It is lower only where that number is sure."""
+    request, used = wanted.requests.get(GPU, 0), used_gpus(workload.containers)
+    required = required_gpus(workload.containers) if used is None else used
+    if 0 < request < required or (used is not None and 0 < used < request):
         yield from _asking(workload, GPU, f"request {required} {GPU}", {GPU: required})
 
 

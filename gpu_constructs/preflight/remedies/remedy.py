@@ -34,7 +34,6 @@ from gpu_constructs.preflight.remedies.of_workloads import (
     fewer,
     moved,
     requested,
-    required_gpus,
     smaller,
     without_runtime,
 )
@@ -105,11 +104,7 @@ def remedies(given: Input, case: Case, verdict: Verdict, running: frozenset[str]
 
     trials = Trials(given, case, verdict.workload, running, _MOST_TRIALS)
     steps = _MOST_STEPS if size <= _MOST_FOR_MORE else 1
-    # A pod that requests more GPUs than its program uses gets smaller first.
-    unused = 0 < required_gpus(verdict.workload.containers) < verdict.demand.requests.get(GPU, 0)
-    first = [(_plan(trials, _smaller, case, verdict, steps), ())] if unused else []
     found: list[tuple[tuple[Change, ...], tuple[str, ...]]] = [
-        *first,
         *((_plan(trials, way, case, verdict, steps), ()) for way in (_of_pools, _of_pods)),
         *((_plan(trials, way, case, verdict, steps), (_WITH_LESS,)) for way in (_smaller, _smaller_as_believed)),
         (_plan(trials, _with_fewer, case, verdict, steps), (_WITH_FEWER,)),

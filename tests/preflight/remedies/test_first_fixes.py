@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from gpu_constructs.preflight.model.container import Container
-from gpu_constructs.preflight.remedies.of_workloads import required_gpus
+from gpu_constructs.preflight.remedies.of_workloads import required_gpus, used_gpus
 from tests.preflight.remedies.pending import PendingCase, fixes, is_right, read_pending
 
 CASES = read_pending()
@@ -22,7 +23,13 @@ def test_the_first_fix_is_the_experts(case: PendingCase, tmp_path: Path) -> None
 
 @pytest.mark.parametrize("case", [each for each in CASES if each.args], ids=lambda each: each.name)
 def test_no_fix_lowers_gpus_below_the_arguments(case: PendingCase, tmp_path: Path) -> None:
-    assert not any("request 1 nvidia.com/gpu" in each.text for each in fixes(case, tmp_path))
+    required = required_gpus([Container("main", command=tuple(case.args))])
+
+    asked = [
+        found for each in fixes(case, tmp_path) for found in re.findall(r"request (\d+) nvidia.com/gpu", each.text)
+    ]
+    assert required > 0
+    assert all(int(each) >= required for each in asked)
 
 
 @pytest.mark.parametrize(
@@ -38,3 +45,19 @@ def test_no_fix_lowers_gpus_below_the_arguments(case: PendingCase, tmp_path: Pat
 )
 def test_gpus_that_arguments_require(words: tuple[str, ...], expected: int) -> None:
     assert required_gpus([Container("main", command=words)]) == expected
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (("vllm", "serve", "org/model", "-tp", "4"), 4),
+        (("vllm", "serve", "org/model"), 1),
+        (("vllm", "serve", "org/model", "-tp", "${TP}"), None),
+        (("vllm", "serve", "org/model", "${ARGS}"), None),
+        (("python", "serve.py"), None),
+    ],
+)
+def test_gpus_that_a_program_uses_are_known_or_not_taken_for_fewer(
+    words: tuple[str, ...], expected: int | None
+) -> None:
+    assert used_gpus([Container("main", command=words)]) == expected
