@@ -53,12 +53,12 @@ def _packed(file: Path) -> str | None:
 
 
 def _reference_of(file: Path) -> str | None:
-    unreadable = f"what {file} can't be read for"
+    unreadable = f"an unreadable file, {file.name}"
     try:
         if not stat.S_ISREG(file.stat().st_mode) or file.stat().st_size > MAX_FILE_BYTES:
             return unreadable
         found: list[str] = []
-        # Of keys that stand twice in an object each is looked at.
+        # Checks every occurrence of a duplicate key.
         json.loads(file.read_bytes(), object_pairs_hook=lambda pairs: found.extend(_outside(pairs)))
     except (OSError, ValueError, RecursionError):
         return unreadable

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from threading import Thread
 from typing import IO, Any
 
-from gpu_constructs.preflight.reading.rendering.network import closing
+from gpu_constructs.preflight.reading.rendering.network import closing, is_closable
 
 # helm reserves 0.8 GiB to render a small chart, and kubectl less (4.3.1 and 1.37, 2026-11).
 MAX_MEMORY_BYTES = 3 * 1024**3
@@ -168,7 +168,7 @@ def _limiting() -> Callable[[], None]:
         (resource.RLIMIT_CPU, MAX_CPU_SECONDS),
         (resource.RLIMIT_CORE, 0),
     ]
-    parent, close, die_with_parent = os.getpid(), closing(), _dying_with_parent()
+    parent, close, die_with_parent = os.getpid(), closing() if is_closable() else None, _dying_with_parent()
 
     def limit() -> None:
         die_with_parent()
@@ -181,8 +181,9 @@ def _limiting() -> Callable[[], None]:
             with contextlib.suppress(OSError, ValueError):
                 # The system kills at the hard limit; a program in Go ignores the signal of the soft one.
                 resource.setrlimit(kind, (most, most))
-        if close is not None:
-            close()
+        # What a schema of a chart may refer to relies on it.
+        if close is not None and not close():
+            os._exit(1)
 
     return limit
 
