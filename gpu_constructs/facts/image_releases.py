@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from gpu_constructs.light_dataclasses import dataclass
 
 # Branches of the driver, as NVIDIA numbers them: the one with long-term support, and the production branch.
 LTS, PRODUCTION = 580, 595

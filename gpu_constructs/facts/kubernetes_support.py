@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from gpu_constructs.light_dataclasses import dataclass
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

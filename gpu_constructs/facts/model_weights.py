@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
+
+from gpu_constructs.light_dataclasses import dataclass
 
 # Billions of parameters and bits of one, of models whose names state neither, or state something else.
 # Sources: model cards of mistralai/Mixtral-8x7B-v0.1, mistralai/Mixtral-8x22B-v0.1, meta-llama/Llama-4-Scout-17B-16E,

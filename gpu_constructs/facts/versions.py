@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from gpu_constructs.facts import charts
 from gpu_constructs.facts.image_releases import NEWEST_WITHOUT_FAULT
 from gpu_constructs.facts.kubernetes_support import how_support_ended
+from gpu_constructs.light_dataclasses import dataclass
 from gpu_constructs.refusals import did_you_mean
 
 

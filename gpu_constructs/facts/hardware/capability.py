@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from typing import Literal, cast, get_args
 
 from gpu_constructs.facts.hardware.bound import Bound
 from gpu_constructs.facts.hardware.catalogue import Architecture, InstanceType, catalogue
 from gpu_constructs.facts.image_releases import LTS
+from gpu_constructs.light_dataclasses import dataclass
 from gpu_constructs.named_arguments import named_call
 from gpu_constructs.refusals import refuse_unless_bool, refuse_unless_one_of, words
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from types import MappingProxyType
 from typing import Any, Literal
 
 from gpu_constructs.facts.image_releases import DRIVER_BRANCHES
+from gpu_constructs.light_dataclasses import dataclass
 from gpu_constructs.refusals import did_you_mean
 
 Architecture = Literal["x86_64", "arm64"]

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from gpu_constructs.facts.hardware.catalogue import InstanceType
+from gpu_constructs.light_dataclasses import dataclass
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -10,11 +10,12 @@ import io
 import json
 import zipfile
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from types import MappingProxyType
 from typing import Any
+
+from gpu_constructs.light_dataclasses import dataclass
 
 Schema = Mapping[str, Any]
 _INDEX = "index.json"

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from gpu_constructs.facts.software.model import Switch
+from gpu_constructs.light_dataclasses import dataclass
 
 # How values name an image: `repository` whole; `registry` and `repository`; a folder in `repository` and a name in it.
 Style = Literal["repository", "registry", "folder"]

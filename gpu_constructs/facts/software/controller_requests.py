@@ -8,9 +8,9 @@ gpu-operator v26.7.0); the manifest of CoreDNS at https://docs.aws.amazon.com/ek
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from gpu_constructs.facts import charts
+from gpu_constructs.light_dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from gpu_constructs.facts.quantities import total
+from gpu_constructs.light_dataclasses import dataclass
 
 Toleration = Mapping[str, str]
 NodeSelectorTerm = Mapping[str, Any]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from gpu_constructs.facts.quantities import quantity, total
@@ -19,6 +18,7 @@ from gpu_constructs.facts.software.model import (
     Tolerations,
     ValuePath,
 )
+from gpu_constructs.light_dataclasses import dataclass
 
 T = TypeVar("T")
 _ABSENT, _MISREAD = object(), object()

@@ -8,9 +8,10 @@ Source: https://docs.aws.amazon.com/eks/latest/userguide/platform-versions.html 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from gpu_constructs.facts.labels import OS
+from gpu_constructs.light_dataclasses import dataclass
 from gpu_constructs.preflight.admission.limit_ranges import out_of_range, with_defaults
 from gpu_constructs.preflight.admission.mounting.volume_mounts import not_mounted
 from gpu_constructs.preflight.admission.owners import not_valid_owner

@@ -6,10 +6,11 @@ Source: kubernetes/kubernetes v1.36.2 plugin/pkg/admission/limitranger/admission
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from gpu_constructs.facts.quantities import Resources, quantity, resources, show
+from gpu_constructs.light_dataclasses import dataclass
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Cluster
 from gpu_constructs.preflight.model.container import Container

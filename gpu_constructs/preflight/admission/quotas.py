@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from gpu_constructs.facts.quantities import Resources, add, quantity, resources, show
+from gpu_constructs.light_dataclasses import dataclass
 from gpu_constructs.preflight.admission.quota_scopes import counts
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Cluster

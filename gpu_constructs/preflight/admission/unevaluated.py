@@ -12,10 +12,10 @@ pkg/controller/job/job_controller.go ``syncJob``
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from gpu_constructs.facts.storage import BROUGHT_BY
+from gpu_constructs.light_dataclasses import dataclass
 from gpu_constructs.preflight.cluster.kueue import cluster_queue_of, is_queued
 from gpu_constructs.preflight.cluster.objects.storage import installs
 from gpu_constructs.preflight.model.answer import Answer

@@ -6,7 +6,6 @@ Source: kubernetes-sigs/kueue v0.19.2 apis/kueue/v1beta2/
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from gpu_constructs.facts.charts import KUEUE
@@ -14,6 +13,7 @@ from gpu_constructs.facts.kubernetes import TRAINING_JOBS
 from gpu_constructs.facts.labels import KUEUE_DOMAIN, KUEUE_QUEUE, SET_AT_RUN_TIME
 from gpu_constructs.facts.quantities import quantity
 from gpu_constructs.facts.resources import NVIDIA
+from gpu_constructs.light_dataclasses import dataclass
 from gpu_constructs.preflight.cluster.objects.namespaces import is_selected
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Cluster

@@ -7,10 +7,11 @@ https://keda.sh/docs/2.20/reference/scaledobject-spec/ (2026-08)
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from gpu_constructs.facts.charts import KEDA_OPERATOR, PROMETHEUS_ADAPTER
 from gpu_constructs.facts.quantities import quantity
+from gpu_constructs.light_dataclasses import dataclass
 from gpu_constructs.preflight.model.cluster import Cluster
 from gpu_constructs.preflight.model.workload import Workload
 from gpu_constructs.preflight.reading.objects import Object, Origin

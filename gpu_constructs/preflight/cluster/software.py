@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from gpu_constructs.facts.charts import CLUSTER_AUTOSCALER, DEVICE_PLUGIN, EFA_DEVICE_PLUGIN, GPU_OPERATOR, KARPENTER
@@ -12,6 +12,7 @@ from gpu_constructs.facts.labels import AUTOSCALED_BY_TAG, AUTOSCALED_TAG
 from gpu_constructs.facts.resources import EFA, GPU
 from gpu_constructs.facts.software.daemon_sets import daemon_sets_of_addon, daemon_sets_of_chart
 from gpu_constructs.facts.software.model import DaemonSetSpec
+from gpu_constructs.light_dataclasses import dataclass
 from gpu_constructs.preflight.model.container import Container
 from gpu_constructs.preflight.model.discovery import DISCOVERY, EXPLICIT
 from gpu_constructs.preflight.model.label_values import equal

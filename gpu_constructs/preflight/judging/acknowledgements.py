@@ -7,10 +7,10 @@ Kubernetes object, and a construct, by ``Validations.of(...).acknowledge(...)``.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
+from gpu_constructs.light_dataclasses import dataclass
 from gpu_constructs.preflight.model.cluster import Cluster
 from gpu_constructs.preflight.reading.cloudformation import Resource
 from gpu_constructs.preflight.reading.documents import Document, UnusableInput

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
+from gpu_constructs.light_dataclasses import dataclass
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.clusters import clusters
 from gpu_constructs.preflight.cluster.open_values import OpenValue

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import date
 from typing import Literal
 
 from gpu_constructs.facts.kubernetes_support import LEAST_KARPENTER, SUPPORT
 from gpu_constructs.facts.schemas import created_with
 from gpu_constructs.facts.today import today
+from gpu_constructs.light_dataclasses import dataclass
 from gpu_constructs.preflight.judging.written import differ, moved
 from gpu_constructs.preflight.model.cluster import Cluster
 from gpu_constructs.preflight.node.nodes import minor

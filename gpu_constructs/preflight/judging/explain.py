@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from gpu_constructs.light_dataclasses import dataclass
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.built_in_pools import has_unknown_built_in_pools
 from gpu_constructs.preflight.judging.set_later import SetLater

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from gpu_constructs.light_dataclasses import dataclass
 from gpu_constructs.preflight.reading.unknown import Unknown, is_expression
 
 # Source: https://github.com/distribution/reference/blob/main/regexp.go (2026-11)

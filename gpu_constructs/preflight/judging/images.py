@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from gpu_constructs.facts.software.chart_images import opaque, pulled
 from gpu_constructs.facts.software.images_of_charts import known_images
 from gpu_constructs.facts.versions import pinned_charts
+from gpu_constructs.light_dataclasses import dataclass
 from gpu_constructs.preflight.cluster.subnets import region_of_cluster
 from gpu_constructs.preflight.judging.image_names import ImageName, images_in, parsed
 from gpu_constructs.preflight.model.cluster import Cluster

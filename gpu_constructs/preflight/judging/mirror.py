@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 
+from gpu_constructs.light_dataclasses import dataclass
 from gpu_constructs.preflight.judging.image_names import ImageName, ecr_region
 from gpu_constructs.preflight.judging.images import PulledChart, Pulls
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from gpu_constructs.facts.hardware.prices import price_list, usd_per_hour
+from gpu_constructs.light_dataclasses import dataclass
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.subnets import region_of
 from gpu_constructs.preflight.model.answer import Answer

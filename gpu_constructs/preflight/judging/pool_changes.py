@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from gpu_constructs.facts.schemas import created_with
+from gpu_constructs.light_dataclasses import dataclass
 from gpu_constructs.preflight.judging.written import differ, moved
 from gpu_constructs.preflight.model.cluster import Cluster, Pool, PoolKind
 from gpu_constructs.preflight.reading.eksctl.resources import is_of_eksctl

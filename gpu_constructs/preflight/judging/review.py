@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from gpu_constructs.light_dataclasses import dataclass
 from gpu_constructs.preflight.cluster.clusters import clusters
 from gpu_constructs.preflight.cluster.images import alias_of
 from gpu_constructs.preflight.cluster.subnets import region_of

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import Any, Literal
 
@@ -12,6 +12,7 @@ from gpu_constructs.facts.kubernetes import KUBE_SYSTEM
 from gpu_constructs.facts.labels import NODE_FEATURE
 from gpu_constructs.facts.quantities import Resources
 from gpu_constructs.facts.resources import GPU, NVIDIA
+from gpu_constructs.light_dataclasses import dataclass
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.label_values import Labels, Requirement
 from gpu_constructs.preflight.model.launch import Launch

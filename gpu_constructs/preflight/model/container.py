@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from gpu_constructs.facts.quantities import Resources, quantity, resources
 from gpu_constructs.facts.resources import NVIDIA
+from gpu_constructs.light_dataclasses import dataclass
 from gpu_constructs.preflight.reading.unknown import Unknown, dig, items, known_text, mapping, mappings
 
 # What is asked for, as it is written; `Unknown` where all of it is known at deployment only.

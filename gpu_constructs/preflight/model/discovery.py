@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from gpu_constructs.light_dataclasses import dataclass
 from gpu_constructs.preflight.model.cluster import Pool
 from gpu_constructs.preflight.model.software import Autoscaler
 from gpu_constructs.preflight.reading.unknown import Unknown, is_expression, known_number, known_text

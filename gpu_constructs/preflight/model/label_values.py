@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from gpu_constructs.facts.hardware.zones import is_no_zone, is_seen_zone
 from gpu_constructs.facts.labels import EBS_ZONE, OLD_ZONE, ZONE, ZONE_ID
+from gpu_constructs.light_dataclasses import dataclass
 from gpu_constructs.preflight.model.answer import Answer, yes_if
 from gpu_constructs.preflight.reading.unknown import Unknown, is_expression, items, known_text, may_equal
 

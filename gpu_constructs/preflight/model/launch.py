@@ -7,10 +7,11 @@ https://karpenter.sh/v1.14/concepts/nodeclasses/, https://docs.aws.amazon.com/ek
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from gpu_constructs.facts.quantities import GIB, quantity
+from gpu_constructs.light_dataclasses import dataclass
 from gpu_constructs.preflight.reading.unknown import (
     Unknown,
     dig,

@@ -6,9 +6,9 @@ Source: kubernetes/kubernetes v1.36.1 staging/src/k8s.io/component-helpers/sched
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from gpu_constructs.light_dataclasses import dataclass
 from gpu_constructs.preflight.model.answer import Answer, all_of, any_of
 from gpu_constructs.preflight.model.label_values import Labels, Requirement, equal, met_together, requirement
 from gpu_constructs.preflight.reading.unknown import Unknown, dig, mapping, mappings

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import Any
 
 from gpu_constructs.facts.quantities import Resources, quantity, resources
 from gpu_constructs.facts.resources import NVIDIA
+from gpu_constructs.light_dataclasses import dataclass
 from gpu_constructs.preflight.model import pod_size
 from gpu_constructs.preflight.model.container import (
     Amounts,

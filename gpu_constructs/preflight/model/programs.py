@@ -14,11 +14,12 @@ import posixpath
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Literal
 
 from gpu_constructs.facts.quantities import quantity
 from gpu_constructs.facts.resources import GPU
+from gpu_constructs.light_dataclasses import dataclass
 from gpu_constructs.preflight.model.container import Container
 from gpu_constructs.preflight.reading.unknown import Unknown, is_expression, known_number, mapping
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal
 
 from gpu_constructs.facts.kubernetes import KUBE_SYSTEM
 from gpu_constructs.facts.labels import OPERATOR_CONFIG
+from gpu_constructs.light_dataclasses import dataclass
 from gpu_constructs.preflight.model.label_values import Labels, LabelValues
 from gpu_constructs.preflight.model.pod import Pod
 from gpu_constructs.preflight.reading.cloudformation import Resource

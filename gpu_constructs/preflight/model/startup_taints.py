@@ -7,12 +7,13 @@ cluster-autoscaler/cloudprovider/aws/aws_manager.go ``buildNodeFromTemplate``; h
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from gpu_constructs.facts.cluster_autoscaler_flags import STARTUP_TAINTS as PREFIXES
 from gpu_constructs.facts.labels import TAINT_TAG
 from gpu_constructs.facts.storage import BROUGHT_BY, STARTUP_TAINTS
+from gpu_constructs.light_dataclasses import dataclass
 from gpu_constructs.preflight.model.cluster import Pool
 from gpu_constructs.preflight.model.software import Autoscaler
 from gpu_constructs.preflight.model.taints import Taint, node_group_taints

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from gpu_constructs.light_dataclasses import dataclass
 from gpu_constructs.preflight.model.answer import Answer, any_of, yes_if
 from gpu_constructs.preflight.reading.unknown import Unknown, dig, is_expression, known_number, known_text, mappings
 from gpu_constructs.preflight.reading.user_data import UserData

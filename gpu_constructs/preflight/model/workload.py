@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from gpu_constructs.facts.kubernetes import TRAINING_JOBS
+from gpu_constructs.light_dataclasses import dataclass
 from gpu_constructs.preflight.model.container import Container
 from gpu_constructs.preflight.model.exclusive import Exclusive
 from gpu_constructs.preflight.model.pod import Pod

@@ -7,7 +7,6 @@ Sources: kubernetes/autoscaler cluster-autoscaler 1.36.1 cluster-autoscaler/clou
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from gpu_constructs.facts.hardware.catalogue import InstanceType, catalogue
 from gpu_constructs.facts.labels import (
@@ -22,6 +21,7 @@ from gpu_constructs.facts.labels import (
 )
 from gpu_constructs.facts.quantities import MIB
 from gpu_constructs.facts.resources import EFA, GPU
+from gpu_constructs.light_dataclasses import dataclass
 from gpu_constructs.preflight.cluster.pools import group_tags
 from gpu_constructs.preflight.model.cluster import Pool
 from gpu_constructs.preflight.model.label_values import Labels, LabelValues, exactly

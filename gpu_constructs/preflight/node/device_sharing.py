@@ -7,11 +7,12 @@ https://bottlerocket.dev/en/os/1.64.x/api/settings/kubelet-device-plugins/
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from gpu_constructs.facts.hardware.mig import BOTTLEROCKET_NAMES, PROFILES
 from gpu_constructs.facts.resources import GPU, SHARED, SHARED_GPU
+from gpu_constructs.light_dataclasses import dataclass
 from gpu_constructs.preflight.model.software import MissingConfig
 from gpu_constructs.preflight.reading.unknown import Unknown, dig, is_true, known_number, known_text, mapping, mappings
 

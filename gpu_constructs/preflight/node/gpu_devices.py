@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from gpu_constructs.facts.hardware.catalogue import InstanceType
 from gpu_constructs.facts.hardware.type_names import may_be_newer
 from gpu_constructs.facts.labels import NODE_GROUP, NODE_POOL
 from gpu_constructs.facts.quantities import MIB, quantity
 from gpu_constructs.facts.resources import EFA, EFA_HUGE_PAGES, GPU, HUGE_PAGE_MIB, HUGE_PAGES, MIG, NVIDIA, SHARED_GPU
+from gpu_constructs.light_dataclasses import dataclass
 from gpu_constructs.preflight.cluster.images import has_driver
 from gpu_constructs.preflight.cluster.launch import is_visible
 from gpu_constructs.preflight.model.answer import Answer, all_of

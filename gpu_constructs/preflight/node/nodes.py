@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import lru_cache
 from typing import Any
 
@@ -29,6 +29,7 @@ from gpu_constructs.facts.labels import (
     ZONE_ID,
 )
 from gpu_constructs.facts.resources import DEVICE_CLASS, EFA, GPU
+from gpu_constructs.light_dataclasses import dataclass
 from gpu_constructs.preflight.cluster.images import has_driver
 from gpu_constructs.preflight.cluster.launch import capacity_of
 from gpu_constructs.preflight.cluster.subnets import region_of

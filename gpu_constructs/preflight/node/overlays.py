@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from gpu_constructs.facts.quantities import resources
+from gpu_constructs.light_dataclasses import dataclass
 from gpu_constructs.preflight.model.answer import Answer, all_of
 from gpu_constructs.preflight.model.cluster import Cluster
 from gpu_constructs.preflight.model.label_values import Labels, LabelValues, Requirement, exactly, requirement

@@ -9,10 +9,11 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from gpu_constructs.facts.hardware.regions import partition_of
+from gpu_constructs.light_dataclasses import dataclass
 from gpu_constructs.preflight.reading.documents import UnusableInput, refuse_endless
 from gpu_constructs.preflight.reading.objects import Origin
 from gpu_constructs.preflight.reading.unknown import Unknown, dig, items, known_number, mapping, one_of

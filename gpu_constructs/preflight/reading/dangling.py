@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
+from gpu_constructs.light_dataclasses import dataclass
 from gpu_constructs.preflight.reading.cloudformation import Template
 from gpu_constructs.preflight.reading.objects import Origin
 from gpu_constructs.preflight.reading.unknown import items, mapping

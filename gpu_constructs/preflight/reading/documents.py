@@ -7,12 +7,12 @@ import os
 import re
 import sys
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import yaml
 
+from gpu_constructs.light_dataclasses import dataclass
 from gpu_constructs.preflight.reading.notation.loader import Loader, RepeatedKey, events
 from gpu_constructs.preflight.reading.notation.scalars import MAX_DIGITS
 from gpu_constructs.preflight.reading.pipes import is_device, is_pipe, read_pipe

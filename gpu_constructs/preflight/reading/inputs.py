@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
+from gpu_constructs.light_dataclasses import dataclass
 from gpu_constructs.preflight.reading.cloudformation import Resource, Template
 from gpu_constructs.preflight.reading.dangling import Dangling, dangling
 from gpu_constructs.preflight.reading.documents import (

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal, get_args
 
+from gpu_constructs.light_dataclasses import dataclass
 from gpu_constructs.preflight.reading.notation.loader import RepeatedKey
 from gpu_constructs.preflight.reading.placeholders import with_placeholders
 from gpu_constructs.preflight.reading.unknown import dig, mapping

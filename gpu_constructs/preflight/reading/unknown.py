@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeVar
+
+from gpu_constructs.light_dataclasses import dataclass
 
 T = TypeVar("T")
 

@@ -13,8 +13,10 @@ import re
 import sys
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Literal
+
+from gpu_constructs.light_dataclasses import dataclass
 
 if sys.version_info >= (3, 11):
     import tomllib

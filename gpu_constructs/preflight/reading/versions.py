@@ -10,11 +10,12 @@ are ``dev`` and ``prod``. A file outside of both folders belongs to each of them
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import PurePath
 from typing import Any, TypeVar
 
 from gpu_constructs.facts.kubernetes import KUBE_SYSTEM
+from gpu_constructs.light_dataclasses import dataclass
 from gpu_constructs.preflight.reading.objects import Chart, Object, Part, Unread
 from gpu_constructs.preflight.reading.unknown import Unknown, dig, mapping
 from gpu_constructs.preflight.reading.values import compact

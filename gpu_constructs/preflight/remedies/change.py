@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from gpu_constructs.facts.quantities import MIB
+from gpu_constructs.light_dataclasses import dataclass
 from gpu_constructs.preflight.reading.inputs import Input
 from gpu_constructs.preflight.reading.objects import Object, Origin
 from gpu_constructs.preflight.reading.unknown import as_written

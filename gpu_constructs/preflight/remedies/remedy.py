@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from gpu_constructs.facts.labels import CAPACITY_TYPE, INSTANCE_TYPE, ZONE
 from gpu_constructs.facts.resources import GPU
+from gpu_constructs.light_dataclasses import dataclass
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Pool

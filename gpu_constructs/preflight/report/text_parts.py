@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from gpu_constructs.light_dataclasses import dataclass
 from gpu_constructs.preflight.report.finding_view import View
 from gpu_constructs.preflight.report.wording import MAY_BE, printable, where, with_short_names
 

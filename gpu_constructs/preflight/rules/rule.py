@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from types import FunctionType
 from typing import Literal, Protocol, cast, get_args
 
+from gpu_constructs.light_dataclasses import dataclass
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.reading.objects import Origin
 

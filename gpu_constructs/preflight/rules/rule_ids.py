@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from types import MappingProxyType
 
+from gpu_constructs.light_dataclasses import dataclass
 from gpu_constructs.refusals import did_you_mean
 
 # An id as it is said: gpu120, GPU-120, 120.

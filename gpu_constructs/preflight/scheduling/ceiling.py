@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from gpu_constructs.facts.hardware.catalogue import InstanceType
 from gpu_constructs.facts.hardware.prices import usd_per_hour
 from gpu_constructs.facts.hardware.quotas import quota_of
+from gpu_constructs.light_dataclasses import dataclass
 from gpu_constructs.preflight.model.cluster import Pool
 from gpu_constructs.preflight.node.nodes import NodeToBe
 from gpu_constructs.preflight.scheduling.pool_limits import node_limit

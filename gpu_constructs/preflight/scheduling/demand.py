@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 
 from gpu_constructs.facts.quantities import Resources
 from gpu_constructs.facts.resources import DEVICE_CLASS, NVIDIA
+from gpu_constructs.light_dataclasses import dataclass
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Cluster
 from gpu_constructs.preflight.model.pod import Pod

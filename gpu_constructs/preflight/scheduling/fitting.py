@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from gpu_constructs.facts.hardware.catalogue import InstanceType
 from gpu_constructs.facts.hardware.type_names import why_not_sold
 from gpu_constructs.facts.labels import LABEL_TAG, NODE_FEATURE, RESOURCE_TAG, ZONE
 from gpu_constructs.facts.quantities import distinct, show
 from gpu_constructs.facts.resources import DEVICE_CLASS, EFA, GPU, NVIDIA, OF_HAMI
+from gpu_constructs.light_dataclasses import dataclass
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Pool
 from gpu_constructs.preflight.model.label_values import Labels, LabelValues, Requirement

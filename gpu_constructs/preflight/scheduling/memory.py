@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from gpu_constructs.light_dataclasses import dataclass
 from gpu_constructs.preflight.model.cluster import Pool
 from gpu_constructs.preflight.node.nodes import NodeToBe
 from gpu_constructs.preflight.scheduling.demand import Demand

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from gpu_constructs.facts.quantities import show
 from gpu_constructs.facts.resources import GPU
+from gpu_constructs.light_dataclasses import dataclass
 from gpu_constructs.preflight.admission.admission import Admission
 from gpu_constructs.preflight.admission.unevaluated import unevaluated
 from gpu_constructs.preflight.cluster.iam import has_credentials

@@ -6,10 +6,10 @@ Source: kubernetes/kubernetes v1.36.1 pkg/scheduler/framework/plugins/{podtopolo
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from gpu_constructs.facts.labels import EBS_ZONE, HOSTNAME, OLD_ZONE, ZONE
+from gpu_constructs.light_dataclasses import dataclass
 from gpu_constructs.preflight.model.answer import Answer, all_of
 from gpu_constructs.preflight.model.cluster import Cluster
 from gpu_constructs.preflight.model.label_values import Labels, Requirement, exactly, requirement

@@ -6,11 +6,12 @@ A maximum that is not known is not the same as none, and a label that may be the
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from gpu_constructs.facts.hardware.zones import is_seen_zone
 from gpu_constructs.facts.labels import RESOURCE_TAG
 from gpu_constructs.facts.resources import NVIDIA
+from gpu_constructs.light_dataclasses import dataclass
 from gpu_constructs.preflight.cluster.images import has_driver
 from gpu_constructs.preflight.cluster.launch import is_visible
 from gpu_constructs.preflight.cluster.pools import group_tags

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from gpu_constructs.light_dataclasses import dataclass
 from gpu_constructs.preflight.reading.eksctl.groups import canonical_family
 from gpu_constructs.preflight.reading.embedded import parse_embedded
 from gpu_constructs.preflight.reading.unknown import Unknown, as_written, items, known_number, known_text, mapping

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Any, Literal
 
+from gpu_constructs.light_dataclasses import dataclass
 from gpu_constructs.refusals import near
 
 FaultKind = Literal["value", "unknown", "missing"]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
 from gpu_constructs.facts.schemas import EKSCTL, KUBERNETES, Schema, schema_of, source_of
+from gpu_constructs.light_dataclasses import dataclass
 from gpu_constructs.preflight.reading.cloudformation import Resource
 from gpu_constructs.preflight.reading.objects import Chart, Object
 from gpu_constructs.preflight.schema import dialect

@@ -6,9 +6,9 @@ Source: https://kubernetes.io/docs/concepts/configuration/secret/ (2026-11)
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Literal
 
+from gpu_constructs.light_dataclasses import dataclass
 from gpu_constructs.preflight.model.cluster import Cluster
 from gpu_constructs.preflight.model.pod import Pod
 from gpu_constructs.preflight.reading.objects import Object

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from gpu_constructs.facts.hardware.gp3 import BASE_IOPS, IOPS_PER_GIB
 from gpu_constructs.facts.quantities import GIB, quantity
 from gpu_constructs.facts.storage import DEFAULT_CLASS, EBS, EBS_OF_AUTO_MODE, EBS_OF_THE_TREE, S3
+from gpu_constructs.light_dataclasses import dataclass
 from gpu_constructs.preflight.model.cluster import Cluster
 from gpu_constructs.preflight.model.launch import Disk
 from gpu_constructs.preflight.model.software import DaemonSet

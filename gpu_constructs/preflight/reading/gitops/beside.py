@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from posixpath import normpath
 
+from gpu_constructs.light_dataclasses import dataclass
 from gpu_constructs.preflight.reading.objects import Object
 
 

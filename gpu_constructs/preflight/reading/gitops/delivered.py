@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path, PurePosixPath
 
+from gpu_constructs.light_dataclasses import dataclass
 from gpu_constructs.preflight.reading.gitops import argo, flux
 from gpu_constructs.preflight.reading.gitops.application_sets import applications
 from gpu_constructs.preflight.reading.gitops.beside import Beside

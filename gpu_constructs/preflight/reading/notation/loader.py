@@ -5,11 +5,11 @@ from __future__ import annotations
 import binascii
 from base64 import b64decode
 from collections.abc import Hashable, Iterator
-from dataclasses import dataclass
 from typing import Any, TypeGuard
 
 import yaml
 
+from gpu_constructs.light_dataclasses import dataclass
 from gpu_constructs.preflight.reading.notation.scalars import key, key_of, scalar, scalar_of_template
 
 try:

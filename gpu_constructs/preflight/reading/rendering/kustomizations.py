@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gpu_constructs.light_dataclasses import dataclass
 from gpu_constructs.preflight.reading.documents import KUSTOMIZATIONS, UnusableInput, is_hidden, parse, read
 from gpu_constructs.preflight.reading.objects import Origin, Unread
 from gpu_constructs.preflight.reading.rendering.broken_kustomizations import broken_references, idle_patches, rejected

@@ -10,10 +10,10 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from threading import Thread
 from typing import IO, Any
 
+from gpu_constructs.light_dataclasses import dataclass
 from gpu_constructs.preflight.reading.rendering.network import closing, is_closable
 
 # helm reserves 0.8 GiB to render a small chart, and kubectl less (4.3.1 and 1.37, 2026-11).

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
+from gpu_constructs.light_dataclasses import dataclass
 from gpu_constructs.preflight.reading.documents import MAX_FILE_BYTES, UnusableInput, parse
 from gpu_constructs.preflight.reading.objects import BrokenReference, Origin, Unread
 from gpu_constructs.preflight.reading.rendering.programs import SECONDS, TOO_LONG, run

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any
 
 from gpu_constructs.facts.today import now
+from gpu_constructs.light_dataclasses import dataclass
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.pools import desired_nodes
 from gpu_constructs.preflight.model.cluster import Cluster, Pool

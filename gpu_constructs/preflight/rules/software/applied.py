@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from gpu_constructs.facts.kubernetes import CLUSTER_SCOPED
+from gpu_constructs.light_dataclasses import dataclass
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.objects.makers import Makers
 from gpu_constructs.preflight.model.answer import Answer

@@ -7,8 +7,9 @@ all of them. A job comes when it comes, and finds services where they are.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from gpu_constructs.light_dataclasses import dataclass
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.reason import Reason
 from gpu_constructs.preflight.scheduling.together.kinds import Kind, at_once, comes_first, is_too_much, kinds_of

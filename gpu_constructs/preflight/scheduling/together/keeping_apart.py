@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from gpu_constructs.facts.labels import HOSTNAME, ZONE
+from gpu_constructs.light_dataclasses import dataclass
 from gpu_constructs.preflight.model.answer import Answer, all_of
 from gpu_constructs.preflight.model.pod import PodTerm
 from gpu_constructs.preflight.model.reason import Reason

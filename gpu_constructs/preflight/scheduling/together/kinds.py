@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
+from gpu_constructs.light_dataclasses import dataclass
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.scheduling.pool_limits import node_limit
 from gpu_constructs.preflight.scheduling.verdict import PoolVerdict, Verdict

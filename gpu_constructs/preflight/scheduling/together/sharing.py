@@ -7,10 +7,11 @@ one ResourceClaim share what is allocated to it, and a device of NVIDIA is of on
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from gpu_constructs.facts.quantities import Resources
 from gpu_constructs.facts.resources import DEVICE_CLASS
+from gpu_constructs.light_dataclasses import dataclass
 from gpu_constructs.preflight.model.answer import Answer, all_of
 from gpu_constructs.preflight.model.reason import Reason
 from gpu_constructs.preflight.node.nodes import NodeToBe
