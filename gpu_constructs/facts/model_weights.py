@@ -18,19 +18,16 @@ from gpu_constructs.light_dataclasses import dataclass
 # Sources: model cards of mistralai/Mixtral-8x7B-v0.1, mistralai/Mixtral-8x22B-v0.1, meta-llama/Llama-4-Scout-17B-16E,
 # meta-llama/Llama-4-Maverick-17B-128E, deepseek-ai/DeepSeek-V3, deepseek-ai/DeepSeek-R1, moonshotai/Kimi-K2-Instruct,
 # moonshotai/Kimi-K2-Thinking, openai/gpt-oss-120b, openai/gpt-oss-20b (2026-11)
-_KNOWN: tuple[tuple[re.Pattern[str], float, float], ...] = tuple(
-    (re.compile(pattern, re.IGNORECASE), billions, bits)
-    for pattern, billions, bits in (
-        (r"mixtral-8x7b", 46.7, 16),
-        (r"mixtral-8x22b", 140.6, 16),
-        (r"llama-4-scout-17b-16e", 109, 16),
-        (r"llama-4-maverick-17b-128e", 400, 16),
-        (r"deepseek-(v3|r1)(?!.*(distill|lite|tiny|reap|qwen|llama|[-_]\d+(?:\.\d+)?b(?![a-z0-9])))", 671, 8),
-        (r"kimi-k2[-_.]?(thinking|5)", 1000, 4),
-        (r"kimi-k2", 1000, 8),
-        (r"gpt-oss-120b", 116.8, 4.25),
-        (r"gpt-oss-20b", 20.9, 4.25),
-    )
+_KNOWN: tuple[tuple[str, float, float], ...] = (
+    (r"mixtral-8x7b", 46.7, 16),
+    (r"mixtral-8x22b", 140.6, 16),
+    (r"llama-4-scout-17b-16e", 109, 16),
+    (r"llama-4-maverick-17b-128e", 400, 16),
+    (r"deepseek-(v3|r1)(?!.*(distill|lite|tiny|reap|qwen|llama|[-_]\d+(?:\.\d+)?b(?![a-z0-9])))", 671, 8),
+    (r"kimi-k2[-_.]?(thinking|5)", 1000, 4),
+    (r"kimi-k2", 1000, 8),
+    (r"gpt-oss-120b", 116.8, 4.25),
+    (r"gpt-oss-20b", 20.9, 4.25),
 )
 # Names of experts (8x7B), of parameters (70B, 0.5B, 1.5b) and not of active parameters (A3B).
 _EXPERTS = re.compile(r"(?<![A-Za-z0-9.])(\d{1,3})x(\d{1,4}(?:\.\d{1,3})?)[bB](?![A-Za-z0-9])")
@@ -39,26 +36,22 @@ _PARAMETERS = re.compile(r"(?<![A-Za-z0-9.])(\d{1,4}(?:[._]\d{1,3})?)[bB](?![A-Z
 _SHARED_PART = 0.75
 # A name rounds: Vicuna 33B has 32.5 billion.
 _ROUNDING = 0.95
-_BITS: tuple[tuple[re.Pattern[str], float], ...] = tuple(
-    (re.compile(rf"(?<![a-z0-9])(?:{pattern})(?![a-z0-9])", re.IGNORECASE), bits)
-    for pattern, bits in (
-        (r"gptq[-_]?int8|int8|w8a8|w8a16|8[-_]?bit|fp8[a-z]*|float8|f8|w8a8[-_]?fp8|q8[-_]0", 8),
-        (r"q6[-_]k", 6),
-        (r"q5[-_](k[-_][sml]|[01]|k)", 5),
-        (r"awq|gptq|gptq[-_]?int4|int4|w4a16|w4a8|w4afp8|4[-_]?bits?|nf4|nvfp4|mxfp4|fp4|autoround|bnb", 4),
-        (r"q4[-_](k[-_][sml]|[01]|k)", 4),
-        (r"q3[-_](k[-_][sml]|k)|3[-_]?bit|int3", 3),
-        (r"q2[-_]k|2[-_]?bit|int2|iq2[-_]\w+|aqlm|quip", 2),
-        (r"bf16|fp16|f16", 16),
-        (r"fp32|f32", 32),
-    )
+_BITS: tuple[tuple[str, float], ...] = (
+    (r"gptq[-_]?int8|int8|w8a8|w8a16|8[-_]?bit|fp8[a-z]*|float8|f8|w8a8[-_]?fp8|q8[-_]0", 8),
+    (r"q6[-_]k", 6),
+    (r"q5[-_](k[-_][sml]|[01]|k)", 5),
+    (r"awq|gptq|gptq[-_]?int4|int4|w4a16|w4a8|w4afp8|4[-_]?bits?|nf4|nvfp4|mxfp4|fp4|autoround|bnb", 4),
+    (r"q4[-_](k[-_][sml]|[01]|k)", 4),
+    (r"q3[-_](k[-_][sml]|k)|3[-_]?bit|int3", 3),
+    (r"q2[-_]k|2[-_]?bit|int2|iq2[-_]\w+|aqlm|quip", 2),
+    (r"bf16|fp16|f16", 16),
+    (r"fp32|f32", 32),
 )
 # Names of what is loaded next to a model, and of formats that state no bits.
-_PART = re.compile(r"(?<![a-z0-9])(lora|qlora|adapter|eagle\d?|speculator|medusa|draft)(?![a-z0-9])", re.IGNORECASE)
-_UNCLEAR = re.compile(
-    r"(?<![a-z0-9])(gguf|exl[23]|mlx|onnx|bitnet|hqq|quantized|bpw|ternary|1[._]58bit|torchao|qat|sparse\w*|pruned|trt\w*|"
-    r"tensorrt\w*|engine)(?![a-z0-9])",
-    re.IGNORECASE,
+_PART = r"lora|qlora|adapter|eagle\d?|speculator|medusa|draft"
+_UNCLEAR = (
+    r"gguf|exl[23]|mlx|onnx|bitnet|hqq|quantized|bpw|ternary|1[._]58bit|torchao|qat|sparse\w*|pruned|trt\w*|tensorrt\w*|"
+    r"engine"
 )
 # Whose models have 16 bits unless their names state others.
 _IN_16_BITS = ("meta-llama", "qwen", "google", "tiiuae", "codellama", "nousresearch", "lmsys", "01-ai", "eleutherai")
@@ -102,13 +95,13 @@ def weights_of(model: str, *, quantization: str | None = "", dtype: str | None =
         dtype: Data type that a server is configured to use, likewise.
     """
     name = model.rstrip("/").rpartition("/")[2]
-    if _PART.search(name) or (_UNCLEAR.search(name) and not any(pattern.search(name) for pattern, _ in _BITS)):
+    stated = next((bits for words, bits in _BITS if _has_word(name, words)), None)
+    if _has_word(name, _PART) or (stated is None and _has_word(name, _UNCLEAR)):
         return None
-    known = next(((billions, bits) for pattern, billions, bits in _KNOWN if pattern.search(name)), None)
+    known = next(((billions, bits) for text, billions, bits in _KNOWN if re.search(text, name, re.IGNORECASE)), None)
     billions, share = (known[0], _ROUNDING) if known else _parameters(name)
     if billions == 0:
         return None
-    stated = next((bits for pattern, bits in _BITS if pattern.search(name)), None)
     likely = stated if stated is not None else known[1] if known else 16.0
     sure = stated is not None or known is not None or _is_in_16_bits(model)
     least = min(likely, 4.0) if not sure else likely
@@ -120,6 +113,10 @@ def weights_of(model: str, *, quantization: str | None = "", dtype: str | None =
     elif dtype in _BITS_OF_TYPE and stated is None:
         likely = _BITS_OF_TYPE[dtype]
     return Weights(billions, likely, _bytes(billions * share, least), _bytes(billions, likely))
+
+
+def _has_word(name: str, words: str) -> bool:
+    return re.search(rf"(?<![a-z0-9])(?:{words})(?![a-z0-9])", name, re.IGNORECASE) is not None
 
 
 def _parameters(name: str) -> tuple[float, float]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from functools import cache
-from importlib.resources import files
 from types import MappingProxyType
 from typing import Any, Literal
 
+from gpu_constructs.data_files import data_of
 from gpu_constructs.facts.image_releases import DRIVER_BRANCHES
 from gpu_constructs.light_dataclasses import dataclass
 from gpu_constructs.refusals import did_you_mean
@@ -156,7 +156,7 @@ def _gib(mib: int | None) -> float | None:
 
 @cache
 def _document() -> dict[str, Any]:
-    text = files("gpu_constructs.facts.hardware").joinpath("catalogue.json").read_text()
+    text = data_of("gpu_constructs.facts.hardware", "catalogue.json").decode()
     return dict(json.loads(text))
 
 

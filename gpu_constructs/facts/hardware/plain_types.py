@@ -6,9 +6,9 @@ import json
 import re
 from collections.abc import Mapping
 from functools import cache
-from importlib.resources import files
 from typing import Any
 
+from gpu_constructs.data_files import data_of
 from gpu_constructs.facts.hardware.catalogue import catalogue
 from gpu_constructs.refusals import did_you_mean, near
 
@@ -27,7 +27,7 @@ _CLOSENESS = 0.85
 
 @cache
 def _document() -> dict[str, Any]:
-    return dict(json.loads(files("gpu_constructs.facts.hardware").joinpath("plain_types.json").read_text()))
+    return dict(json.loads(data_of("gpu_constructs.facts.hardware", "plain_types.json").decode()))
 
 
 def plain_families() -> Mapping[str, Mapping[str, int | None]]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from functools import cache
-from importlib.resources import files
 from typing import Any, Final
 
+from gpu_constructs.data_files import data_of
 from gpu_constructs.facts.hardware.catalogue import InstanceType
 from gpu_constructs.facts.hardware.regions import partition_of
 
@@ -21,7 +21,7 @@ HOURS_PER_MONTH: Final = 730
 
 @cache
 def _document() -> dict[str, Any]:
-    return dict(json.loads(files("gpu_constructs.facts.hardware").joinpath("prices.json").read_text()))
+    return dict(json.loads(data_of("gpu_constructs.facts.hardware", "prices.json").decode()))
 
 
 def prices_read() -> Mapping[str, str]:

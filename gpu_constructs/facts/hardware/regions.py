@@ -9,10 +9,10 @@ import json
 import re
 from collections.abc import Mapping
 from functools import cache
-from importlib.resources import files
 from types import MappingProxyType
 from typing import Any
 
+from gpu_constructs.data_files import data_of
 from gpu_constructs.refusals import did_you_mean, is_token
 
 # What a partition's regions are called.
@@ -36,7 +36,7 @@ _WELL_FORMED = re.compile(r"[a-z]{2,4}(-(gov|de|iso[a-z]?))?-(central|(north|sou
 
 @cache
 def _document() -> dict[str, Any]:
-    text = files("gpu_constructs.facts.hardware").joinpath("regions.json").read_text()
+    text = data_of("gpu_constructs.facts.hardware", "regions.json").decode()
     return dict(json.loads(text))
 
 

@@ -11,10 +11,10 @@ import json
 import zipfile
 from collections.abc import Mapping
 from functools import cache
-from importlib.resources import files
 from types import MappingProxyType
 from typing import Any
 
+from gpu_constructs.data_files import data_of
 from gpu_constructs.light_dataclasses import dataclass
 
 Schema = Mapping[str, Any]
@@ -50,7 +50,7 @@ class SchemaSource:
 
 @cache
 def _archive() -> zipfile.ZipFile:
-    return zipfile.ZipFile(io.BytesIO(files(__name__).joinpath("schemas.zip").read_bytes()))
+    return zipfile.ZipFile(io.BytesIO(data_of(__name__, "schemas.zip")))
 
 
 @cache

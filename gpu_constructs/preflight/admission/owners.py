@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
-from zoneinfo import ZoneInfo
 
 from gpu_constructs.facts.kubernetes import TRAINING_CONTAINERS
 from gpu_constructs.preflight.admission.schedules import is_schedule
@@ -188,6 +187,8 @@ def _of_cron_job(owner: Object) -> Iterator[str]:
 
 
 def _is_zone(name: str) -> bool:
+    from zoneinfo import ZoneInfo
+
     try:
         return bool(ZoneInfo(name))
     except (OSError, ValueError, KeyError):

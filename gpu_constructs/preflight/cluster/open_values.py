@@ -10,9 +10,9 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from functools import cache, lru_cache
-from importlib.resources import files
 from typing import Any
 
+from gpu_constructs.data_files import data_of
 from gpu_constructs.light_dataclasses import dataclass
 from gpu_constructs.preflight.model.cluster import Cluster
 from gpu_constructs.preflight.reading.cloudformation import Resource
@@ -162,7 +162,7 @@ def _as_pod(found: re.Match[str]) -> str:
 @cache
 def judged_fields() -> Mapping[str, tuple[str, ...]]:
     """Return the rules that check each field, by the name that `field_name` gives it."""
-    text = files("gpu_constructs.preflight.cluster").joinpath("judged_fields.json").read_text()
+    text = data_of("gpu_constructs.preflight.cluster", "judged_fields.json").decode()
     return {name: tuple(rules) for name, rules in json.loads(text).items()}
 
 

@@ -17,12 +17,6 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Any, Literal
 
 from gpu_constructs.light_dataclasses import dataclass
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:  # pragma: no cover
-    import tomli as tomllib
-
 from gpu_constructs.merging import merged
 from gpu_constructs.preflight.reading.documents import UnusableInput, refuse_endless
 from gpu_constructs.preflight.reading.embedded import parse_embedded
@@ -156,6 +150,10 @@ def _read(text: str) -> UserData:
 def _toml(text: str) -> dict[str, Any]:
     if any(line.partition("=")[0].count(".") > _MAX_DOTS for line in text.splitlines()):
         raise UnusableInput(f"has a key of more than {_MAX_DOTS} parts")
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:  # pragma: no cover
+        import tomli as tomllib
     return tomllib.loads(text)
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from importlib.resources import files
 
+from gpu_constructs.data_files import data_of
 from gpu_constructs.preflight.report.finding_view import View
 
 
@@ -15,4 +15,4 @@ def render(view: View) -> str:
 
 def schema() -> str:
     """Return the JSON schema of what `render` returns."""
-    return files("gpu_constructs.preflight.report").joinpath("schema.json").read_text()
+    return data_of("gpu_constructs.preflight.report", "schema.json").decode()
