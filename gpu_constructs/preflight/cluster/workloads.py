@@ -41,7 +41,7 @@ def workloads(objects: Iterable[Object]) -> tuple[Workload, ...]:
     running = RunningCluster(every)
     priorities: _Classes = {**_PRIORITIES, **dict(_classes(every))}
     # Most pods are alike: what is written alike is read once.
-    pods: dict[str, Pod] = {}
+    pods = _Pods()
     owners = [each for each in every if running.owner(each) is None and not _is_of_daemon(each)]
     typed = [_typed(each, pods, priorities) for owner in owners for each in _of(owner, every)]
     return tuple(each for each in running.demands(typed) if each.asks_for_gpu or not each.on_each_node)
@@ -68,12 +68,26 @@ def _classes(objects: Iterable[Object]) -> Iterator[tuple[str, tuple[int | None,
                 yield _WITHOUT, (value, policy != "Never")
 
 
-def _typed(workload: dict[str, Any], pods: dict[str, Pod], priorities: _Classes) -> Workload:
-    spec = workload.pop("spec")
-    written = repr(spec)
-    if written not in pods:
-        pods[written] = read_pod(spec)
-    pod = pods[written]
+class _Pods:
+    """The pods that were read so far, by what is written."""
+
+    def __init__(self) -> None:
+        self._by_text: dict[str, Pod] = {}
+        # With the spec, so that no other is given its identity.
+        self._by_identity: dict[int, tuple[Any, Pod]] = {}
+
+    def of(self, spec: dict[str, Any]) -> Pod:
+        """Return the pod of a spec."""
+        if id(spec) not in self._by_identity:
+            written = repr(spec)
+            if written not in self._by_text:
+                self._by_text[written] = read_pod(spec)
+            self._by_identity[id(spec)] = spec, self._by_text[written]
+        return self._by_identity[id(spec)][1]
+
+
+def _typed(workload: dict[str, Any], pods: _Pods, priorities: _Classes) -> Workload:
+    pod = pods.of(workload.pop("spec"))
     priority, preempts = priorities.get(known_text(pod.priority_class) or _WITHOUT, _NOT_KNOWN)
     return Workload(**workload, pod=pod, priority=priority, preempts=preempts)
 

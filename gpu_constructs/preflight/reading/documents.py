@@ -118,8 +118,9 @@ def parse(file: str, text: str) -> Iterator[Document]:
     # One object at a time: a List may have more values than any other document.
     long = len(text) > _LONG_LIST_BYTES and text.lstrip()[:1] == "{" and is_list(text[:4096])
     if long or len(text) > MAX_FILE_BYTES:
+        sizes: dict[int, int] = {}
         for content in _items_of_list(file, text):
-            yield Document(file, content, refuse_endless(file, content), (), templated=False)
+            yield Document(file, content, _size_of_item(file, content, sizes), (), templated=False)
         return
     for content, repeated in _parse(file, text):
         if content is not None:
@@ -165,7 +166,7 @@ def _items_of_list(file: str, text: str) -> Iterator[Any]:
     """Yield the objects of a large list; of JSON without fields that no rule reads, of YAML one after another."""
     if text.lstrip()[:1] == "{":
         try:
-            content = json.loads(text, object_hook=_pruned, parse_constant=_no_constant)
+            content = json.loads(text, object_hook=_Pruning(), parse_constant=_no_constant)
         except (ValueError, RecursionError) as error:
             raise UnusableInput(f"{file}: must be JSON, got {_one_line(error)}") from None
         yield from items(dig(content, "items"))
@@ -174,12 +175,35 @@ def _items_of_list(file: str, text: str) -> Iterator[Any]:
         yield from (content for content, _ in _parse(file, item) if content is not None)
 
 
-def _pruned(content: dict[str, Any]) -> dict[str, Any]:
-    for name in _PRUNED:
-        # The images of a Node have sizes; those of a Flux Kustomization have names.
-        if isinstance(content.get(name), list) and (name != "images" or "sizeBytes" in str(content[name][:1])):
-            del content[name]
-    return content
+class _Pruning:
+    """Leaves out fields of JSON that no rule reads, and makes equal pod specs one value."""
+
+    def __init__(self) -> None:
+        self._specs: dict[str, dict[str, Any]] = {}
+
+    def __call__(self, content: dict[str, Any]) -> dict[str, Any]:
+        """Return a mapping that was read, or the equal pod spec that was read before."""
+        for name in _PRUNED:
+            # The images of a Node have sizes; those of a Flux Kustomization have names.
+            if isinstance(content.get(name), list) and (name != "images" or "sizeBytes" in str(content[name][:1])):
+                del content[name]
+        return self._specs.setdefault(repr(content), content) if "containers" in content else content
+
+
+def _size_of_item(file: str, content: Any, sizes: dict[int, int]) -> int:
+    """Return how many values an object of a list has; of a ``spec`` that several objects share, they are counted once.
+
+    Args:
+        file: Path of the list.
+        content: The object.
+        sizes: The number of values of each ``spec`` so far, by its identity. The objects keep them alive.
+    """
+    spec = content.get("spec") if isinstance(content, dict) else None
+    if spec is None:
+        return refuse_endless(file, content)
+    if id(spec) not in sizes:
+        sizes[id(spec)] = refuse_endless(file, spec)
+    return sizes[id(spec)] + refuse_endless(file, {key: each for key, each in content.items() if key != "spec"})
 
 
 def _yaml_items(text: str) -> Iterator[str]:

@@ -9,6 +9,7 @@ are ``dev`` and ``prod``. A file outside of both folders belongs to each of them
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import field, replace
 from pathlib import PurePath
@@ -103,11 +104,12 @@ def _is_written(key: str, value: Any) -> bool:
 
 def _conflicts(keyed: Iterable[tuple[Hashable, Item]]) -> list[list[str]]:
     """Return, for each object with different versions, the files that hold it."""
-    versions: dict[Hashable, dict[str, str]] = {}
+    versions: dict[Hashable, dict[str, Item]] = {}
     for key, each in keyed:
         if key is not None:
-            versions.setdefault(key, {})[each.origin.file] = _content(each)
-    return [list(found) for found in versions.values() if len(set(found.values())) > 1]
+            versions.setdefault(key, {})[each.origin.file] = each
+    several = (found for found in versions.values() if len(found) > 1)
+    return [list(found) for found in several if len(set(map(_content, found.values()))) > 1]
 
 
 def _alternative_places(*conflicts: Iterable[list[str]]) -> dict[_Path, dict[str, _Path]]:
@@ -132,9 +134,11 @@ def _common(paths: list[_Path]) -> int:
 def _deduplicate(keyed: Iterable[tuple[Hashable, Item]], places: Mapping[_Path, Mapping[str, _Path]]) -> list[Item]:
     """Return each item once in each alternative. GPU452 reports two versions in one file, so both stay."""
     found: dict[Hashable, Item] = {}
-    for number, (key, each) in enumerate(keyed):
+    written = list(keyed)
+    often = Counter(key for key, _ in written)
+    for number, (key, each) in enumerate(written):
         item = replace(each, alternative=_alternative_of(each.origin.file, places)) if places else each
-        same = number if key is None else (key, item.alternative, _content(item))
+        same = number if key is None or often[key] == 1 else (key, item.alternative, _content(item))
         before = found.get(same)
         if before is not None and before.origin.resource and item.origin.resource:
             # Two template resources may apply the same object. Keep both.
