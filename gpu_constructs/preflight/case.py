@@ -11,6 +11,7 @@ from gpu_constructs.facts.resources import GPU
 from gpu_constructs.preflight.admission.admission import Admission, Admitted
 from gpu_constructs.preflight.admission.quotas import Shortage
 from gpu_constructs.preflight.cluster.built_in_pools import built_in_pools
+from gpu_constructs.preflight.cluster.kueue import QueuedJob, queued_jobs
 from gpu_constructs.preflight.cluster.objects.storage import Claimed, claimed
 from gpu_constructs.preflight.cluster.open_values import OpenValue, open_values
 from gpu_constructs.preflight.cluster.operators.fargate import fargate_profiles, takes
@@ -161,12 +162,12 @@ class Case:
     @cached_property
     def gpu_programs(self) -> tuple[tuple[Workload, Container, Program], ...]:
         """Each program for GPUs of each of those workloads, with its container."""
-        return tuple(
-            (workload, container, program)
-            for workload in self.gpu_workloads
-            for container in workload.pod.containers or ()
-            for program in programs(container)
-        )
+        # Workloads that are alike share a pod.
+        known: dict[int, list[tuple[Container, Program]]] = {}
+        for each in self.gpu_workloads:
+            if id(each.pod) not in known:
+                known[id(each.pod)] = [(one, found) for one in each.pod.containers or () for found in programs(one)]
+        return tuple((each, *found) for each in self.gpu_workloads for found in known[id(each.pod)])
 
     @cached_property
     def judged_workloads(self) -> tuple[Workload, ...]:
@@ -201,6 +202,11 @@ class Case:
     def gpu_claims(self) -> tuple[tuple[Workload, Claimed], ...]:
         """Each claim of storage of each of those workloads."""
         return tuple((each, claim) for each in self.gpu_workloads for claim in claimed(each, self.cluster))
+
+    @cached_property
+    def queued_jobs(self) -> tuple[QueuedJob, ...]:
+        """The jobs with GPUs that name a queue of Kueue."""
+        return tuple(queued_jobs(self.cluster))
 
     @cached_property
     def verdicts(self) -> tuple[Verdict, ...]:

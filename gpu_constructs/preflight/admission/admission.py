@@ -68,6 +68,8 @@ class Admission:
     def _of(self, workload: Workload) -> Admitted:
         like = self._alike(workload)
         admitted = _with_pod(workload, like.workload.pod)
+        if workload.owner.kind == "Pod" and not self.has_quotas(workload.namespace):
+            return Admitted(admitted, (*self._not_mounted(workload), *like.refusals))
         over = (*self._over_quota(admitted), *beyond_objects(workload, self._cluster))
         refusals = (*not_valid_owner(workload.owner), *self._not_mounted(workload), *like.refusals, *over)
         return Admitted(admitted, refusals)

@@ -132,7 +132,8 @@ def queued_jobs(cluster: Cluster) -> list[QueuedJob]:
     """Return the jobs with GPUs that name a queue."""
     locals_, parts = local_queues(cluster), dict[Origin, list[Workload]]()
     for each in cluster.workloads:
-        parts.setdefault(each.origin, []).append(each)
+        if _queue(each.owner) is not None:
+            parts.setdefault(each.origin, []).append(each)
     found = []
     for origin, group in parts.items():
         owner = group[0].owner

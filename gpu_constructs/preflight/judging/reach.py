@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.iam import associations_of
-from gpu_constructs.preflight.cluster.kueue import cluster_queues, queued_jobs, quotas
+from gpu_constructs.preflight.cluster.kueue import cluster_queues, quotas
 from gpu_constructs.preflight.model.cluster import Cluster, Pool
 from gpu_constructs.preflight.model.software import Autoscaler
 from gpu_constructs.preflight.model.workload import Workload
@@ -106,7 +106,7 @@ class Reach:
         flavors = {each.name: each for each in cluster.of_kind("ResourceFlavor")}
         return _grouped(
             ((each.kind, each.origin), part)
-            for job in queued_jobs(cluster)
+            for job in self._case.queued_jobs
             for each in _ways(job.local, queues.get(job.cluster_queue or ""), flavors)
             for part in job.parts
         )

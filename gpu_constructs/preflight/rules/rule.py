@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from types import FunctionType
 from typing import Literal, Protocol, cast, get_args
 
 from gpu_constructs.light_dataclasses import dataclass
 from gpu_constructs.preflight.case import Case
+from gpu_constructs.preflight.model.workload import Workload
 from gpu_constructs.preflight.reading.objects import Origin
 
 Severity = Literal["error", "warning", "note"]
@@ -56,6 +58,11 @@ class Problem:
         """Return a problem whose message begins with the name of what it is about."""
         return cls(subject, f"{subject.title}: {text}", fix, unknown)
 
+    def also_of(self, workload: Workload) -> Problem:
+        """Return the same problem of another workload with the same pod."""
+        title = str(getattr(self.subject, "title", ""))
+        return replace(self, subject=workload, message=f"{workload.title}{self.message.removeprefix(title)}")
+
     @property
     def origin(self) -> Origin:
         """Where it stands."""
@@ -65,6 +72,22 @@ class Problem:
     def key(self) -> tuple[Origin, str, str, bool]:
         """What tells it from other problems of its rule."""
         return self.origin, self.message, self.fix, self.unknown
+
+
+def of_each_pod(workloads: Iterable[Workload], judge: Callable[[Workload], Iterable[Problem]]) -> Iterator[Problem]:
+    """Yield the problems of workloads, where pod and namespace alone decide: what is alike is judged once.
+
+    Args:
+        workloads: The workloads.
+        judge: Yields problems of a workload that are about it.
+    """
+    known: dict[tuple[int, str], tuple[Workload, list[Problem]]] = {}
+    for workload in workloads:
+        key = id(workload.pod), workload.namespace
+        if key not in known:
+            known[key] = workload, list(judge(workload))
+        first, problems = known[key]
+        yield from problems if workload is first else (each.also_of(workload) for each in problems)
 
 
 Check = Callable[[Case], Iterable[Problem]]

@@ -14,7 +14,7 @@ from gpu_constructs.preflight.model.container import Container
 from gpu_constructs.preflight.model.pod import pod_of
 from gpu_constructs.preflight.model.workload import Workload
 from gpu_constructs.preflight.reading.unknown import Unknown, mapping
-from gpu_constructs.preflight.rules.rule import Problem, rule
+from gpu_constructs.preflight.rules.rule import Problem, of_each_pod, rule
 
 _DEVICES = "https://kubernetes.io/docs/tasks/manage-gpus/scheduling-gpus/"
 _OLD = "alpha.kubernetes.io/nvidia-gpu"
@@ -69,12 +69,15 @@ def gpus_under_a_name_that_nothing_has(case: Case) -> Iterator[Problem]:
     """
     cluster = case.cluster
     registered = {name for each in cluster.daemon_sets for name in each.advertises}
-    for workload in cluster.workloads:
+
+    def strange_requests(workload: Workload) -> Iterator[Problem]:
         for container in workload.containers:
             for name in sorted({*mapping(container.limits), *mapping(container.asked)} - registered):
                 if why := _strange(name):
                     sure = cluster.sees_software or name.startswith((NVIDIA, _OLD))
                     yield Problem.of(workload, f"container {container.name} asks for {name}, {why}", unknown=not sure)
+
+    yield from of_each_pod(cluster.workloads, strange_requests)
 
 
 def _strange(name: str) -> str:

@@ -11,7 +11,7 @@ from gpu_constructs.preflight.model.cluster import Cluster
 from gpu_constructs.preflight.model.container import Container
 from gpu_constructs.preflight.model.workload import Workload
 from gpu_constructs.preflight.reading.unknown import Unknown, known_text
-from gpu_constructs.preflight.rules.rule import Problem, rule
+from gpu_constructs.preflight.rules.rule import Problem, of_each_pod, rule
 from gpu_constructs.preflight.schema.fault import is_slip_for_one
 from gpu_constructs.refusals import did_you_mean
 
@@ -24,9 +24,12 @@ def config_map_or_secret_that_does_not_exist(case: Case) -> Iterator[Problem]:
 
     Fix: Create it in the pod's namespace, correct the name or the key, or mark it optional.
     """
-    for workload in case.gpu_workloads:
+
+    def missing_data(workload: Workload) -> Iterator[Problem]:
         for wanted in dict.fromkeys(named_data(workload.pod)):
             yield from _missing(workload, wanted, case.cluster)
+
+    yield from of_each_pod(case.gpu_workloads, missing_data)
 
 
 def _missing(workload: Workload, wanted: NamedData, cluster: Cluster) -> Iterator[Problem]:

@@ -9,9 +9,10 @@ from typing import Any
 from gpu_constructs.facts.quantities import MIB, quantity
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.objects.excerpts import may_be_excerpt
+from gpu_constructs.preflight.model.workload import Workload
 from gpu_constructs.preflight.reading.objects import Object
 from gpu_constructs.preflight.reading.unknown import Unknown, dig, is_expression, mapping
-from gpu_constructs.preflight.rules.rule import Problem, rule
+from gpu_constructs.preflight.rules.rule import Problem, of_each_pod, rule
 
 _SELECTING = ("DaemonSet", "Deployment", "ReplicaSet", "StatefulSet")
 _ENDING = ("Never", "OnFailure")
@@ -108,13 +109,16 @@ def memory_limit_too_low_to_start(case: Case) -> Iterator[Problem]:
 
     Fix: Write Mi or Gi.
     """
-    for workload in case.cluster.workloads:
-        for container in workload.containers:
-            limits: Mapping[str, Any] = mapping(container.limits)
-            amount = quantity("memory", limits.get("memory"))
-            if amount is not None and 0 < amount < _LEAST_MEMORY:
-                text = f"container {container.name} may have {limits['memory']} memory, which is {amount} bytes"
-                yield Problem.of(workload, text)
+    yield from of_each_pod(case.cluster.workloads, _low_limits)
+
+
+def _low_limits(workload: Workload) -> Iterator[Problem]:
+    for container in workload.containers:
+        limits: Mapping[str, Any] = mapping(container.limits)
+        amount = quantity("memory", limits.get("memory"))
+        if amount is not None and 0 < amount < _LEAST_MEMORY:
+            text = f"container {container.name} may have {limits['memory']} memory, which is {amount} bytes"
+            yield Problem.of(workload, text)
 
 
 @rule("GPU384", "error", source="https://kubernetes.io/docs/concepts/policy/resource-quotas/")

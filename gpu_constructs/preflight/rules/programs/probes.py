@@ -12,7 +12,7 @@ from gpu_constructs.preflight.model.container import Container
 from gpu_constructs.preflight.model.programs import SERVERS, Program, programs
 from gpu_constructs.preflight.model.workload import Workload
 from gpu_constructs.preflight.reading.unknown import Unknown, dig, known_number, known_text, mapping, mappings
-from gpu_constructs.preflight.rules.rule import Problem, rule
+from gpu_constructs.preflight.rules.rule import Problem, of_each_pod, rule
 
 _PROBES = ("startupProbe", "livenessProbe", "readinessProbe")
 # Ports that servers listen on by default.
@@ -75,25 +75,28 @@ def probe_of_a_port_that_nothing_listens_on(case: Case) -> Iterator[Problem]:
 
     Fix: Set the port of the probe to the port of the server, or its --port to that of the probe.
     """
-    for workload in case.gpu_workloads:
-        for container in workload.pod.containers or ():
-            listens = _listens(workload, container)
-            named = _named_ports(container)
-            for name in _PROBES:
-                probe = mapping(_raw(workload, container).get(name))
-                port = next((dig(probe, kind, "port") for kind in _HTTP if kind in probe), None)
-                text = f"{name} of container {container.name} checks port {port}"
-                if isinstance(port, str) and known_number(port) is None and "$" not in port and "{" not in port:
-                    if named is not None and port not in named:
-                        yield Problem.of(workload, f"{text}, a name that no port of the container has")
-                    port = (named or {}).get(port)
-                number = known_number(port)
-                if listens is not None and number is not None and number != listens[1]:
-                    yield Problem.of(
-                        workload,
-                        f"{text}, and {listens[0].name} listens on {listens[1]}",
-                        unknown=not listens[0].is_sure,
-                    )
+    yield from of_each_pod(case.gpu_workloads, _probes_of_other_ports)
+
+
+def _probes_of_other_ports(workload: Workload) -> Iterator[Problem]:
+    for container in workload.pod.containers or ():
+        listens = _listens(workload, container)
+        named = _named_ports(container)
+        for name in _PROBES:
+            probe = mapping(_raw(workload, container).get(name))
+            port = next((dig(probe, kind, "port") for kind in _HTTP if kind in probe), None)
+            text = f"{name} of container {container.name} checks port {port}"
+            if isinstance(port, str) and known_number(port) is None and "$" not in port and "{" not in port:
+                if named is not None and port not in named:
+                    yield Problem.of(workload, f"{text}, a name that no port of the container has")
+                port = (named or {}).get(port)
+            number = known_number(port)
+            if listens is not None and number is not None and number != listens[1]:
+                yield Problem.of(
+                    workload,
+                    f"{text}, and {listens[0].name} listens on {listens[1]}",
+                    unknown=not listens[0].is_sure,
+                )
 
 
 @rule("GPU491", "warning", source="https://kubernetes.io/docs/concepts/services-networking/service/#defining-a-service")

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from gpu_constructs.facts.hardware.cuda import COMPUTE_CAPABILITY
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.model.programs import SERVERS, Program, gpus_of
+from gpu_constructs.preflight.model.workload import Workload
 from gpu_constructs.preflight.reading.unknown import Unknown, is_expression
-from gpu_constructs.preflight.rules.rule import Problem, rule
+from gpu_constructs.preflight.rules.rule import Problem, of_each_pod, rule
 
 _ENGINE = "vllm-project/vllm v0.11.2 vllm/engine/arg_utils.py"
 _SIZES = ("tensor", "pipeline", "data", "nodes")
@@ -111,16 +112,19 @@ def cuda_visible_devices_that_the_container_lacks(case: Case) -> Iterator[Proble
 
     Fix: Remove CUDA_VISIBLE_DEVICES: the container sees only the GPUs that it requests.
     """
-    for workload in case.gpu_workloads:
-        for container in workload.pod.containers or ():
-            gpus, listed = gpus_of(container), container.env.get("CUDA_VISIBLE_DEVICES")
-            if gpus is None or isinstance(listed, Unknown) or not isinstance(listed, str) or is_expression(listed):
-                continue
-            if "NVIDIA_VISIBLE_DEVICES" in container.env:
-                continue
-            numbers = [int(each) for each in re.split(r"\s*,\s*", listed.strip()) if each.isdigit()]
-            lacking = [each for each in numbers if each >= gpus]
-            if lacking:
-                text = f"container {container.name} has {gpus} GPU{'s' if gpus > 1 else ''}, numbered from 0, and"
-                text += f" CUDA_VISIBLE_DEVICES={listed} names {', '.join(map(str, lacking))}"
-                yield Problem.of(workload, text, unknown=lacking[0] != numbers[0])
+    yield from of_each_pod(case.gpu_workloads, _lacking_devices)
+
+
+def _lacking_devices(workload: Workload) -> Iterator[Problem]:
+    for container in workload.pod.containers or ():
+        gpus, listed = gpus_of(container), container.env.get("CUDA_VISIBLE_DEVICES")
+        if gpus is None or isinstance(listed, Unknown) or not isinstance(listed, str) or is_expression(listed):
+            continue
+        if "NVIDIA_VISIBLE_DEVICES" in container.env:
+            continue
+        numbers = [int(each) for each in re.split(r"\s*,\s*", listed.strip()) if each.isdigit()]
+        lacking = [each for each in numbers if each >= gpus]
+        if lacking:
+            text = f"container {container.name} has {gpus} GPU{'s' if gpus > 1 else ''}, numbered from 0, and"
+            text += f" CUDA_VISIBLE_DEVICES={listed} names {', '.join(map(str, lacking))}"
+            yield Problem.of(workload, text, unknown=lacking[0] != numbers[0])

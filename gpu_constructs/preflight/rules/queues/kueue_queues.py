@@ -22,7 +22,6 @@ from gpu_constructs.preflight.cluster.kueue import (
     local_queues,
     may_borrow_elsewhere,
     pods_at_once,
-    queued_jobs,
     quotas,
     reads_other_resources,
     takes_jobs_of,
@@ -52,7 +51,7 @@ def job_in_a_queue_that_does_not_exist(case: Case) -> Iterator[Problem]:
     if cluster.shows_software and not is_defined(KUEUE_DOMAIN, cluster):
         return
     found = list(local_queues(cluster).values())
-    for job in queued_jobs(cluster):
+    for job in case.queued_jobs:
         elsewhere = [each.namespace for each in found if each.name == job.queue]
         if job.local is not None or not (found or cluster.shows_software):
             continue
@@ -106,7 +105,7 @@ def job_that_is_more_than_its_queue_ever_has(case: Case) -> Iterator[Problem]:
     cluster = case.cluster
     if reads_other_resources(cluster):
         return
-    for job in queued_jobs(cluster):
+    for job in case.queued_jobs:
         queue = cluster_queues(cluster).get(job.cluster_queue or "")
         for part in job.parts if queue else ():
             asked = {name: amount for name, amount in part.pod.requests.items() if amount}
@@ -174,7 +173,7 @@ def flavor_without_toleration_of_its_nodes_taint(case: Case) -> Iterator[Problem
     """
     cluster = case.cluster
     used = {each.name: each for each in gpu_flavors(cluster)}
-    for job in queued_jobs(cluster):
+    for job in case.queued_jobs:
         queue = cluster_queues(cluster).get(job.cluster_queue or "")
         names = [flavor for group in quotas(queue) for flavor in group.flavors] if queue else []
         flavors = [used[name] for name in dict.fromkeys(names) if name in used]
@@ -249,18 +248,18 @@ def queue_that_takes_no_jobs_of_a_namespace(case: Case) -> Iterator[Problem]:
         if queue is not None and takes_jobs_of(queue, each.namespace, cluster) is Answer.NO:
             shown = f"LocalQueue {each.namespace}/{each.name}"
             yield Problem(each, f"{shown}: ClusterQueue {queue.name} takes no jobs of {each.namespace}")
-    for job in queued_jobs(cluster):
+    for job in case.queued_jobs:
         queue = queues.get(job.cluster_queue or "")
         if queue is not None and takes_jobs_of(queue, job.namespace, cluster) is Answer.UNKNOWN:
             text = f"whether ClusterQueue {queue.name} takes jobs of {job.namespace} is not known"
             yield Problem.of(job, f"{text}: it selects namespaces by labels", unknown=True)
-    yield from _stopped(cluster)
+    yield from _stopped(case)
 
 
-def _stopped(cluster: Cluster) -> Iterator[Problem]:
+def _stopped(case: Case) -> Iterator[Problem]:
     """Yield each queue that somebody stopped while jobs wait in it."""
-    queues = cluster_queues(cluster)
-    ways = [(job.local, queues.get(job.cluster_queue or "")) for job in queued_jobs(cluster)]
+    queues = cluster_queues(case.cluster)
+    ways = [(job.local, queues.get(job.cluster_queue or "")) for job in case.queued_jobs]
     for each in {id(one): one for way in ways for one in way if one is not None}.values():
         policy = each.spec.get("stopPolicy")
         if policy in _STOPPED:

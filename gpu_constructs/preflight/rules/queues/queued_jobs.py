@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from gpu_constructs.facts.charts import KUEUE
 from gpu_constructs.facts.labels import KUEUE_DOMAIN, KUEUE_QUEUE
 from gpu_constructs.preflight.case import Case
-from gpu_constructs.preflight.cluster.kueue import kueue_objects, queued_jobs
+from gpu_constructs.preflight.cluster.kueue import kueue_objects
 from gpu_constructs.preflight.model.cluster import Cluster
 from gpu_constructs.preflight.model.workload import Workload
 from gpu_constructs.preflight.reading.unknown import is_expression, known_text
@@ -30,7 +30,7 @@ def job_of_a_priority_that_does_not_exist(case: Case) -> Iterator[Problem]:
     """
     cluster = case.cluster
     known = [each.name for each in kueue_objects(cluster, "WorkloadPriorityClass")]
-    for job in queued_jobs(cluster) if cluster.whole else ():
+    for job in case.queued_jobs if cluster.whole else ():
         owner = job.parts[0].owner
         name = known_text(owner.labels.get(_PRIORITY))
         if name and not is_expression(name) and name not in known:

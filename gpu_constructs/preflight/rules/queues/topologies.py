@@ -9,7 +9,7 @@ from typing import Any
 from gpu_constructs.facts.charts import KUEUE
 from gpu_constructs.facts.labels import KUEUE_DOMAIN
 from gpu_constructs.preflight.case import Case
-from gpu_constructs.preflight.cluster.kueue import QueuedJob, cluster_queues, kueue_objects, queued_jobs, quotas
+from gpu_constructs.preflight.cluster.kueue import QueuedJob, cluster_queues, kueue_objects, quotas
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Cluster
 from gpu_constructs.preflight.reading.objects import Object
@@ -37,7 +37,7 @@ def job_whose_topology_no_flavor_has(case: Case) -> Iterator[Problem]:
     """
     cluster = case.cluster
     seen = _looks_at_topologies(cluster)
-    for job in queued_jobs(cluster) if seen is not Answer.NO else ():
+    for job in case.queued_jobs if seen is not Answer.NO else ():
         queue = cluster_queues(cluster).get(job.cluster_queue or "")
         for text in dict.fromkeys(_passed_over(job, queue, cluster)) if queue else ():
             yield Problem.of(job, text, unknown=seen is Answer.UNKNOWN)

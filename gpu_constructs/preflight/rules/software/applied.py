@@ -12,7 +12,7 @@ from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Cluster, Pool
 from gpu_constructs.preflight.model.workload import Workload
 from gpu_constructs.preflight.reading.objects import Object, Origin
-from gpu_constructs.preflight.reading.unknown import Unknown, dig, is_expression, known_text
+from gpu_constructs.preflight.reading.unknown import Unknown, dig, is_expression, known_text, mapping
 from gpu_constructs.preflight.reading.values import is_partly_unknown
 from gpu_constructs.preflight.rules.rule import Problem, Subject, rule
 
@@ -58,11 +58,11 @@ def two_objects_of_one_name(case: Case) -> Iterator[Problem]:
 
 def _identity(each: Object) -> _Identity | None:
     """Return what tells an object from the others of its cluster; ``None`` where that is not known."""
-    name = known_text(dig(dict(each.content), "metadata", "name"))
-    space = dig(dict(each.content), "metadata", "namespace")
-    if not name or isinstance(space, Unknown) or is_expression(f"{each.namespace}{name}{each.group}"):
+    metadata = mapping(each.content.get("metadata"))
+    name, space = known_text(metadata.get("name")), metadata.get("namespace")
+    if not name or isinstance(space, Unknown) or is_expression(f"{space}{name}{each.group}"):
         return None
-    return each.group, each.kind, "" if each.kind in CLUSTER_SCOPED else each.namespace, name
+    return each.group, each.kind, "" if each.kind in CLUSTER_SCOPED else str(space or "default"), name
 
 
 def _scopes(each: Object, delivered: bool) -> list[_Scope]:

@@ -90,8 +90,10 @@ def program_that_knows_no_pod_identity(case: Case) -> Iterator[Problem]:
     """
     for workload, container in _containers(case):
         too_old = _too_old(container)
+        if too_old is None:
+            continue
         answer = _by_pod_identity_alone(workload, container, case.cluster)
-        if too_old is not None and answer is not Answer.NO:
+        if answer is not Answer.NO:
             text = f"container {container.name} runs {too_old}, and its service account has a role by Pod Identity"
             yield Problem.of(workload, text, unknown=answer is Answer.UNKNOWN)
 
