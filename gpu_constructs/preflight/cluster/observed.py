@@ -94,7 +94,10 @@ class RunningCluster:
         """Yield each workload with its number of pods that have a node, and the scheduler's message about the rest."""
         left = {key: list(pods) for key, pods in self._pods_of.items()}
         for each in workloads:
-            pods = left.get(id(each.owner), [])
+            pods = left.get(id(each.owner))
+            if not pods:
+                yield each
+                continue
             own = [one for one in pods if _is_like(one, each)][: each.replicas]
             left[id(each.owner)] = [one for one in pods if one not in own]
             placed = sum(self._has_node(one) for one in own)

@@ -38,6 +38,7 @@ class Stops:
         self._of_pools: dict[int, list[Reason]] = {}
         self._presumed: dict[int, list[str]] = {}
         self._of_workloads: dict[int, list[Reason]] = {}
+        self._found: dict[tuple[object, ...], Verdict] = {}
         self._judged: dict[int, tuple[PoolVerdict, ...]] = {}
         for each in findings:
             if each.rule.stops and each.cluster == case.cluster.title:
@@ -81,9 +82,19 @@ class Stops:
         if held or pools is not verdict.pools:
             # How many replicas fit is counted anew.
             standing = tuple(each for each in verdict.reasons if each.rule not in OF_ALL_POOLS)
-            verdict = self._case.over(verdict, pools, (*standing, *held))
+            verdict = self._over(verdict, pools, (*standing, *held))
         presumed = self._rests_on(verdict.workload, pools) if verdict.answer is Answer.YES else ()
         return replace(verdict, rests_on=(*verdict.rests_on, *presumed)) if presumed else verdict
+
+    def _over(self, verdict: Verdict, pools: tuple[PoolVerdict, ...], held: tuple[Reason, ...]) -> Verdict:
+        """Return a verdict over other verdicts on pools, which is found once for pods that are alike."""
+        workload = verdict.workload
+        key = id(verdict.demand), id(workload.pod), id(pools), held
+        if key not in self._found:
+            # The verdict keeps them, so that nothing else is given the same ids.
+            self._found[key] = self._case.over(verdict, pools, held)
+        like = self._found[key]
+        return Verdict(workload, like.answer, like.pools, like.reasons, like.demand, like.rests_on)
 
     def _rests_on(self, workload: Workload, pools: tuple[PoolVerdict, ...]) -> tuple[str, ...]:
         """Return what has to hold as the pools for which nothing is presumed do not hold all pods of a workload."""

@@ -49,7 +49,7 @@ def cluster_view(explanation: Explanation, *, most_pools: int | None, remedies: 
         "assumed": sorted(cluster.assumed),
         "opaqueSoftware": list(cluster.unknown_software),
         "pools": [_pool(pool, case, uses.get(id(pool))) for pool in cluster.every_pool],
-        "workloads": [_workload(each, explanation.case, most_pools, remedies or {}) for each in explanation.verdicts],
+        "workloads": _workloads(explanation, most_pools, remedies or {}),
         "left": [{"workload": workload.name, "replicas": count} for workload, count in packing.left],
     }
 
@@ -111,7 +111,30 @@ def _use(use: PoolUse | None) -> View:
     }
 
 
-def _workload(verdict: Verdict, case: Case, most_pools: int | None, remedies: Remedies) -> View:
+def _workloads(explanation: Explanation, most_pools: int | None, remedies: Remedies) -> list[View]:
+    # Verdicts on pods that are alike share those on pools, and what one of them asks for.
+    pools: dict[int, list[View]] = {}
+    demands: dict[int, View] = {}
+    found = []
+    for verdict in explanation.verdicts:
+        if id(verdict.pools) not in pools:
+            pools[id(verdict.pools)] = [_pool_verdict(each) for each in verdict.pools[:most_pools]]
+        if id(verdict.demand) not in demands:
+            demands[id(verdict.demand)] = _demand(verdict.demand)
+        shared = {**demands[id(verdict.demand)], "pools": pools[id(verdict.pools)]}
+        found.append(_workload(verdict, explanation.case, remedies, shared))
+    return found
+
+
+def _demand(wanted: Demand) -> View:
+    return {
+        "requests": _requests(wanted),
+        "openRequests": list(wanted.pod.open_requests),
+        "claims": _claims(wanted),
+    }
+
+
+def _workload(verdict: Verdict, case: Case, remedies: Remedies, shared: View) -> View:
     workload, cost = verdict.workload, node_cost(case, verdict)
     would_do, smallest = remedies.get(id(workload), ((), None))
     return {
@@ -123,13 +146,13 @@ def _workload(verdict: Verdict, case: Case, most_pools: int | None, remedies: Re
         "together": workload.together,
         "onEachNode": workload.on_each_node,
         "priority": workload.priority,
-        "requests": _requests(verdict.demand),
-        "openRequests": list(verdict.demand.pod.open_requests),
-        "claims": _claims(verdict.demand),
+        "requests": shared["requests"],
+        "openRequests": shared["openRequests"],
+        "claims": shared["claims"],
         "answer": verdict.answer.value,
         "reasons": _reasons(verdict.reasons),
         "poolCount": len(verdict.pools),
-        "pools": [_pool_verdict(each) for each in verdict.pools[:most_pools]],
+        "pools": shared["pools"],
         "cost": _cost(cost) if cost else None,
         "restsOn": list(verdict.rests_on),
         "runsIf": list(verdict.runs_if),

@@ -155,10 +155,15 @@ _OF_ONE = ("name", "namespace", "origin", "priority", "wouldDo", "smallestType")
 
 def workloads_alike(workloads: Iterable[View]) -> list[tuple[str, View]]:
     """Return workloads of which everything but the name is the same once, with all their names."""
-    groups: dict[str, list[View]] = {}
+    groups: dict[tuple[str, str], list[View]] = {}
+    # Workloads that are alike share the list of pools.
+    pools: dict[int, str] = {}
     for each in workloads:
-        said = {key: value for key, value in each.items() if key not in _OF_ONE}
-        groups.setdefault(repr(said), []).append(each)
+        listed_pools = each["pools"]
+        if id(listed_pools) not in pools:
+            pools[id(listed_pools)] = repr(listed_pools)
+        said = [value for key, value in each.items() if key not in _OF_ONE and key != "pools"]
+        groups.setdefault((pools[id(listed_pools)], repr(said)), []).append(each)
     return [(listed([each["name"] for each in group], "workload"), group[0]) for group in groups.values()]
 
 

@@ -19,9 +19,8 @@ def gpu_pod_that_waits_until_somebody_releases_it(case: Case) -> Iterator[Proble
 
     Fix: Name the queue that releases it, or remove the gates and the suspension.
     """
-    for verdict in case.verdicts:
-        workload = verdict.workload
-        gates = [each.text for each in verdict.reasons if each.kind == "gate"]
+    for workload in case.gpu_workloads:
+        gates = [each.text for each in case.verdict(workload).reasons if each.kind == "gate"]
         for text in gates:
             yield Problem.of(workload, text)
         if workload.suspended and not is_queued(workload):
@@ -36,11 +35,9 @@ def scheduler_that_nothing_installs(case: Case) -> Iterator[Problem]:
 
     Fix: Install that scheduler, or leave out schedulerName.
     """
-    cluster = case.cluster
-    for verdict in case.verdicts:
-        workload = verdict.workload
-        for each in verdict.reasons:
-            if each.kind == "scheduler" and cluster.whole:
+    for workload in case.gpu_workloads if case.cluster.whole else ():
+        for each in case.verdict(workload).reasons:
+            if each.kind == "scheduler":
                 yield Problem.of(workload, each.text, unknown=each.answer is not Answer.NO)
 
 
