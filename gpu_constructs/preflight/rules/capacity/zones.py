@@ -89,7 +89,7 @@ def pod_in_a_zone_that_there_is_not(case: Case) -> Iterator[Problem]:
     Fix: Name a zone that there is.
     """
     told: dict[int, str] = {}
-    for verdict in case.verdicts:
+    for verdict in map(case.verdict, case.gpu_workloads):
         # Pods that are alike share what they ask for.
         key = id(verdict.demand)
         if key not in told:

@@ -55,7 +55,7 @@ def _of_object(each: Object) -> Iterator[str]:
     if each.kind in _KINDS:
         return _texts(each.content, "")
     metadata = mapping(each.content.get("metadata"))
-    names = {key: metadata.get(key) for key in ("name", "namespace") if key in metadata}
+    names = {key: value for key, value in metadata.items() if key in ("name", "namespace")}
     if each.kind == "ServiceAccount":
         names[f"annotations[{_ROLE}]"] = each.annotations.get(_ROLE)
     return _texts({"metadata": names}, "")

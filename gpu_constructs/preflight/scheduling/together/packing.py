@@ -8,11 +8,10 @@ is a bound, not a forecast.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from gpu_constructs.facts.quantities import Resources
 from gpu_constructs.facts.resources import GPU
-from gpu_constructs.light_dataclasses import dataclass
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Pool
 from gpu_constructs.preflight.model.pod_size import HostPort, ports_clash
