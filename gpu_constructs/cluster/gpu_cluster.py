@@ -28,7 +28,7 @@ from gpu_constructs.facts.hardware.catalogue import InstanceType
 from gpu_constructs.facts.hardware.regions import refuse_misspelt_region
 from gpu_constructs.facts.resources import GPU
 from gpu_constructs.facts.versions import DEFAULT_KUBERNETES, kubernetes_minor
-from gpu_constructs.installing import claims, eks_resources
+from gpu_constructs.installing import claims
 from gpu_constructs.installing.claims import PathOf
 from gpu_constructs.installing.cluster_ref import ClusterRef, cluster_ref
 from gpu_constructs.installing.subnets import node_subnets, refuse_unless_vpc, refuse_zones_without_pods, zones_at_most
@@ -41,7 +41,7 @@ from gpu_constructs.pools.node_shape import NodeShape
 from gpu_constructs.pools.scaling_options import ScalingOptions
 from gpu_constructs.pools.size import Size
 from gpu_constructs.refusals import refuse_unless_bool, refuse_unless_key, refuse_unless_one_of, refuse_unless_role
-from gpu_constructs.teams.access_entry import CLUSTER_ADMIN, administrator, name_of, policy_arn
+from gpu_constructs.teams.access_entry import CLUSTER_ADMIN, access_entry, administrator
 from gpu_constructs.teams.people import let_in, principals, refuse_two_parts
 
 if TYPE_CHECKING:
@@ -393,13 +393,6 @@ def _new_secrets_key(scope: Construct) -> kms.IKey:
 
 
 def _admit(scope: Construct, cluster: ClusterRef, principal_arn: str) -> None:
-    cluster.claim(PathOf(scope), administrator(principal_arn), why="EKS takes one access entry for each")
-    policy: dict[str, Any] = {"policyArn": policy_arn(scope, CLUSTER_ADMIN), "accessScope": {"type": "cluster"}}
-    eks_resources.CfnAccessEntry(
-        scope,
-        f"Admin-{name_of(principal_arn)}",
-        cluster_name=cluster.name_token,
-        principal_arn=principal_arn,
-        access_policies=[policy],
-        type="STANDARD",
-    )
+    who = PathOf(scope)
+    access_entry(who, "admins", cluster, principal_arn).let(CLUSTER_ADMIN)
+    cluster.claim(who, administrator(principal_arn), why="EKS takes one access entry for each")
