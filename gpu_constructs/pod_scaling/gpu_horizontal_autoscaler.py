@@ -39,8 +39,8 @@ class GpuHorizontalAutoscaler(Construct):
     You can change ``through`` later. Its controller may leave the app in the same deployment.
 
     If the deployment had ``replicas`` before, Kubernetes sets it to one pod at the deployment that adds the autoscaler,
-    which then adds a pod a minute. To keep the pods, run ``kubectl apply edit-last-applied deployment/NAME`` before that
-    deployment and remove ``replicas`` there.
+    which then adds a pod a minute. To keep the pods, run ``kubectl apply edit-last-applied deployment/NAME`` before
+    that deployment and remove ``replicas`` there.
 
     Source: https://kubernetes.io/docs/tasks/run-application/horizontal-pod-autoscale/ (Migrating Deployments and
     StatefulSets to horizontal autoscaling)
