@@ -136,15 +136,6 @@ def test_who_views_the_cluster_views_the_namespace(shared: Resources) -> None:
     assert reader["KubernetesGroups"] == ["gpu-constructs:viewers", "gpu-constructs:nlp:view"]
 
 
-def test_an_entry_stays_where_it_is_whoever_lets_in_first(stack: cdk.Stack, cluster: eks.ICluster) -> None:
-    Team(stack, "A", cluster=cluster, namespace="a", members={LEAD: "edit"})
-    [before] = of_type(resources_of(stack), ENTRY)
-
-    Team(stack, "B", cluster=cluster, namespace="b", members={LEAD: "edit"})
-
-    assert list(of_type(resources_of(stack), ENTRY)) == [before]
-
-
 def test_nobody_gets_in_without_members(stack: cdk.Stack, define: Define) -> None:
     define()
 
