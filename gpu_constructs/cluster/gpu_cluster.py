@@ -269,8 +269,9 @@ class GpuCluster(Construct):
         The kind is an `AutoModeNodePool` in Auto Mode; a `KarpenterNodePool` where a `Karpenter` was made for this
         cluster before, in its stack; else a `ManagedNodeGroup`. Brought with the first pool that needs it, unless the
         cluster has one already: the shape's `DevicePlugin`, `GpuOperator` or `DraDriver`; `EfaDevicePlugin` for a shape
-        with EFA; and for a managed group `ClusterAutoscaler`. To have one of your own taken, make it before. Children
-        of this construct: ``Pool-<name>``, and what is brought by the name of its class.
+        with EFA; and for a managed group `ClusterAutoscaler`. To have one of your own taken, make it before. You may
+        add your own in a later version, too: it takes over what is in the cluster. Children of this construct:
+        ``Pool-<name>``, and what is brought by the name of its class.
 
         Args:
             name: Name of the pool, and value of its nodes' label ``gpu-constructs.io/pool``.

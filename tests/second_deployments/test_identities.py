@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import aws_cdk as cdk
@@ -39,12 +40,12 @@ ANN = "arn:aws:iam::111122223333:role/Ann"
 ENTRY = "AWS::EKS::AccessEntry"
 
 
-def served(id: str = "Chat", **says: Any) -> Define:
+def served(id: str = "Chat", **says: Any) -> Callable[[cdk.Stack, eks.ICluster], GpuDeployment]:
     """An app that serves."""
 
     def define(stack: cdk.Stack, cluster: eks.ICluster) -> GpuDeployment:
         pool = ManagedNodeGroup(stack, "Pool", cluster=cluster, name="l4", shape=L4, max_nodes=2)
-        scope = stack
+        scope: Construct = stack
         *parents, own = id.split("/")
         for each in parents:
             scope = Construct(scope, each)
@@ -216,7 +217,8 @@ def test_own_constructs_take_the_place_of_those_that_a_pool_brought() -> None:
 
 @pytest.mark.parametrize("role", ["viewers", "operators"])
 def test_a_person_is_promoted_and_demoted_in_place(role: str) -> None:
-    lesser, admin = gpu(**{role: (ANN,)}), gpu(admins=(ANN,))
+    named: dict[str, Any] = {role: (ANN,)}
+    lesser, admin = gpu(**named), gpu(admins=(ANN,))
 
     assert faults(lesser, admin) == faults(admin, lesser) == []
     [entry] = [each for each in of_type(admin, ENTRY).values() if each["Properties"]["PrincipalArn"] == ANN]
