@@ -36,6 +36,16 @@ def slice_of(resources: Resources, construct: str) -> Resources:
     return {id: resource for id, resource in resources.items() if id.startswith(construct)}
 
 
+def resources_under(stack: cdk.Stack, path: str) -> Resources:
+    """Return the resources of a construct and of all below it, whatever their ids begin with."""
+    construct: Any = stack
+    for id in path.split("/"):
+        construct = construct.node.find_child(id)
+    below = [each for each in construct.node.find_all() if isinstance(each, cdk.CfnResource)]
+    ids = {stack.resolve(each.logical_id) for each in below}
+    return {id: each for id, each in resources_of(stack).items() if id in ids}
+
+
 def text_of(value: Any) -> str:
     """Return a string property with each intrinsic in it written as ``${...}``."""
     if isinstance(value, str):
@@ -56,6 +66,18 @@ def manifests_of(resources: Resources) -> Iterator[dict[str, Any]]:
 def manifest(resources: Resources, kind: str) -> dict[str, Any]:
     """Return the only applied object of a kind."""
     [found] = [each for each in manifests_of(resources) if each["kind"] == kind]
+    return found
+
+
+def ids_of_objects(resources: Resources) -> dict[tuple[str, str], str]:
+    """Return the logical id of every applied object, by its kind and name."""
+    objects = {id: next(manifests_of({id: each})) for id, each in of_type(resources, MANIFEST).items()}
+    return {(each["kind"], each["metadata"]["name"]): id for id, each in objects.items()}
+
+
+def object_id(resources: Resources, kind: str) -> str:
+    """Return the logical id of the only applied object of a kind."""
+    [found] = [id for (each, _), id in ids_of_objects(resources).items() if each == kind]
     return found
 
 

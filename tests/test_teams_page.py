@@ -94,7 +94,7 @@ def test_a_namespace_that_two_make_is_found(output: Path, tmp_path: Path) -> Non
     found = _with_namespace(output, tmp_path, made="vision", instead="nlp")
 
     [message] = [each.problem.message for each in found.findings if each.rule.id == "GPU452"]
-    assert message.startswith("Namespace nlp: Shared/Nlp")
+    assert message.startswith("Namespace nlp: Shared/NamespaceNlp")
 
 
 def _with_namespace(output: Path, folder: Path, *, made: str, instead: str) -> Report:

@@ -19,7 +19,7 @@ from gpu_constructs.preflight.reading.inputs import Input, read_input
 from tests.apps import programs_of, run_program
 from tests.conftest import FLAGS, ROOT
 from tests.linting import cfn_lint
-from tests.templates import manifests_of, of_type, resources_of
+from tests.templates import depends_on, ids_of_objects, manifests_of, of_type, resources_of
 
 PAGE = (ROOT / "docs" / "upgrades.md").read_text()
 LAB, OLD = programs_of(PAGE)
@@ -75,7 +75,7 @@ def stages(request: pytest.FixtureRequest) -> list[Resources]:
 
 
 def of_pool(resources: Mapping[str, Any], name: str) -> Resources:
-    return {id: each for id, each in resources.items() if name in id}
+    return {id: each for id, each in resources.items() if name in id.lower()}
 
 
 def test_a_second_pool_leaves_the_first_as_it_is(stages: list[Resources]) -> None:
@@ -95,7 +95,9 @@ def test_without_the_first_the_second_is_as_it_was(stages: list[Resources]) -> N
 
 
 def test_what_both_need_stays_through_both_steps(stages: list[Resources]) -> None:
-    blue, both, green = ({id: each for id, each in one.items() if not re.search("blue|green", id)} for one in stages)
+    blue, both, green = (
+        {id: each for id, each in one.items() if not re.search("blue|green", id.lower())} for one in stages
+    )
 
     assert blue.keys() == both.keys() == green.keys()
     changed = {id for id in both if blue[id] != both[id] or both[id] != green[id]}
@@ -145,7 +147,7 @@ def test_the_example_has_a_group_that_stays_behind(lab: Path) -> None:
     resources = template_of(lab)
 
     versions = {id: each["Properties"]["Version"] for id, each in of_type(resources, GROUP).items()}
-    assert [version for id, version in versions.items() if "blue" in id] == ["1.35"]
+    assert [version for id, version in versions.items() if "blue" in id.lower()] == ["1.35"]
     assert {version for id, version in versions.items() if "blue" not in id} == {"1.36"}
     [cluster] = of_type(resources, "AWS::EKS::Cluster").values()
     assert cluster["Properties"]["ControlPlaneScalingConfig"] == {"Tier": "tier-xl"}
@@ -177,7 +179,6 @@ def test_what_is_applied_to_the_older_kind_has_access_before(old: Path) -> None:
     resources = template_of(old)
 
     [entry] = [id for id in of_type(resources, "AWS::EKS::AccessEntry") if id.startswith("KubectlAccess")]
-    applied = of_type(resources, "Custom::AWSCDK-EKS-KubernetesResource")
-    ours = [each for id, each in applied.items() if id.startswith(("DevicePlugin", "Autoscaler"))]
-    assert ours
-    assert all(entry in each["DependsOn"] for each in ours)
+    ids = ids_of_objects(resources)
+    ours = [ids["DaemonSet", "nvidia-device-plugin"], ids["ServiceAccount", "cluster-autoscaler"]]
+    assert all(entry in depends_on(resources, each) for each in ours)

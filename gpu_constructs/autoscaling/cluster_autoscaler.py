@@ -99,7 +99,7 @@ class ClusterAutoscaler(Construct):
         self.identity = PodIdentity(
             self,
             "Identity",
-            cluster_name=ref.name_token,
+            cluster=ref,
             namespace=NAMESPACE,
             service_account=NAME,
             policies={"ClusterAutoscaler": policy_document(statements)},

@@ -123,7 +123,7 @@ class Karpenter(Construct):
         identity = PodIdentity(
             self,
             "Identity",
-            cluster_name=ref.name_token,
+            cluster=ref,
             namespace=NAMESPACE,
             service_account=SERVICE_ACCOUNT,
             managed_policy_arns=self._policy_arns(ref.name, queue, isolated=isolated, reboots=reboot_for_repair),

@@ -17,6 +17,7 @@ from gpu_constructs.facts.kubernetes import KUBE_SYSTEM
 from gpu_constructs.installing import claims, eks_resources
 from gpu_constructs.installing.claims import PathOf
 from gpu_constructs.installing.cluster_ref import AnyCluster, ClusterRef, cluster_ref
+from gpu_constructs.installing.logical_ids import set_logical_id
 from gpu_constructs.installing.pod_identity import policy_document, trust
 from gpu_constructs.installing.shared import CsiDriver
 from gpu_constructs.named_arguments import named_arguments
@@ -141,6 +142,7 @@ class Addons(Construct):
             # The template is what counts, not what somebody edited in the cluster.
             resolve_conflicts="OVERWRITE",
         )
+        set_logical_id(made, cluster, "Addon", addon.name)
         if addon.name == EBS_CSI_DRIVER.name and role is not None:
             cluster.csi_drivers[addon.name] = CsiDriver(addon=made, role=role)
         return made

@@ -28,7 +28,7 @@ from gpu_constructs.facts.hardware.catalogue import InstanceType
 from gpu_constructs.facts.hardware.regions import refuse_misspelt_region
 from gpu_constructs.facts.resources import GPU
 from gpu_constructs.facts.versions import DEFAULT_KUBERNETES, kubernetes_minor
-from gpu_constructs.installing import claims, eks_resources
+from gpu_constructs.installing import claims
 from gpu_constructs.installing.claims import PathOf
 from gpu_constructs.installing.cluster_ref import ClusterRef, cluster_ref
 from gpu_constructs.installing.subnets import node_subnets, refuse_unless_vpc, refuse_zones_without_pods, zones_at_most
@@ -41,7 +41,7 @@ from gpu_constructs.pools.node_shape import NodeShape
 from gpu_constructs.pools.scaling_options import ScalingOptions
 from gpu_constructs.pools.size import Size
 from gpu_constructs.refusals import refuse_unless_bool, refuse_unless_key, refuse_unless_one_of, refuse_unless_role
-from gpu_constructs.teams.access_entry import CLUSTER_ADMIN, administrator, name_of, policy_arn
+from gpu_constructs.teams.access_entry import CLUSTER_ADMIN, access_entry, administrator
 from gpu_constructs.teams.people import let_in, principals, refuse_two_parts
 
 if TYPE_CHECKING:
@@ -269,8 +269,9 @@ class GpuCluster(Construct):
         The kind is an `AutoModeNodePool` in Auto Mode; a `KarpenterNodePool` where a `Karpenter` was made for this
         cluster before, in its stack; else a `ManagedNodeGroup`. Brought with the first pool that needs it, unless the
         cluster has one already: the shape's `DevicePlugin`, `GpuOperator` or `DraDriver`; `EfaDevicePlugin` for a shape
-        with EFA; and for a managed group `ClusterAutoscaler`. To have one of your own taken, make it before. Children
-        of this construct: ``Pool-<name>``, and what is brought by the name of its class.
+        with EFA; and for a managed group `ClusterAutoscaler`. To have one of your own taken, make it before. You may
+        add your own in a later version, too: it takes over what is in the cluster. Children of this construct:
+        ``Pool-<name>``, and what is brought by the name of its class.
 
         Args:
             name: Name of the pool, and value of its nodes' label ``gpu-constructs.io/pool``.
@@ -393,13 +394,6 @@ def _new_secrets_key(scope: Construct) -> kms.IKey:
 
 
 def _admit(scope: Construct, cluster: ClusterRef, principal_arn: str) -> None:
-    cluster.claim(PathOf(scope), administrator(principal_arn), why="EKS takes one access entry for each")
-    policy: dict[str, Any] = {"policyArn": policy_arn(scope, CLUSTER_ADMIN), "accessScope": {"type": "cluster"}}
-    eks_resources.CfnAccessEntry(
-        scope,
-        f"Admin-{name_of(principal_arn)}",
-        cluster_name=cluster.name_token,
-        principal_arn=principal_arn,
-        access_policies=[policy],
-        type="STANDARD",
-    )
+    who = PathOf(scope)
+    access_entry(who, "admins", cluster, principal_arn).let(CLUSTER_ADMIN)
+    cluster.claim(who, administrator(principal_arn), why="EKS takes one access entry for each")

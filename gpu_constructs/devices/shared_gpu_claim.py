@@ -18,6 +18,8 @@ class SharedGpuClaim(Construct):
 
     The pods take turns on the GPU. Each sees all of its memory, and nothing keeps one from taking it.
 
+    Kubernetes never changes a claim. If you change ``gpu``, change ``name`` in the same deployment.
+
     Args:
         cluster: Cluster of the pods; needs a kubectl provider.
         name: Name of the claim.

@@ -74,7 +74,7 @@ class LoadBalancerController(Construct):
         identity = PodIdentity(
             self,
             "Identity",
-            cluster_name=ref.name_token,
+            cluster=ref,
             namespace=NAMESPACE,
             service_account=SERVICE_ACCOUNT,
             policies={"LoadBalancers": policy_document(statements)},

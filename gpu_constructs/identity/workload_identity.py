@@ -7,11 +7,10 @@ from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from gpu_constructs.facts.kubernetes import refuse_unless_object_name
-from gpu_constructs.installing import eks_resources
 from gpu_constructs.installing.claims import PathOf
 from gpu_constructs.installing.cluster_ref import AnyCluster, ClusterRef, cluster_ref
 from gpu_constructs.installing.delivery import apply_chart
-from gpu_constructs.installing.pod_identity import POD_IDENTITY, session_of
+from gpu_constructs.installing.pod_identity import POD_IDENTITY, pod_identity_association, session_of
 from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.refusals import refuse_unless_bool, refuse_unless_role
 
@@ -91,10 +90,9 @@ class WorkloadIdentity(Construct):
         self.role = iam.Role(self, "Role", assumed_by=trusted)
         if target_role is not None:
             self.role.add_to_policy(iam.PolicyStatement(actions=_TAKE, resources=[target_role.role_arn]))
-        self.association = eks_resources.CfnPodIdentityAssociation(
+        self.association = pod_identity_association(
             self,
-            "Resource",
-            cluster_name=ref.name_token,
+            ref,
             namespace=namespace,
             service_account=service_account,
             role_arn=self.role.role_arn,

@@ -8,7 +8,6 @@ from typing import Any, cast
 
 import aws_cdk as cdk
 import jsii
-from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
@@ -18,6 +17,7 @@ from gpu_constructs.installing import eks_resources
 from gpu_constructs.installing.cluster_ref import ClusterRef
 from gpu_constructs.installing.inline_function import inline_function, own_log, role_of_function
 from gpu_constructs.installing.kubectl_programs import programs, stack_of_programs
+from gpu_constructs.installing.kubernetes_objects import kubernetes_objects
 from gpu_constructs.installing.pod_identity import policy_document
 from gpu_constructs.named_arguments import named_arguments
 
@@ -118,7 +118,7 @@ class DefinitionsHandler(Construct):
             kubernetes_groups=[name],
             type="STANDARD",
         )
-        eks.KubernetesManifest(self, "Rights", cluster=cluster.cluster, manifest=rights(name))
+        kubernetes_objects(self, "Rights", cluster=cluster, manifests=rights(name))
 
     def allow_reading(self, repository: str) -> None:
         """Let it read a chart, where that lies in a registry of ECR."""

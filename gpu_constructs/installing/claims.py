@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
@@ -81,24 +82,21 @@ class AppliedObjects:
         self._owners: dict[_Key, PathOf] = {}
 
     def take(self, who: PathOf, manifests: Sequence[Mapping[str, Any]]) -> None:
-        """Make objects those of a construct, which may apply them as often as it likes.
+        """Make objects those of a construct.
 
         Raises:
-            ValueError: Another construct applies one of the same group, kind, namespace and name.
+            ValueError: One of the same group, kind, namespace and name is applied already.
         """
-        keys = [_key(each) for each in manifests]
+        keys = [_in_stack(who, object_key(each)) for each in manifests]
         for key in keys:
             self._refuse_unless_free(who, key)
         self._owners.update(dict.fromkeys(keys, who))
 
     def _refuse_unless_free(self, who: PathOf, key: _Key) -> None:
         owner = self._owners.get(key)
-        if owner is None or owner.construct is who.construct:
+        if owner is None:
             return
         _, kind, namespace, name = key
-        # Asked last, as it crosses to the CDK. One token may read otherwise in another stack.
-        if cdk.Token.is_unresolved(f"{namespace}{name}"):
-            return
         place = f"namespace {namespace!r} of the cluster" if namespace else "the cluster"
         raise ValueError(
             f"{who}: {kind} must have a name of its own in {place}, got {name!r}, which is that of "
@@ -107,7 +105,17 @@ class AppliedObjects:
         )
 
 
-def _key(manifest: Mapping[str, Any]) -> _Key:
+def _in_stack(who: PathOf, key: _Key) -> _Key:
+    """Return a key with its tokens as the stack writes them: one token may read otherwise in another stack."""
+    group, kind, namespace, name = key
+    if not cdk.Token.is_unresolved(f"{namespace}{name}"):
+        return key
+    stack = cdk.Stack.of(who.construct)
+    written = json.dumps(stack.resolve([namespace, name]), sort_keys=True)
+    return group, kind, "", f"{written} of {stack.node.path}"
+
+
+def object_key(manifest: Mapping[str, Any]) -> _Key:
     """Return what tells an object from the others of its cluster; its version does not."""
     metadata = manifest["metadata"]
     group, slash, _ = manifest["apiVersion"].partition("/")

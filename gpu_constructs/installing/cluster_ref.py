@@ -5,6 +5,7 @@ Every question to the CDK crosses a process boundary, so each is asked once for 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol, cast
@@ -76,6 +77,13 @@ class ClusterRef(Construct):
         """Name, a literal where the template states one, else a token."""
         stated = self._resource.name if self._resource else None
         return stated if stated and not cdk.Token.is_unresolved(stated) else self.name_token
+
+    @cached_property
+    def identity(self) -> str:
+        """Value that differs from that of any other cluster: its name, or else how its own stack refers to it."""
+        if not cdk.Token.is_unresolved(self.name):
+            return self.name
+        return json.dumps([self.stack.node.path, self.stack.resolve(self.name_token)], sort_keys=True)
 
     @cached_property
     def vpc(self) -> ec2.IVpc | None:

@@ -21,6 +21,8 @@ from gpu_constructs.installing.claims import PathOf
 from gpu_constructs.installing.cluster_ref import ClusterRef
 from gpu_constructs.installing.context import CHART_DEFINITIONS, CHART_MIRROR, refuse_wrong_context
 from gpu_constructs.installing.gitops import ChartFile, ManifestFile, delivery_of
+from gpu_constructs.installing.kubernetes_objects import kubernetes_objects
+from gpu_constructs.installing.logical_ids import set_logical_id
 from gpu_constructs.installing.once import Applied
 from gpu_constructs.installing.reach import require_chart_within_reach, require_images_within_reach
 from gpu_constructs.merging import merged
@@ -34,11 +36,22 @@ HELM_TIMEOUT_MINUTES = 12
 
 
 def apply_manifests(
-    scope: Construct, id: str, *, cluster: ClusterRef, manifests: Sequence[Mapping[str, Any]]
+    scope: Construct,
+    id: str,
+    *,
+    cluster: ClusterRef,
+    manifests: Sequence[Mapping[str, Any]],
+    removal_policy: cdk.RemovalPolicy | None = None,
 ) -> Construct:
-    """Apply objects that live and die together. Custom resources go one to a call: kubectl never prunes them.
+    """Apply objects in their order, and return a construct of all of them.
 
-    What goes into a namespace of a team of this app goes there after it.
+    Objects in the namespace of a `Team` of this app are applied after the team.
+
+    Args:
+        cluster: Cluster that they are applied to.
+        manifests: The objects.
+        removal_policy: What happens to an object that leaves the app. Default: it is deleted. Argo CD and Flux follow
+            their own settings.
 
     Raises:
         ValueError: Another construct applies an object of the same kind, namespace and name.
@@ -48,7 +61,7 @@ def apply_manifests(
     if delivery_of(scope) != "kubectl":
         applied = ManifestFile(scope, id, manifests)
     else:
-        applied = eks.KubernetesManifest(scope, id, cluster=cluster.cluster, manifest=list(manifests))
+        applied = kubernetes_objects(scope, id, cluster=cluster, manifests=manifests, removal_policy=removal_policy)
     require_images_within_reach(applied, cluster, manifests)
     for namespace in dict.fromkeys(each["metadata"].get("namespace") for each in manifests):
         if namespace is not None:
@@ -194,7 +207,8 @@ def install_helm_chart(
 ) -> Construct:
     """Install a chart under its own name, after what every controller needs, and wait until it runs.
 
-    The release's name is fixed, so that moving the construct does not install it a second time. Definitions inside it
+    The name of the release is fixed, and its logical id depends on cluster, namespace and name alone. So another
+    construct can install it without the deployment uninstalling it at its end. Definitions inside it
     that it leaves as they are at an upgrade are applied before it. Without ``own_definitions`` somebody else has them;
     Helm 4 applies those of the chart when it first installs it all the same, because aws-cdk-lib 2.275 does not pass on
     that it should not.
@@ -237,6 +251,8 @@ def install_helm_chart(
             wait=until_ready,
             timeout=cdk.Duration.minutes(HELM_TIMEOUT_MINUTES),
         )
+        resource = release.node.find_child("Resource").node.default_child
+        set_logical_id(resource, cluster, "Release", chart.name, namespace)
         if chart.leaves_definitions and own_definitions and _applies_definitions(scope):
             definitions = apply_definitions(
                 scope, f"{id}Definitions", cluster=cluster, chart=chart, repository=repository, who=PathOf(scope)

@@ -10,6 +10,8 @@ from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from gpu_constructs.installing import eks_resources
+from gpu_constructs.installing.cluster_ref import ClusterRef
+from gpu_constructs.installing.logical_ids import set_logical_id
 
 POD_IDENTITY = "pods.eks.amazonaws.com"
 
@@ -65,7 +67,7 @@ class PodIdentity(Construct):
     """A role, and the association through which the pods of one service account take it.
 
     Args:
-        cluster_name: Name of the cluster.
+        cluster: The cluster.
         namespace: Namespace of the service account.
         service_account: Its name; it need not exist yet.
         policies: Inline policies by name.
@@ -77,7 +79,7 @@ class PodIdentity(Construct):
         scope: Construct,
         id: str,
         *,
-        cluster_name: str,
+        cluster: ClusterRef,
         namespace: str,
         service_account: str,
         policies: dict[str, dict[str, Any]] | None = None,
@@ -89,16 +91,34 @@ class PodIdentity(Construct):
             self,
             "Role",
             assume_role_policy_document=trust(
-                self, cluster_name=cluster_name, namespace=namespace, service_account=service_account
+                self, cluster_name=cluster.name_token, namespace=namespace, service_account=service_account
             ),
             policies=inline or None,
             managed_policy_arns=list(managed_policy_arns) or None,
         )
-        self.association = eks_resources.CfnPodIdentityAssociation(
-            self,
-            "Resource",
-            cluster_name=cluster_name,
-            namespace=namespace,
-            service_account=service_account,
-            role_arn=self.role.attr_arn,
+        self.association = pod_identity_association(
+            self, cluster, namespace=namespace, service_account=service_account, role_arn=self.role.attr_arn
         )
+
+
+def pod_identity_association(
+    scope: Construct,
+    cluster: ClusterRef,
+    *,
+    namespace: str,
+    service_account: str,
+    role_arn: str,
+    target_role_arn: str | None = None,
+) -> eks_resources.CfnPodIdentityAssociation:
+    """Give the pods of a service account a role. EKS accepts one association for each service account."""
+    association = eks_resources.CfnPodIdentityAssociation(
+        scope,
+        "Resource",
+        cluster_name=cluster.name_token,
+        namespace=namespace,
+        service_account=service_account,
+        role_arn=role_arn,
+        target_role_arn=target_role_arn,
+    )
+    set_logical_id(association, cluster, "PodIdentity", service_account, namespace)
+    return association

@@ -98,7 +98,7 @@ class PrometheusStack(Construct):
             identity = PodIdentity(
                 self,
                 "Identity",
-                cluster_name=ref.name_token,
+                cluster=ref,
                 namespace=NAMESPACE,
                 service_account=_SERVICE_ACCOUNT,
                 policies={"Send": policy_document([sends.statement()])},

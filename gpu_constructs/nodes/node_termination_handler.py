@@ -83,7 +83,7 @@ class NodeTerminationHandler(Construct):
         identity = PodIdentity(
             self,
             "Identity",
-            cluster_name=ref.name_token,
+            cluster=ref,
             namespace=NAMESPACE,
             service_account=SERVICE_ACCOUNT,
             policies={

@@ -36,6 +36,15 @@ class GpuHorizontalAutoscaler(Construct):
     plain HorizontalPodAutoscaler on the use of GPUs. By CPU alone it needs neither. Pods are added one a minute and
     removed one in two.
 
+    You can change ``through`` later. Its controller may leave the app in the same deployment.
+
+    If the deployment had ``replicas`` before, Kubernetes sets it to one pod at the deployment that adds the autoscaler,
+    which then adds a pod a minute. To keep the pods, run ``kubectl apply edit-last-applied deployment/NAME`` before
+    that deployment and remove ``replicas`` there.
+
+    Source: https://kubernetes.io/docs/tasks/run-application/horizontal-pod-autoscale/ (Migrating Deployments and
+    StatefulSets to horizontal autoscaling)
+
     Args:
         cluster: Cluster of the deployment; needs a kubectl provider.
         target: Deployment without ``replicas`` of its own.

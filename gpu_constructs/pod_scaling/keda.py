@@ -73,7 +73,7 @@ class Keda(Construct):
             identity = PodIdentity(
                 self,
                 "Identity",
-                cluster_name=ref.name_token,
+                cluster=ref,
                 namespace=NAMESPACE,
                 service_account=KEDA_OPERATOR,
                 policies={"ReadSignals": policy_document(statements)},

@@ -10,6 +10,7 @@ from gpu_constructs.facts.charts import METRICS_SERVER
 from gpu_constructs.installing import eks_resources
 from gpu_constructs.installing.claims import PathOf
 from gpu_constructs.installing.cluster_ref import AnyCluster, ClusterRef, cluster_ref
+from gpu_constructs.installing.logical_ids import set_logical_id
 from gpu_constructs.named_arguments import named_arguments
 
 _ONE = "metrics server"
@@ -53,6 +54,7 @@ class MetricsServer(Construct):
             resolve_conflicts="OVERWRITE",
         )
         # Its pods need nodes.
+        set_logical_id(self.resource, ref, "Addon", METRICS_SERVER)
         ref.wait_for_foundation(cast("Construct", self.resource))
 
 

@@ -20,6 +20,7 @@ BEHAVIOR: dict[str, Any] = {
         "policies": [{"type": "Pods", "value": 1, "periodSeconds": 120}],
     },
 }
+_HPA_OWNERSHIP = "validations.keda.sh/hpa-ownership"
 _POLL_SECONDS = 15
 _COOLDOWN_SECONDS = 900
 
@@ -45,12 +46,18 @@ class Scale:
 
 
 def horizontal_pod_autoscaler(scale: Scale) -> dict[str, Any]:
-    """Return an HPA on records of the pods themselves."""
+    """Return an HPA on records of the pods themselves.
+
+    KEDA's webhook doesn't reject a ScaledObject of the same Deployment because of it. When a deployment replaces one by
+    the other, the new one exists before the old one is deleted. Until then neither scales: Kubernetes stops both.
+
+    Source: https://keda.sh/docs/2.19/operate/admission-webhooks/#validation-enforcement
+    """
     metrics = [_metric(each) for each in scale.signals if not isinstance(each, (Demand, SqsQueue))]
     return {
         "apiVersion": "autoscaling/v2",
         "kind": "HorizontalPodAutoscaler",
-        "metadata": {"name": scale.name, "namespace": scale.namespace},
+        "metadata": {"name": scale.name, "namespace": scale.namespace, "annotations": {_HPA_OWNERSHIP: "false"}},
         "spec": {
             "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": scale.name},
             "minReplicas": scale.min_replicas,

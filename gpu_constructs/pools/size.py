@@ -87,7 +87,8 @@ class UpTo:
 class Static:
     """A number of nodes that are there with or without pods.
 
-    The API server takes no weight for it, and no limit but one of nodes.
+    The API server takes no weight for it, and no limit but one of nodes. It never changes a pool from `UpTo` to
+    `Static`, or back: change the name of the pool in the same deployment.
     Source: karpenter v1.14.1 pkg/apis/v1/nodepool.go
 
     Attributes:

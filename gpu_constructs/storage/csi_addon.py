@@ -12,6 +12,7 @@ from constructs import Construct
 from gpu_constructs.facts.kubernetes import KUBE_SYSTEM
 from gpu_constructs.installing import eks_resources
 from gpu_constructs.installing.cluster_ref import ClusterRef
+from gpu_constructs.installing.logical_ids import set_logical_id
 from gpu_constructs.installing.pod_identity import trust
 from gpu_constructs.installing.shared import CsiDriver
 
@@ -56,6 +57,7 @@ def csi_addon(
         # The template is what counts, not what somebody edited in the cluster.
         resolve_conflicts="OVERWRITE",
     )
+    set_logical_id(addon, cluster, "Addon", name)
     # EKS refuses associations without the agent of Pod Identity, and the pods need nodes.
     cluster.wait_for_foundation(cast("Construct", addon))
     driver = CsiDriver(addon=addon, role=role)

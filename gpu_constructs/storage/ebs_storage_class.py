@@ -25,8 +25,11 @@ from gpu_constructs.storage.gp3 import Gp3
 class EbsStorageClass(Construct):
     """A StorageClass whose volumes EBS makes when a pod needs them, in the zone of its node, encrypted.
 
-    Brings `EbsCsiDriver` into a cluster of this app that has none. Kubernetes changes no parameter of a class: other
-    volumes take another class, under another name. A volume stays in its zone, and so do the pods that claim it.
+    Brings `EbsCsiDriver` into a cluster of this app that has none. A volume stays in its zone, and so do the pods that
+    claim it.
+
+    Kubernetes never changes the volume, the key and `retain` of a class. If you change one of them, the deployment
+    fails and rolls back, unless you change ``name`` in the same deployment.
 
     Sources: https://docs.aws.amazon.com/eks/latest/userguide/ebs-csi.html,
     https://docs.aws.amazon.com/eks/latest/userguide/create-storage-class.html (2026-08)

@@ -28,8 +28,11 @@ from gpu_constructs.storage.volume_names import refuse_unless_short, volume_name
 class S3Volume(Construct):
     """A bucket, or what it has under a prefix, as a volume that any number of pods of a namespace mount.
 
-    Brings `S3CsiDriver` into a cluster of this app that has none. Kubernetes changes neither bucket nor cache of a
-    volume: another one takes another name. Nothing in the bucket is made or deleted with it.
+    Brings `S3CsiDriver` into a cluster of this app that has none. Nothing in the bucket is made or deleted with it.
+
+    Kubernetes never changes the bucket of a volume, the size of its cache, and whether it has an `identity`. If you
+    change one of them, the deployment fails and rolls back, unless you change ``name`` in the same deployment. Other
+    options of the mount reach pods that start later.
 
     Source: https://github.com/awslabs/mountpoint-s3-csi-driver/blob/main/docs/CONFIGURATION.md (2026-08)
 

@@ -10,6 +10,8 @@ from gpu_constructs.storage.s3_mount import S3Mount
 
 # Kubernetes asks for a size, and Mountpoint for none.
 _SIZE = k8s.Quantity.from_string("1Gi")
+# Also of a mount that is read-only, which its option says: Kubernetes changes no access mode of a claim.
+_MODES = ["ReadWriteMany"]
 # The name of no class: nobody makes a volume for the claim.
 _NO_CLASS = ""
 
@@ -23,7 +25,6 @@ def s3_volume_chart(
     the cluster. The region is stated, because the metadata service, which would tell it, does not answer pods.
     """
     chart = cdk8s.Chart(cdk8s.App(), name)
-    modes = ["ReadOnlyMany" if mount.read_only else "ReadWriteMany"]
     attributes = {
         "bucketName": bucket_name,
         "authenticationSource": "pod" if by_pod else "driver",
@@ -35,7 +36,7 @@ def s3_volume_chart(
         metadata=k8s.ObjectMeta(name=volume),
         spec=k8s.PersistentVolumeSpec(
             capacity={"storage": _SIZE},
-            access_modes=modes,
+            access_modes=_MODES,
             persistent_volume_reclaim_policy="Retain",
             storage_class_name=_NO_CLASS,
             claim_ref=k8s.ObjectReference(namespace=namespace, name=name),
@@ -48,7 +49,7 @@ def s3_volume_chart(
         "Claim",
         metadata=k8s.ObjectMeta(name=name, namespace=namespace),
         spec=k8s.PersistentVolumeClaimSpec(
-            access_modes=modes,
+            access_modes=_MODES,
             storage_class_name=_NO_CLASS,
             resources=k8s.ResourceRequirements(requests={"storage": _SIZE}),
             volume_name=volume,

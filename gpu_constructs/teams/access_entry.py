@@ -13,6 +13,7 @@ from constructs import Construct
 from gpu_constructs.installing import eks_resources
 from gpu_constructs.installing.claims import PathOf
 from gpu_constructs.installing.cluster_ref import ClusterRef
+from gpu_constructs.installing.logical_ids import set_logical_id
 from gpu_constructs.named_arguments import named_arguments
 
 _PRINCIPAL = re.compile(r"arn:[\w-]+:iam::\d{12}:(user|role)/[\w+=,.@/-]+", re.ASCII)
@@ -26,8 +27,8 @@ CLUSTER_ADMIN = "AmazonEKSClusterAdminPolicy"
 class AccessEntry(Construct):
     """What a principal may do in a cluster. EKS takes one entry for each, and in it each policy once.
 
-    Whoever lets the principal in adds to it. Its logical id follows from the principal alone, so that it stays where it
-    is when one of several teams goes.
+    Each construct that grants access adds to it. Its logical id depends on cluster and principal alone. So it stays
+    when one of several teams leaves the app, and when a viewer becomes an administrator.
     """
 
     def __init__(self, scope: Construct, id: str, *, cluster: ClusterRef, principal_arn: str) -> None:
@@ -38,16 +39,17 @@ class AccessEntry(Construct):
         self._resource = eks_resources.CfnAccessEntry(
             self, "Resource", cluster_name=cluster.name_token, principal_arn=principal_arn, type="STANDARD"
         )
+        set_logical_id(self._resource, cluster, "AccessEntry", name_of(principal_arn))
 
-    def let(self, policy: str, *, group: str, namespace: str | None = None) -> None:
+    def let(self, policy: str, *, group: str | None = None, namespace: str | None = None) -> None:
         """Add a policy, for one namespace or the whole cluster, and a group."""
         known = self._policies.get(policy)
         whole = namespace is None or known == []
         self._policies[policy] = [] if whole else [*(known or ()), str(namespace)]
-        if group not in self._groups:
+        if group is not None and group not in self._groups:
             self._groups.append(group)
         self._resource.access_policies = [self._associated(*each) for each in self._policies.items()]
-        self._resource.kubernetes_groups = list(self._groups)
+        self._resource.kubernetes_groups = list(self._groups) or None
 
     def _associated(self, policy: str, namespaces: list[str]) -> eks_resources.CfnAccessEntry.AccessPolicyProperty:
         of_entry = eks_resources.CfnAccessEntry

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import get_args
 
+import aws_cdk as cdk
 from constructs import Construct
 
 from gpu_constructs.facts.charts import NAMESPACES, OTHER_NAMESPACES
@@ -42,8 +43,9 @@ _TAKEN = ("default", *dict.fromkeys(NAMESPACES.values()), *OTHER_NAMESPACES)
 class Team(Construct):
     """A namespace, who gets into it, and what its pods may be, use and reach.
 
-    What this library applies to the namespace in the same stack comes after the team and is deleted before it. When the
-    team goes, its namespace goes, and with it everything in it, claims of storage included.
+    What this library applies to the namespace in the same stack comes after the team and is deleted before it. If the
+    team leaves the app, or ``namespace`` changes, the old namespace stays with everything that people created in it,
+    but without quota, isolation and rights of members. A team of the same ``namespace`` takes it over again.
 
     A principal of several teams has one access entry with the rights of each. EKS' own policies cover no custom
     resources, so members of each right are a group, too, ``gpu-constructs:<namespace>:<right>``, with a role for them.
@@ -64,6 +66,8 @@ class Team(Construct):
             ``network_policies``. It filters what comes in; members with ``edit`` may write policies that let in more.
         reachable_from: Who else does: namespaces, and address blocks such as those of load balancers.
         labels: Labels of the namespace, e.g. by which programs that divide cost know it.
+        retain: Keep the namespace when the team leaves the app. With ``False`` Kubernetes deletes it with everything in
+            it, claims of storage included, after the rest of the update has succeeded.
 
     Raises:
         TypeError: An argument has the wrong type.
@@ -91,6 +95,7 @@ class Team(Construct):
         isolate: bool = False,
         reachable_from: Sequence[str] = (),
         labels: Mapping[str, str] | None = None,
+        retain: bool = True,
     ) -> None:
         super().__init__(scope, id)
         who = PathOf(self)
@@ -101,6 +106,7 @@ class Team(Construct):
             raise TypeError(f"{who}: quota must be TeamQuota(...), got {quota!r}")
         refuse_unless_one_of(who, "pod_security", pod_security, get_args(Level))
         refuse_unless_bool(who, "isolate", isolate)
+        refuse_unless_bool(who, "retain", retain)
         reachable = refuse_unless_reachable(who, reachable_from, isolate=isolate)
         own_labels = _labels(who, labels)
         ref.claim(who, f"team of namespace {namespace}", why="a namespace is one object of the cluster")
@@ -119,14 +125,13 @@ class Team(Construct):
             "kind": "Namespace",
             "metadata": {"name": namespace, "labels": level | own_labels},
         }
-        self.resource = apply_manifests(self, "Resource", cluster=ref, manifests=[made])
+        # Not RETAIN_ON_UPDATE_OR_DELETE: a namespace that was taken over would be deleted if the deployment fails.
+        policy = cdk.RemovalPolicy.RETAIN if retain else cdk.RemovalPolicy.DESTROY
+        self.resource = apply_manifests(self, "Resource", cluster=ref, manifests=[made], removal_policy=policy)
         ref.namespace(namespace).serve(self._take_in)
-        # One to a call: kubectl prunes none of these kinds, so that a quota that is left out here would stay.
-        before = self.resource
-        for each, manifest in (quota.to_manifests(namespace) if quota is not None else {}).items():
-            applied = apply_manifests(self, each, cluster=ref, manifests=[manifest])
-            applied.node.add_dependency(before)
-            before = applied
+        if quota is not None:
+            limits = list(quota.to_manifests(namespace).values())
+            apply_manifests(self, "Quota", cluster=ref, manifests=limits).node.add_dependency(self.resource)
         if isolate:
             apply_manifests(self, "Isolation", cluster=ref, manifests=[network_policy(namespace, reachable)])
         self._let_in(ref, people)

@@ -29,7 +29,7 @@ from gpu_constructs.autoscaling.node_pool import Network, NodePool
 from gpu_constructs.pools import CustomImage
 from gpu_constructs.pools.capacity import OnDemand
 from tests.schemas import validate_custom
-from tests.templates import depends_on, manifest, manifests_of, of_type, only, resources_of
+from tests.templates import depends_on, manifest, object_id, of_type, only, resources_of
 
 NETWORK = Network(subnet_ids=["subnet-0123456789abcdef0"], security_group_ids=["sg-0123456789abcdef0"])
 L4 = NodeShape(instance_types=("g6.xlarge",), operating_system="bottlerocket")
@@ -89,9 +89,8 @@ def test_nodes_have_access_while_there_are_nodes(stack: cdk.Stack, cluster: eks.
     entry = only(resources, "AWS::EKS::AccessEntry")
     assert entry["Type"] == "EC2"
     assert "AmazonEKSAutoNodePolicy" in str(entry["AccessPolicies"])
-    by_kind = {next(manifests_of({id: resources[id]}))["kind"]: id for id in resources if id.startswith("Pool")}
-    needed = depends_on(resources, by_kind["NodePool"])
-    assert by_kind["NodeClass"] in needed
+    needed = depends_on(resources, object_id(resources, "NodePool"))
+    assert object_id(resources, "NodeClass") in needed
     assert set(of_type(resources, "AWS::EKS::AccessEntry")) <= needed
 
 

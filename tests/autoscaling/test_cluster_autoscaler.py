@@ -15,7 +15,16 @@ from gpu_constructs import ClusterAutoscaler, ManagedNodeGroup, NodeShape, Spot
 from gpu_constructs.autoscaling.cluster_autoscaler_manifests import CLUSTER_RULES, cluster_autoscaler_chart
 from gpu_constructs.autoscaling.cluster_autoscaler_settings import flags
 from gpu_constructs.nodes import ZonalNodeGroups
-from tests.templates import MANIFEST, depends_on, manifest, manifests_of, of_type, only, resources_of, slice_of
+from tests.templates import (
+    depends_on,
+    manifest,
+    manifests_of,
+    object_id,
+    of_type,
+    only,
+    resources_of,
+    resources_under,
+)
 
 
 def autoscaler(stack: cdk.Stack, cluster: eks.ICluster, /, **changes: Any) -> ClusterAutoscaler:
@@ -40,7 +49,7 @@ def test_manifests(snapshot_yaml: SnapshotAssertion) -> None:
 def test_identity(stack: cdk.Stack, cluster: eks.ICluster, snapshot_yaml: SnapshotAssertion) -> None:
     autoscaler(stack, cluster)
 
-    assert slice_of(resources_of(stack), "AutoscalerIdentity") == snapshot_yaml
+    assert resources_under(stack, "Autoscaler/Identity") == snapshot_yaml
 
 
 @pytest.mark.parametrize("minor", ["1.33", "1.34", "1.35", "1.36"])
@@ -158,7 +167,7 @@ def test_refuses_ranks(
 
 
 def scale_condition(stack: cdk.Stack) -> Any:
-    role = only(slice_of(resources_of(stack), "AutoscalerIdentity"), "AWS::IAM::Role")
+    role = only(resources_under(stack, "Autoscaler/Identity"), "AWS::IAM::Role")
     [policy] = role["Policies"]
     [scale] = [each for each in policy["PolicyDocument"]["Statement"] if each["Sid"] == "Scale"]
     return scale["Condition"]
@@ -192,9 +201,10 @@ def test_pods_start_after_their_role_and_stop_before_it_goes(stack: cdk.Stack, c
     autoscaler(stack, cluster)
 
     resources = resources_of(stack)
-    [applied] = of_type(resources, MANIFEST)
-    needed = {resources[id]["Type"] for id in depends_on(resources, applied)}
+    account, deployment = object_id(resources, "ServiceAccount"), object_id(resources, "Deployment")
+    needed = {resources[id]["Type"] for id in depends_on(resources, account)}
     assert needed == {"AWS::EKS::PodIdentityAssociation", "AWS::IAM::Role"}
+    assert {account, object_id(resources, "ClusterRoleBinding")} <= depends_on(resources, deployment)
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from gpu_constructs.autoscaling.karpenter import controller_values
 from gpu_constructs.autoscaling.karpenter_policies import KarpenterScope, karpenter_policies
 from gpu_constructs.facts.versions import KARPENTER_RELEASES
 from tests.chart_values import unknown_values
-from tests.templates import CHART, depends_on, of_type, only, resources_of, slice_of
+from tests.templates import CHART, depends_on, of_type, only, resources_of, resources_under
 
 # An AWS managed or customer managed policy holds so many characters other than white space.
 # Source: https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html
@@ -76,7 +76,7 @@ def test_every_policy_holds_the_longest_cluster_name() -> None:
 def test_construct(stack: cdk.Stack, cluster: eks.ICluster, snapshot_yaml: SnapshotAssertion) -> None:
     Karpenter(stack, "Karpenter", cluster=cluster)
 
-    resources = slice_of(resources_of(stack), "Karpenter")
+    resources = resources_under(stack, "Karpenter")
     assert {id: each for id, each in resources.items() if each["Type"] != "AWS::IAM::ManagedPolicy"} == snapshot_yaml
 
 

@@ -33,7 +33,7 @@ from gpu_constructs import (
 from gpu_constructs.pools import CustomImage, Disruption, Kubelet
 from tests.chart_values import unknown_values
 from tests.schemas import validate_custom
-from tests.templates import CHART, depends_on, manifest, manifests_of, of_type, resources_of, text_of
+from tests.templates import CHART, depends_on, manifest, manifests_of, object_id, of_type, resources_of, text_of
 
 L4 = NodeShape(instance_types=("g6.xlarge",))
 RESERVED = Reservation(availability_zone="us-east-1a", id="cr-0a1")
@@ -192,9 +192,9 @@ def test_a_fraction_of_a_gpu_is_counted_by_an_overlay(
     assert overlay == snapshot_yaml
     validate_custom(overlay, crds)
     assert gates(resources) == {"nodeOverlay": True}
-    made = {next(manifests_of({id: resources[id]}))["kind"]: id for id in resources if id.startswith("Pool")}
-    assert made["NodeOverlay"] in depends_on(resources, made["NodePool"])
-    assert set(of_type(resources, CHART)) <= depends_on(resources, made["NodeOverlay"])
+    made = object_id(resources, "NodeOverlay")
+    assert made in depends_on(resources, object_id(resources, "NodePool"))
+    assert set(of_type(resources, CHART)) <= depends_on(resources, made)
 
 
 def test_shares_are_counted_by_an_overlay_and_limited_by_their_own_name(

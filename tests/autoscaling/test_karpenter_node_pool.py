@@ -18,7 +18,7 @@ from gpu_constructs.facts.hardware.catalogue import catalogue
 from gpu_constructs.pools import Budget, Disruption
 from gpu_constructs.pools.capacity import OnDemand
 from tests.schemas import validate_custom
-from tests.templates import CHART, depends_on, manifest, manifests_of, of_type, resources_of
+from tests.templates import CHART, depends_on, ids_of_objects, manifest, of_type, resources_of
 
 NETWORK = Network(subnet_ids=["subnet-0123456789abcdef0"], security_group_ids=["sg-0123456789abcdef0"])
 L4 = NodeShape(instance_types=("g6.xlarge",))
@@ -120,8 +120,7 @@ def test_one_custom_resource_each_and_the_pool_goes_first(stack: cdk.Stack, clus
     pool(stack, cluster, karpenter=karpenter)
 
     resources = resources_of(stack)
-    kinds = {id: next(manifests_of({id: resources[id]}))["kind"] for id in resources if id.startswith("Pool")}
-    by_kind = {kind: id for id, kind in kinds.items()}
+    by_kind = {kind: id for (kind, _), id in ids_of_objects(resources).items()}
     assert set(by_kind) == {"EC2NodeClass", "NodePool"}
     assert by_kind["EC2NodeClass"] in depends_on(resources, by_kind["NodePool"])
     charts = set(of_type(resources, CHART))

@@ -14,7 +14,7 @@ from aws_cdk import aws_kms as kms
 from syrupy.assertion import SnapshotAssertion
 
 from gpu_constructs import Disk, GpuCluster, Karpenter, ManagedNodeGroup, NodeShape, SystemNodes, gpu_vpc
-from tests.templates import CHART, depends_on, of_type, only, resources_of, slice_of, text_of
+from tests.templates import CHART, depends_on, of_type, only, resources_of, resources_under, slice_of, text_of
 
 # Where aws-cdk-lib 2.275 keeps what Validations.acknowledge accepts.
 ACCEPTED = "aws:cdk:acknowledged-rules"
@@ -102,8 +102,7 @@ def test_only_its_service_account_takes_the_role_of_an_add_on(stack: cdk.Stack, 
 def test_addons_and_system_nodes(stack: cdk.Stack, vpc: ec2.IVpc, snapshot_yaml: SnapshotAssertion) -> None:
     gpu_cluster(stack, vpc=vpc)
 
-    resources = resources_of(stack)
-    assert slice_of(resources, "GpuAddons") | slice_of(resources, "GpuSystemNodes") == snapshot_yaml
+    assert resources_under(stack, "Gpu/Addons") | resources_under(stack, "Gpu/SystemNodes") == snapshot_yaml
 
 
 def test_two_clusters_of_one_name_in_a_stack_are_refused(stack: cdk.Stack, vpc: ec2.IVpc) -> None:

@@ -26,7 +26,7 @@ from gpu_constructs import (
 from gpu_constructs.cluster import PrivateEndpoints
 from gpu_constructs.nodes import SelfManagedNodeGroup
 from tests.linting import cfn_lint
-from tests.templates import CHART, depends_on, manifest, of_type, only, resources_of, slice_of, text_of
+from tests.templates import CHART, depends_on, ids_of_objects, manifest, of_type, only, resources_of, slice_of, text_of
 
 L4 = NodeShape(instance_types=("g6.xlarge",))
 AUTO_L4 = NodeShape(instance_types=("g6.xlarge",), operating_system="bottlerocket")
@@ -73,7 +73,8 @@ def test_the_nodes_of_auto_mode_are_gone_before_the_cluster(stack: cdk.Stack, vp
 
     resources = resources_of(stack)
     [cluster] = of_type(resources, "AWS::EKS::Cluster")
-    made = [id for id in resources if id.startswith("Pool")]
+    made = ids_of_objects(resources).values()
+    assert len(made) == 2
     assert all(cluster in depends_on(resources, id) for id in made)
 
 

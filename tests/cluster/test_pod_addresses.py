@@ -97,8 +97,8 @@ def test_the_block_is_there_before_the_cluster(apart: dict[str, Any]) -> None:
 def test_karpenter_counts_no_addresses_of_the_first_interface(apart: dict[str, Any]) -> None:
     [values] = [
         json.dumps(each["Properties"]["Values"])
-        for id, each in of_type(apart, "Custom::AWSCDK-EKS-HelmChart").items()
-        if id.startswith("KarpenterController")
+        for each in of_type(apart, "Custom::AWSCDK-EKS-HelmChart").values()
+        if each["Properties"]["Release"] == "karpenter"
     ]
 
     assert r"\"reservedENIs\":\"1\"" in values

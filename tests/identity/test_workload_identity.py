@@ -19,7 +19,7 @@ from gpu_constructs.facts.versions import KUBERNETES
 from gpu_constructs.identity import WorkloadIdentity
 from tests.linting import cfn_lint
 from tests.schemas import validate
-from tests.templates import MANIFEST, depends_on, manifest, manifests_of, of_type, only, resources_of, slice_of
+from tests.templates import MANIFEST, depends_on, manifest, manifests_of, of_type, only, resources_of, resources_under
 
 ASSOCIATION = "AWS::EKS::PodIdentityAssociation"
 THERE = "arn:aws:iam::444455556666:role/data"
@@ -54,7 +54,7 @@ def granted(stack: cdk.Stack, identity: WorkloadIdentity) -> None:
 def test_resources(stack: cdk.Stack, define: Define, snapshot_yaml: SnapshotAssertion) -> None:
     granted(stack, define())
 
-    assert slice_of(resources_of(stack), "Train") == snapshot_yaml
+    assert resources_under(stack, "Train") == snapshot_yaml
 
 
 def test_resources_with_a_target_role(
@@ -62,7 +62,7 @@ def test_resources_with_a_target_role(
 ) -> None:
     define(target_role=target)
 
-    assert slice_of(resources_of(stack), "Train") == snapshot_yaml
+    assert resources_under(stack, "Train") == snapshot_yaml
 
 
 @pytest.mark.parametrize("minor", SCHEMAS)
@@ -130,11 +130,11 @@ def test_a_cluster_made_here_tells_its_name(stack: cdk.Stack) -> None:
     WorkloadIdentity(stack, "Train", cluster=gpu, service_account="train")
 
     resources = resources_of(stack)
-    [association] = [each for id, each in of_type(resources, ASSOCIATION).items() if id.startswith("Train")]
+    association = only(resources_under(stack, "Train"), ASSOCIATION)
     [role] = [each for id, each in of_type(resources, "AWS::IAM::Role").items() if id.startswith("Train")]
     [trusted] = role["Properties"]["AssumeRolePolicyDocument"]["Statement"]
     reference = stack.resolve(gpu.cluster.cluster_name)
-    assert association["Properties"]["ClusterName"] == reference
+    assert association["ClusterName"] == reference
     assert reference in trusted["Condition"]["StringEquals"]["aws:RequestTag/eks-cluster-arn"]["Fn::Join"][1]
 
 

@@ -72,17 +72,18 @@ def test_two_clusters_have_an_object_each(
     assert len(of_type(resources_of(stack), MANIFEST)) == 2
 
 
-def test_a_construct_may_apply_its_own_object_again(stack: cdk.Stack, cluster: eks.ICluster) -> None:
+def test_refuses_an_object_that_a_construct_applies_twice(stack: cdk.Stack, cluster: eks.ICluster) -> None:
     scope, ref = Construct(stack, "One"), cluster_ref("who", cluster)
+    apply_manifests(scope, "First", cluster=ref, manifests=[config()])
 
-    for id in ("First", "Second"):
-        apply_manifests(scope, id, cluster=ref, manifests=[config()])
-
-    assert len(of_type(resources_of(stack), MANIFEST)) == 2
+    with pytest.raises(ValueError, match="which is that of 'Test/One'"):
+        apply_manifests(scope, "Second", cluster=ref, manifests=[config()])
 
 
-def test_names_known_only_at_deployment_are_not_compared(stack: cdk.Stack, cluster: eks.ICluster) -> None:
+def test_names_known_only_at_deployment_are_compared_within_a_stack(stack: cdk.Stack, cluster: eks.ICluster) -> None:
+    other = cdk.Stack(cdk.App.of(stack), "Other")
     apply(stack, cluster, "First", config(f"of-{cdk.Aws.STACK_NAME}"))
-    apply(stack, cluster, "Second", config(f"of-{cdk.Aws.STACK_NAME}"))
+    apply(other, cluster, "First", config(f"of-{cdk.Aws.STACK_NAME}"))
 
-    assert len(of_type(resources_of(stack), MANIFEST)) == 2
+    with pytest.raises(ValueError, match="ConfigMap must have a name of its own in the cluster"):
+        apply(stack, cluster, "Second", config(f"of-{cdk.Aws.STACK_NAME}"))

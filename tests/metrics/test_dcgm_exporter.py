@@ -18,7 +18,17 @@ from gpu_constructs.metrics.dcgm_fields import DEFAULT_FIELDS, FIELDS, counters_
 from gpu_constructs.metrics.dcgm_manifests import dashboard, exporter_chart, service_monitor
 from gpu_constructs.metrics.rules import alerting_rules, prometheus_rule, recording_rules
 from tests.schemas import validate_custom
-from tests.templates import CHART, depends_on, manifest, manifests_of, of_type, only, resources_of
+from tests.templates import (
+    CHART,
+    depends_on,
+    ids_of_objects,
+    manifest,
+    manifests_of,
+    of_type,
+    only,
+    resources_of,
+    resources_under,
+)
 
 IMAGE = "nvcr.io/nvidia/k8s/dcgm-exporter:4.5.3-4.8.2-distroless"
 
@@ -76,7 +86,7 @@ def test_with_prometheus_come_scrape_rules_and_dashboard(stack: cdk.Stack, clust
 
     resources = resources_of(stack)
     [chart] = of_type(resources, CHART)
-    made = {next(manifests_of({id: resources[id]}))["kind"]: id for id in resources if id.startswith("Dcgm")}
+    made = {kind: id for (kind, _), id in ids_of_objects(resources_under(stack, "Dcgm")).items()}
     for kind in ("ServiceMonitor", "PrometheusRule", "ConfigMap"):
         assert chart in depends_on(resources, made[kind])
 

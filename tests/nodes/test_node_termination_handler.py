@@ -15,7 +15,7 @@ from gpu_constructs.nodes import Bootstrap, NodeTerminationHandler, SelfManagedN
 from gpu_constructs.nodes.node_termination_handler import handler_values
 from gpu_constructs.pools import ScalingOptions
 from tests.clusters import CERTIFICATE, ENDPOINT, imported_cluster
-from tests.templates import CHART, depends_on, of_type, only, resources_of, slice_of
+from tests.templates import CHART, depends_on, of_type, only, resources_of, resources_under
 
 ASG = "AWS::AutoScaling::AutoScalingGroup"
 
@@ -40,7 +40,7 @@ def group(stack: cdk.Stack, cluster: eks.ICluster, **changes: Any) -> SelfManage
 def test_construct(stack: cdk.Stack, cluster: eks.ICluster, snapshot_yaml: SnapshotAssertion) -> None:
     NodeTerminationHandler(stack, "Handler", cluster=cluster)
 
-    assert slice_of(resources_of(stack), "Handler") == snapshot_yaml
+    assert resources_under(stack, "Handler") == snapshot_yaml
 
 
 def test_nodes_are_held_until_they_are_drained(stack: cdk.Stack, joinable: eks.ICluster) -> None:

@@ -42,7 +42,7 @@ from gpu_constructs.pod_scaling.scaling_manifests import (
 from tests.chart_values import unknown_values
 from tests.clusters import imported_cluster, imported_vpc
 from tests.schemas import validate, validate_custom
-from tests.templates import CHART, depends_on, manifest, of_type, only, resources_of, slice_of
+from tests.templates import CHART, depends_on, manifest, object_id, of_type, only, resources_of, slice_of
 
 QUEUE = SqsQueue(url="https://sqs.us-east-1.amazonaws.com/111122223333/jobs", region="us-east-1", per_pod=2)
 WAITING = Demand(query='sum(vllm:num_requests_waiting{namespace="chat"}) or vector(0)', per_pod=4)
@@ -234,11 +234,11 @@ def test_the_chain_is_there_before_its_end(app: App) -> None:
     app.scaler(through=app.adapter)
 
     resources = resources_of(app.stack)
-    [scaler] = [id for id in resources if id.startswith("Scaler")]
+    scaler = object_id(resources, "HorizontalPodAutoscaler")
     charts = {each["Properties"]["Chart"]: id for id, each in of_type(resources, CHART).items()}
     needed = depends_on(resources, scaler)
     assert {charts["prometheus-adapter"], charts["kube-prometheus-stack"]} <= needed
-    assert next(id for id in resources if id.startswith("Chat")) in needed
+    assert object_id(resources, "Deployment") in needed
     assert manifest(resources, "HorizontalPodAutoscaler")["spec"]["minReplicas"] == 1
 
 

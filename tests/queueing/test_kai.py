@@ -16,7 +16,17 @@ from gpu_constructs.queueing.kai import kai_values, queue
 from gpu_constructs.workloads import KaiQueue
 from tests.chart_values import unknown_values
 from tests.schemas import validate_custom
-from tests.templates import CHART, MANIFEST, depends_on, manifest, manifests_of, of_type, only, resources_of
+from tests.templates import (
+    CHART,
+    MANIFEST,
+    depends_on,
+    ids_of_objects,
+    manifest,
+    manifests_of,
+    of_type,
+    only,
+    resources_of,
+)
 
 TEAMS = (
     TeamQueue(name="research", namespace="research", nodes={"p5": 3}, weight=2),
@@ -57,11 +67,7 @@ def test_queues_come_after_scheduler_and_department(stack: cdk.Stack, cluster: e
 
     resources = resources_of(stack)
     [chart] = of_type(resources, CHART)
-    ids = {
-        next(manifests_of({id: each}))["metadata"]["name"]: id
-        for id, each in resources.items()
-        if id.startswith("Queues")
-    }
+    ids = {name: id for (_, name), id in ids_of_objects(resources).items()}
     assert {chart, ids["gpus"]} <= depends_on(resources, ids["research"])
 
 

@@ -33,7 +33,16 @@ from gpu_constructs.queueing.kueue import kueue_values
 from gpu_constructs.workloads import MpiOperator, NcclTest, ScratchMount
 from tests.chart_values import unknown_values
 from tests.schemas import validate_custom
-from tests.templates import CHART, MANIFEST, depends_on, manifests_of, of_type, resources_of
+from tests.templates import (
+    CHART,
+    MANIFEST,
+    depends_on,
+    ids_of_objects,
+    manifests_of,
+    of_type,
+    resources_of,
+    resources_under,
+)
 
 P5 = NodeShape(instance_types=("p5.48xlarge",), efa=True)
 
@@ -181,7 +190,8 @@ def test_queues_come_after_what_they_name(app: App) -> None:
     app.queues()
 
     resources = resources_of(app.stack)
-    kinds = {id: next(manifests_of({id: resources[id]}))["kind"] for id in resources if id.startswith("Queues")}
+    kinds = {id: kind for (kind, _), id in ids_of_objects(resources_under(app.stack, "Queues")).items()}
+    assert {"ClusterQueue", "LocalQueue", "ResourceFlavor"} <= set(kinds.values())
     [chart] = of_type(resources, CHART)
     for id, kind in kinds.items():
         needed = depends_on(resources, id)

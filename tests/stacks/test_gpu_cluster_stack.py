@@ -22,7 +22,7 @@ from stacks.options import GpuClusterOptions, PoolOptions
 from tests.conftest import FLAGS
 from tests.linting import cfn_lint
 from tests.schemas import validate, validate_custom
-from tests.templates import CHART, MANIFEST, depends_on, manifest, manifests_of, of_type, only
+from tests.templates import CHART, depends_on, manifest, manifests_of, object_id, of_type, only
 
 MODES = ("cluster-autoscaler", "karpenter")
 # API groups that Kubernetes serves itself.
@@ -214,8 +214,8 @@ def test_karpenter_goes_before_what_it_runs_on(templates: dict[str, dict[str, An
     needed = depends_on(resources, controller)
     assert set(of_type(resources, "AWS::EKS::Addon")) <= needed
     assert set(of_type(resources, "AWS::EKS::Nodegroup")) <= needed
-    pools = [id for id in of_type(resources, MANIFEST) if id.startswith("Pool")]
-    assert all(controller in depends_on(resources, pool) for pool in pools)
+    assert controller in depends_on(resources, object_id(resources, "NodePool"))
+    assert controller in depends_on(resources, object_id(resources, "EC2NodeClass"))
 
 
 def test_the_device_plugin_is_there_in_both_modes(resources: dict[str, Any]) -> None:

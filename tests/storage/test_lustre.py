@@ -20,7 +20,7 @@ from gpu_constructs.storage import FsxCsiDriver, LustreFileSystem, PersistentLus
 from gpu_constructs.storage.lustre.manifest import lustre_chart
 from tests.linting import cfn_lint
 from tests.schemas import validate
-from tests.templates import depends_on, manifests_of, of_type, only, resources_of, slice_of
+from tests.templates import depends_on, manifests_of, of_type, only, resources_of, resources_under
 
 FILE_SYSTEM, ADDON = "AWS::FSx::FileSystem", "AWS::EKS::Addon"
 ASSOCIATION = "AWS::FSx::DataRepositoryAssociation"
@@ -68,7 +68,7 @@ def test_the_objects_are_valid(minor: str, zone: str | None) -> None:
 def test_resources(stack: cdk.Stack, define: Define, snapshot_yaml: SnapshotAssertion) -> None:
     define(storage=PersistentLustre(size_gib=2400, mb_s_per_tib=250, compress=True, backup_days=7))
 
-    assert slice_of(resources_of(stack), "Data") == snapshot_yaml
+    assert resources_under(stack, "Data") == snapshot_yaml
 
 
 @pytest.mark.linted

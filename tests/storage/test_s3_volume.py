@@ -22,7 +22,17 @@ from gpu_constructs.storage import S3CsiDriver, S3Mount, S3Volume
 from gpu_constructs.storage.s3_volume_manifest import s3_volume_chart
 from tests.linting import cfn_lint
 from tests.schemas import validate
-from tests.templates import MANIFEST, Resources, depends_on, manifest, of_type, only, resources_of, slice_of, text_of
+from tests.templates import (
+    Resources,
+    depends_on,
+    manifest,
+    object_id,
+    of_type,
+    only,
+    resources_of,
+    resources_under,
+    text_of,
+)
 
 ADDON, PERMISSIONS = "AWS::EKS::Addon", "AWS::IAM::RolePolicy"
 
@@ -87,8 +97,8 @@ def test_resources_of_a_cluster_without_a_driver(
 ) -> None:
     define(cluster=created_cluster, prefix="llama/")
 
-    resources = resources_of(stack)
-    assert {**slice_of(resources, "Weights"), **slice_of(resources, "CreatedsharedS3")} == snapshot_yaml
+    own, shared = resources_under(stack, "Weights"), resources_under(stack, "Created-shared/S3CsiDriver")
+    assert own | shared == snapshot_yaml
 
 
 @pytest.mark.linted
@@ -172,7 +182,7 @@ def test_the_volume_comes_after_driver_and_permissions(
     define(cluster=created_cluster)
 
     resources = resources_of(stack)
-    [made] = [id for id in of_type(resources, MANIFEST) if id.startswith("Weights")]
+    made = object_id(resources, "PersistentVolume")
     for kind in (ADDON, PERMISSIONS):
         assert of_type(resources, kind).keys() <= depends_on(resources, made)
 

@@ -22,7 +22,7 @@ from gpu_constructs import (
     UpTo,
 )
 from gpu_constructs.workloads.gpu_deployment import traffic_distribution
-from tests.templates import depends_on, manifest, manifests_of, of_type, resources_of
+from tests.templates import depends_on, manifest, manifests_of, object_id, of_type, resources_of
 
 IMAGE = "registry.example.com/train@sha256:" + "a" * 64
 L4 = NodeShape(instance_types=("g6.xlarge",))
@@ -192,8 +192,7 @@ def test_a_job_is_gone_before_its_pool(stack: cdk.Stack, cluster: eks.ICluster) 
 
     resources = resources_of(stack)
     [group] = of_type(resources, "AWS::EKS::Nodegroup")
-    [made] = [id for id in resources if id.startswith("Job")]
-    assert group in depends_on(resources, made)
+    assert group in depends_on(resources, object_id(resources, "Job"))
 
 
 @pytest.mark.parametrize(

@@ -40,8 +40,11 @@ class LustreFileSystem(Construct):
     """A file system of FSx for Lustre, and the claim by which pods of a namespace mount it.
 
     Brings `FsxCsiDriver` into a cluster of this app that has none. The file system lies in one zone, and its pods run
-    there: from another zone it is slower, and each GB is billed. CloudFormation replaces it, with other data, when
-    subnet, key or kind change; its size grows and its throughput changes in place.
+    there: from another zone it is slower, and each GB is billed. Its size grows and its throughput changes in place.
+
+    CloudFormation replaces it with an empty file system if the subnet, `key`, `security_group_ids` or the class of
+    ``storage`` change. Kubernetes never changes the file system of a volume and the zone of its nodes. So a change of
+    these, or of `other_zones`, fails and rolls back, unless you change ``name`` in the same deployment.
 
     Sources: https://docs.aws.amazon.com/fsx/latest/LustreGuide/what-is.html,
     https://github.com/kubernetes-sigs/aws-fsx-csi-driver/tree/v1.9.0/examples/kubernetes/static_provisioning (2026-11)

@@ -5,11 +5,14 @@ from __future__ import annotations
 import cdk8s
 from cdk8s_plus_28 import k8s
 
+from gpu_constructs.facts.hardware.lustre import LEAST_GIB
 from gpu_constructs.facts.labels import ZONE
 from gpu_constructs.facts.storage import FSX
 
 # The name of no class: nobody makes a volume for the claim.
 _NO_CLASS = ""
+# What every file system has: Kubernetes lets nobody change the request of a claim whose class doesn't resize volumes.
+_REQUEST = k8s.Quantity.from_string(f"{LEAST_GIB}Gi")
 
 
 def lustre_chart(
@@ -56,7 +59,7 @@ def lustre_chart(
         spec=k8s.PersistentVolumeClaimSpec(
             access_modes=modes,
             storage_class_name=_NO_CLASS,
-            resources=k8s.ResourceRequirements(requests={"storage": size}),
+            resources=k8s.ResourceRequirements(requests={"storage": _REQUEST}),
             volume_name=volume,
         ),
     )

@@ -15,12 +15,16 @@ from gpu_constructs.workloads.models.bringing import PATH, Brought, Place, pod_w
 from gpu_constructs.workloads.models.bucket import identity_of, refuse_unless_source
 from gpu_constructs.workloads.parts.claim_mount import VolumeClaimMount
 from gpu_constructs.workloads.parts.mount_path import refuse_unless_mount_path
+from gpu_constructs.workloads.unique_name import unique_name
 
 
 @named_arguments
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MountedModel:
-    """A model in S3 that is mounted, by an `S3Volume` of the workload's name.
+    """A model in S3 that is mounted, by an `S3Volume` of the workload's name and a hash of what is mounted.
+
+    So a change of the bucket, the prefix or the cache creates another volume for the new pods. The claim of the old one
+    is deleted when its last pod has ended.
 
     Pods take no room on the disk, and may share what a node has in its cache. Loaders that map files into memory read
     in small pieces, which is slow: tell vLLM ``--safetensors-load-strategy eager``.
@@ -66,11 +70,12 @@ class MountedModel:
             ValueError: Somebody else reads, something else is at the path, or a volume of the name is there.
         """
         reader = identity_of(place, self.identity)
+        mounted = [self.bucket.bucket_name, self.prefix, self.region, self.cache_gib]
         volume = S3Volume(
             place.scope,
             "Model",
             cluster=place.cluster.cluster,
-            name=place.name,
+            name=unique_name(place.scope, place.name, mounted),
             bucket=self.bucket,
             namespace=place.namespace,
             prefix=self.prefix,

@@ -36,6 +36,10 @@ class MultiNodeDeployment(Construct):
     The leader of a group answers, and its workers lend it their GPUs. A pod that ends takes its group with it, which
     starts anew. An update ends a group before it starts the next, because there are no nodes to spare.
 
+    Kueue's webhook rejects changes of a group that has a queue: its nodes, the requests, ports and pool of its pods,
+    and ``queue`` itself, also when it is given later. The deployment then fails and rolls back. Change ``name`` in the
+    same deployment: the new groups wait until the old ones are deleted.
+
     Source: https://lws.sigs.k8s.io/docs/ (2026-11)
 
     Args:
@@ -137,7 +141,6 @@ class MultiNodeDeployment(Construct):
             queue=queue,
             topology=topology,
         )
-        # A custom resource goes alone: kubectl never prunes it.
         self.resource = apply_manifests(self, "Resource", cluster=ref, manifests=[groups])
         beside = [
             manifests.service(name=self.service, groups=name, namespace=namespace, port=port),

@@ -30,7 +30,15 @@ from tests.clusters import imported_cluster, imported_vpc
 from tests.conftest import FLAGS
 from tests.linting import cfn_lint
 from tests.schemas import validate
-from tests.templates import MANIFEST, Resources, depends_on, manifests_of, of_type, resources_of, slice_of
+from tests.templates import (
+    Resources,
+    depends_on,
+    ids_of_objects,
+    manifests_of,
+    of_type,
+    resources_of,
+    slice_of,
+)
 
 IMAGE = "registry.example.com/serve:1"
 WEIGHTS = "registry.example.com/llama@sha256:" + "a" * 64
@@ -142,13 +150,13 @@ def test_the_pods_of_a_service_account_may_read_the_prefix_and_nothing_else(reso
 
 @pytest.mark.parametrize("name", ["copied", "mounted", "streamed"])
 def test_a_pod_starts_when_it_may_read(resources: Resources, name: str) -> None:
-    own = slice_of(resources, name.title())
-    [applied] = [id for id, each in of_type(own, MANIFEST).items() if "Deployment" in json.dumps(each)]
-
-    needed = depends_on(resources, applied)
-    for kind in ("AWS::EKS::PodIdentityAssociation", "AWS::IAM::Policy"):
-        [each] = of_type(own, kind)
-        assert each in needed
+    needed = depends_on(resources, ids_of_objects(resources)["Deployment", name])
+    [policy] = of_type(slice_of(resources, name.title()), "AWS::IAM::Policy")
+    assert policy in needed
+    associations = [
+        resources[each] for each in of_type(resources, "AWS::EKS::PodIdentityAssociation") if each in needed
+    ]
+    assert name in [each["Properties"]["ServiceAccount"] for each in associations]
     accounts = [each for each in manifests_of({id: resources[id] for id in needed}) if each["kind"] == "ServiceAccount"]
     assert [each["metadata"]["name"] for each in accounts] == [name]
 

@@ -1,0 +1,48 @@
+"""Logical ids that depend on what a resource is in its cluster, and never on the construct's path.
+
+CloudFormation creates the resource of a new logical id before it deletes the resource of an old one. If one object had
+two ids over time, the deletion of the old one would delete the object. If two objects had one id, nothing would delete
+the first.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+import aws_cdk as cdk
+
+if TYPE_CHECKING:
+    from gpu_constructs.installing.cluster_ref import ClusterRef
+
+# An id has at most 255 characters, and no kind of object more than 63.
+# Source: https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/resources-section-structure.html
+_NAME_LENGTH = 100
+
+
+def set_logical_id(resource: Any, cluster: ClusterRef, kind: str, name: str, *identity: str) -> None:
+    """Set the logical id of a resource that the cluster has once.
+
+    Args:
+        resource: The resource.
+        cluster: Its cluster.
+        kind: First part of the id: letters and digits.
+        name: Second part of the id, as far as it consists of letters and digits.
+        identity: Further values that differ between two resources of one kind and name.
+    """
+    stack = cdk.Stack.of(resource)
+    written = [_written(stack, each) for each in (name, *identity)]
+    content = json.dumps([cluster.identity, kind, *written])
+    readable = "" if cdk.Token.is_unresolved(name) else _words(name)
+    resource.override_logical_id(f"{kind}{readable}{hashlib.sha256(content.encode()).hexdigest()[:8].upper()}")
+
+
+def _written(stack: cdk.Stack, value: str) -> str:
+    """Return a value as the template writes it: a token reads otherwise in the next synth."""
+    return json.dumps(stack.resolve(value), sort_keys=True) if cdk.Token.is_unresolved(value) else value
+
+
+def _words(name: str) -> str:
+    return "".join(each[0].upper() + each[1:] for each in re.findall(r"[A-Za-z0-9]+", name))[:_NAME_LENGTH]
