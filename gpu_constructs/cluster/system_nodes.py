@@ -125,6 +125,7 @@ class SystemNodeGroup(Construct):
         self.resource = NodeGroup(
             self,
             "Resource",
+            size=size,
             cluster_name=ref.name_token,
             node_role=role,
             subnets=list(subnets),
@@ -134,12 +135,10 @@ class SystemNodeGroup(Construct):
             instance_types=list(nodes.instance_types),
             launch_template={"id": template.ref, "version": template.attr_latest_version_number},
             labels=dict(nodes.labels) or None,
-            tags=size.tag,
             scaling_config=size.scaling_config,
             update_config={"maxUnavailable": 1},
             node_repair_config={"enabled": True},
         )
-        size.asks_for(self.resource)
 
 
 def _security_groups(cluster: ClusterRef, host: Host) -> dict[str, list[str | None]]:

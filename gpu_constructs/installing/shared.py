@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
@@ -13,6 +14,9 @@ from gpu_constructs.installing.claims import AppliedObjects, Claims, PathOf
 from gpu_constructs.installing.once import Applied, Meeting, Once
 from gpu_constructs.pools.host.host import Host
 from gpu_constructs.pools.sharing import Sharing
+
+if TYPE_CHECKING:
+    from gpu_constructs.nodes.managed.desired_size import SizeHandler
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -51,7 +55,7 @@ class Shared(Construct):
         vpc_cni: The VPC CNI as an add-on with a role of its own.
         foundation: What must run before controllers do: nodes, network, DNS, credentials. It and what follows is
             asked for in the cluster's own stack.
-        size_handler: ARN of the function that knows how many nodes a group has.
+        size_handler: The function that knows how many nodes a group has.
         csi_drivers: Drivers for storage, by the name of their add-on.
         claims: What the cluster has one of.
         objects: Which construct applies which object.
@@ -72,7 +76,7 @@ class Shared(Construct):
         self.self_managed_nodes: Once[SelfManagedNodes] = Once()
         self.vpc_cni: Once[eks.CfnAddon] = Once()
         self.foundation: Once[Construct] = Once()
-        self.size_handler: Once[str] = Once()
+        self.size_handler: Once[SizeHandler] = Once()
         self.csi_drivers: dict[str, CsiDriver] = {}
         self.claims: Claims[PathOf] = Claims()
         self.objects = AppliedObjects()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 from weakref import WeakKeyDictionary
 
 import aws_cdk as cdk
@@ -16,6 +16,8 @@ from gpu_constructs.facts.labels import ZONE
 from gpu_constructs.refusals import is_token, refuse_unless_zone
 
 _SUBNET = re.compile(r"subnet-[0-9a-f]{8,17}")
+# Every group of nodes asks for the same few.
+_ZONES: WeakKeyDictionary[ec2.ISubnet, str | None] = WeakKeyDictionary()
 _BLOCKS: WeakKeyDictionary[ec2.ISubnet, str | None] = WeakKeyDictionary()
 
 
@@ -81,15 +83,25 @@ def _ipv4_block_of(subnet: ec2.ISubnet) -> str | None:
 
 def zone_of(subnet: ec2.ISubnet) -> str | None:
     """Return the zone of a subnet, or ``None`` where only deployment tells."""
+    if subnet not in _ZONES:
+        _ZONES[subnet] = _zone_of(subnet)
+    return _ZONES[subnet]
+
+
+def move_to_zone_id(subnet: ec2.ISubnet, zone_id: str) -> None:
+    """Put a subnet of `gpu_vpc` into a zone of which the id is known, and no longer the name."""
+    resource = cast("ec2.CfnSubnet", subnet.node.default_child)
+    resource.availability_zone = None
+    resource.availability_zone_id = zone_id
+    _ZONES[subnet] = None
+
+
+def _zone_of(subnet: ec2.ISubnet) -> str | None:
     try:
         zone = subnet.availability_zone
     except (jsii.errors.JSIIError, RuntimeError):
         return None
-    if is_token(zone):
-        return None
-    # A subnet that `gpu_vpc` moved has the id of its zone, and no longer the name.
-    resource = subnet.node.default_child
-    return None if isinstance(resource, ec2.CfnSubnet) and resource.availability_zone_id else zone
+    return None if is_token(zone) else zone
 
 
 def zones_at_most(subnets: Iterable[ec2.ISubnet]) -> int:

@@ -149,6 +149,7 @@ class ManagedNodeGroup(GpuNodes):
         self.resource = NodeGroup(
             self,
             "Resource",
+            size=size,
             cluster_name=ref.name_token,
             node_role=self.node_role,
             subnets=chosen,
@@ -160,23 +161,22 @@ class ManagedNodeGroup(GpuNodes):
             launch_template={"id": template.ref, "version": template.attr_latest_version_number},
             labels=shape.node_labels(name),
             taints=[managed_taint(taint) for taint in _of_the_group(shape)],
-            tags=scale_from_zero_tags(shape) | size.tag,
+            tags=scale_from_zero_tags(shape),
             scaling_config=size.scaling_config,
             update_config=update.to_properties(),
             force_update_enabled=force_update or None,
             node_repair_config=node_repair.to_properties(),
         )
-        size.asks_for(self.resource)
         if scaling_options is not None:
-            self._tag(ref.name_token, scaling_options)
+            self._tag(ref, scaling_options)
         if block is not None:
             self._schedule(ref.name_token, block)
 
     # Both load parts of the CDK that few groups need, 15 ms of every synth.
-    def _tag(self, cluster_name: str, options: ScalingOptions) -> None:
+    def _tag(self, cluster: ClusterRef, options: ScalingOptions) -> None:
         from gpu_constructs.nodes.managed.auto_scaling_tags import ManagedGroupTags
 
-        ManagedGroupTags(self, "Tags", group=self.resource, cluster_name=cluster_name, tags=options.tags())
+        ManagedGroupTags(self, "Tags", group=self.resource, cluster=cluster, tags=options.tags())
 
     def _schedule(self, cluster_name: str, block: CapacityBlock) -> None:
         from gpu_constructs.nodes.managed.capacity_block_schedule import CapacityBlockSchedule

@@ -152,6 +152,7 @@ class SelfManagedNodeGroup(GpuNodes):
         self.resource = ScalingGroup(
             self,
             "Resource",
+            size=size,
             min_size=size.answer("MinSize") if size is not None else str(min_nodes),
             max_size=size.answer("MaxSize") if size is not None else str(max_nodes),
             desired_capacity=size.answer("DesiredSize") if size is not None else None,
@@ -162,8 +163,6 @@ class SelfManagedNodeGroup(GpuNodes):
             lifecycle_hook_specification_list=_hooks(termination_handler),
             **instances(shape, capacity, version),
         )
-        if size is not None:
-            size.asks_for(self.resource)
         if isinstance(termination_handler, NodeTerminationHandler):
             # On the way down the nodes are drained, and then the handler goes.
             self.resource.node.add_dependency(termination_handler.chart)
