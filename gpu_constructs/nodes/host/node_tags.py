@@ -80,7 +80,9 @@ class NodeTags(Construct):
         """Return ``tags`` of an EC2NodeClass, without those that Karpenter keeps for itself and refuses."""
         cluster = CLUSTER_TAG.rstrip("/")
         return {
-            key: value for key, value in self._manager.tag_values().items() if key not in _RESERVED and not key.startswith(cluster)
+            key: value
+            for key, value in self._manager.tag_values().items()
+            if key not in _RESERVED and not key.startswith(cluster)
         }
 
     @property

@@ -65,6 +65,14 @@ class _Group(cdk.CfnResource):
     def add_dependency(self, target: cdk.CfnResource) -> None:
         """Wait for a resource, and have the question wait for it too, so that nothing happens between the two."""
         super().add_dependency(target)
+        self._wait_for(target)
+
+    def add_resource_dependency(self, target: cdk.CfnResource) -> None:
+        """As newer releases of the CDK call it."""
+        super().add_resource_dependency(target)
+        self._wait_for(target)
+
+    def _wait_for(self, target: cdk.CfnResource) -> None:
         if self._size is not None:
             self._size.wait_for(target)
 
@@ -168,7 +176,9 @@ class DesiredSize(Construct):
     def wait_for(self, target: cdk.CfnResource) -> None:
         """Ask after a resource is there."""
         if target is not self._resource:
-            self._resource.add_dependency(target)
+            # Older releases of the CDK have the other one only.
+            add = getattr(self._resource, "add_resource_dependency", self._resource.add_dependency)
+            add(target)
 
     def answer(self, attribute: str) -> str:
         """Return ``MinSize``, ``MaxSize`` or ``DesiredSize`` of the answer."""
@@ -211,8 +221,9 @@ def _named(value: Any) -> Any:
     if isinstance(value, (str, int, float, type(None))):
         return value
     if value not in _NAMES:
-        named = next((each for each in ("subnet_id", "role_arn") if hasattr(type(value), each)), None)
-        _NAMES[value] = getattr(value, named) if named else cdk.Token.as_string(value)
+        _NAMES[value] = (
+            getattr(value, "subnet_id", None) or getattr(value, "role_arn", None) or cdk.Token.as_string(value)
+        )
     return _NAMES[value]
 
 

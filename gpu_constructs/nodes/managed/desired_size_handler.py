@@ -25,8 +25,8 @@ GONE = ("CREATE_FAILED", "DELETING")
 def handler(event: dict[str, Any], _context: object) -> None:
     """Answer CloudFormation."""
     answer: dict[str, Any] = {"Status": "SUCCESS", "Data": {}}
-    # What answers to one who asks for a size says the number of its answer: nothing else is left for a rollback.
-    # A deletion of the resource of an older id does nothing.
+    # The id of a size ends with the last answer, since a rollback is sent nothing else of it. CloudFormation then deletes
+    # the resource of the older id, which does nothing.
     answer["PhysicalResourceId"] = event.get("PhysicalResourceId") or event["LogicalResourceId"]
     try:
         if "Tags" in event["ResourceProperties"]:
@@ -59,7 +59,7 @@ def until_allowed(call: Any) -> Any:
 def size(event: dict[str, Any]) -> dict[str, int]:
     """Return the sizes that hold now; in a rollback whatever happens, and no number below the last answer."""
     asked = event["ResourceProperties"]
-    back = rolls_back(event["StackId"])
+    back = event["RequestType"] == "Update" and rolls_back(event["StackId"])
     try:
         found = sizes(asked, event["StackId"], datetime.now(timezone.utc))
     except Exception:
