@@ -81,7 +81,7 @@ def test_tags_of_the_stack_reach_all_that_is_launched(
 def test_everything_is_named(stack: cdk.Stack, joinable: eks.ICluster, make: Callable[..., Any]) -> None:
     make(stack, joinable, SHAPE)
 
-    assert launched(stack) == dict.fromkeys(("instance", "volume", "network-interface"), {"Name": "demo-l4"})
+    assert launched(stack) == {key: {"Name": "demo-l4"} for key in ("instance", "volume", "network-interface")}
 
 
 def test_the_nearest_tag_wins(stack: cdk.Stack, joinable: eks.ICluster) -> None:

@@ -24,8 +24,8 @@ from gpu_constructs.nodes.group_arguments import CLOSED_MAX
 from gpu_constructs.pools.capacity import CapacityBlock
 from gpu_constructs.refusals import is_number_token
 
-# What the answer fills in, and what EKS changes by another call, which leaves the sizes alone. CloudFormation rejects that
-# call together with any other change of the group, so it must not move the answer.
+# What the answer fills in, and what EKS changes by another call, which leaves the sizes alone. CloudFormation rejects
+# that call together with any other change of the group, so it must not move the answer.
 # Sources: https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-resource-eks-nodegroup.html
 # (Version, ReleaseVersion), https://github.com/aws/aws-cdk/issues/16644 (LaunchTemplate)
 _LEFT_OUT = frozenset({"ScalingConfig", "Version", "ReleaseVersion", "LaunchTemplate"})
@@ -100,8 +100,8 @@ class DesiredSize(Construct):
 
     EKS asks for all three sizes of a group or for none, and CloudFormation sets the wanted one again whenever it
     changes the group's configuration. The resource is asked whenever that changes, before the group, and answers what
-    runs, within the group's bounds; for a group that is not there yet, the least. It keeps its last answer when only the
-    version, the image release or the launch template change.
+    runs, within the group's bounds; for a group that is not there yet, the least. It keeps its last answer when only
+    the version, the image release or the launch template change.
 
     Source: https://docs.aws.amazon.com/eks/latest/APIReference/API_NodegroupScalingConfig.html
 
@@ -217,7 +217,7 @@ _NAMES: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
 
 
 def _named(value: Any) -> Any:
-    """Return the token by which the template names a subnet, a role, or what is resolved later; literals as they are."""
+    """Return the token that names a subnet, a role, or what is resolved later; literals as they are."""
     if isinstance(value, (str, int, float, type(None))):
         return value
     if value not in _NAMES:

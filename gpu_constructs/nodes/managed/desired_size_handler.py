@@ -25,8 +25,8 @@ GONE = ("CREATE_FAILED", "DELETING")
 def handler(event: dict[str, Any], _context: object) -> None:
     """Answer CloudFormation."""
     answer: dict[str, Any] = {"Status": "SUCCESS", "Data": {}}
-    # The id of a size ends with the last answer, since a rollback is sent nothing else of it. CloudFormation then deletes
-    # the resource of the older id, which does nothing.
+    # The id of a size ends with the last answer, since a rollback is sent nothing else of it. CloudFormation then
+    # deletes the resource of the older id, which does nothing.
     answer["PhysicalResourceId"] = event.get("PhysicalResourceId") or event["LogicalResourceId"]
     try:
         if "Tags" in event["ResourceProperties"]:

@@ -308,7 +308,7 @@ def review_summary(view: View) -> str:
     """Return a change in one sentence: pools and workloads."""
     changes = [each["change"] for each in view["pools"]]
     pools = ", ".join(
-        f"{changes.count(each)} {each}" for each in ("replaced", "removed", "changed", "added") if each in changes
+        f"{changes.count(each)} {each}" for each in ("refused", "replaced", "removed", "changed", "added") if each in changes
     )
     pending = sum(each["after"] == "no" for each in view["workloads"])
     workloads = f"; {count(pending, 'workload')} would now stay Pending" if pending else ""

@@ -197,7 +197,8 @@ def test_it_is_asked_last() -> None:
     id, _ = group_of(resources)
     [size] = [each for each in of_type(resources, SIZE) if each.startswith("L4")]
     assert {"Late", "Later"} <= depends_on(resources, size)
-    assert depends_on(resources, id) == depends_on(resources, size) | {size}
+    [template] = [each for each in of_type(resources, "AWS::EC2::LaunchTemplate") if each.startswith("L4")]
+    assert depends_on(resources, id) == depends_on(resources, size) | {size, template}
 
 
 def test_the_groups_of_zones_are_told_apart() -> None:
