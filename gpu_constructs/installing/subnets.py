@@ -11,6 +11,7 @@ from weakref import WeakKeyDictionary
 import aws_cdk as cdk
 import jsii
 from aws_cdk import aws_ec2 as ec2
+from constructs import Construct
 
 from gpu_constructs.facts.labels import ZONE
 from gpu_constructs.refusals import is_token, refuse_unless_zone
@@ -24,6 +25,25 @@ _BLOCKS: WeakKeyDictionary[ec2.ISubnet, str | None] = WeakKeyDictionary()
 def node_subnets(vpc: ec2.IVpc) -> list[ec2.ISubnet]:
     """Return the subnets of a VPC that nodes start in: the private ones, else the isolated ones."""
     return list(vpc.private_subnets) or list(vpc.isolated_subnets)
+
+
+# Ways to AWS and clusters, by their VPC.
+_MET: WeakKeyDictionary[ec2.IVpc, tuple[list[Construct], list[Construct]]] = WeakKeyDictionary()
+
+
+def meet_in_vpc(vpc: ec2.IVpc, *, way: Construct | None = None, cluster: Construct | None = None) -> None:
+    """Create a cluster after, and delete it before, the ways to AWS of its VPC, whichever is made first.
+
+    Without them functions and nodes of isolated subnets reach nothing: a deletion that lost them could not end nodes.
+    Only within one stack, since stacks are ordered by who makes them.
+    """
+    ways, clusters = _MET.setdefault(vpc, ([], []))
+    ways += [way] if way is not None else []
+    clusters += [cluster] if cluster is not None else []
+    for one in [cluster] if cluster is not None else clusters:
+        for other in [way] if way is not None else ways:
+            if cdk.Stack.of(one) is cdk.Stack.of(other):
+                one.node.add_dependency(other)
 
 
 def refuse_unless_vpc(who: object, vpc: object) -> None:
@@ -101,7 +121,11 @@ def _zone_of(subnet: ec2.ISubnet) -> str | None:
         zone = subnet.availability_zone
     except (jsii.errors.JSIIError, RuntimeError):
         return None
-    return None if is_token(zone) else zone
+    if is_token(zone):
+        return None
+    # A subnet that was moved has the id of its zone, and no longer the name.
+    resource = subnet.node.default_child
+    return None if isinstance(resource, ec2.CfnSubnet) and resource.availability_zone_id else zone
 
 
 def zones_at_most(subnets: Iterable[ec2.ISubnet]) -> int:

@@ -58,7 +58,7 @@ class ManagedNodeGroup(GpuNodes):
             Bottlerocket; ``latest`` takes EKS' newest whenever the launch template changes. One of AL2023 for an older
             Kubernetes lets a group that exists stay behind while its cluster is upgraded, by three minor versions at
             most; EKS makes no new group of it. Default: for AL2023 in a cluster made here, the release pinned in
-            `gpu_constructs.facts.versions`; else as with ``latest``.
+            `gpu_constructs.facts.versions`, if that has a driver for every type of the shape; else as with ``latest``.
         bootstrap: What a node with an image of its own must be told of an imported cluster. Default: all from the
             cluster.
         node_repair: When EKS reboots or replaces a broken node.
@@ -215,6 +215,8 @@ def _image(
         told = cdk.Fn.base64(joining_user_data(shape, name, joins))
         return _Image(template={"imageId": shape.image.id, "userData": told})
     release = pinned_release(who, cluster, shape.os, ami_release)
+    if ami_release is None and not shape.is_driven_by(release.ami_release, release.kubernetes_version):
+        release = Release(kubernetes_version=release.kubernetes_version)
     boots = LATEST if release.ami_release is None else release.ami_release
     shape.refuse_undriven(who, boots, release.kubernetes_version, take=f"'{LATEST}'")
     return _Image(

@@ -112,6 +112,17 @@ def test_repair_is_told_whole(stack: cdk.Stack, cluster: eks.ICluster) -> None:
     }
 
 
+@pytest.mark.parametrize(("name", "pinned"), [("g6.2xlarge", True), ("g7.2xlarge", False)])
+def test_eks_chooses_where_the_pinned_image_has_no_driver(
+    stack: cdk.Stack, created_cluster: eks.Cluster, name: str, pinned: bool
+) -> None:
+    group(stack, created_cluster, shape=NodeShape(instance_types=(name,)))
+
+    made = properties(stack)
+    assert made["Version"] == "1.35"
+    assert ("ReleaseVersion" in made) == pinned
+
+
 def test_an_image_of_ones_own(stack: cdk.Stack, vpc: Any, snapshot_yaml: SnapshotAssertion) -> None:
     joinable = imported_cluster(stack, vpc, cluster_endpoint=ENDPOINT, cluster_certificate_authority_data=CERTIFICATE)
     group(

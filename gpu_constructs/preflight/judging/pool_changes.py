@@ -16,8 +16,8 @@ Change = Literal["refused", "added", "removed", "replaced", "changed"]
 _ROLLING = ("ReleaseVersion", "Version")
 _DRIFTING = ("template",)
 # EKS changes these by UpdateNodegroupVersion and everything else by other calls; CloudFormation makes one of them only.
-# Sources: https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-resource-eks-nodegroup.html (Version,
-# ReleaseVersion), https://github.com/aws/aws-cdk/issues/16644 (LaunchTemplate with Tags)
+# Sources: https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-resource-eks-nodegroup.html
+# (Version, ReleaseVersion), https://github.com/aws/aws-cdk/issues/16644 (LaunchTemplate with Tags)
 _LAUNCH = "LaunchTemplate"
 _DRIFTS = "nodes drift and are replaced as the budgets allow"
 _EFFECTS = {
@@ -95,7 +95,7 @@ def _change(key: _Key, before: Pool | None, after: Pool | None) -> PoolChange | 
 
 
 def _made_apart(before: Pool, after: Pool) -> str:
-    """Return which changes of a managed group CloudFormation takes one after another only; empty where it takes them."""
+    """Return which changes of a managed group CloudFormation rejects in one deployment; empty where it accepts all."""
     if after.kind != "managed" or after.resource is None or is_of_eksctl(after.resource):
         return ""
     changed = [
