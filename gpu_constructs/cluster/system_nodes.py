@@ -122,7 +122,7 @@ class SystemNodeGroup(Construct):
             | _security_groups(ref, nodes.host),
         )
         size = DesiredSize(self, "Size", cluster=ref, min_nodes=nodes.min_nodes, max_nodes=nodes.max_nodes)
-        self.resource = NodeGroup(
+        self.resource = NodeGroup.create(
             self,
             "Resource",
             size=size,

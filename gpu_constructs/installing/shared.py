@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any
 
 from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
@@ -14,9 +14,6 @@ from gpu_constructs.installing.claims import AppliedObjects, Claims, PathOf
 from gpu_constructs.installing.once import Applied, Meeting, Once
 from gpu_constructs.pools.host.host import Host
 from gpu_constructs.pools.sharing import Sharing
-
-if TYPE_CHECKING:
-    from gpu_constructs.nodes.managed.desired_size import SizeHandler
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -76,7 +73,7 @@ class Shared(Construct):
         self.self_managed_nodes: Once[SelfManagedNodes] = Once()
         self.vpc_cni: Once[eks.CfnAddon] = Once()
         self.foundation: Once[Construct] = Once()
-        self.size_handler: Once[SizeHandler] = Once()
+        self.size_handler: Once[Any] = Once()
         self.csi_drivers: dict[str, CsiDriver] = {}
         self.claims: Claims[PathOf] = Claims()
         self.objects = AppliedObjects()

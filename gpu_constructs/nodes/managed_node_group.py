@@ -146,7 +146,7 @@ class ManagedNodeGroup(GpuNodes):
         # "p6-b200". No name: replacing a named group fails, because the old one still holds the name.
         block = capacity if isinstance(capacity, CapacityBlock) else None
         size = DesiredSize(self, "Size", cluster=ref, min_nodes=min_nodes, max_nodes=max_nodes, block=block)
-        self.resource = NodeGroup(
+        self.resource = NodeGroup.create(
             self,
             "Resource",
             size=size,

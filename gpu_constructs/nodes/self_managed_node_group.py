@@ -149,7 +149,7 @@ class SelfManagedNodeGroup(GpuNodes):
         template = ec2.CfnLaunchTemplate(self, "LaunchTemplate", launch_template_data=data)
         version = {"launchTemplateId": template.ref, "version": template.attr_latest_version_number}
         size = self._size(ref, capacity, max_nodes)
-        self.resource = ScalingGroup(
+        self.resource = ScalingGroup.create(
             self,
             "Resource",
             size=size,

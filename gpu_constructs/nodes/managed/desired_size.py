@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 from weakref import WeakKeyDictionary
 
 import aws_cdk as cdk
@@ -23,6 +23,9 @@ from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.nodes.group_arguments import CLOSED_MAX
 from gpu_constructs.pools.capacity import CapacityBlock
 from gpu_constructs.refusals import is_number_token
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 # What the answer fills in, and what EKS changes by another call, which leaves the sizes alone. CloudFormation rejects
 # that call together with any other change of the group, so it must not move the answer.
@@ -44,12 +47,15 @@ class _Group(cdk.CfnResource):
     _size: DesiredSize | None = None
     _left_out = _LEFT_OUT
 
-    def __init__(self, scope: Construct, id: str, *, size: DesiredSize | None, **properties: Any) -> None:
-        super().__init__(scope, id, **properties)
+    @classmethod
+    def create(cls, scope: Construct, id: str, *, size: DesiredSize | None, **properties: Any) -> Self:
+        """Make a group whose size, where there is one, is asked for whenever these properties change."""
+        group = cls(scope, id, **properties)
         if size is not None:
-            kept = {name: value for name, value in properties.items() if self._counts(_pascal(name)) and name != "tags"}
-            size.ask_for(self, kept)
-            self._size = size
+            kept = {name: value for name, value in properties.items() if cls._counts(_pascal(name)) and name != "tags"}
+            size.ask_for(group, kept)
+            group._size = size
+        return group
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Set a property, and note it."""
@@ -67,9 +73,9 @@ class _Group(cdk.CfnResource):
         super().add_dependency(target)
         self._wait_for(target)
 
-    def add_resource_dependency(self, target: cdk.CfnResource) -> None:
+    def add_resource_dependency(self, target: cdk.CfnResource, reason: str | None = None) -> None:
         """As newer releases of the CDK call it."""
-        super().add_resource_dependency(target)
+        super().add_resource_dependency(target, reason)
         self._wait_for(target)
 
     def _wait_for(self, target: cdk.CfnResource) -> None:
@@ -80,8 +86,9 @@ class _Group(cdk.CfnResource):
         if self._size is not None and self._counts(path.partition(".")[0]):
             self._size.note(path, value)
 
-    def _counts(self, name: str) -> bool:
-        return name not in self._left_out
+    @classmethod
+    def _counts(cls, name: str) -> bool:
+        return name not in cls._left_out
 
 
 class NodeGroup(_Group, eks.CfnNodegroup):
@@ -230,7 +237,8 @@ def _named(value: Any) -> Any:
 def size_handler(scope: Construct, cluster: ClusterRef) -> SizeHandler:
     """Return the function that answers for the groups of a cluster in the stack of a construct."""
     shared = cluster.shared(stack_of(scope))
-    return shared.size_handler.get_or_make(lambda: SizeHandler(shared, "NodeGroupSize", cluster=cluster))
+    made = shared.size_handler.get_or_make(lambda: SizeHandler(shared, "NodeGroupSize", cluster=cluster))
+    return cast("SizeHandler", made)
 
 
 @named_arguments
