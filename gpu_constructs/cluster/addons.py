@@ -59,7 +59,8 @@ EBS_CSI_DRIVER = Addon(
 )
 # A string, as the schema of the add-on has it.
 # Source: https://docs.aws.amazon.com/eks/latest/userguide/cni-network-policy-configure.html (2026-11)
-_ENFORCING: Mapping[str, Any] = {"enableNetworkPolicy": "true"}
+# Also where it is off: an add-on keeps the configuration that an update leaves out.
+_ENFORCING = {enforced: {"enableNetworkPolicy": str(enforced).lower()} for enforced in (True, False)}
 ADDONS = (
     VPC_CNI,
     POD_IDENTITY_AGENT,
@@ -110,7 +111,7 @@ class Addons(Construct):
         ref.claim(who, claims.POD_NETWORK, why="both give the same pods addresses")
         if network_policies:
             ref.claim(who, claims.NETWORK_POLICIES, why="both filter the same pods")
-        values = dict(_ENFORCING) if network_policies else {}
+        values: dict[str, Any] = dict(_ENFORCING[network_policies])
         if ref.pod_network is not None:
             values |= ref.pod_network.values(cdk.Stack.of(self).region)
         addons = [replace(each, values=values) if each is VPC_CNI else each for each in ADDONS]

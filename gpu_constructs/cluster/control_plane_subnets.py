@@ -12,6 +12,7 @@ from constructs import Construct
 
 from gpu_constructs.facts.control_plane_zones import ACCEPTED_ZONE_IDS
 from gpu_constructs.installing.once import Once
+from gpu_constructs.installing.subnets import move_to_zone_id
 from gpu_constructs.named_arguments import named_arguments
 
 _ID = "ControlPlane"
@@ -62,9 +63,7 @@ class ControlPlaneSubnets(Construct):
             return
         for subnets in (self._vpc.public_subnets, self._vpc.private_subnets, self._vpc.isolated_subnets):
             for subnet, zone_id in zip(subnets, self._zone_ids, strict=False):
-                resource = cast("ec2.CfnSubnet", subnet.node.default_child)
-                resource.availability_zone = None
-                resource.availability_zone_id = zone_id
+                move_to_zone_id(subnet, zone_id)
 
     def _make(self, number: int, zone_id: str) -> ec2.CfnSubnet:
         subnet = ec2.CfnSubnet(

@@ -31,7 +31,13 @@ from gpu_constructs.facts.versions import DEFAULT_KUBERNETES, kubernetes_minor
 from gpu_constructs.installing import claims
 from gpu_constructs.installing.claims import PathOf
 from gpu_constructs.installing.cluster_ref import ClusterRef, cluster_ref
-from gpu_constructs.installing.subnets import node_subnets, refuse_unless_vpc, refuse_zones_without_pods, zones_at_most
+from gpu_constructs.installing.subnets import (
+    meet_in_vpc,
+    node_subnets,
+    refuse_unless_vpc,
+    refuse_zones_without_pods,
+    zones_at_most,
+)
 from gpu_constructs.named_arguments import named_arguments, named_call
 from gpu_constructs.nodes.gpu_nodes import GpuNodes
 from gpu_constructs.pools.capacity import Capacity
@@ -68,6 +74,16 @@ PACK_GPUS: dict[str, Any] = {
         }
     }
 }
+# What Kubernetes does by itself.
+# Source: https://kubernetes.io/docs/reference/config-api/kube-scheduler-config.v1/ (NodeResourcesFitArgs)
+SPREAD_PODS: dict[str, Any] = {
+    "NodeResourcesFit": {
+        "ScoringStrategy": {
+            "Type": "LeastAllocated",
+            "Resources": [{"Name": "cpu", "Weight": 1}, {"Name": "memory", "Weight": 1}],
+        }
+    }
+}
 
 
 @named_arguments
@@ -98,7 +114,8 @@ class GpuCluster(Construct):
         auto_mode: Let EKS Auto Mode run the nodes. Default: node groups and add-ons of this construct.
         ip_family: Addresses of pods and services, ``ipv4`` or ``ipv6``; for ``ipv6`` a VPC of yours must have both.
         pack_gpus: Let the scheduler fill the GPUs of one node before it starts on the next, so that idle nodes become
-            empty and are removed. EKS offers it; nobody has shown yet that it packs GPUs there.
+            empty and are removed. EKS offers it; nobody has shown yet that it packs GPUs there. ``False`` switches it
+            off again; left out, EKS keeps what the cluster has. Default: EKS' own, off.
         role: Role of the control plane. Default: a new one with the policies that EKS asks for.
         secrets_key: Key that encrypts Kubernetes secrets. Default: a new one that rotates.
         addon_versions: Version by add-on name. Default: EKS' own.
@@ -145,7 +162,7 @@ class GpuCluster(Construct):
         system_nodes: SystemNodes | None = None,
         auto_mode: AutoMode | None = None,
         ip_family: IpFamily = "ipv4",
-        pack_gpus: bool = False,
+        pack_gpus: bool | None = None,
         role: iam.IRole | None = None,
         secrets_key: kms.IKey | None = None,
         addon_versions: Mapping[str, str] | None = None,
@@ -169,7 +186,8 @@ class GpuCluster(Construct):
         _refuse_parts(who, vpc=vpc, system_nodes=system_nodes, secrets_key=secrets_key)
         refuse_unless_role(who, "role", role)
         refuse_unless_one_of(who, "ip_family", ip_family, get_args(IpFamily))
-        refuse_unless_bool(who, "pack_gpus", pack_gpus)
+        if pack_gpus is not None:
+            refuse_unless_bool(who, "pack_gpus", pack_gpus)
         refuse_unless_bool(who, "network_policies", network_policies)
         refuse_unless_bool(who, "deletion_protection", deletion_protection)
         refuse_unless_log_days(who, log_days)
@@ -208,13 +226,14 @@ class GpuCluster(Construct):
             bootstrap_cluster_creator_admin_permissions=False,
             kubectl_provider_options=kubectl_options(self, minor.kubectl_layer),
         )
+        meet_in_vpc(self.vpc, cluster=self.cluster)
         control_plane = cast("eks.CfnCluster", self.cluster.node.default_child)
         # The nodes of built-in pools start in the subnets of the control plane, so those must have a way out.
         # Source: https://github.com/terraform-aws-modules/terraform-aws-eks/issues/3284
         built_in = auto_mode is not None and bool(auto_mode.node_pools)
         place_control_plane(self.cluster, self.vpc, nodes_beside=built_in)
-        if pack_gpus:
-            control_plane.add_property_override("KubeSchedulerConfig", PACK_GPUS)
+        if pack_gpus is not None:
+            control_plane.add_property_override("KubeSchedulerConfig", PACK_GPUS if pack_gpus else SPREAD_PODS)
         # Also where it is off: left out, a protection that was on would stay.
         control_plane.add_property_override("DeletionProtection", deletion_protection)
         # Left out, EKS takes EXTENDED. The L2 of aws-cdk-lib 2.275 cannot say it.

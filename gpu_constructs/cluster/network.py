@@ -110,6 +110,11 @@ def gpu_vpc(
         gateway_endpoints={"S3": ec2.GatewayVpcEndpointOptions(service=ec2.GatewayVpcEndpointAwsService.S3)},
         flow_logs={"Rejected": _rejected_traffic(scope, f"{id}FlowLogs", log_key)},
     )
+    for subnet in vpc.isolated_subnets:
+        # As the CDK tags private ones. Without it AWS Load Balancer Controller chooses among all subnets of the VPC,
+        # those of the control plane too, whose few addresses EKS needs for upgrades.
+        # Source: https://kubernetes-sigs.github.io/aws-load-balancer-controller/latest/deploy/subnet_discovery/
+        cdk.Tags.of(subnet).add("kubernetes.io/role/internal-elb", "1")
     offer_control_plane_subnets(vpc, block=network, ipv6=ip_family == "ipv6", zones_chosen=zones is not None)
     if pods is not None:
         PodSubnets(vpc, block=pods, beside=node_subnets(cast("ec2.IVpc", vpc)))

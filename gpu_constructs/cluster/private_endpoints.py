@@ -11,7 +11,7 @@ from constructs import Construct
 
 from gpu_constructs.cluster.pod_subnets import pod_block
 from gpu_constructs.installing.claims import PathOf
-from gpu_constructs.installing.subnets import given_subnets, node_subnets, refuse_unless_vpc
+from gpu_constructs.installing.subnets import given_subnets, meet_in_vpc, node_subnets, refuse_unless_vpc
 from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.refusals import refuse_unless_bool, refuse_unless_one_of, words
 
@@ -108,6 +108,7 @@ class PrivateEndpoints(Construct):
             )
             own = allowed.get(_S3, ())
             _allow(endpoint, (*own, _answers(self)) if own else ())
+        meet_in_vpc(vpc, way=self)
 
 
 def _answers(scope: Construct) -> iam.PolicyStatement:

@@ -122,9 +122,10 @@ class SystemNodeGroup(Construct):
             | _security_groups(ref, nodes.host),
         )
         size = DesiredSize(self, "Size", cluster=ref, min_nodes=nodes.min_nodes, max_nodes=nodes.max_nodes)
-        self.resource = NodeGroup(
+        self.resource = NodeGroup.create(
             self,
             "Resource",
+            size=size,
             cluster_name=ref.name_token,
             node_role=role,
             subnets=list(subnets),
@@ -134,12 +135,10 @@ class SystemNodeGroup(Construct):
             instance_types=list(nodes.instance_types),
             launch_template={"id": template.ref, "version": template.attr_latest_version_number},
             labels=dict(nodes.labels) or None,
-            tags=size.tag,
             scaling_config=size.scaling_config,
             update_config={"maxUnavailable": 1},
             node_repair_config={"enabled": True},
         )
-        size.asks_for(self.resource)
 
 
 def _security_groups(cluster: ClusterRef, host: Host) -> dict[str, list[str | None]]:

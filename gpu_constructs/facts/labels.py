@@ -12,10 +12,9 @@ from gpu_constructs.facts.resources import GPU
 
 # Domains of labels, which are API groups of who owns them.
 OUR_DOMAIN: Final = "gpu-constructs.io"
-# On a managed node group: by it the function that is asked for its size finds it.
-SIZE_TAG: Final = f"{OUR_DOMAIN}/size-of"
-# What asks that function in a template.
+# What asks a function for the size of a node group in a template, and what has it tag the group's Auto Scaling group.
 SIZE_RESOURCE: Final = "Custom::GpuNodeGroupSize"
+TAGS_RESOURCE: Final = "Custom::GpuNodeGroupTags"
 # What has the definitions inside a chart applied.
 DEFINITIONS_RESOURCE: Final = "Custom::GpuChartDefinitions"
 EKS_DOMAIN: Final = "eks.amazonaws.com"

@@ -33,9 +33,12 @@ class PathOf:
 
     def __init__(self, construct: Construct) -> None:
         self.construct = construct
+        self._path: str | None = None
 
     def __str__(self) -> str:
-        return self.construct.node.path
+        if self._path is None:
+            self._path = self.construct.node.path
+        return self._path
 
 
 def pool_named(name: str) -> str:
@@ -68,7 +71,10 @@ class Claims(Generic[_Holder]):
         Raises:
             ValueError: There is one.
         """
-        path, holder = str(who), str(self._holders.setdefault(what, who))
+        first = self._holders.setdefault(what, who)
+        if first is who:
+            return
+        path, holder = str(who), str(first)
         if path == holder or path.startswith(f"{holder}/"):
             return
         fix = "make yours before the first add_pool, which takes it then" if what in self._brought else "remove one"

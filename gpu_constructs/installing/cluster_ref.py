@@ -335,7 +335,8 @@ class ClusterRef(Construct):
         return (self.security_group_id,)
 
     def _private_subnets_or_refuse(self, who: object) -> list[ec2.ISubnet]:
-        found = node_subnets(self.vpc_for(who, "subnets"))
+        self.vpc_for(who, "subnets")
+        found = list(self.private_subnets or ())
         if not found:
             raise ValueError(
                 f"{who}: subnets must name private or isolated subnets, got a VPC that has none; pass the subnets "
@@ -372,10 +373,23 @@ def cluster_ref(who: object, cluster: AnyCluster, *, kubectl: bool = False) -> C
     return found
 
 
+_STACKS: WeakKeyDictionary[object, ReferenceType[cdk.Stack]] = WeakKeyDictionary()
+
+
+def stack_of(construct: Construct) -> cdk.Stack:
+    """Return the stack of a construct, for which the CDK is asked once."""
+    known = _STACKS.get(construct)
+    found = known() if known is not None else None
+    if found is None:
+        found = cdk.Stack.of(construct)
+        _STACKS[construct] = ReferenceType(found)
+    return found
+
+
 def _refuse_elsewhere(who: object, found: ClusterRef, *, kubectl: bool) -> None:
     """Refuse a cluster of another region or account, which CloudFormation reaches from no template."""
     construct = who.construct if isinstance(who, PathOf) else who
-    stack = cdk.Stack.of(construct) if isinstance(construct, Construct) else found.stack
+    stack = stack_of(construct) if isinstance(construct, Construct) else found.stack
     if stack is found.stack:
         return
     for what, own, of_cluster in zip(("region", "account"), _named(stack), _named(found.stack), strict=True):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
+from typing import Any
 
 from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
@@ -51,7 +52,7 @@ class Shared(Construct):
         vpc_cni: The VPC CNI as an add-on with a role of its own.
         foundation: What must run before controllers do: nodes, network, DNS, credentials. It and what follows is
             asked for in the cluster's own stack.
-        size_handler: ARN of the function that knows how many nodes a group has.
+        size_handler: The function that knows how many nodes a group has.
         csi_drivers: Drivers for storage, by the name of their add-on.
         claims: What the cluster has one of.
         objects: Which construct applies which object.
@@ -72,7 +73,7 @@ class Shared(Construct):
         self.self_managed_nodes: Once[SelfManagedNodes] = Once()
         self.vpc_cni: Once[eks.CfnAddon] = Once()
         self.foundation: Once[Construct] = Once()
-        self.size_handler: Once[str] = Once()
+        self.size_handler: Once[Any] = Once()
         self.csi_drivers: dict[str, CsiDriver] = {}
         self.claims: Claims[PathOf] = Claims()
         self.objects = AppliedObjects()

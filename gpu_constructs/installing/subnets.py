@@ -5,23 +5,45 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 from weakref import WeakKeyDictionary
 
 import aws_cdk as cdk
 import jsii
 from aws_cdk import aws_ec2 as ec2
+from constructs import Construct
 
 from gpu_constructs.facts.labels import ZONE
 from gpu_constructs.refusals import is_token, refuse_unless_zone
 
 _SUBNET = re.compile(r"subnet-[0-9a-f]{8,17}")
+# Every group of nodes asks for the same few.
+_ZONES: WeakKeyDictionary[ec2.ISubnet, str | None] = WeakKeyDictionary()
 _BLOCKS: WeakKeyDictionary[ec2.ISubnet, str | None] = WeakKeyDictionary()
 
 
 def node_subnets(vpc: ec2.IVpc) -> list[ec2.ISubnet]:
     """Return the subnets of a VPC that nodes start in: the private ones, else the isolated ones."""
     return list(vpc.private_subnets) or list(vpc.isolated_subnets)
+
+
+# Ways to AWS and clusters, by their VPC.
+_MET: WeakKeyDictionary[ec2.IVpc, tuple[list[Construct], list[Construct]]] = WeakKeyDictionary()
+
+
+def meet_in_vpc(vpc: ec2.IVpc, *, way: Construct | None = None, cluster: Construct | None = None) -> None:
+    """Create a cluster after, and delete it before, the ways to AWS of its VPC, whichever is made first.
+
+    Without them functions and nodes of isolated subnets reach nothing: a deletion that lost them could not end nodes.
+    Only within one stack, since stacks are ordered by who makes them.
+    """
+    ways, clusters = _MET.setdefault(vpc, ([], []))
+    ways += [way] if way is not None else []
+    clusters += [cluster] if cluster is not None else []
+    for one in [cluster] if cluster is not None else clusters:
+        for other in [way] if way is not None else ways:
+            if cdk.Stack.of(one) is cdk.Stack.of(other):
+                one.node.add_dependency(other)
 
 
 def refuse_unless_vpc(who: object, vpc: object) -> None:
@@ -81,13 +103,27 @@ def _ipv4_block_of(subnet: ec2.ISubnet) -> str | None:
 
 def zone_of(subnet: ec2.ISubnet) -> str | None:
     """Return the zone of a subnet, or ``None`` where only deployment tells."""
+    if subnet not in _ZONES:
+        _ZONES[subnet] = _zone_of(subnet)
+    return _ZONES[subnet]
+
+
+def move_to_zone_id(subnet: ec2.ISubnet, zone_id: str) -> None:
+    """Put a subnet of `gpu_vpc` into a zone of which the id is known, and no longer the name."""
+    resource = cast("ec2.CfnSubnet", subnet.node.default_child)
+    resource.availability_zone = None
+    resource.availability_zone_id = zone_id
+    _ZONES[subnet] = None
+
+
+def _zone_of(subnet: ec2.ISubnet) -> str | None:
     try:
         zone = subnet.availability_zone
     except (jsii.errors.JSIIError, RuntimeError):
         return None
     if is_token(zone):
         return None
-    # A subnet that `gpu_vpc` moved has the id of its zone, and no longer the name.
+    # A subnet that was moved has the id of its zone, and no longer the name.
     resource = subnet.node.default_child
     return None if isinstance(resource, ec2.CfnSubnet) and resource.availability_zone_id else zone
 

@@ -33,7 +33,7 @@ def launch_template_data(
     data: dict[str, Any] = {
         "blockDeviceMappings": [block_device(volume) for volume in volumes],
         "metadataOptions": _METADATA | {"httpPutResponseHopLimit": hop_limit},
-        "tagSpecifications": tags.late_specifications,
+        "tagSpecifications": tags.specifications,
     }
     if user_data is not None:
         # What only deployment tells is no text yet.

@@ -58,7 +58,7 @@ class ManagedNodeGroup(GpuNodes):
             Bottlerocket; ``latest`` takes EKS' newest whenever the launch template changes. One of AL2023 for an older
             Kubernetes lets a group that exists stay behind while its cluster is upgraded, by three minor versions at
             most; EKS makes no new group of it. Default: for AL2023 in a cluster made here, the release pinned in
-            `gpu_constructs.facts.versions`; else as with ``latest``.
+            `gpu_constructs.facts.versions`, if that has a driver for every type of the shape; else as with ``latest``.
         bootstrap: What a node with an image of its own must be told of an imported cluster. Default: all from the
             cluster.
         node_repair: When EKS reboots or replaces a broken node.
@@ -146,9 +146,10 @@ class ManagedNodeGroup(GpuNodes):
         # "p6-b200". No name: replacing a named group fails, because the old one still holds the name.
         block = capacity if isinstance(capacity, CapacityBlock) else None
         size = DesiredSize(self, "Size", cluster=ref, min_nodes=min_nodes, max_nodes=max_nodes, block=block)
-        self.resource = NodeGroup(
+        self.resource = NodeGroup.create(
             self,
             "Resource",
+            size=size,
             cluster_name=ref.name_token,
             node_role=self.node_role,
             subnets=chosen,
@@ -160,23 +161,22 @@ class ManagedNodeGroup(GpuNodes):
             launch_template={"id": template.ref, "version": template.attr_latest_version_number},
             labels=shape.node_labels(name),
             taints=[managed_taint(taint) for taint in _of_the_group(shape)],
-            tags=scale_from_zero_tags(shape) | size.tag,
+            tags=scale_from_zero_tags(shape),
             scaling_config=size.scaling_config,
             update_config=update.to_properties(),
             force_update_enabled=force_update or None,
             node_repair_config=node_repair.to_properties(),
         )
-        size.asks_for(self.resource)
         if scaling_options is not None:
-            self._tag(ref.name_token, scaling_options)
+            self._tag(ref, scaling_options)
         if block is not None:
             self._schedule(ref.name_token, block)
 
     # Both load parts of the CDK that few groups need, 15 ms of every synth.
-    def _tag(self, cluster_name: str, options: ScalingOptions) -> None:
+    def _tag(self, cluster: ClusterRef, options: ScalingOptions) -> None:
         from gpu_constructs.nodes.managed.auto_scaling_tags import ManagedGroupTags
 
-        ManagedGroupTags(self, "Tags", group=self.resource, cluster_name=cluster_name, tags=options.tags())
+        ManagedGroupTags(self, "Tags", group=self.resource, cluster=cluster, tags=options.tags())
 
     def _schedule(self, cluster_name: str, block: CapacityBlock) -> None:
         from gpu_constructs.nodes.managed.capacity_block_schedule import CapacityBlockSchedule
@@ -215,6 +215,8 @@ def _image(
         told = cdk.Fn.base64(joining_user_data(shape, name, joins))
         return _Image(template={"imageId": shape.image.id, "userData": told})
     release = pinned_release(who, cluster, shape.os, ami_release)
+    if ami_release is None and not shape.is_driven_by(release.ami_release, release.kubernetes_version):
+        release = Release(kubernetes_version=release.kubernetes_version)
     boots = LATEST if release.ami_release is None else release.ami_release
     shape.refuse_undriven(who, boots, release.kubernetes_version, take=f"'{LATEST}'")
     return _Image(

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import cast
 
-import aws_cdk as cdk
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from gpu_constructs.installing.cluster_ref import ClusterRef
+from gpu_constructs.installing.cluster_ref import ClusterRef, stack_of
 from gpu_constructs.pools.host.host import Host
 from gpu_constructs.pools.node_shape import NodeShape
 
@@ -23,7 +22,7 @@ _AUTO_MODE_POLICIES = ("AmazonEKSWorkerNodeMinimalPolicy", "AmazonEC2ContainerRe
 
 def shared_node_role(scope: Construct, cluster: ClusterRef) -> iam.Role:
     """Return the node role of a cluster, made once in each stack that adds node groups to it."""
-    shared = cluster.shared(cdk.Stack.of(scope))
+    shared = cluster.shared(stack_of(scope))
     return shared.node_role.get_or_make(lambda: make_node_role(shared, "NodeRole", cluster))
 
 

@@ -149,9 +149,10 @@ class SelfManagedNodeGroup(GpuNodes):
         template = ec2.CfnLaunchTemplate(self, "LaunchTemplate", launch_template_data=data)
         version = {"launchTemplateId": template.ref, "version": template.attr_latest_version_number}
         size = self._size(ref, capacity, max_nodes)
-        self.resource = ScalingGroup(
+        self.resource = ScalingGroup.create(
             self,
             "Resource",
+            size=size,
             min_size=size.answer("MinSize") if size is not None else str(min_nodes),
             max_size=size.answer("MaxSize") if size is not None else str(max_nodes),
             desired_capacity=size.answer("DesiredSize") if size is not None else None,
@@ -162,8 +163,6 @@ class SelfManagedNodeGroup(GpuNodes):
             lifecycle_hook_specification_list=_hooks(termination_handler),
             **instances(shape, capacity, version),
         )
-        if size is not None:
-            size.asks_for(self.resource)
         if isinstance(termination_handler, NodeTerminationHandler):
             # On the way down the nodes are drained, and then the handler goes.
             self.resource.node.add_dependency(termination_handler.chart)

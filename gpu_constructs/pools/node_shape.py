@@ -279,6 +279,11 @@ class NodeShape:
         """Types whose last driver branch is the one the images carry now: the next image may drop them."""
         return tuple(each.name for each in self.rows if each.driver_max == LTS)
 
+    def is_driven_by(self, release: str | None, kubernetes_version: str | None) -> bool:
+        """Whether a release of EKS' image has a driver for every type, or that is not known."""
+        carried = driver_branches(self.os, release, kubernetes_version) if self.image is None else None
+        return not carried or all(each.driven_by(carried) for each in self.rows)
+
     def refuse_undriven(self, who: object, release: str | None, kubernetes_version: str | None, *, take: str) -> None:
         """Refuse a release of EKS' image that is known not to carry the driver branch of a type.
 

@@ -120,6 +120,18 @@ def test_gpus_of_a_node_are_filled_first(stack: cdk.Stack, vpc: ec2.IVpc) -> Non
     assert all(1 <= weight <= 100 for weight in weights.values())
 
 
+def test_what_was_switched_on_can_be_switched_off(stack: cdk.Stack, vpc: ec2.IVpc) -> None:
+    """EKS keeps what an update leaves out."""
+    GpuCluster(stack, "Gpu", vpc=vpc, pack_gpus=False)
+
+    resources = resources_of(stack)
+    strategy = only(resources, "AWS::EKS::Cluster")["KubeSchedulerConfig"]["NodeResourcesFit"]["ScoringStrategy"]
+    assert strategy["Type"] == "LeastAllocated"
+    addons = [each["Properties"] for each in of_type(resources, "AWS::EKS::Addon").values()]
+    [network] = [each for each in addons if each["AddonName"] == "vpc-cni"]
+    assert json.loads(network["ConfigurationValues"]) == {"enableNetworkPolicy": "false"}
+
+
 def test_the_scheduler_is_eks_own_without_a_word(stack: cdk.Stack, vpc: ec2.IVpc) -> None:
     GpuCluster(stack, "Gpu", vpc=vpc)
 

@@ -74,6 +74,7 @@ def test_the_network_plugin_is_told(apart: dict[str, Any]) -> None:
     subnets = {each["Properties"]["AvailabilityZone"]: id for id, each in apart.items() if id.startswith("NetPodsSub")}
 
     assert of_the_plugin(apart) == {
+        "enableNetworkPolicy": "false",
         "env": {
             "ENABLE_PREFIX_DELEGATION": "true",
             "WARM_PREFIX_TARGET": "1",
@@ -114,7 +115,7 @@ def test_nobody_else_is_told_anything() -> None:
     stack = a_stack()
     GpuCluster(stack, "Gpu")
 
-    assert of_the_plugin(resources_of(stack)) == {}
+    assert of_the_plugin(resources_of(stack)) == {"enableNetworkPolicy": "false"}
 
 
 def test_subnets_of_a_network_of_ones_own() -> None:

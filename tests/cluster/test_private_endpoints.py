@@ -9,8 +9,9 @@ import pytest
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 
+from gpu_constructs import GpuCluster
 from gpu_constructs.cluster import PrivateEndpoints
-from tests.templates import of_type, resources_of, text_of
+from tests.templates import depends_on, of_type, resources_of, text_of
 
 IMAGES = "arn:aws:s3:::prod-us-east-1-starport-layer-bucket/*"
 
@@ -79,3 +80,20 @@ def test_custom_resources_answer_cloudformation_through_a_gateway_with_a_policy(
     answers = gateway["PolicyDocument"]["Statement"][-1]
     assert answers["Action"] == "s3:PutObject"
     assert "s3:::cloudformation-custom-resource-response-*/*" in str(answers["Resource"])
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_cluster_in_their_vpc_waits_for_them_and_goes_before_them(stack: cdk.Stack, first: bool) -> None:
+    kind = ec2.SubnetConfiguration(name="Nodes", subnet_type=ec2.SubnetType.PRIVATE_ISOLATED)
+    vpc = ec2.Vpc(stack, "Own", max_azs=2, subnet_configuration=[kind])
+    if first:
+        PrivateEndpoints(stack, "Ends", vpc=vpc)
+    GpuCluster(stack, "Gpu", vpc=vpc)
+    if not first:
+        PrivateEndpoints(stack, "Ends", vpc=vpc)
+
+    resources = resources_of(stack)
+    ends = {id for id in of_type(resources, "AWS::EC2::VPCEndpoint") if id.startswith("Ends")}
+    [cluster] = of_type(resources, "AWS::EKS::Cluster")
+    assert len(ends) > 10
+    assert ends <= depends_on(resources, cluster)

@@ -17,7 +17,7 @@ from gpu_constructs.facts.versions import KUBERNETES
 from gpu_constructs.nodes import Bootstrap
 from gpu_constructs.pools import CustomImage, NodeRepair, RepairOverride, ScalingOptions
 from tests.clusters import CERTIFICATE, ENDPOINT, imported_cluster
-from tests.templates import of_type, only, resources_of, slice_of, text_of
+from tests.templates import depends_on, of_type, only, resources_of, slice_of, text_of
 from tests.user_data import parts_of
 
 GROUP, TEMPLATE = "AWS::EKS::Nodegroup", "AWS::EC2::LaunchTemplate"
@@ -112,6 +112,17 @@ def test_repair_is_told_whole(stack: cdk.Stack, cluster: eks.ICluster) -> None:
     }
 
 
+@pytest.mark.parametrize(("name", "pinned"), [("g6.2xlarge", True), ("g7.2xlarge", False)])
+def test_eks_chooses_where_the_pinned_image_has_no_driver(
+    stack: cdk.Stack, created_cluster: eks.Cluster, name: str, pinned: bool
+) -> None:
+    group(stack, created_cluster, shape=NodeShape(instance_types=(name,)))
+
+    made = properties(stack)
+    assert made["Version"] == "1.35"
+    assert ("ReleaseVersion" in made) == pinned
+
+
 def test_an_image_of_ones_own(stack: cdk.Stack, vpc: Any, snapshot_yaml: SnapshotAssertion) -> None:
     joinable = imported_cluster(stack, vpc, cluster_endpoint=ENDPOINT, cluster_certificate_authority_data=CERTIFICATE)
     group(
@@ -139,26 +150,33 @@ def test_scaling_options_reach_the_auto_scaling_group(stack: cdk.Stack, cluster:
     group(stack, cluster, scaling_options=ScalingOptions(unneeded_minutes=30, gpu_utilization=0.7))
 
     resources = resources_of(stack)
-    calls = {id: text_of(each["Properties"]["Create"]) for id, each in of_type(resources, "Custom::AWS").items()}
-    find = next(id for id in calls if "Find" in id)
-    assert '"action":"describeNodegroup"' in calls.pop(find)
-    assert len(calls) == 2
-    for text in calls.values():
-        assert "${" + find + ".nodegroup.resources.autoScalingGroups.0.name}" in text
-        assert '"PropagateAtLaunch":false' in text
-    deletes = [
-        text_of(each["Properties"]["Delete"]) for id, each in of_type(resources, "Custom::AWS").items() if id != find
-    ]
-    assert all('"action":"deleteTags"' in text and "ValidationError" in text for text in deletes)
-    statements = [
-        statement
-        for policy in of_type(resources, "AWS::IAM::Policy").values()
-        for statement in policy["Properties"]["PolicyDocument"]["Statement"]
-    ]
-    tagging = [each for each in statements if "autoscaling:CreateOrUpdateTags" in each["Action"]]
-    assert tagging
-    for each in tagging:
-        assert each["Condition"] == {"StringEquals": {"aws:ResourceTag/eks:cluster-name": "demo"}}
+    [(id, tags)] = of_type(resources, "Custom::GpuNodeGroupTags").items()
+    [name] = of_type(resources, GROUP)
+    [policy_id] = of_type(resources, "AWS::IAM::RolePolicy")
+    assert tags["Properties"]["Name"] == {"Fn::GetAtt": [name, "NodegroupName"]}
+    assert tags["Properties"]["Tags"] == {
+        "k8s.io/cluster-autoscaler/node-template/autoscaling-options/scaledownunneededtime": "30m0s",
+        "k8s.io/cluster-autoscaler/node-template/autoscaling-options/scaledowngpuutilizationthreshold": "0.7",
+    }
+    assert policy_id in depends_on(resources, id)
+    [tagging] = resources[policy_id]["Properties"]["PolicyDocument"]["Statement"]
+    assert tagging["Action"] == ["autoscaling:CreateOrUpdateTags", "autoscaling:DeleteTags"]
+    assert tagging["Condition"] == {"StringEquals": {"aws:ResourceTag/eks:cluster-name": "demo"}}
+    assert not of_type(resources, "Custom::AWS")
+
+
+def test_scaling_options_of_many_groups_take_one_policy(stack: cdk.Stack, cluster: eks.ICluster) -> None:
+    """IAM takes 10,240 characters of inline policies in a role, and took a policy for each tag of each group."""
+    options = ScalingOptions(unneeded_minutes=30, gpu_utilization=0.7)
+    for number in range(20):
+        shape = NodeShape(instance_types=("g6.xlarge",))
+        said: dict[str, Any] = {"cluster": cluster, "name": f"l4-{number}", "shape": shape, "max_nodes": 2}
+        ManagedNodeGroup(stack, f"Nodes{number}", scaling_options=options, **said)
+
+    resources = resources_of(stack)
+    assert len(of_type(resources, "Custom::GpuNodeGroupTags")) == 20
+    assert len(of_type(resources, "AWS::IAM::RolePolicy")) == 1
+    assert not of_type(resources, "AWS::IAM::Policy")
 
 
 @pytest.mark.parametrize(

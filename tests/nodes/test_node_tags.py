@@ -78,10 +78,10 @@ def test_tags_of_the_stack_reach_all_that_is_launched(
 
 
 @GROUPS
-def test_interfaces_need_no_name(stack: cdk.Stack, joinable: eks.ICluster, make: Callable[..., Any]) -> None:
+def test_everything_is_named(stack: cdk.Stack, joinable: eks.ICluster, make: Callable[..., Any]) -> None:
     make(stack, joinable, SHAPE)
 
-    assert launched(stack) == {"instance": {"Name": "demo-l4"}, "volume": {"Name": "demo-l4"}}
+    assert launched(stack) == {key: {"Name": "demo-l4"} for key in ("instance", "volume", "network-interface")}
 
 
 def test_the_nearest_tag_wins(stack: cdk.Stack, joinable: eks.ICluster) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
@@ -19,6 +20,8 @@ from gpu_constructs.named_arguments import named_arguments
 _LAUNCHED = ("instance", "volume", "network-interface")
 # Source: EC2NodeClass CRD of karpenter-provider-aws v1.14.1 (spec.tags)
 _RESERVED = ("eks:eks-cluster-name", NODE_POOL, f"{KARPENTER_DOMAIN}/nodeclaim", f"{KARPENTER_AWS_DOMAIN}/ec2nodeclass")
+# `Tags.of(...)` of the CDK has 100.
+_ABOVE_THE_SCOPES = 1_000_000
 _NO_TAGS: Mapping[str, str] = MappingProxyType({})
 
 
@@ -32,7 +35,7 @@ class NodeTags(Construct):
     Source: https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html (2026-11)
 
     Args:
-        name: Value of the tag ``Name``, unless the scope has one.
+        name: Value of the tag ``Name``, unless the scope has one; volumes and network interfaces have it, too.
         own: Tags that the nodes have whatever the scope's are.
         in_file: Whether they are written to a file, which knows nothing of a deployment.
     """
@@ -40,15 +43,17 @@ class NodeTags(Construct):
     def __init__(
         self, scope: Construct, id: str, *, name: str, own: Mapping[str, str] = _NO_TAGS, in_file: bool = False
     ) -> None:
-        # The CDK asks a construct for its tags as soon as it is there.
-        self._manager = cdk.TagManager(cdk.TagType.KEY_VALUE, "AWS::EC2::Instance")
-        super().__init__(scope, id)
-        self._name = {"Name": name}
-        self._own = dict(own)
+        named = {"Name": name}
         if in_file:
             path = f"{scope.node.path.removeprefix(cdk.Stack.of(scope).node.path).strip('/')}/NodeClass/spec/tags"
-            self._name = with_outputs(scope, self._name, path)
-            self._own = with_outputs(scope, self._own, path)
+            named, own = with_outputs(scope, named, path), with_outputs(scope, dict(own), path)
+        initial = [{"key": key, "value": value} for key, value in named.items()]
+        # The CDK asks a construct for its tags as soon as it is there.
+        self._manager = cdk.TagManager(cdk.TagType.STANDARD, "AWS::EC2::Instance", initial)
+        for key, value in own.items():
+            self._manager.set_tag(key, value, _ABOVE_THE_SCOPES)
+        super().__init__(scope, id)
+        if in_file:
             self.node.add_validation(self)
 
     @property
@@ -65,27 +70,20 @@ class NodeTags(Construct):
             for key in late
         ]
 
-    def found(self) -> dict[str, str]:
-        """Return the tags as they stand now."""
-        return {**self._name, **self._manager.tag_values(), **self._own}
-
-    def specifications(self) -> list[dict[str, Any]]:
-        """Return ``TagSpecifications`` of a launch template. An interface needs no name where nothing else is said."""
-        tags = [{"key": key, "value": value} for key, value in self.found().items()]
-        kinds = _LAUNCHED if len(tags) > 1 else _LAUNCHED[:2]
-        return [{"resourceType": kind, "tags": tags} for kind in kinds]
+    @cached_property
+    def specifications(self) -> cdk.IResolvable:
+        """``TagSpecifications`` of a launch template, rendered by the CDK with what is known when it is written."""
+        tags = self._manager.rendered_tags
+        return cdk.Token.as_any([{"resourceType": kind, "tags": tags} for kind in _LAUNCHED])
 
     def of_node_class(self) -> dict[str, str]:
         """Return ``tags`` of an EC2NodeClass, without those that Karpenter keeps for itself and refuses."""
         cluster = CLUSTER_TAG.rstrip("/")
         return {
-            key: value for key, value in self.found().items() if key not in _RESERVED and not key.startswith(cluster)
+            key: value
+            for key, value in self._manager.tag_values().items()
+            if key not in _RESERVED and not key.startswith(cluster)
         }
-
-    @property
-    def late_specifications(self) -> cdk.IResolvable:
-        """``TagSpecifications`` with what is known when the template is written."""
-        return cdk.Lazy.uncached_any(_Late(self.specifications))
 
     @property
     def late_of_node_class(self) -> cdk.IResolvable:

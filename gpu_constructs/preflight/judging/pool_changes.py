@@ -11,10 +11,14 @@ from gpu_constructs.preflight.judging.written import differ, moved
 from gpu_constructs.preflight.model.cluster import Cluster, Pool, PoolKind
 from gpu_constructs.preflight.reading.eksctl.resources import is_of_eksctl
 
-Change = Literal["added", "removed", "replaced", "changed"]
+Change = Literal["refused", "added", "removed", "replaced", "changed"]
 # What a managed group rolls its nodes for, and what it does not; of an Auto Scaling group running nodes stay.
 _ROLLING = ("ReleaseVersion", "Version")
 _DRIFTING = ("template",)
+# EKS changes these by UpdateNodegroupVersion and everything else by other calls; CloudFormation makes one of them only.
+# Sources: https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-resource-eks-nodegroup.html
+# (Version, ReleaseVersion), https://github.com/aws/aws-cdk/issues/16644 (LaunchTemplate with Tags)
+_LAUNCH = "LaunchTemplate"
 _DRIFTS = "nodes drift and are replaced as the budgets allow"
 _EFFECTS = {
     "managed": "rolls its nodes",
@@ -35,7 +39,7 @@ class PoolChange:
         cluster: Name of its cluster.
         name: Its name.
         kind: Who makes its nodes.
-        change: What becomes of it; one that is replaced drains its nodes.
+        change: What becomes of it; one that is replaced drains its nodes, and one that is refused fails the deployment.
         details: What differs, one line each.
     """
 
@@ -54,7 +58,7 @@ def pool_changes(old: Iterable[Cluster], new: Iterable[Cluster]) -> tuple[PoolCh
         for key in dict.fromkeys((*before, *after))
         if (change := _change(key, before.get(key), after.get(key))) is not None
     ]
-    order = ("replaced", "removed", "changed", "added")
+    order = ("refused", "replaced", "removed", "changed", "added")
     return tuple(sorted(_renamed(found, before, after), key=lambda each: (order.index(each.change), each.name)))
 
 
@@ -85,7 +89,30 @@ def _change(key: _Key, before: Pool | None, after: Pool | None) -> PoolChange | 
     details = [*_differences(before, after, replacing), *_launch_differences(before, after)]
     if not details:
         return None
+    if not replacing and (apart := _made_apart(before, after)):
+        return PoolChange(key[0], pool.name, pool.kind, "refused", (apart, *details))
     return PoolChange(key[0], pool.name, pool.kind, "replaced" if replacing else "changed", tuple(details))
+
+
+def _made_apart(before: Pool, after: Pool) -> str:
+    """Return which changes of a managed group CloudFormation rejects in one deployment; empty where it accepts all."""
+    if after.kind != "managed" or after.resource is None or is_of_eksctl(after.resource):
+        return ""
+    changed = [
+        name
+        for name in dict.fromkeys((*before.properties, *after.properties))
+        if name != _LAUNCH and differ(before.properties.get(name), after.properties.get(name))
+    ]
+    versions = [name for name in changed if name in _ROLLING]
+    others = [name for name in changed if name not in _ROLLING]
+    launch = [_LAUNCH] if _launch_differences(before, after) else []
+    steps = [" and ".join(each) for each in (versions, launch, others) if each]
+    if len(steps) < 2 or not (versions or launch):
+        return ""
+    return (
+        f"CloudFormation rejects a change of {', '.join(steps)} of one node group in one deployment; "
+        f"deploy them one after another: {', then '.join(steps)}"
+    )
 
 
 def _renamed(changes: list[PoolChange], before: Mapping[_Key, Pool], after: Mapping[_Key, Pool]) -> list[PoolChange]:

@@ -96,7 +96,8 @@ class Review:
     @property
     def fails(self) -> bool:
         """Whether the change is refused, leaves an error that nobody accepts, or makes a pod Pending."""
-        if any(each.change == "refused" for each in self.control_planes):
+        changes = [each.change for each in self.control_planes] + [each.change for each in self.pools]
+        if "refused" in changes:
             return True
         pending = any(each.after is Answer.NO and not each.accepted for each in self.fates)
         return pending or any(each.counts for each in (*self.new, *self.standing))

@@ -312,9 +312,8 @@ def _moved(before: float, after: float, *, digits: int = 0) -> tuple[str, str, s
 def review_summary(view: View) -> str:
     """Return a change in one sentence: pools and workloads."""
     changes = [each["change"] for each in view["pools"]]
-    pools = ", ".join(
-        f"{changes.count(each)} {each}" for each in ("replaced", "removed", "changed", "added") if each in changes
-    )
+    order = ("refused", "replaced", "removed", "changed", "added")
+    pools = ", ".join(f"{changes.count(each)} {each}" for each in order if each in changes)
     pending = sum(each["after"] == "no" for each in view["workloads"])
     workloads = f"; {count(pending, 'workload')} would now stay Pending" if pending else ""
     clusters = "".join(f"; cluster {each['cluster']} {each['change']}" for each in view["controlPlanes"])

@@ -15,10 +15,9 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError
 from moto import mock_aws
-from moto.eks.exceptions import ResourceNotFoundException
 from moto.eks.models import eks_backends
 
-from tests.cloudformation import Answers, event_of
+from tests.cloudformation import STACK, Answers, event_of
 
 ACCOUNT, REGION = "123456789012", "us-east-1"
 NOW = datetime(2026, 11, 21, tzinfo=timezone.utc)
@@ -41,7 +40,7 @@ class Aws:
             resourcesVpcConfig={"subnetIds": self.subnets},
         )
 
-    def group(self, name: str = "l4", tag: str = "Test/L4", *, least: int = 0, most: int = 8, runs: int = 0) -> str:
+    def group(self, name: str = "l4", *, least: int = 0, most: int = 8, runs: int = 0) -> str:
         """Make a group, and the Auto Scaling group behind it with as many nodes as run."""
         made = self.eks.create_nodegroup(
             clusterName="demo",
@@ -49,7 +48,6 @@ class Aws:
             subnets=self.subnets,
             nodeRole=f"arn:aws:iam::{ACCOUNT}:role/nodes",
             scalingConfig={"minSize": least, "maxSize": most, "desiredSize": least},
-            tags={"gpu-constructs.io/size-of": tag},
         )["nodegroup"]
         [behind] = made["resources"]["autoScalingGroups"]
         self.autoscaling.create_launch_configuration(
@@ -69,11 +67,6 @@ class Aws:
         """What an autoscaler does."""
         self.autoscaling.set_desired_capacity(AutoScalingGroupName=behind, DesiredCapacity=nodes)
 
-    def age(self, name: str, days: int) -> None:
-        """Have a group be made some days ago."""
-        group = eks_backends[ACCOUNT][REGION].describe_nodegroup("demo", name)
-        group.created_at = NOW - timedelta(days=days)
-
     def status(self, name: str, status: str) -> None:
         """Have a group be in a state that moto's never are."""
         eks_backends[ACCOUNT][REGION].describe_nodegroup("demo", name).status = status
@@ -91,36 +84,61 @@ def aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[Aws]:
         yield Aws()
 
 
+class Stack:
+    """The stack that asks: physical ids by logical id, and its status."""
+
+    def __init__(self) -> None:
+        self.groups: dict[str, str] = {"L4": "demo/l4"}
+        self.status = "UPDATE_IN_PROGRESS"
+        self.asked: list[str] = []
+
+    def describe_stacks(self, *, StackName: str) -> dict[str, Any]:
+        """Answer with the status."""
+        assert StackName == STACK
+        return {"Stacks": [{"StackStatus": self.status}]}
+
+    def describe_stack_resource(self, *, StackName: str, LogicalResourceId: str) -> dict[str, Any]:
+        """Answer with a physical id, or fail as CloudFormation does."""
+        assert StackName == STACK
+        self.asked.append(LogicalResourceId)
+        if LogicalResourceId not in self.groups:
+            message = f"Resource {LogicalResourceId} does not exist for stack {StackName}"
+            raise ClientError({"Error": {"Code": "ValidationError", "Message": message}}, "DescribeStackResource")
+        return {"StackResourceDetail": {"PhysicalResourceId": self.groups[LogicalResourceId]}}
+
+
 @pytest.fixture
-def code(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+def cloudformation() -> Stack:
+    """A stack with one group."""
+    return Stack()
+
+
+@pytest.fixture
+def code(monkeypatch: pytest.MonkeyPatch, cloudformation: Stack) -> ModuleType:
     """The module of the function, as it starts in Lambda."""
-    monkeypatch.setenv("TAG", "gpu-constructs.io/size-of")
-    return importlib.reload(importlib.import_module("gpu_constructs.nodes.managed.desired_size_handler"))
+    found = importlib.reload(importlib.import_module("gpu_constructs.nodes.managed.desired_size_handler"))
+    real = found.client
+    monkeypatch.setattr(found, "client", lambda name: cloudformation if name == "cloudformation" else real(name))
+    return found
 
 
-def asked(least: int = 0, most: int = 8, **more: str) -> dict[str, str]:
+def asked(least: int = 0, most: int = 8, **more: str) -> dict[str, Any]:
     """Properties as CloudFormation sends them, which makes texts of numbers."""
-    return {"Cluster": "demo", "Tag": "Test/L4", "Min": str(least), "Max": str(most), **more}
+    return {"Cluster": "demo", "Min": str(least), "Max": str(most), "Group": {"LogicalId": "L4"}, **more}
 
 
 def desired(code: ModuleType, **says: Any) -> int:
-    return int(code.sizes(asked(**says), NOW)["DesiredSize"])
+    return int(code.sizes(asked(**says), STACK, NOW)["DesiredSize"])
 
 
-def test_without_a_cluster_it_is_the_least(aws: Aws, code: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing(*_: object, **__: object) -> None:
-        """Answer as EKS does; moto 5.2.5 fails with a KeyError instead."""
-        raise ResourceNotFoundException(message="No cluster found for name: demo.")
-
-    monkeypatch.setattr(type(eks_backends[ACCOUNT][REGION]), "list_nodegroups", missing)
-
-    assert code.sizes(asked(2, 4), NOW) == {"MinSize": 2, "MaxSize": 4, "DesiredSize": 2}
-
-
-def test_without_a_group_it_is_the_least(aws: Aws, code: ModuleType) -> None:
+@pytest.mark.parametrize("group", [{}, {"L4": ""}, {"L4": "demo/gone"}])
+def test_without_a_group_it_is_the_least(
+    aws: Aws, code: ModuleType, cloudformation: Stack, group: dict[str, str]
+) -> None:
     aws.cluster()
+    cloudformation.groups = group
 
-    assert desired(code, least=1) == 1
+    assert code.sizes(asked(2, 4), STACK, NOW) == {"MinSize": 2, "MaxSize": 4, "DesiredSize": 2}
 
 
 def test_what_somebody_scaled_stays(aws: Aws, code: ModuleType) -> None:
@@ -131,6 +149,25 @@ def test_what_somebody_scaled_stays(aws: Aws, code: ModuleType) -> None:
     assert desired(code) == 5
 
 
+def test_it_asks_of_its_own_group_only(aws: Aws, code: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    aws.cluster()
+    for name in ("l4", "other", "third"):
+        aws.group(name)
+    calls: list[str] = []
+    real = code.boto3.client
+
+    def client(service: str, config: Any) -> Any:
+        made = real(service, config=config)
+        made.meta.events.register("before-call", lambda model, **_: calls.append(model.name))
+        return made
+
+    monkeypatch.setattr(code.boto3, "client", client)
+
+    assert desired(code) == 0
+    assert calls == ["DescribeNodegroup", "DescribeAutoScalingGroups"]
+    assert code.RETRIES.retries["mode"] == "adaptive"
+
+
 @pytest.mark.parametrize(
     ("least", "most", "becomes"),
     [(0, 5, 5), (0, 9, 5), (0, 4, 4), (0, 1, 1), (5, 8, 5), (6, 8, 6), (8, 8, 8)],
@@ -139,37 +176,16 @@ def test_bounds_move_with_what_runs(aws: Aws, code: ModuleType, least: int, most
     aws.cluster()
     aws.group(runs=5)
 
-    assert code.sizes(asked(least, most), NOW) == {"MinSize": least, "MaxSize": most, "DesiredSize": becomes}
-
-
-def test_a_new_pool_starts_at_its_least_and_the_others_keep_theirs(aws: Aws, code: ModuleType) -> None:
-    aws.cluster()
-    aws.group(runs=5)
-
-    assert code.sizes(asked() | {"Tag": "Test/New"}, NOW)["DesiredSize"] == 0
-    assert desired(code) == 5
-
-
-def test_of_two_groups_the_younger_counts(aws: Aws, code: ModuleType) -> None:
-    aws.cluster()
-    aws.group("old", runs=5)
-    aws.group("new", runs=3)
-    aws.age("old", 9)
-    aws.age("new", 1)
-
-    assert desired(code) == 3
+    assert code.sizes(asked(least, most), STACK, NOW) == {"MinSize": least, "MaxSize": most, "DesiredSize": becomes}
 
 
 @pytest.mark.parametrize("status", ["CREATE_FAILED", "DELETING"])
 def test_a_group_that_is_none_any_more_does_not_count(aws: Aws, code: ModuleType, status: str) -> None:
     aws.cluster()
-    aws.group("old", runs=5)
-    aws.group("new", runs=3)
-    aws.age("old", 9)
-    aws.age("new", 1)
-    aws.status("new", status)
+    aws.group(runs=5)
+    aws.status("l4", status)
 
-    assert desired(code) == 5
+    assert desired(code, least=1) == 1
 
 
 def test_where_the_auto_scaling_group_is_not_told_ekss_number_counts(aws: Aws, code: ModuleType) -> None:
@@ -197,24 +213,54 @@ OPEN = {"MinSize": 0, "MaxSize": 4, "DesiredSize": 4}
 def test_a_capacity_block_has_its_nodes_in_its_window(code: ModuleType, now: datetime, sizes: dict[str, int]) -> None:
     window = {"Starts": STARTS.isoformat(), "Drained": DRAINED.isoformat(), "ClosedMax": "1"}
 
-    assert code.sizes(asked(0, 4, **window), now) == sizes
+    assert code.sizes(asked(0, 4, **window), STACK, now) == sizes
 
 
 def event(kind: str, **more: Any) -> dict[str, Any]:
     return event_of("L4Size", kind, asked(1)) | more
 
 
-def test_creation_update_and_deletion_have_one_id(aws: Aws, code: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_id_says_the_last_answer(aws: Aws, code: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     aws.cluster()
     answers = Answers(monkeypatch, code)
 
     code.handler(event("Create"), None)
-    code.handler(event("Update", PhysicalResourceId="L4Size"), None)
-    code.handler(event("Delete", PhysicalResourceId="L4Size"), None)
+    aws.group(runs=3)
+    code.handler(event("Update", PhysicalResourceId="L4Size:1"), None)
+    code.handler(event("Delete", PhysicalResourceId="L4Size:3"), None)
 
     assert [each["Status"] for each in answers.sent] == ["SUCCESS"] * 3
-    assert {each["PhysicalResourceId"] for each in answers.sent} == {"L4Size"}
-    assert [each["Data"].get("DesiredSize") for each in answers.sent] == [1, 1, None]
+    assert [each["PhysicalResourceId"] for each in answers.sent] == ["L4Size:1", "L4Size:3", "L4Size:3"]
+    assert [each["Data"].get("DesiredSize") for each in answers.sent] == [1, 3, None]
+
+
+@pytest.mark.parametrize(
+    ("status", "last", "becomes"),
+    [
+        ("UPDATE_IN_PROGRESS", "L4Size:6", 3),
+        ("UPDATE_ROLLBACK_IN_PROGRESS", "L4Size:6", 6),
+        ("UPDATE_ROLLBACK_IN_PROGRESS", "L4Size:2", 3),
+        ("UPDATE_ROLLBACK_IN_PROGRESS", "L4Size:9", 8),
+        ("UPDATE_ROLLBACK_IN_PROGRESS", "L4Size", 3),
+    ],
+)
+def test_a_rollback_answers_no_less_than_before(
+    aws: Aws,
+    code: ModuleType,
+    cloudformation: Stack,
+    monkeypatch: pytest.MonkeyPatch,
+    status: str,
+    last: str,
+    becomes: int,
+) -> None:
+    aws.cluster()
+    aws.group(runs=3)
+    cloudformation.status = status
+    answers = Answers(monkeypatch, code)
+
+    code.handler(event("Update", PhysicalResourceId=last), None)
+
+    assert answers.sent[0]["Data"]["DesiredSize"] == becomes
 
 
 def test_permissions_that_are_not_there_yet_are_waited_for(code: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -222,14 +268,12 @@ def test_permissions_that_are_not_there_yet_are_waited_for(code: ModuleType, mon
     waited: list[int] = []
     monkeypatch.setattr(code.time, "sleep", waited.append)
 
-    def sizes(*_: object) -> dict[str, int]:
+    def call() -> int:
         if denied:
             raise denied.pop()
-        return {"DesiredSize": 3}
+        return 3
 
-    monkeypatch.setattr(code, "sizes", sizes)
-
-    assert code.asked_until_allowed(asked()) == {"DesiredSize": 3}
+    assert code.until_allowed(call) == 3
     assert waited == [5, 10]
 
 
@@ -245,29 +289,60 @@ def test_a_deletion_asks_nobody(code: ModuleType, monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize(
     ("status", "answer"),
     [
-        ("UPDATE_IN_PROGRESS", "FAILED"),
-        ("CREATE_IN_PROGRESS", "FAILED"),
-        ("UPDATE_ROLLBACK_IN_PROGRESS", "SUCCESS"),
-        ("ROLLBACK_IN_PROGRESS", "SUCCESS"),
+        ("UPDATE_IN_PROGRESS", {}),
+        ("UPDATE_ROLLBACK_IN_PROGRESS", {"MinSize": 1, "MaxSize": 8, "DesiredSize": 4}),
     ],
 )
 def test_only_a_rollback_never_fails(
-    aws: Aws, code: ModuleType, monkeypatch: pytest.MonkeyPatch, status: str, answer: str
+    code: ModuleType, cloudformation: Stack, monkeypatch: pytest.MonkeyPatch, status: str, answer: dict[str, int]
 ) -> None:
+    cloudformation.status = status
     answers = Answers(monkeypatch, code)
-    monkeypatch.setattr(code, "youngest", lambda *_: 1 / 0)
-    real = boto3.client
+    monkeypatch.setattr(code, "deployed", lambda *_: 1 / 0)
 
-    def client(service: str) -> Any:
-        if service == "cloudformation":
-            return type("Stacks", (), {"describe_stacks": lambda _, StackName: {"Stacks": [{"StackStatus": status}]}})()
-        return real(service)
-
-    monkeypatch.setattr(code.boto3, "client", client)
-
-    code.handler(event("Update", PhysicalResourceId="L4Size"), None)
+    code.handler(event("Update", PhysicalResourceId="L4Size:4"), None)
 
     [sent] = answers.sent
-    assert sent["Status"] == answer
-    assert sent["Data"] == ({"MinSize": 1, "MaxSize": 8, "DesiredSize": 1} if answer == "SUCCESS" else {})
-    assert ("ZeroDivisionError" in sent.get("Reason", "")) == (answer == "FAILED")
+    assert sent["Status"] == ("SUCCESS" if answer else "FAILED")
+    assert sent["Data"] == answer
+    assert sent["PhysicalResourceId"] == "L4Size:4"
+    assert ("ZeroDivisionError" in sent.get("Reason", "")) == (not answer)
+
+
+def tags_of(aws: Aws, behind: str) -> dict[str, str]:
+    [group] = aws.autoscaling.describe_auto_scaling_groups(AutoScalingGroupNames=[behind])["AutoScalingGroups"]
+    return {each["Key"]: each["Value"] for each in group["Tags"]}
+
+
+def tagged(kind: str, tags: dict[str, str], before: dict[str, str] | None = None, name: str = "l4") -> dict[str, Any]:
+    old = {"OldResourceProperties": {"Tags": before}} if before is not None else {}
+    return event_of("L4Tags", kind, {"Cluster": "demo", "Name": name, "Tags": tags}) | old
+
+
+def test_tags_reach_the_auto_scaling_group_and_leave_it(
+    aws: Aws, code: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    aws.cluster()
+    behind = aws.group()
+    aws.autoscaling.create_or_update_tags(
+        Tags=[
+            {
+                "ResourceId": behind,
+                "ResourceType": "auto-scaling-group",
+                "Key": "own",
+                "Value": "1",
+                "PropagateAtLaunch": False,
+            }
+        ]
+    )
+    answers = Answers(monkeypatch, code)
+
+    code.handler(tagged("Create", {"a": "1", "b": "2"}), None)
+    assert tags_of(aws, behind) == {"own": "1", "a": "1", "b": "2"}
+    code.handler(tagged("Update", {"b": "3", "c": "4"}, {"a": "1", "b": "2"}), None)
+    assert tags_of(aws, behind) == {"own": "1", "b": "3", "c": "4"}
+    code.handler(tagged("Delete", {"b": "3", "c": "4"}), None)
+    assert tags_of(aws, behind) == {"own": "1"}
+    code.handler(tagged("Delete", {"b": "3"}, name="gone"), None)
+
+    assert [(each["Status"], each["PhysicalResourceId"]) for each in answers.sent] == [("SUCCESS", "L4Tags")] * 4

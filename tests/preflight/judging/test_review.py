@@ -40,6 +40,44 @@ def test_a_changed_pool(tmp_path: Path, changes: Any, change: str) -> None:
     assert [each.change for each in found.pools] == [change]
 
 
+DATA = {"BlockDeviceMappings": [{"DeviceName": "/dev/xvda", "Ebs": {"VolumeSize": 200}}]}
+
+
+@pytest.mark.parametrize(
+    ("changes", "data", "change", "order"),
+    [
+        ({"Version": "1.36", "ReleaseVersion": "1.36.2-20260714"}, None, "changed", ""),
+        ({}, DATA, "changed", ""),
+        ({"Labels": {"a": "b"}, "Tags": {"a": "b"}}, None, "changed", ""),
+        ({"Version": "1.36", "Tags": {"a": "b"}}, None, "refused", "one after another: Version, then Tags"),
+        (
+            {"ReleaseVersion": "1.36.2-20260714", "ScalingConfig": {"MinSize": 0, "MaxSize": 3}},
+            None,
+            "refused",
+            "one after another: ReleaseVersion, then ScalingConfig",
+        ),
+        ({"Tags": {"a": "b"}}, DATA, "refused", "one after another: LaunchTemplate, then Tags"),
+        ({"Version": "1.36"}, DATA, "refused", "one after another: Version, then LaunchTemplate"),
+        ({"InstanceTypes": ["g6.2xlarge"], "Version": "1.36", "Tags": {"a": "b"}}, DATA, "replaced", ""),
+    ],
+)
+def test_a_group_takes_its_version_and_launch_template_alone(
+    tmp_path: Path, changes: Any, data: Any, change: str, order: str
+) -> None:
+    def made(properties: Any, launch: Any) -> Any:
+        found = template({**properties, "LaunchTemplate": {"Id": {"Ref": "Launch"}}})
+        launches = {"Type": "AWS::EC2::LaunchTemplate", "Properties": {"LaunchTemplateData": launch}}
+        return {"Resources": {**found["Resources"], "Launch": launches}}
+
+    small = {"BlockDeviceMappings": [{"DeviceName": "/dev/xvda", "Ebs": {"VolumeSize": 100}}]}
+    found = compared(tmp_path, made(BAD, small), made({**BAD, **changes}, data or small))
+
+    [pool] = found.pools
+    assert pool.change == change
+    assert (order in pool.details[0]) if order else not any("one after another" in each for each in pool.details)
+    assert found.fails or not order
+
+
 def test_a_finding_of_other_figures_stands(tmp_path: Path) -> None:
     found = compared(tmp_path, template(), template({**BAD, "ScalingConfig": {"MinSize": 0, "MaxSize": 5}}))
 

@@ -228,8 +228,8 @@ def test_the_size_of_a_group_that_is_not_there_yet_is_its_least(aws: MotoAccount
     made = {"name": "demo", "roleArn": "arn:aws:iam::123456789012:role/demo", "resourcesVpcConfig": {}}
     aws.client("eks").create_cluster(**made)
     handler = (ROOT / "gpu_constructs/nodes/managed/desired_size_handler.py").read_text()
-    said = {"Cluster": "demo", "Tag": "Test/Nodes", "Min": 2, "Max": 4, "ServiceTimeout": "120"}
-    resources = custom(handler, said, Timeout=90, Environment={"Variables": {"TAG": "gpu-constructs.io/size-of"}})
+    said = {"Cluster": "demo", "Group": {"LogicalId": "Nodes"}, "Min": 2, "Max": 4, "ServiceTimeout": "120"}
+    resources = custom(handler, said, Timeout=90)
     stack = stack_of(aws, tmp_path, resources)
 
     events = by_id(stack.create())

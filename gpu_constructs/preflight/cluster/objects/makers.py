@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from gpu_constructs.facts.labels import DEFINITIONS_RESOURCE, SIZE_RESOURCE
+from gpu_constructs.facts.labels import DEFINITIONS_RESOURCE, SIZE_RESOURCE, TAGS_RESOURCE
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Cluster
 from gpu_constructs.preflight.reading.cloudformation import Resource
@@ -18,7 +18,7 @@ _KNOWN = (
     *("opentelemetry-operator-system", "prometheus-node-exporter"),
 )
 # Custom resources that speak with a cluster and make no namespace.
-_NO_MAKERS = ("Custom::AWS", DEFINITIONS_RESOURCE, SIZE_RESOURCE)
+_NO_MAKERS = ("Custom::AWS", DEFINITIONS_RESOURCE, SIZE_RESOURCE, TAGS_RESOURCE)
 _CAPABILITY, _CUSTOM = "AWS::EKS::Capability", "AWS::CloudFormation::CustomResource"
 
 
