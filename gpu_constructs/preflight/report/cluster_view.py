@@ -127,6 +127,7 @@ def _workload(verdict: Verdict, case: Case, most_pools: int | None, remedies: Re
         "openRequests": list(verdict.demand.pod.open_requests),
         "claims": _claims(verdict.demand),
         "answer": verdict.answer.value,
+        "result": verdict.result,
         "reasons": _reasons(verdict.reasons),
         "poolCount": len(verdict.pools),
         "pools": [_pool_verdict(each) for each in verdict.pools[:most_pools]],

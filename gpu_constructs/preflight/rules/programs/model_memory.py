@@ -37,7 +37,7 @@ _DEFAULT_CACHE = "/root/.cache/huggingface"
 _TGI_CACHE = "/data"
 
 
-@rule("GPU475", "error", source="https://docs.vllm.ai/en/v0.11.2/configuration/conserving_memory.html")
+@rule("GPU475", "error", source="https://docs.vllm.ai/en/v0.11.2/configuration/conserving_memory.html", at_start=True)
 def model_larger_than_the_memory_of_its_gpus(case: Case) -> Iterator[Problem]:
     """Model is larger than the memory of the GPUs that hold it.
 

@@ -67,7 +67,12 @@ def _load_seconds(program: Program) -> float:
     return _ENGINE_SECONDS + (weights.bytes_min / _BYTES_PER_SECOND if weights is not None else 0)
 
 
-@rule("GPU490", "error", source="https://kubernetes.io/docs/concepts/configuration/liveness-readiness-startup-probes/")
+@rule(
+    "GPU490",
+    "error",
+    source="https://kubernetes.io/docs/concepts/configuration/liveness-readiness-startup-probes/",
+    at_start=True,
+)
 def probe_of_a_port_that_nothing_listens_on(case: Case) -> Iterator[Problem]:
     """Probe checks a port that no container of the pod listens on.
 

@@ -27,7 +27,7 @@ _MIN_CAPABILITY = {"bfloat16": (8, 0), "fp8": (8, 0), "awq": (7, 5), "modelopt":
 _MAY_RUN_FROM = {"fp8": (7, 5), "fbgemm_fp8": (7, 5)}
 
 
-@rule("GPU482", "error", source=_ENGINE)
+@rule("GPU482", "error", source=_ENGINE, at_start=True)
 def option_with_a_value_that_the_program_rejects(case: Case) -> Iterator[Problem]:
     """Option of a model server has a value that the server rejects.
 
@@ -67,7 +67,7 @@ def _is_share(text: str) -> bool:
         return False
 
 
-@rule("GPU483", "error", source="vllm-project/vllm v0.11.2 vllm/platforms/cuda.py")
+@rule("GPU483", "error", source="vllm-project/vllm v0.11.2 vllm/platforms/cuda.py", at_start=True)
 def data_type_that_the_gpu_lacks(case: Case) -> Iterator[Problem]:
     """Data type or quantization is not supported by the GPU.
 
@@ -102,7 +102,12 @@ def _dotted(capability: tuple[int, int]) -> str:
     return ".".join(map(str, capability))
 
 
-@rule("GPU484", "error", source="https://docs.nvidia.com/cuda/cuda-c-programming-guide/#cuda-environment-variables")
+@rule(
+    "GPU484",
+    "error",
+    source="https://docs.nvidia.com/cuda/cuda-c-programming-guide/#cuda-environment-variables",
+    at_start=True,
+)
 def cuda_visible_devices_that_the_container_lacks(case: Case) -> Iterator[Problem]:
     """CUDA_VISIBLE_DEVICES names GPUs that the container doesn't have.
 
