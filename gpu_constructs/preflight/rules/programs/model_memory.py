@@ -216,7 +216,7 @@ def _is_on_disk(workload: Workload, container: Container, folder: str) -> bool:
     if not inside:
         # A cache of another user or program may be the one that is used.
         return not any(path.startswith(f"{folder}/") or "huggingface" in path or "cache" in path for path in mounts)
-    volumes = {each.get("name"): each for each in mappings(workload.pod.written.get("volumes"))}
+    volumes = {str(each.get("name")): each for each in mappings(workload.pod.written.get("volumes"))}
     source = volumes.get(mounts[max(inside, key=len)], {})
     return "emptyDir" in source and not mapping(source.get("emptyDir")).get("medium")
 
