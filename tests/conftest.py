@@ -24,6 +24,10 @@ from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 from tests.distribution import Scheduling, longest_first
 from tests.once import Once
 
+# Tests read files of upstream with `yaml.safe_load`, which takes ten times as long without libyaml. The library has a
+# loader of its own, which chooses for itself; `tests.without_libyaml` removes libyaml before this line.
+yaml.SafeLoader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # type: ignore[misc]
+
 ROOT = Path(__file__).parents[1]
 # What is deployed, but for copies of the functions and layers, which take a third of the time of a stack.
 FLAGS = {**json.loads((ROOT / "cdk.json").read_text())["context"], "aws:cdk:disable-asset-staging": True}

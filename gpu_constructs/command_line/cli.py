@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 def cli() -> None:
     """Judge GPU clusters on EKS before they are deployed.
 
-    Exit codes: 0 clean; 1 an error finding that nobody accepts, a workload that would stay Pending, or with
+    Exit codes: 0 clean; 1 an error finding that nobody accepts, a workload that would stay Pending or fail, or with
     --strict something that is not known; 2 unusable input or usage.
     """
 

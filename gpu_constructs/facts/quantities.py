@@ -8,6 +8,8 @@ from decimal import Decimal, InvalidOperation
 from functools import lru_cache
 from typing import Any, Final
 
+from gpu_constructs.facts.resources import DISK
+
 Resources = Mapping[str, int]
 
 # Source: https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/ (2026-08)
@@ -100,7 +102,7 @@ def show(name: str, amount: int) -> str:
     """Return an amount as people write it, e.g. ``3920m`` or ``14.2Gi``."""
     if name == "cpu":
         return f"{amount // 1000}" if amount % 1000 == 0 else f"{amount}m"
-    if name in ("memory", "ephemeral-storage") or name.startswith("hugepages-"):
+    if name in ("memory", DISK) or name.startswith("hugepages-"):
         unit, size = ("Gi", GIB) if abs(amount) >= GIB else ("Mi", MIB)
         return f"{amount / size:.1f}".rstrip("0").rstrip(".") + unit
     return str(amount)

@@ -1,8 +1,11 @@
-"""Names of what pods ask nodes for, beside CPU, memory and disk."""
+"""Names of resources that pods request of nodes, besides CPU and memory."""
 
 from __future__ import annotations
 
 from typing import Final
+
+# Disk of the node, for container layers, logs and emptyDirs.
+DISK: Final = "ephemeral-storage"
 
 # Whatever NVIDIA's device managers register begins with it: GPUs, their shares and their slices.
 NVIDIA: Final = "nvidia.com/"

@@ -11,11 +11,12 @@ from gpu_constructs.facts.hardware.catalogue import InstanceType
 from gpu_constructs.facts.hardware.kubelet_reserve import EVICTED_MEMORY, eni_pods, reserved_cpu, reserved_memory
 from gpu_constructs.facts.hardware.vm_memory import least_memory
 from gpu_constructs.facts.quantities import GIB, MIB, resources
+from gpu_constructs.facts.resources import DISK
 from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.refusals import refuse_unless_one_of, refuse_unless_whole_number
 
 # Source: https://kubernetes.io/docs/tasks/administer-cluster/reserve-compute-resources/
-_RESERVABLE = ("cpu", "memory", "ephemeral-storage", "pid")
+_RESERVABLE = ("cpu", "memory", DISK, "pid")
 _QUANTITY = re.compile(r"\d+(\.\d+)?(m|[kKMGT]i?)?", re.ASCII)
 
 

@@ -22,7 +22,7 @@ from gpu_constructs.facts.labels import (
     WITH_EFA,
 )
 from gpu_constructs.facts.operating_systems import OperatingSystem, refuse_unless_operating_system
-from gpu_constructs.facts.resources import EFA, EFA_HUGE_PAGES, GPU, HUGE_PAGE_MIB, HUGE_PAGES
+from gpu_constructs.facts.resources import DISK, EFA, EFA_HUGE_PAGES, GPU, HUGE_PAGE_MIB, HUGE_PAGES
 from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.pools.custom_image import CustomImage
 from gpu_constructs.pools.device_manager import DeviceManager, DeviceManagerName, device_manager_on
@@ -333,7 +333,7 @@ class NodeShape:
         gpus = {} if self.managed_by.by_claim else self.gpu_resources(self.gpus)
         # What EC2 reports is no longer there where shares have another name, or GPUs are claimed.
         found = {resource: str(amount) for resource, amount in ({GPU: 0} | gpus).items()}
-        found["ephemeral-storage"] = f"{self.ephemeral_storage_gib}Gi"
+        found[DISK] = f"{self.ephemeral_storage_gib}Gi"
         if self.kubelet.max_pods is not None:
             found["pods"] = str(self.kubelet.max_pods)
         if self.efa:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from gpu_constructs.facts.labels import KUEUE_DOMAIN, NAMESPACE_NAME, POOL
-from gpu_constructs.facts.resources import EFA, HUGE_PAGES
+from gpu_constructs.facts.resources import DISK, EFA, HUGE_PAGES
 from gpu_constructs.pools.pool import Pool, counts_huge_pages
 
 _API = f"{KUEUE_DOMAIN}/v1beta2"
@@ -83,7 +83,7 @@ def quota(pool: Pool, nodes: int) -> dict[str, str]:
     found = {"cpu": str(shape.vcpus * nodes), "memory": f"{shape.memory_gib * nodes}Gi"}
     # What scratch is asked for as: Kueue never admits a job that asks for something without a quota.
     # Source: kubernetes-sigs/kueue v0.19.2 pkg/scheduler/flavorassigner/flavorassigner.go
-    found["ephemeral-storage"] = f"{shape.ephemeral_storage_gib * nodes}Gi"
+    found[DISK] = f"{shape.ephemeral_storage_gib * nodes}Gi"
     for resource, amount in shape.gpu_resources(shape.gpus).items():
         found[resource] = str(amount * nodes)
     if shape.efa:

@@ -9,6 +9,7 @@ from typing import Any
 from cdk8s_plus_28 import k8s
 
 from gpu_constructs.facts import labels
+from gpu_constructs.facts.resources import DISK
 from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.pools.gpu_claim import REQUEST
 from gpu_constructs.pools.pool import Pool, counts_huge_pages, node_selector, tolerations
@@ -148,7 +149,7 @@ def _resources(who: object, pod: GpuPod, pool: Pool) -> k8s.ResourceRequirements
     # No limit: kubelet would count logs and the container's own files against it, and evict the pod.
     # Source: kubernetes/kubernetes v1.36.3 pkg/kubelet/eviction/eviction_manager.go
     if (scratch := pod.scratch_request(who, pool.shape)) is not None:
-        requests["ephemeral-storage"] = scratch
+        requests[DISK] = scratch
     quantity = k8s.Quantity.from_string
     return k8s.ResourceRequirements(
         claims=[k8s.ResourceClaim(name=REQUEST)] if pool.shape.managed_by.by_claim else None,

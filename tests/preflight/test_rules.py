@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from syrupy.assertion import SnapshotAssertion
 from gpu_constructs.preflight.judging.check import Report, check
 from gpu_constructs.preflight.reading.inputs import read_input
 from gpu_constructs.preflight.rules import rules
+from gpu_constructs.preflight.rules.rule import Finding
 
 FIXTURES = Path(__file__).parent / "rules"
 
@@ -30,6 +32,12 @@ def judged(fixture: Path) -> Report:
     return check(read_input([str(fixture)], stack="app"))
 
 
+@cache
+def findings(fixture: Path) -> tuple[Finding, ...]:
+    """What the rule of a fixture finds in it; the messages are read from the same check as the other tests."""
+    return tuple(each for each in judged(fixture).findings if each.rule.id == fixture.parent.name)
+
+
 def name_of(fixture: Path) -> str:
     return f"{fixture.parent.name}/{fixture.stem}"
 
@@ -38,16 +46,12 @@ def name_of(fixture: Path) -> str:
 def test_rule_finds_its_failing_fixture(fixture: Path) -> None:
     if fixture.parent.name == OF_CEL:
         pytest.importorskip("cel", reason=NO_CEL)
-    found = [each for each in judged(fixture).findings if each.rule.id == fixture.parent.name]
-
-    assert found, f"{name_of(fixture)}: its rule finds nothing"
+    assert findings(fixture), f"{name_of(fixture)}: its rule finds nothing"
 
 
 @pytest.mark.parametrize("fixture", fixtures("passes_*"), ids=name_of)
 def test_rule_leaves_its_passing_fixture_alone(fixture: Path) -> None:
-    found = [each.problem.message for each in judged(fixture).findings if each.rule.id == fixture.parent.name]
-
-    assert not found
+    assert [each.problem.message for each in findings(fixture)] == []
 
 
 @pytest.mark.parametrize("rule", sorted(rules()))
@@ -94,8 +98,7 @@ def test_messages(snapshot_text: SnapshotAssertion) -> None:
     lines = [
         f"{name_of(fixture)}: {each.rule.severity}{' (may be)' if each.problem.unknown else ''}: {each.problem.message}"
         for fixture in fixtures("fails_*")
-        for each in judged(fixture).findings
-        if each.rule.id == fixture.parent.name
+        for each in findings(fixture)
     ]
 
     assert "\n".join(lines) + "\n" == snapshot_text

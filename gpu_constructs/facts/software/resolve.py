@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Generic, TypeVar
 
 from gpu_constructs.facts.quantities import quantity, total
+from gpu_constructs.facts.resources import DISK
 from gpu_constructs.facts.software.model import (
     Container,
     DaemonSetSpec,
@@ -22,7 +23,7 @@ from gpu_constructs.light_dataclasses import dataclass
 
 T = TypeVar("T")
 _ABSENT, _MISREAD = object(), object()
-_REQUESTS = ("cpu", "memory", "ephemeral-storage")
+_REQUESTS = ("cpu", "memory", DISK)
 _TOLERATION_KEYS = {"key", "operator", "value", "effect", "tolerationSeconds"}
 # What Helm's `default` takes for nothing.
 _EMPTY: tuple[object, ...] = ({}, [], (), "", None, False)

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpu_constructs.facts.quantities import Resources, quantity, resources, show
-from gpu_constructs.facts.resources import NVIDIA
+from gpu_constructs.facts.resources import DISK, NVIDIA
 from gpu_constructs.preflight.model.container import Container
 from gpu_constructs.preflight.model.pod import Pod
 from gpu_constructs.preflight.model.pod_size import is_extended
 
 _PAGES = "hugepages-"
-_OVERCOMMITTED = ("cpu", "memory", "ephemeral-storage")
+_OVERCOMMITTED = ("cpu", "memory", DISK)
 _WHOLE = ("cpu", "memory")
 
 

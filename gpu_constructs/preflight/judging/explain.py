@@ -70,7 +70,9 @@ def _with_assumptions(verdict: Verdict, case: Case, assumptions: Assumptions) ->
     verdict = _beside_unread(verdict, case.cluster.may_hide("objects"))
     if verdict.answer is Answer.NO:
         # A rule's finding about the pod is true on any pool.
-        refused = any(each.kind in (*_OF_THE_POD, "rule") and each.answer is Answer.NO for each in verdict.reasons)
+        refused = any(
+            each.kind in (*_OF_THE_POD, "rule", "program") and each.answer is Answer.NO for each in verdict.reasons
+        )
         other = () if case.cluster.whole or refused else (_OTHER_POOLS,)
         return replace(verdict, rests_on=(*verdict.rests_on, *other))
     runs_if = conditions(verdict.reasons, verdict.pools) if verdict.answer is Answer.UNKNOWN else ()

@@ -23,7 +23,7 @@ from gpu_constructs.preflight.reading.inputs import Input
 from gpu_constructs.preflight.reading.unknown import known_text
 from gpu_constructs.preflight.rules.rule import Finding
 from gpu_constructs.preflight.scheduling.ceiling import Ceiling, ceiling
-from gpu_constructs.preflight.scheduling.verdict import Verdict
+from gpu_constructs.preflight.scheduling.verdict import Result, Verdict
 
 # A number that is no part of a name.
 _FIGURE = re.compile(r"(?<![\w.-])\d[\d,.]*(?![\w-])")
@@ -54,6 +54,7 @@ class Fate:
         after: The verdict after; ``None`` where it is gone.
         reason: The nearest reason for the verdict after.
         accepted: Whether somebody accepts an error that is found in it.
+        results: What the two verdicts come to, as `Verdict.result` names it.
     """
 
     workload: str
@@ -61,6 +62,7 @@ class Fate:
     after: Answer | None
     reason: str = ""
     accepted: bool = False
+    results: tuple[Result | None, Result | None] = (None, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +208,8 @@ def _fates(old: Sequence[Explanation], new: Sequence[Explanation], accepted: set
         answers = was.answer if was else None, now.answer if now else None
         if answers[0] is not answers[1]:
             name = ": ".join(each for each in key if each)
-            found.append(Fate(name, *answers, _nearest(now), accepted=key in accepted))
+            results = was.result if was else None, now.result if now else None
+            found.append(Fate(name, *answers, _nearest(now), key in accepted, results))
     return tuple(found)
 
 

@@ -67,7 +67,8 @@ class Shared:
         other = next((each for each in taking if each != case.cluster.name), None)
         if verdict.answer is not Answer.NO or other is None:
             return verdict
-        text = f"its file names no cluster: it would stay Pending here, and cluster {other} may take it"
+        here = "its program fails" if verdict.result == "failsAtStart" else "it would stay Pending"
+        text = f"its file names no cluster: {here} here, and cluster {other} may take it"
         return replace(verdict, answer=Answer.UNKNOWN, reasons=(Reason(Answer.UNKNOWN, "pod", text), *verdict.reasons))
 
     @cached_property

@@ -56,7 +56,8 @@ class Stops:
         elif isinstance(subject, (Pool, Workload)):
             text = text.removeprefix(f"{subject.title}: ")
         weight, condition = (_WEIGHT, "") if answer is Answer.NO else (0, finding.problem.condition)
-        reason = Reason(answer, "rule", text, weight, finding.rule.id, condition)
+        kind = "program" if finding.rule.at_start else "rule"
+        reason = Reason(answer, kind, text, weight, finding.rule.id, condition)
         for pool in self._reach.pools(whole):
             if answer is Answer.UNKNOWN and finding.rule.presumed and not finding.problem.condition:
                 told = f"runs unless {finding.rule.id} is true: {finding.problem.message}"

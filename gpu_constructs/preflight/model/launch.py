@@ -11,6 +11,7 @@ from dataclasses import field
 from typing import Any
 
 from gpu_constructs.facts.quantities import GIB, quantity
+from gpu_constructs.facts.resources import DISK
 from gpu_constructs.light_dataclasses import dataclass
 from gpu_constructs.preflight.reading.unknown import (
     Unknown,
@@ -243,7 +244,7 @@ def _template_disk(raw: Mapping[str, Any]) -> Disk:
 
 def _class_disk(raw: Mapping[str, Any]) -> Disk:
     ebs = mapping(raw.get("ebs"))
-    size = quantity("ephemeral-storage", ebs.get("volumeSize"))
+    size = quantity(DISK, ebs.get("volumeSize"))
     return Disk(
         device=known_text(raw.get("deviceName")) or "",
         gib=None if size is None else size // GIB,

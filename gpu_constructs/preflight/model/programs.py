@@ -205,6 +205,7 @@ class Program:
         is_open: Whether deployment sets a whole argument, which may be any option, or a file sets options.
         is_sure: Whether the container certainly starts it as it is read. Scripts with conditions may not.
         text: The words of its command line.
+        module: The module of Python that starts it, e.g. ``dynamo.vllm``; empty where a command does.
     """
 
     name: ProgramName
@@ -214,6 +215,7 @@ class Program:
     is_open: bool = False
     is_sure: bool = True
     text: str = ""
+    module: str = ""
 
     def setting(self, name: str) -> Text:
         """Return a setting as it is written, e.g. ``dtype``: by an option, else by an environment variable."""
@@ -233,6 +235,11 @@ class Program:
             return Unknown("${arguments}") if self.is_open else absent
         known = known_number(value)
         return known if known is not None else Unknown(str(value))
+
+    @property
+    def is_worker(self) -> bool:
+        """Whether it is a worker of Dynamo, whose frontend serves in another process."""
+        return self.module.startswith("dynamo.")
 
     @property
     def model(self) -> Text:
@@ -499,9 +506,10 @@ def _program(words: Sequence[str], variables: Mapping[str, Any]) -> Program | No
         if word == "-m" and place and _PYTHON.fullmatch(posixpath.basename(words[place - 1])):
             name = _MODULES.get(words[place + 1]) if place + 1 < len(words) else None
             if name is not None:
-                return _read(name, words[place + 2 :], variables)
+                return replace(_read(name, words[place + 2 :], variables), module=words[place + 1])
         if word == "-m" and place + 1 < len(words) and words[place + 1] in _MODULES:
-            return _read(_MODULES[words[place + 1]], words[place + 2 :], variables)
+            module = words[place + 1]
+            return replace(_read(_MODULES[module], words[place + 2 :], variables), module=module)
         command = _COMMANDS.get(posixpath.basename(word))
         if command is not None:
             name, sub = command

@@ -15,7 +15,8 @@ class Reason:
     Attributes:
         answer: No or unknown.
         kind: What it is about: ``taint``, ``label``, ``resource``, ``port``, ``autoscaler``, ``limit``, ``claim``,
-            ``scheduler``, ``gate``, ``topology``, ``volume``, ``pool``, ``pod``, ``refused``, ``rule``.
+            ``scheduler``, ``gate``, ``topology``, ``volume``, ``pool``, ``pod``, ``refused``, ``rule``, or
+            ``program`` for one that fails at its start on a node.
         text: What is wrong and what to do, in one line.
         weight: How far it is from being mended; a renamed resource is nearer than one that does not exist.
         condition: What would have to be true for an unknown reason to vanish, such as a component that the input lacks;

@@ -20,7 +20,7 @@ from gpu_constructs.facts.labels import (
     ZONE,
 )
 from gpu_constructs.facts.quantities import MIB
-from gpu_constructs.facts.resources import EFA, GPU
+from gpu_constructs.facts.resources import DISK, EFA, GPU
 from gpu_constructs.light_dataclasses import dataclass
 from gpu_constructs.preflight.cluster.pools import group_tags
 from gpu_constructs.preflight.model.cluster import Pool
@@ -34,7 +34,6 @@ from gpu_constructs.preflight.reading.objects import Object
 from gpu_constructs.preflight.reading.unknown import Unknown, known_text, mapping
 
 _GROUP_PODS = 110
-_DISK = "ephemeral-storage"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +83,7 @@ def _offering(pool: Pool, row: InstanceType | None, given: Labels, overlays: lis
     """Return what Karpenter expects: what EC2 reports, and what NodeOverlays add."""
     least, most = allocatable(pool, row) if row else ({}, {})
     # Karpenter takes the whole volume for the file system.
-    believed = {name: most[name] if name == _DISK else amount for name, amount in least.items()}
+    believed = {name: most[name] if name == DISK else amount for name, amount in least.items()}
     if row is not None:
         believed[GPU] = row.ec2_gpus if pool.kind == "karpenter" else row.gpus
         efa = efa_interfaces(pool, row)

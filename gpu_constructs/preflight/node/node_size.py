@@ -23,6 +23,7 @@ from gpu_constructs.facts.hardware.kubelet_reserve import (
 )
 from gpu_constructs.facts.hardware.vm_memory import ARM_KERNEL_MIB, VM_OVERHEAD, least_memory
 from gpu_constructs.facts.quantities import GIB, MIB, quantity, resources
+from gpu_constructs.facts.resources import DISK
 from gpu_constructs.preflight.cluster.launch import is_visible
 from gpu_constructs.preflight.model.cluster import Pool
 from gpu_constructs.preflight.reading.unknown import dig, known_number, mapping
@@ -65,10 +66,10 @@ def allocatable(pool: Pool, row: InstanceType) -> tuple[dict[str, int], dict[str
         least["memory"] = (least_memory(row) or 0) - kept
     disk = disk_bytes(pool, row)
     if disk is not None:
-        kept = _reserved(pool, "ephemeral-storage", RESERVED_DISK)
+        kept = _reserved(pool, DISK, RESERVED_DISK)
         smaller = math.floor(disk * (1 - _FILE_SYSTEM))
-        most["ephemeral-storage"] = disk - kept - _evicted_disk(pool, disk)
-        least["ephemeral-storage"] = smaller - kept - _evicted_disk(pool, smaller)
+        most[DISK] = disk - kept - _evicted_disk(pool, disk)
+        least[DISK] = smaller - kept - _evicted_disk(pool, smaller)
     return least, most
 
 
@@ -137,7 +138,7 @@ def disk_bytes(pool: Pool, row: InstanceType) -> int | None:
         return row.nvme_gb * 10**9
     if pool.kind == "auto-mode":
         size = pool.launch.ephemeral_size
-        return _AUTO_MODE_GIB * GIB if size is None else quantity("ephemeral-storage", size)
+        return _AUTO_MODE_GIB * GIB if size is None else quantity(DISK, size)
     size = root_gib(pool)
     return None if size is None else size * GIB
 

@@ -28,7 +28,7 @@ from gpu_constructs.facts.labels import (
     ZONE,
     ZONE_ID,
 )
-from gpu_constructs.facts.resources import DEVICE_CLASS, EFA, GPU
+from gpu_constructs.facts.resources import DEVICE_CLASS, DISK, EFA, GPU
 from gpu_constructs.light_dataclasses import dataclass
 from gpu_constructs.preflight.cluster.images import has_driver
 from gpu_constructs.preflight.cluster.launch import capacity_of
@@ -49,7 +49,7 @@ from gpu_constructs.preflight.node.overlays import Conflict, conflicts, looked_a
 from gpu_constructs.preflight.reading.objects import Object
 from gpu_constructs.preflight.reading.unknown import Unknown
 
-_SHARED_BY_ALL = ("cpu", "memory", "ephemeral-storage")
+_SHARED_BY_ALL = ("cpu", "memory", DISK)
 # nodeadm labels nodes with a GPU itself from this minor on.
 # Source: awslabs/amazon-eks-ami v20260724 nodeadm/internal/kubelet/config.go
 _LABELLED_FROM = (1, 35)
@@ -236,7 +236,7 @@ def _node(
     running = reached(cluster.daemon_sets, at_boot, pool.taints)
     labels = _with_discovered_labels(at_boot, running, cluster)
     least, most = allocatable(pool, row) if row else allocatable_without_gpus(name)
-    unsaid = frozenset(("cpu", "memory", "pods", "ephemeral-storage")).difference(most)
+    unsaid = frozenset(("cpu", "memory", "pods", DISK)).difference(most)
     devices = registered(pool, row, cluster, running, overlaid(given, overlays), by_name)
     claimable = {} if row is None else {DEVICE_CLASS: row.gpus}
     least, most = {**least, **devices.least, **claimable}, {**most, **devices.most, **claimable}

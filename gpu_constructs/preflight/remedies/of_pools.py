@@ -8,7 +8,7 @@ from typing import Any
 
 from gpu_constructs.facts.labels import ACCELERATOR, KARPENTER_DOMAIN, RESOURCE_TAG
 from gpu_constructs.facts.quantities import GIB, MIB
-from gpu_constructs.facts.resources import DEVICE_CLASS, GPU
+from gpu_constructs.facts.resources import DEVICE_CLASS, DISK, GPU
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.pools import desired_nodes
 from gpu_constructs.preflight.model.answer import Answer
@@ -26,7 +26,6 @@ from gpu_constructs.preflight.remedies.of_types import has_local_disk
 from gpu_constructs.preflight.scheduling.demand import Demand
 from gpu_constructs.preflight.scheduling.verdict import PoolVerdict
 
-_DISK = "ephemeral-storage"
 # Volumes are suggested in steps, up to the largest that EBS has.
 _STEP_GIB, _MOST_GIB = 10, 16_384
 # Images with CUDA need it (GPU048).
@@ -105,15 +104,15 @@ def told_of(wanted: Demand, judged: PoolVerdict, node: NodeToBe) -> Iterator[Cha
 
 def larger_disk(wanted: Demand, pool: Pool, node: NodeToBe) -> Iterator[Change]:
     """Yield the change to the smallest volume on which a pod has the disk that it requests."""
-    asked = wanted.requests.get(_DISK, 0)
-    if node.row is None or asked <= node.least.get(_DISK, 0) or has_local_disk(pool, node):
+    asked = wanted.requests.get(DISK, 0)
+    if node.row is None or asked <= node.least.get(DISK, 0) or has_local_disk(pool, node):
         return
     first = max(-(-asked // (GIB * _STEP_GIB)) * _STEP_GIB, _LEAST_GIB)
     for gib in range(first, _MOST_GIB + 1, _STEP_GIB):
         found = _with_disk(pool, gib)
         if found is None:
             return
-        if allocatable(found[0], node.row)[0].get(_DISK, 0) >= asked:
+        if allocatable(found[0], node.row)[0].get(DISK, 0) >= asked:
             yield found[1]
             return
 

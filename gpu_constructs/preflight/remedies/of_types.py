@@ -10,6 +10,7 @@ from gpu_constructs.facts.hardware.catalogue import InstanceType, catalogue
 from gpu_constructs.facts.hardware.prices import price_list, price_text, usd_per_hour
 from gpu_constructs.facts.hardware.regions import is_unseen
 from gpu_constructs.facts.labels import CAPACITY_TYPE, INSTANCE_TYPE, ZONE
+from gpu_constructs.facts.resources import DISK
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.subnets import region_of
 from gpu_constructs.preflight.model.answer import Answer
@@ -25,7 +26,6 @@ from gpu_constructs.preflight.remedies.change import Change
 from gpu_constructs.preflight.scheduling.demand import Demand
 from gpu_constructs.preflight.scheduling.smallest_type import smallest_first
 
-_DISK = "ephemeral-storage"
 # Requirements of a NodePool beside those of instance types that a pod's selector may widen.
 _WIDENED = (CAPACITY_TYPE, ZONE)
 _REQUIREMENTS = ("spec", "template", "spec", "requirements")
@@ -57,7 +57,7 @@ def other_type(
         case: The cluster.
         more_memory: MiB that each GPU must exceed, for a model that doesn't fit the GPUs of the pool. Default: any.
     """
-    short = [name for name in lacking(wanted, node) if name != _DISK or has_local_disk(pool, node)]
+    short = [name for name in lacking(wanted, node) if name != DISK or has_local_disk(pool, node)]
     needed = short or more_memory is not None or not _selects(wanted, pool, node.row)
     row = _fitting(wanted, pool, case, more_memory or 0) if needed else None
     if row is None and more_memory is not None:
@@ -112,7 +112,7 @@ def _has_all(wanted: Demand, pool: Pool, row: InstanceType, case: Case) -> bool:
         # Cluster autoscaler expects what tags tell it, which is another change.
         believed = {} if pool.is_group else node.believed
         for name, asked in wanted.requests.items():
-            if name in (*node.unsaid, "pods") or (name == _DISK and not has_local_disk(like, node)):
+            if name in (*node.unsaid, "pods") or (name == DISK and not has_local_disk(like, node)):
                 continue
             if asked > min(node.least.get(name, 0), believed.get(name, asked)):
                 return False

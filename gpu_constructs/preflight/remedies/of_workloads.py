@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from gpu_constructs.facts.quantities import quantity, show
-from gpu_constructs.facts.resources import DEVICE_CLASS, GPU, NVIDIA
+from gpu_constructs.facts.resources import DEVICE_CLASS, DISK, GPU, NVIDIA
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.container import Container
 from gpu_constructs.preflight.model.label_values import LabelValues
@@ -21,7 +21,6 @@ from gpu_constructs.preflight.reading.unknown import dig, mapping, mappings
 from gpu_constructs.preflight.remedies.change import Change, pod_path, written
 from gpu_constructs.preflight.scheduling.demand import Demand
 
-_DISK = "ephemeral-storage"
 # What programs of any name call the number of GPUs that they use on a node.
 _SIZE = re.compile(
     r"--?(?:tensor[-_]parallel(?:[-_]size)?|tp(?:[-_]size)?|nproc[-_]per[-_]node|num[-_]gpus|num[-_]shard)[= ]+(\d+)"
@@ -90,7 +89,7 @@ def as_believed(wanted: Demand, workload: Workload, node: NodeToBe) -> Iterator[
     """Yield requests lowered to what its autoscaler expects of a node that it has yet to launch."""
     for name, asked in wanted.requests.items():
         have = min(node.least.get(name, 0), node.believed.get(name, 0))
-        if asked > have and name != DEVICE_CLASS and (have or name == _DISK):
+        if asked > have and name != DEVICE_CLASS and (have or name == DISK):
             yield from lowered(workload, name, have)
 
 

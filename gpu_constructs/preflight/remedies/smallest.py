@@ -39,7 +39,7 @@ def smallest_type(case: Case, verdict: Verdict) -> SmallestType | None:
         return None
     if not all(any(map(_is_too_small, each.reasons)) for each in verdict.pools):
         return None
-    if any(each.kind == "rule" and each.answer is Answer.NO for each in verdict.reasons):
+    if any(each.kind in ("rule", "program") and each.answer is Answer.NO for each in verdict.reasons):
         return None
     row = smallest_type_for(verdict.demand, region)
     return None if row is None else SmallestType(row.name, usd_per_hour(row, region), price_list(region))

@@ -150,6 +150,7 @@ def _workload(verdict: Verdict, case: Case, remedies: Remedies, shared: View) ->
         "openRequests": shared["openRequests"],
         "claims": shared["claims"],
         "answer": verdict.answer.value,
+        "result": verdict.result,
         "reasons": _reasons(verdict.reasons),
         "poolCount": len(verdict.pools),
         "pools": shared["pools"],

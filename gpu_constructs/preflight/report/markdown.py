@@ -63,7 +63,7 @@ def _headline(view: View) -> str:
 
 def _check(view: View) -> Iterator[str]:
     yield _headline(view)
-    yield f"{findings_summary(view['counts'])} in {cluster_summary(view['clusters'])}."
+    yield f"{findings_summary(view['findings'])} in {cluster_summary(view['clusters'])}."
     open_ones = [each for each in view["findings"] if each["acknowledged"] is None]
     grave = [each for each in open_ones if each["severity"] == "error"]
     rest = [each for each in open_ones if each["severity"] != "error"]
@@ -87,7 +87,7 @@ def _unread(view: View) -> Iterator[str]:
 
 def _explain(view: View) -> Iterator[str]:
     yield _headline(view)
-    yield f"{answers_summary(view['counts'])} in {cluster_summary(view['clusters'])}."
+    yield f"{answers_summary(view)} in {cluster_summary(view['clusters'])}."
     for cluster in view["clusters"]:
         yield f"#### Cluster {code(cluster['name'])}"
         workloads = sorted(cluster["workloads"], key=lambda each: _GRAVE.index(each["answer"]))

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from gpu_constructs.preflight.report.finding_view import View
 from gpu_constructs.preflight.report.markdown_parts import code, details, table, told
 from gpu_constructs.preflight.report.wording import (
-    ANSWERS,
+    RESULTS,
     ceiling_notes,
     ceiling_rows,
     findings_summary,
@@ -30,7 +30,7 @@ def parts(view: View) -> Iterator[str]:
     yield from (f"_{told(each)}_" for each in ceiling_notes(view["ceiling"]["after"]))
     yield from _workloads(view)
     yield from _versions(view)
-    yield f"New: {findings_summary(view['counts']['new'])}. Fixed: {findings_summary(view['counts']['fixed'])}."
+    yield f"New: {findings_summary(view['new'])}. Fixed: {findings_summary(view['fixed'])}."
 
 
 def _ceiling(view: View) -> list[tuple[str, ...]]:
@@ -59,15 +59,20 @@ def _pool(pool: View) -> tuple[str, ...]:
 def _workloads(view: View) -> Iterator[str]:
     if view["workloads"]:
         rows = [
-            (code(each["name"]), _answer(each["before"]), _answer(each["after"]), told(each["reason"] or ""))
+            (
+                code(each["name"]),
+                _result(each["beforeResult"]),
+                _result(each["afterResult"]),
+                told(each["reason"] or ""),
+            )
             for each in view["workloads"][:_MOST_POOLS]
         ]
         yield f"#### Workloads whose verdict changes ({len(view['workloads'])})"
         yield table(("Workload", "Before", "After", "Nearest reason"), rows)
 
 
-def _answer(answer: str | None) -> str:
-    return ANSWERS[answer] if answer else "-"
+def _result(result: str | None) -> str:
+    return RESULTS[result] if result else "-"
 
 
 def _versions(view: View) -> Iterator[str]:

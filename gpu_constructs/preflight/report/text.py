@@ -74,7 +74,7 @@ def _check(view: View) -> Iterator[Part]:
     yield from _unread(view)
     yield from _set_later(view)
     yield from (line(f"Not judged: {each}", "dim") for each in view["unasked"])
-    yield heading(f"{findings_summary(view['counts'])} in {cluster_summary(view['clusters'])}")
+    yield heading(f"{findings_summary(view['findings'])} in {cluster_summary(view['clusters'])}")
     yield _outcome(view)
 
 
@@ -113,7 +113,7 @@ def _explain(view: View) -> Iterator[Part]:
             yield from _workload(names, workload)
         yield from _together(cluster)
     yield from _unread(view)
-    yield heading(f"{answers_summary(view['counts'])} in {cluster_summary(view['clusters'])}")
+    yield heading(f"{answers_summary(view)} in {cluster_summary(view['clusters'])}")
     yield _outcome(view)
 
 
@@ -175,7 +175,7 @@ def _review(view: View) -> Iterator[Part]:
     yield from text_review.parts(view)
     for title, key in (("New", "new"), ("Fixed", "fixed"), ("Standing", "standing")):
         yield from _group(title, view[key], "bold", advice=key != "fixed")
-    new = findings_summary(view["counts"]["new"])
+    new = findings_summary(view["new"])
     yield heading(f"new: {new}; {len(view['fixed'])} fixed, {len(view['standing'])} standing")
     yield _outcome(view)
 

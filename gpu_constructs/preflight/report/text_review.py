@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from gpu_constructs.preflight.report.finding_view import View
 from gpu_constructs.preflight.report.text_parts import Part, Text, heading, line, table
-from gpu_constructs.preflight.report.wording import ANSWERS, ceiling_notes, ceiling_rows
+from gpu_constructs.preflight.report.wording import RESULTS, ceiling_notes, ceiling_rows
 
 _CEILING = ("At most", "Before", "After", "Change")
 _STYLES = {
@@ -58,11 +58,12 @@ def _workloads(view: View) -> Iterator[Part]:
     if view["workloads"]:
         yield heading("Workloads whose verdict changes")
         rows = [
-            (each["name"], _answer(each["before"]), _answer(each["after"]), each["reason"] or "")
+            (each["name"], _result(each, "before"), _result(each, "after"), each["reason"] or "")
             for each in view["workloads"]
         ]
         yield table(("Workload", "Before", "After", "Nearest reason"), rows)
 
 
-def _answer(answer: str | None) -> Text:
-    return line(ANSWERS[answer], answer) if answer else line("-")
+def _result(workload: View, side: str) -> Text:
+    answer = workload[side]
+    return line(RESULTS[workload[f"{side}Result"]], answer) if answer else line("-")

@@ -116,6 +116,8 @@ def review_view(review: Review) -> View:
                 "name": each.workload,
                 "before": each.before.value if each.before else None,
                 "after": each.after.value if each.after else None,
+                "beforeResult": each.results[0],
+                "afterResult": each.results[1],
                 "reason": each.reason or None,
             }
             for each in review.fates

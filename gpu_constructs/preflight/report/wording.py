@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from gpu_constructs.facts.hardware.prices import price_text
 from gpu_constructs.facts.image_releases import LTS, PRODUCTION
 from gpu_constructs.preflight.report.finding_view import View
+from gpu_constructs.preflight.rules.rule import SEVERITIES
 
+# Of a pool, and of a workload.
 ANSWERS = {"yes": "runs", "no": "Pending", "unknown": "not known"}
+RESULTS = {"runs": "runs", "failsAtStart": "starts and fails", "pending": "Pending", "unknown": "not known"}
 _OUTCOMES = {"pass": "passes", "fail": "fails", "unknown": "passes as far as is known"}
 HEADINGS = {"error": "Errors", "warning": "Warnings", "note": "Notes"}
 PRICES = "Prices are the on-demand list prices of us-east-1."
 NEWER_DRIVER = (
     f"* Needs NVIDIA driver {PRODUCTION}: AL2023 from release v20260917 on, most of Bottlerocket from 1.68.0 on."
 )
+_POSSIBLE, _ACCEPTED = "possible error", "acknowledged"
 # Most rules that are named beside a value that only deployment sets.
 _RULES = 4
 MAY_BE = "may be: something is not in the input, or known at deployment only"
@@ -57,7 +62,7 @@ def answer_text(workload: View) -> str:
     """Return the answer for a workload, with the conditions of a conditional one."""
     if workload["runsIf"]:
         return f"runs, if {', and '.join(workload['runsIf'])}"
-    return ANSWERS[workload["answer"]]
+    return RESULTS[workload["result"]]
 
 
 def _undecided(view: View) -> str:
@@ -87,10 +92,9 @@ def headline(view: View) -> str:
         return _headline_of_check(view)
     if view["command"] != "explain":
         return f"GPU {view['command']} {_OUTCOMES[view['outcome']]}{_besides(view)}"
-    pending, unsure = view["counts"]["no"], view["counts"]["unknown"]
-    if pending:
-        return f"{count(pending, 'workload')} would stay Pending"
-    if unsure:
+    if stuck := _stuck(each["result"] for cluster in view["clusters"] for each in cluster["workloads"]):
+        return stuck
+    if view["counts"]["unknown"]:
         return f"{_undecided(view)}{_besides(view)}"
     besides = _besides(view)
     if not view["counts"]["yes"]:
@@ -100,10 +104,9 @@ def headline(view: View) -> str:
 
 def _headline_of_check(view: View) -> str:
     """Return the outcome of a check: it passes only where every GPU workload was decided and nothing is unreadable."""
-    pending = sum(each["answer"] == "no" for cluster in view["clusters"] for each in cluster["workloads"])
     if view["outcome"] == "fail":
-        stuck = f": {count(pending, 'workload')} would stay Pending" if pending else ""
-        return f"GPU check fails{stuck}{_besides(view)}"
+        stuck = _stuck(each["result"] for cluster in view["clusters"] for each in cluster["workloads"])
+        return f"GPU check fails{': ' if stuck else ''}{stuck}{_besides(view)}"
     undecided = _undecided(view)
     if view["outcome"] == "pass" and not undecided:
         return f"GPU check passes{_besides(view)}"
@@ -111,6 +114,15 @@ def _headline_of_check(view: View) -> str:
     parts = [undecided, f"{count(maybe, 'finding')} may be true" if maybe else ""]
     told = "; ".join(filter(None, parts))
     return f"GPU check found no certain error{f', but {told}' if told else ''}{_besides(view)}"
+
+
+def _stuck(results: Iterable[str | None], *, now: str = "") -> str:
+    """Return how many workloads would stay Pending, and of how many the program fails; empty where none does."""
+    found = list(results)
+    pending, failing = found.count("pending"), found.count("failsAtStart")
+    parts = [f"{count(pending, 'workload')} would{now} stay Pending" if pending else ""]
+    parts += [f"{count(failing, 'workload')} would{now} start and fail" if failing else ""]
+    return ", ".join(filter(None, parts))
 
 
 def _is_judged(clusters: Iterable[View]) -> bool:
@@ -173,11 +185,18 @@ def listed(names: Sequence[str], noun: str, *, most: int = 6) -> str:
     return ", ".join(names[:most]) + (f" and {count(left, f'more {noun}')}" if left > 0 else "")
 
 
-def findings_summary(counts: View) -> str:
-    """Return counts of findings as words."""
-    parts = [count(counts[name], name[:-1]) for name in ("errors", "warnings", "notes")]
-    parts += [f"{counts[name]} {name}" for name in ("unknown", "acknowledged") if counts[name]]
-    return ", ".join(parts)
+def findings_summary(findings: Iterable[View]) -> str:
+    """Return how many findings there are under each heading of a report."""
+    found = Counter(_heading(each) for each in findings)
+    parts = [count(found[name], name) for name in SEVERITIES]
+    parts += [count(found[_POSSIBLE], _POSSIBLE)] if found[_POSSIBLE] else []
+    return ", ".join([*parts, *([f"{found[_ACCEPTED]} {_ACCEPTED}"] if found[_ACCEPTED] else [])])
+
+
+def _heading(finding: View) -> str:
+    if finding["acknowledged"] is not None:
+        return _ACCEPTED
+    return _POSSIBLE if finding["unknown"] and finding["severity"] == "error" else str(finding["severity"])
 
 
 def cluster_summary(clusters: Iterable[View]) -> str:
@@ -188,9 +207,11 @@ def cluster_summary(clusters: Iterable[View]) -> str:
     return f"{count(len(listed), 'cluster')}, {count(pools, 'GPU pool')}, {count(workloads, 'workload')}"
 
 
-def answers_summary(counts: View) -> str:
-    """Return counts of verdicts as words."""
-    return ", ".join(f"{word}: {counts[answer]}" for answer, word in ANSWERS.items())
+def answers_summary(view: View) -> str:
+    """Return how many workloads have which result; those that start and fail only where there are some."""
+    found = Counter(each["result"] for cluster in view["clusters"] for each in cluster["workloads"])
+    listed = (each for each in RESULTS if each != "failsAtStart" or found[each])
+    return ", ".join(f"{RESULTS[each]}: {found[each]}" for each in listed)
 
 
 def pods_of(workload: View) -> str:
@@ -314,8 +335,8 @@ def review_summary(view: View) -> str:
     changes = [each["change"] for each in view["pools"]]
     order = ("refused", "replaced", "removed", "changed", "added")
     pools = ", ".join(f"{changes.count(each)} {each}" for each in order if each in changes)
-    pending = sum(each["after"] == "no" for each in view["workloads"])
-    workloads = f"; {count(pending, 'workload')} would now stay Pending" if pending else ""
+    stuck = _stuck((each["afterResult"] for each in view["workloads"]), now=" now")
+    workloads = f"; {stuck}" if stuck else ""
     clusters = "".join(f"; cluster {each['cluster']} {each['change']}" for each in view["controlPlanes"])
     return f"Pools: {pools or 'no change'}{workloads}{clusters}."
 

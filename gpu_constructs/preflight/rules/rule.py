@@ -108,6 +108,7 @@ class Rule:
         stops: Whether a pool, a pod or an autoscaler in which it finds an error does not work until that is mended.
         presumed: Whether pools that it only may be about are taken to work, and every answer says what it rests on:
             most inputs leave to others what it asks for.
+        at_start: Whether the pods of its errors get a node, and their program fails there.
     """
 
     id: str
@@ -119,6 +120,7 @@ class Rule:
     check: Check
     stops: bool = True
     presumed: bool = False
+    at_start: bool = False
 
     @property
     def place(self) -> str:
@@ -128,7 +130,7 @@ class Rule:
 
 
 def rule(
-    id: str, severity: Severity, *, source: str, stops: bool = True, presumed: bool = False
+    id: str, severity: Severity, *, source: str, stops: bool = True, presumed: bool = False, at_start: bool = False
 ) -> Callable[[Check], Rule]:
     """Make a function a rule: its docstring gives the title, why it matters, and after "Fix:" what to do.
 
@@ -138,6 +140,7 @@ def rule(
         source: A URL, or a file of a project and its version.
         stops: Whether an error keeps from working what it is found in, so that no pod runs by it.
         presumed: Whether pools are taken to work where there only may be one.
+        at_start: Whether its pods get a node, and their program fails there.
 
     Raises:
         ValueError: The docstring lacks one of the three.
@@ -155,6 +158,7 @@ def rule(
             check=check,
             stops=stops,
             presumed=presumed,
+            at_start=at_start,
         )
 
     return make

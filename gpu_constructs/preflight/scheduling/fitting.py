@@ -13,7 +13,7 @@ from gpu_constructs.facts.hardware.catalogue import InstanceType
 from gpu_constructs.facts.hardware.type_names import why_not_sold
 from gpu_constructs.facts.labels import LABEL_TAG, NODE_FEATURE, RESOURCE_TAG, ZONE
 from gpu_constructs.facts.quantities import distinct, show
-from gpu_constructs.facts.resources import DEVICE_CLASS, EFA, GPU, NVIDIA, OF_HAMI
+from gpu_constructs.facts.resources import DEVICE_CLASS, DISK, EFA, GPU, NVIDIA, OF_HAMI
 from gpu_constructs.light_dataclasses import dataclass
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Pool
@@ -376,8 +376,8 @@ def _expected_resources(wanted: Demand, node: NodeToBe, pool: Pool, who: str) ->
         devices = node.devices_max(name)
         if asked > node.most.get(name, 0) and (name not in node.unsaid or (devices is not None and asked > devices)):
             continue  # The node itself does not have it, which another reason states.
-        if have is None and node.row is None and name in ("cpu", "memory", "pods", "ephemeral-storage"):
-            if name == "ephemeral-storage" and pool.is_group:
+        if have is None and node.row is None and name in ("cpu", "memory", "pods", DISK):
+            if name == DISK and pool.is_group:
                 found.append(_undeclared(name, asked, 0, pool, who))
             continue
         found.append(_undeclared(name, asked, have or 0, pool, who))

@@ -8,7 +8,7 @@ from gpu_constructs.facts.hardware.catalogue import InstanceType, catalogue
 from gpu_constructs.facts.hardware.regions import is_unseen
 from gpu_constructs.facts.labels import ARCH, OLD_ARCH
 from gpu_constructs.facts.quantities import Resources
-from gpu_constructs.facts.resources import DEVICE_CLASS, EFA, GPU
+from gpu_constructs.facts.resources import DEVICE_CLASS, DISK, EFA, GPU
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Pool
 from gpu_constructs.preflight.node.instance_labels import Labels, autoscaler_labels, kubelet_labels
@@ -18,7 +18,7 @@ from gpu_constructs.preflight.reading.unknown import Unknown
 from gpu_constructs.preflight.scheduling.demand import Demand
 
 # Resources whose amount follows from the type, and the disk that EKS gives it.
-_OF_TYPES = {"cpu", "memory", "pods", "ephemeral-storage", GPU, EFA, DEVICE_CLASS}
+_OF_TYPES = {"cpu", "memory", "pods", DISK, GPU, EFA, DEVICE_CLASS}
 _PLAIN = Pool("plain", "managed", Origin("", ""), operating_system="al2023")
 
 
@@ -59,7 +59,7 @@ def smallest_type(
 
 def _has(row: InstanceType, wanted: Resources, *, any_disk: bool, at_most: bool) -> bool:
     have = allocatable(_PLAIN, row)[at_most]
-    names = ("cpu", "memory") if any_disk else ("cpu", "memory", "ephemeral-storage")
+    names = ("cpu", "memory") if any_disk else ("cpu", "memory", DISK)
     large = all(wanted.get(name, 0) <= have.get(name, 0) for name in names)
     return large and wanted.get(EFA, 0) <= (row.max_efa or 0)
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from gpu_constructs.facts.hardware.zones import is_seen_zone
 from gpu_constructs.facts.labels import RESOURCE_TAG
-from gpu_constructs.facts.resources import NVIDIA
+from gpu_constructs.facts.resources import DISK, NVIDIA
 from gpu_constructs.light_dataclasses import dataclass
 from gpu_constructs.preflight.cluster.images import has_driver
 from gpu_constructs.preflight.cluster.launch import is_visible
@@ -26,7 +26,6 @@ from gpu_constructs.preflight.scheduling.demand import Demand
 _EVERY = ("taint", "label", "resource", "port", "autoscaler", "limit", "claim", "topology", "volume")
 _OF_NODES = ("label", "resource", "autoscaler", "topology", "volume")
 _OF_SIZES = ("limit", "autoscaler", "claim")
-_DISK = "ephemeral-storage"
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +116,7 @@ def left_open(wanted: Demand, pool: Pool, open_: Openings, reasons: list[Reason]
     if open_.least:
         found = [_softened(each) if each.kind in ("autoscaler", "claim") else each for each in found]
     if open_.disk:
-        found = [_softened(each) if each.kind == "autoscaler" and _DISK in each.text else each for each in found]
+        found = [_softened(each) if each.kind == "autoscaler" and DISK in each.text else each for each in found]
     return found
 
 
@@ -157,7 +156,7 @@ def _open_of_nodes(wanted: Demand, pool: Pool, open_: Openings) -> Iterable[tupl
 
 
 def _asks_more_than_a_cpu(wanted: Demand) -> bool:
-    return bool(wanted.gpus or wanted.requests.get(_DISK) or any(key.startswith(NVIDIA) for key in wanted.keys))
+    return bool(wanted.gpus or wanted.requests.get(DISK) or any(key.startswith(NVIDIA) for key in wanted.keys))
 
 
 def _open_place(pool: Pool) -> str:

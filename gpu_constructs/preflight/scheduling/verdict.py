@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from gpu_constructs.light_dataclasses import dataclass
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Pool
@@ -10,6 +12,8 @@ from gpu_constructs.preflight.model.workload import Workload
 from gpu_constructs.preflight.node.nodes import NodeToBe
 from gpu_constructs.preflight.scheduling.demand import Demand
 from gpu_constructs.preflight.scheduling.pool_limits import GROWS, Growth
+
+Result = Literal["runs", "failsAtStart", "pending", "unknown"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,3 +112,12 @@ class Verdict:
     demand: Demand
     rests_on: tuple[str, ...] = ()
     runs_if: tuple[str, ...] = ()
+
+    @property
+    def result(self) -> Result:
+        """The answer as people use it: of the workloads that don't run, some get nodes and fail there."""
+        if self.answer is not Answer.NO:
+            return "runs" if self.answer is Answer.YES else "unknown"
+        against = {each.kind for each in self.reasons if each.answer is Answer.NO}
+        off_nodes = bool(self.pools) and all(each.answer is Answer.NO for each in self.pools)
+        return "failsAtStart" if against == {"program"} and not off_nodes else "pending"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -89,6 +90,7 @@ _DELETED = object()
 _DRAWN = 20
 
 
+@cache
 def realistic() -> list[list[Any]]:
     """Every fixture of a rule, and some drawn clusters, as lists of documents."""
     files = sorted(FIXTURES.glob("GPU*/*.yaml")) + sorted(FIXTURES.glob("GPU*/*.json"))

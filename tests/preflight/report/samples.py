@@ -104,8 +104,14 @@ def review(**changes: Any) -> Review:
             unbounded=("Spill",),
         ),
         fates=(
-            Fate("Job default/train", Answer.YES, Answer.NO, "pool Train: asks for 9 nvidia.com/gpu, p5 has 8"),
-            Fate("Deployment web/chat", None, Answer.YES),
+            Fate(
+                "Job default/train",
+                Answer.YES,
+                Answer.NO,
+                "pool Train: asks for 9 nvidia.com/gpu, p5 has 8",
+                results=("runs", "pending"),
+            ),
+            Fate("Deployment web/chat", None, Answer.YES, results=(None, "runs")),
         ),
         new=(FINDINGS[0],),
         fixed=(FINDINGS[2],),

@@ -13,6 +13,7 @@ from gpu_constructs.preflight.report.html.findings import findings
 from gpu_constructs.preflight.report.html.picture import picture
 from gpu_constructs.preflight.report.wording import (
     ANSWERS,
+    RESULTS,
     answer_text,
     answers_summary,
     ceiling_notes,
@@ -69,7 +70,7 @@ def _hash(text: str) -> str:
 
 
 def _check(view: View) -> Iterator[Html]:
-    yield tag("p", f"{findings_summary(view['counts'])} in {cluster_summary(view['clusters'])}.")
+    yield tag("p", f"{findings_summary(view['findings'])} in {cluster_summary(view['clusters'])}.")
     yield _unread(view)
     yield _set_later(view)
     yield from (tag("p", f"Not judged: {each}") for each in view["unasked"])
@@ -91,7 +92,7 @@ def _set_later(view: View) -> Html:
 
 
 def _explain(view: View) -> Iterator[Html]:
-    yield tag("p", f"{answers_summary(view['counts'])} in {cluster_summary(view['clusters'])}.")
+    yield tag("p", f"{answers_summary(view)} in {cluster_summary(view['clusters'])}.")
     yield _unread(view)
     for cluster in view["clusters"]:
         yield picture(cluster)
@@ -158,7 +159,7 @@ def _pools(pools: list[View]) -> Html:
 
 def _moves(view: View) -> Html:
     fates = [
-        (tag("code", each["name"]), _answer(each["before"]), _answer(each["after"]), each["reason"] or "")
+        (tag("code", each["name"]), _result(each, "before"), _result(each, "after"), each["reason"] or "")
         for each in view["workloads"]
     ]
     versions = [(each["what"], each["before"] or "-", each["after"] or "-") for each in view["versions"]]
@@ -170,8 +171,9 @@ def _moves(view: View) -> Html:
     )
 
 
-def _answer(answer: str | None) -> object:
-    return tag("span", ANSWERS[answer], cls=f"answer {answer}") if answer else "-"
+def _result(workload: View, side: str) -> object:
+    answer, result = workload[side], workload[f"{side}Result"]
+    return tag("span", RESULTS[result], cls=f"answer {answer}") if answer else "-"
 
 
 _PARTS: dict[str, Callable[[View], Iterator[Html]]] = {"check": _check, "explain": _explain, "review": _review}

@@ -145,7 +145,7 @@ def _pods(pods: list[View]) -> Html | None:
 def _stuck(workloads: list[View]) -> Html:
     return tag(
         "div",
-        tag("h4", "Pending, or not known"),
+        tag("h4", "Not running, or not known"),
         *(_blocked(names, each) for names, each in workloads_alike(workloads)),
         cls="stuck",
     )

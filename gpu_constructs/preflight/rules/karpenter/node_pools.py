@@ -9,7 +9,7 @@ from gpu_constructs.facts.hardware.catalogue import InstanceType, catalogue
 from gpu_constructs.facts.hardware.vm_memory import least_memory
 from gpu_constructs.facts.labels import ARCH, CAPACITY_TYPE, EKS_DOMAIN, KARPENTER_AWS_DOMAIN, KARPENTER_DOMAIN
 from gpu_constructs.facts.quantities import show
-from gpu_constructs.facts.resources import GPU, NVIDIA
+from gpu_constructs.facts.resources import DISK, GPU, NVIDIA
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Pool
@@ -82,7 +82,7 @@ def _fits(pool: Pool, row: InstanceType) -> bool:
 
 
 # Shares and slices of GPUs count, where a NodeOverlay adds them.
-_LIMITED = ("cpu", "memory", "ephemeral-storage", "pods", "nodes", GPU)
+_LIMITED = ("cpu", "memory", DISK, "pods", "nodes", GPU)
 _NEAR = 0.85
 _BOUNDING = (NVIDIA, "cpu", "memory")
 

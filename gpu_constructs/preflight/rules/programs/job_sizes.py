@@ -19,7 +19,7 @@ _MPI = re.compile(r"\b(?:mpirun|mpiexec)\b(.*)", re.DOTALL)
 _RANKS = re.compile(r"\s(?:-np|-n|--np)[ =](\d{1,6})(?=\s|$)")
 
 
-@rule("GPU485", "error", source="https://docs.pytorch.org/docs/2.9/elastic/run.html")
+@rule("GPU485", "error", source="https://docs.pytorch.org/docs/2.9/elastic/run.html", at_start=True)
 def more_nodes_than_pods(case: Case) -> Iterator[Problem]:
     """Program waits for more nodes than its job has pods.
 
@@ -78,7 +78,12 @@ def _pods(workload: Workload, case: Case) -> int | None:
     return None if None in counts else sum(each or 0 for each in counts)
 
 
-@rule("GPU486", "error", source="https://www.kubeflow.org/docs/components/trainer/legacy-v1/user-guides/mpi/")
+@rule(
+    "GPU486",
+    "error",
+    source="https://www.kubeflow.org/docs/components/trainer/legacy-v1/user-guides/mpi/",
+    at_start=True,
+)
 def more_ranks_than_slots(case: Case) -> Iterator[Problem]:
     """Mpirun starts more processes than the workers of its MPIJob have slots.
 

@@ -9,6 +9,7 @@ from typing import Any
 from gpu_constructs.facts.hardware.catalogue import catalogue
 from gpu_constructs.facts.model_weights import Weights, weights_of
 from gpu_constructs.facts.quantities import GIB, MIB, quantity, show
+from gpu_constructs.facts.resources import DISK
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Pool
@@ -20,7 +21,6 @@ from gpu_constructs.preflight.node.nodes import gpu_types
 from gpu_constructs.preflight.reading.unknown import Unknown, is_expression, known_text, mapping, mappings
 from gpu_constructs.preflight.rules.rule import Problem, rule
 
-_DISK = "ephemeral-storage"
 # vLLM uses this share of a GPU's memory, some of it for activations and the key-value cache. SGLang computes its share.
 # Source: vllm-project/vllm 002f10e vllm/config/cache.py ``gpu_memory_utilization``;
 # releases before had 0.9 (2026-11-23)
@@ -37,7 +37,7 @@ _DEFAULT_CACHE = "/root/.cache/huggingface"
 _TGI_CACHE = "/data"
 
 
-@rule("GPU475", "error", source="https://docs.vllm.ai/en/v0.11.2/configuration/conserving_memory.html")
+@rule("GPU475", "error", source="https://docs.vllm.ai/en/v0.11.2/configuration/conserving_memory.html", at_start=True)
 def model_larger_than_the_memory_of_its_gpus(case: Case) -> Iterator[Problem]:
     """Model is larger than the memory of the GPUs that hold it.
 
@@ -94,7 +94,7 @@ def weights_larger_than_the_disk_they_are_downloaded_to(case: Case) -> Iterator[
             text = (
                 f"container {container.name} downloads {weights.text} of {program.model} to its disk {folder}, and pods"
             )
-            text += f" have {show(_DISK, most)} of the disk of pool {pool.name}{_unused(pool)}"
+            text += f" have {show(DISK, most)} of the disk of pool {pool.name}{_unused(pool)}"
             certain = len(small) == len(pools) and weights.bytes_min > most and program.is_sure
             yield Problem.of(workload, text, unknown=not certain)
 
@@ -216,14 +216,14 @@ def _is_on_disk(workload: Workload, container: Container, folder: str) -> bool:
     if not inside:
         # A cache of another user or program may be the one that is used.
         return not any(path.startswith(f"{folder}/") or "huggingface" in path or "cache" in path for path in mounts)
-    volumes = {each.get("name"): each for each in mappings(workload.pod.written.get("volumes"))}
+    volumes = {str(each.get("name")): each for each in mappings(workload.pod.written.get("volumes"))}
     source = volumes.get(mounts[max(inside, key=len)], {})
     return "emptyDir" in source and not mapping(source.get("emptyDir")).get("medium")
 
 
 def _disk_max(case: Case, pool: Pool) -> int | None:
     """Return what the largest disk of a pool has for pods, in bytes; ``None`` where one is not known."""
-    sizes = [each.most.get(_DISK) for each in case.nodes(pool)]
+    sizes = [each.most.get(DISK) for each in case.nodes(pool)]
     known = [each for each in sizes if each is not None]
     return max(known) if known and len(known) == len(sizes) else None
 

@@ -23,7 +23,7 @@ _OF_SEVERAL_PODS = ("LeaderWorkerSet", "RayCluster", "RayJob", "RayService", "Dy
 _SETS_PROCESSES = ("PyTorchJob", "TrainJob")
 
 
-@rule("GPU472", "error", source=_VLLM)
+@rule("GPU472", "error", source=_VLLM, at_start=True)
 def more_gpu_processes_than_gpus(case: Case) -> Iterator[Problem]:
     """Program starts more GPU processes than its container has GPUs.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -18,8 +17,6 @@ _PROBES = ("startupProbe", "livenessProbe", "readinessProbe")
 # Ports that servers listen on by default.
 # Sources: the argument parsers that `programs` names; the image of text-generation-inference sets PORT (2026-11)
 _DEFAULT_PORT = {"vllm": 8000, "sglang": 30000, "tensorrt-llm": 8000, "lmdeploy": 23333}
-# Modules of Dynamo's workers, in words or in a script.
-_DYNAMO = re.compile(r"(?:^|\s)dynamo\.\w")
 # Seconds that a server needs before it answers, next to loading the weights: imports, compilation, CUDA graphs.
 # https://github.com/kaito-project/kaito/issues/2325 measures 195 s for the engine of vLLM (2026-09). A quarter of that
 # is taken, so that only short probes are reported.
@@ -67,7 +64,12 @@ def _load_seconds(program: Program) -> float:
     return _ENGINE_SECONDS + (weights.bytes_min / _BYTES_PER_SECOND if weights is not None else 0)
 
 
-@rule("GPU490", "error", source="https://kubernetes.io/docs/concepts/configuration/liveness-readiness-startup-probes/")
+@rule(
+    "GPU490",
+    "error",
+    source="https://kubernetes.io/docs/concepts/configuration/liveness-readiness-startup-probes/",
+    at_start=True,
+)
 def probe_of_a_port_that_nothing_listens_on(case: Case) -> Iterator[Problem]:
     """Probe checks a port that no container of the pod listens on.
 
@@ -156,9 +158,7 @@ def _listens(workload: Workload, container: Container) -> tuple[Program, int] | 
     [program] = found
     # A script may start proxies and other servers next to it.
     starts_others = any("\n" in str(each) or " & " in str(each) or ";" in str(each) for each in container.words)
-    # A worker of Dynamo has another port, and its frontend serves.
-    other = any(_DYNAMO.search(str(each)) for each in container.words)
-    if starts_others or other or program.is_open or "headless" in program.options:
+    if starts_others or program.is_worker or program.is_open or "headless" in program.options:
         return None
     port = program.number("port", _DEFAULT_PORT.get(program.name))
     return (program, port) if isinstance(port, int) and "VLLM_PORT" not in container.env else None

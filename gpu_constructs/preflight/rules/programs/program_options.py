@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from difflib import get_close_matches
 
 from gpu_constructs.facts.hardware.cuda import COMPUTE_CAPABILITY
+from gpu_constructs.facts.server_options import SERVER_OPTIONS
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.model.programs import SERVERS, Program, gpus_of
 from gpu_constructs.preflight.model.workload import Workload
@@ -13,6 +15,10 @@ from gpu_constructs.preflight.reading.unknown import Unknown, is_expression
 from gpu_constructs.preflight.rules.rule import Problem, of_each_pod, rule
 
 _ENGINE = "vllm-project/vllm v0.11.2 vllm/engine/arg_utils.py"
+# Methods whose weights no other of these methods can read; names of kernels begin with them, as in ``awq_marlin``.
+_QUANTIZED = re.compile(r"(?i)(?<![a-z])(awq|gptq)(?![a-z])")
+# Options shorter than this aren't compared, and how much like a known one an option must be, from 0 to 1.
+_MIN_LETTERS, _LIKENESS = 6, 0.88
 _SIZES = ("tensor", "pipeline", "data", "nodes")
 # Lengths may have a unit, and -1 or auto chooses one that fits.
 _LENGTH = re.compile(r"-1|auto|[1-9]\d*(\.\d+)?[kKmMgGtT]?")
@@ -28,7 +34,7 @@ _MIN_CAPABILITY = {"bfloat16": (8, 0), "fp8": (8, 0), "awq": (7, 5), "modelopt":
 _MAY_RUN_FROM = {"fp8": (7, 5), "fbgemm_fp8": (7, 5)}
 
 
-@rule("GPU482", "error", source=_ENGINE)
+@rule("GPU482", "error", source=_ENGINE, at_start=True)
 def option_with_a_value_that_the_program_rejects(case: Case) -> Iterator[Problem]:
     """Option of a model server has a value that the server rejects.
 
@@ -61,6 +67,53 @@ def _rejected(program: Program) -> Iterator[tuple[str, str, str]]:
         yield "--dtype", dtype, f"one of {', '.join(_TYPES)}"
 
 
+@rule("GPU497", "warning", source=_ENGINE)
+def misspelt_option_of_a_server(case: Case) -> Iterator[Problem]:
+    """Option of a model server looks misspelt.
+
+    The server ends at its start with "unrecognized arguments", and its pod restarts and keeps its GPUs.
+
+    Fix: Use the option that the message names, or check the options of the release of the server.
+    """
+    for workload, container, program in case.gpu_programs:
+        known = SERVER_OPTIONS.get(program.name, frozenset())
+        for option in program.options if known and not program.is_worker else ():
+            if right := _likely_option(option, known):
+                text = f"container {container.name} runs {program.name} with --{option}, an unknown option"
+                yield Problem.of(workload, f"{text}; did you mean --{right}?", unknown=True)
+
+
+def _likely_option(option: str, known: frozenset[str]) -> str:
+    """Return the known option of which another one is probably a typo; empty where it is known, or like none."""
+    # Fields of an option that is JSON follow a dot, and `no-` negates a switch.
+    name = option.partition(".")[0]
+    names = {name, name.removeprefix("no-")}
+    # Parsers accept the beginning of an option. Short names are too much alike.
+    if len(name) < _MIN_LETTERS or any(each.startswith(one) for each in known for one in names):
+        return ""
+    return next(iter(get_close_matches(name, known, 1, _LIKENESS)), "")
+
+
+@rule("GPU498", "warning", source="vllm-project/vllm v0.11.2 vllm/config/model.py _verify_quantization")
+def quantization_that_contradicts_the_name_of_the_model(case: Case) -> Iterator[Problem]:
+    """Quantization of a model server contradicts the name of its model.
+
+    The server ends at its start if the configuration of the model names another method, e.g. with "Quantization method
+    specified in the model config (awq) does not match".
+
+    Fix: Remove the option: the server reads the method from the configuration of the model.
+    """
+    for workload, container, program in case.gpu_programs:
+        model, method = program.model, program.quantization
+        if program.name not in SERVERS or not isinstance(model, str) or not isinstance(method, str):
+            continue
+        named = _QUANTIZED.search(model.rstrip("/").rpartition("/")[2])
+        written = _QUANTIZED.match(method)
+        if named and written and named[1].lower() != written[1].lower():
+            text = f"container {container.name} runs {program.name} with quantization {method}, and the name of model"
+            yield Problem.of(workload, f"{text} {model} names {named[1]}", unknown=True)
+
+
 def _is_share(text: str) -> bool:
     try:
         return 0 < float(text) <= 1
@@ -68,7 +121,7 @@ def _is_share(text: str) -> bool:
         return False
 
 
-@rule("GPU483", "error", source="vllm-project/vllm v0.11.2 vllm/platforms/cuda.py")
+@rule("GPU483", "error", source="vllm-project/vllm v0.11.2 vllm/platforms/cuda.py", at_start=True)
 def data_type_that_the_gpu_lacks(case: Case) -> Iterator[Problem]:
     """Data type or quantization is not supported by the GPU.
 
@@ -103,7 +156,12 @@ def _dotted(capability: tuple[int, int]) -> str:
     return ".".join(map(str, capability))
 
 
-@rule("GPU484", "error", source="https://docs.nvidia.com/cuda/cuda-c-programming-guide/#cuda-environment-variables")
+@rule(
+    "GPU484",
+    "error",
+    source="https://docs.nvidia.com/cuda/cuda-c-programming-guide/#cuda-environment-variables",
+    at_start=True,
+)
 def cuda_visible_devices_that_the_container_lacks(case: Case) -> Iterator[Problem]:
     """CUDA_VISIBLE_DEVICES names GPUs that the container doesn't have.
 

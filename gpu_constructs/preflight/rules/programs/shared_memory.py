@@ -5,14 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from gpu_constructs.facts.quantities import MIB, quantity
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.model.container import Container
 from gpu_constructs.preflight.model.programs import Program, gpus_of, programs
 from gpu_constructs.preflight.model.workload import Workload
-from gpu_constructs.preflight.reading.unknown import Unknown, mappings
+from gpu_constructs.preflight.reading.unknown import Unknown, mapping, mappings
 from gpu_constructs.preflight.rules.rule import Problem, rule
 
 _SHM = "/dev/shm"
+# Source: containerd/containerd internal/cri/server/podsandbox/helpers.go ``defaultShmSize`` (2026-11)
+_DEFAULT_BYTES = 64 * MIB
 # Images of frameworks whose processes, and workers that load data, share memory.
 # Source: https://docs.nvidia.com/deeplearning/frameworks/pytorch-release-notes/ ("shared memory", 2026-11)
 _IMAGE = re.compile(r"(^|/)(nvidia/(pytorch|nemo|tensorrt-llm/release)|pytorch/pytorch|pytorch-training|sglang)(:|@|$)")
@@ -21,7 +24,7 @@ _NO_WORK = re.compile(r"\b(sleep|nvidia-smi|sshd|infinity|tail -f)\b")
 
 @rule("GPU474", "warning", source="https://github.com/NVIDIA/nccl/issues/525")
 def several_gpus_without_shared_memory(case: Case) -> Iterator[Problem]:
-    """Container with several GPUs has the default /dev/shm of 64 MiB.
+    """Container with several GPUs has a /dev/shm of 64 MiB or less.
 
     Processes on several GPUs exchange data through /dev/shm. NCCL fails with "Error while creating shared memory
     segment", and workers that load data end with a bus error.
@@ -37,13 +40,18 @@ def several_gpus_without_shared_memory(case: Case) -> Iterator[Problem]:
                 continue
             several = next((each for each in programs(container) if _is_distributed(each)), None)
             if several is not None:
-                text = (
-                    f"container {container.name} runs {several.name} on {gpus} GPUs, and nothing is mounted at {_SHM}"
-                )
+                text = f"container {container.name} runs {several.name} on {gpus} GPUs, and {_found(container)}"
                 yield Problem.of(workload, text)
             elif _IMAGE.search(container.image_text) and not _is_idle(container) and not programs(container):
-                text = f"container {container.name} has {gpus} GPUs, and nothing is mounted at {_SHM}"
+                text = f"container {container.name} has {gpus} GPUs, and {_found(container)}"
                 yield Problem.of(workload, text, unknown=True)
+
+
+def _found(container: Container) -> str:
+    """Return what is wrong at ``/dev/shm``."""
+    if any(path.rstrip("/") == _SHM for path in container.mounts):
+        return f"the volume at {_SHM} has 64 MiB or less"
+    return f"nothing is mounted at {_SHM}"
 
 
 def _is_distributed(program: Program) -> bool:
@@ -57,9 +65,23 @@ def _is_idle(container: Container) -> bool:
 
 
 def _has_shared_memory(workload: Workload, container: Container) -> bool:
-    """Whether a container has, or may have, a volume at ``/dev/shm`` or above."""
+    """Whether a container has, or may have, a volume at ``/dev/shm`` or above that is larger than the default."""
     for each in mappings(workload.pod.written.get("containers")):
         if str(each.get("name")) == container.name and isinstance(each.get("volumeMounts"), Unknown):
             return True
-    paths = [str(each).rstrip("/") for each in container.mounts]
+    small = _small_volumes(workload)
+    paths = [path.rstrip("/") for path, volume in container.mounts.items() if volume not in small]
     return any(each in (_SHM, "/dev") or "${" in each or "{{" in each for each in paths)
+
+
+def _small_volumes(workload: Workload) -> set[str]:
+    """Return the names of volumes in memory that are no larger than /dev/shm is anyway."""
+    sources = {
+        str(each.get("name")): mapping(each.get("emptyDir")) for each in mappings(workload.pod.written.get("volumes"))
+    }
+    sizes = {
+        name: quantity("memory", source.get("sizeLimit"))
+        for name, source in sources.items()
+        if source.get("medium") == "Memory"
+    }
+    return {name for name, size in sizes.items() if size is not None and size <= _DEFAULT_BYTES}

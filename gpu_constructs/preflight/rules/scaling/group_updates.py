@@ -48,22 +48,20 @@ def update_of_a_deployment_that_needs_a_spare_gpu(case: Case) -> Iterator[Proble
     """Rolling update of a Deployment needs a spare GPU that no pool has.
 
     The update starts a new pod before it ends an old one. The new pod stays Pending, the old one keeps its GPU, and the
-    update never ends.
+    update never ends. Kubernetes updates a Deployment without a strategy this way if it has three replicas or fewer.
 
     Fix: Set strategy.type: Recreate, or rollingUpdate with maxSurge: 0 and maxUnavailable: 1, or raise the limit of the
     pool.
     """
     for workload in case.gpu_workloads:
         rolling = dig(dict(workload.owner.spec), "strategy", "rollingUpdate")
-        # By default, an update of few pods waits as well, but nobody chose that.
-        chosen = dig(rolling, "maxUnavailable") is not None or dig(rolling, "maxSurge") is not None
-        if not chosen or not _surge_without_end(workload) or not workload.replicas or workload.suspended:
+        if not _surge_without_end(workload) or not workload.replicas or workload.suspended:
             continue
         if _has_no_room(case, workload, workload.replicas) or not _has_no_room(case, workload, workload.replicas + 1):
             continue
-        text = (
-            f"a rolling update starts pod {workload.replicas + 1} before it ends one (maxUnavailable 0), and the pools"
-        )
+        gone = "0" if dig(rolling, "maxUnavailable") is not None else "0: the default of 25%, rounded down"
+        text = f"a rolling update starts pod {workload.replicas + 1} before it ends one (maxUnavailable {gone}),"
+        text += " and the pools"
         yield Problem.of(workload, f"{text} have room for {workload.replicas}", unknown=not case.cluster.whole)
 
 

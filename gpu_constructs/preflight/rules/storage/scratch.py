@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpu_constructs.facts.quantities import quantity, show
+from gpu_constructs.facts.resources import DISK
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.objects.storage import is_bucket, volume_of
 from gpu_constructs.preflight.model.answer import Answer
@@ -15,8 +16,6 @@ from gpu_constructs.preflight.reading.objects import Object
 from gpu_constructs.preflight.reading.unknown import dig, mapping
 from gpu_constructs.preflight.rules.rule import Problem, rule
 from gpu_constructs.preflight.scheduling.verdict import PoolVerdict
-
-_DISK = "ephemeral-storage"
 
 
 @rule("GPU409", "warning", source="https://kubernetes.io/docs/concepts/storage/ephemeral-storage/")
@@ -39,7 +38,7 @@ def scratch_larger_than_the_disk_of_its_node(case: Case) -> Iterator[Problem]:
         for each, most in small:
             pods = 1 if wanted > most else _beside(workload, each)
             who = "its emptyDirs" if pods == 1 else f"{pods} of its pods on one node"
-            text = f"{who} may hold {show(_DISK, wanted * pods)}, pods have {show(_DISK, most)} of a disk of pool"
+            text = f"{who} may hold {show(DISK, wanted * pods)}, pods have {show(DISK, most)} of a disk of pool"
             yield Problem.of(workload, f"{text} {each.pool.name}", unknown=pods > 1 or len(small) < len(pools))
 
 
@@ -60,8 +59,8 @@ def cache_of_a_bucket_larger_than_the_disk(case: Case) -> Iterator[Problem]:
         disks = [(pool, _most(case, pool)) for pool in pools]
         small = [(pool, most) for pool, most in disks if most is not None and bound > most]
         for pool, most in small:
-            text = f"the cache of PersistentVolume {volume.name} may hold {show(_DISK, bound)}, pods have"
-            text += f" {show(_DISK, most)} of a disk of pool {pool.name}"
+            text = f"the cache of PersistentVolume {volume.name} may hold {show(DISK, bound)}, pods have"
+            text += f" {show(DISK, most)} of a disk of pool {pool.name}"
             yield Problem.of(workload, text, unknown=len(small) < len(pools))
 
 
@@ -69,7 +68,7 @@ def _bound(volume: Object) -> int | None:
     """Return the bound of a bucket's cache on the disk of the node, in bytes; ``None`` where there is none."""
     attributes = mapping(dig(dict(volume.spec), "csi", "volumeAttributes"))
     on_disk = attributes.get("cache") == "emptyDir" and not attributes.get("cacheEmptyDirMedium")
-    return quantity(_DISK, attributes.get("cacheEmptyDirSizeLimit")) if is_bucket(volume) and on_disk else None
+    return quantity(DISK, attributes.get("cacheEmptyDirSizeLimit")) if is_bucket(volume) and on_disk else None
 
 
 def _beside(workload: Workload, judged: PoolVerdict) -> int:
@@ -79,11 +78,11 @@ def _beside(workload: Workload, judged: PoolVerdict) -> int:
 
 def _scratch(pod: Pod) -> int:
     """Return what the volumes of a pod may take of the disk, in bytes, as far as it is known."""
-    return sum(quantity(_DISK, each.size_limit) or 0 for each in pod.volumes)
+    return sum(quantity(DISK, each.size_limit) or 0 for each in pod.volumes)
 
 
 def _most(case: Case, pool: Pool) -> int | None:
     """Return what the largest disk of a pool has for pods, in bytes; ``None`` where one is not known."""
-    sizes = [each.most.get(_DISK) for each in case.nodes(pool)]
+    sizes = [each.most.get(DISK) for each in case.nodes(pool)]
     known = [each for each in sizes if each is not None]
     return max(known) if known and len(known) == len(sizes) else None
