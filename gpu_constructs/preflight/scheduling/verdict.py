@@ -119,5 +119,6 @@ class Verdict:
         if self.answer is not Answer.NO:
             return "runs" if self.answer is Answer.YES else "unknown"
         against = {each.kind for each in self.reasons if each.answer is Answer.NO}
-        off_nodes = bool(self.pools) and all(each.answer is Answer.NO for each in self.pools)
-        return "failsAtStart" if against == {"program"} and not off_nodes else "pending"
+        if against != {"program"} or (self.pools and all(each.answer is Answer.NO for each in self.pools)):
+            return "pending"
+        return "failsAtStart"
