@@ -8,6 +8,8 @@ import struct
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from gpu_constructs.light_patterns import regex
+
 if TYPE_CHECKING:
     from ipaddress import IPv4Network, IPv6Network
 
@@ -16,12 +18,12 @@ if TYPE_CHECKING:
 _HOST = r"(\[[0-9A-Fa-f:]+\]|[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?)(:\d+)?"
 _WORD = r"[a-z0-9]+((\.|__?|-+)[a-z0-9]+)*"
 _DIGEST = r"@sha256:[0-9a-f]{64}"
-_PINNED_IMAGE = re.compile(rf"({_HOST}/)?{_WORD}(/{_WORD})*(:\w[\w.-]{{0,127}}({_DIGEST})?|{_DIGEST})", re.ASCII)
+_PINNED_IMAGE = regex(rf"({_HOST}/)?{_WORD}(/{_WORD})*(:\w[\w.-]{{0,127}}({_DIGEST})?|{_DIGEST})", re.ASCII)
 # Source: aws-cdk-lib 2.275.0 core/lib/private/encoding.ts, token-map.ts (a name, and a number that counts up).
-_TOKEN = re.compile(r"\$\{Token\[[a-zA-Z0-9:._-]*\.\d+\]\}")
-_PLAIN = re.compile(r"[!#-\[\]-z|~]*")
+_TOKEN = regex(r"\$\{Token\[[a-zA-Z0-9:._-]*\.\d+\]\}")
+_PLAIN = regex(r"[!#-\[\]-z|~]*")
 # us-east-1a, or of a Local Zone us-west-2-lax-1a.
-_ZONE = re.compile(r"[a-z]{2}(-[a-z]+)+-\d(-[a-z]+-\d)?[a-z]", re.ASCII)
+_ZONE = regex(r"[a-z]{2}(-[a-z]+)+-\d(-[a-z]+-\d)?[a-z]", re.ASCII)
 
 
 # The largest number that Kubernetes and CloudFormation take for a count.

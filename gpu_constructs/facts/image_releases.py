@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from gpu_constructs.light_dataclasses import dataclass
+from gpu_constructs.light_patterns import regex
 
 # Branches of the driver, as NVIDIA numbers them: the one with long-term support, and the production branch.
 LTS, PRODUCTION = 580, 595
@@ -30,9 +31,9 @@ _BOTTLEROCKET_WITH_BOTH = (1, 68)
 # The kernel of Kubernetes 1.36 without FIPS is another one, of which no release says that it got the second branch.
 _UNSTATED = (1, 36)
 NEWEST = "latest"
-_DATE = re.compile(r"(?:v|\d+\.\d+\.\d+-)(\d{8})")
-_MINOR = re.compile(r"(\d+)\.(\d+)", re.ASCII)
-_VERSION = re.compile(r"v?(\d+)\.(\d+)\.\d+(?:-[0-9a-f]{8})?")
+_DATE = regex(r"(?:v|\d+\.\d+\.\d+-)(\d{8})")
+_MINOR = regex(r"(\d+)\.(\d+)", re.ASCII)
+_VERSION = regex(r"v?(\d+)\.(\d+)\.\d+(?:-[0-9a-f]{8})?")
 
 
 def driver_branches(

@@ -13,6 +13,7 @@ import math
 import re
 
 from gpu_constructs.light_dataclasses import dataclass
+from gpu_constructs.light_patterns import regex
 
 # Billions of parameters and bits of one, of models whose names state neither, or state something else.
 # Sources: model cards of mistralai/Mixtral-8x7B-v0.1, mistralai/Mixtral-8x22B-v0.1, meta-llama/Llama-4-Scout-17B-16E,
@@ -30,8 +31,8 @@ _KNOWN: tuple[tuple[str, float, float], ...] = (
     (r"gpt-oss-20b", 20.9, 4.25),
 )
 # Names of experts (8x7B), of parameters (70B, 0.5B, 1.5b) and not of active parameters (A3B).
-_EXPERTS = re.compile(r"(?<![A-Za-z0-9.])(\d{1,3})x(\d{1,4}(?:\.\d{1,3})?)[bB](?![A-Za-z0-9])")
-_PARAMETERS = re.compile(r"(?<![A-Za-z0-9.])(\d{1,4}(?:[._]\d{1,3})?)[bB](?![A-Za-z0-9])")
+_EXPERTS = regex(r"(?<![A-Za-z0-9.])(\d{1,3})x(\d{1,4}(?:\.\d{1,3})?)[bB](?![A-Za-z0-9])")
+_PARAMETERS = regex(r"(?<![A-Za-z0-9.])(\d{1,4}(?:[._]\d{1,3})?)[bB](?![A-Za-z0-9])")
 # Experts share attention, so that the total is below the product: 46.7 of 56 for Mixtral 8x7B.
 _SHARED_PART = 0.75
 # A name rounds: Vicuna 33B has 32.5 billion.

@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from gpu_constructs.facts.resources import DISK
+from gpu_constructs.light_patterns import regex
 
 Resources = Mapping[str, int]
 
@@ -21,7 +22,7 @@ _SUFFIXES = {
     **{unit: Decimal(1000) ** power for power, unit in enumerate(("k", "M", "G", "T", "P", "E"), 1)},
     **{unit: Decimal(1024) ** power for power, unit in enumerate(("Ki", "Mi", "Gi", "Ti", "Pi", "Ei"), 1)},
 }
-_QUANTITY = re.compile(
+_QUANTITY = regex(
     r"([+-]?(?:\d{1,30}(?:\.\d{0,30})?|\.\d{1,30}))(?:([eE][+-]?\d{1,2})|([numkMGTPE]|[KMGTPE]i)?)", re.ASCII
 )
 GIB: Final = 1024**3

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Final
 
 from gpu_constructs.facts.charts import EBS_CSI_DRIVER, EFS_CSI_DRIVER, FSX_CSI_DRIVER, S3_CSI_DRIVER
 from gpu_constructs.facts.labels import EBS_NOT_READY, EFS_NOT_READY, FSX_NOT_READY, S3_NOT_READY
+from gpu_constructs.light_patterns import regex
 
 # Source: https://docs.aws.amazon.com/eks/latest/userguide/storage.html (2026-11)
 EBS: Final = "ebs.csi.aws.com"
@@ -38,7 +38,7 @@ STARTUP_TAINTS: Final[Mapping[str, str]] = {
 # First version of a driver that does so, where older ones are about.
 # Source: awslabs/mountpoint-s3-csi-driver v2.7.0 CHANGELOG.md
 TAINT_REMOVED_SINCE: Final[Mapping[str, tuple[int, int]]] = {S3: (2, 1)}
-_VERSION = re.compile(r"v?(\d+)\.(\d+)\.")
+_VERSION = regex(r"v?(\d+)\.(\d+)\.")
 
 # Source: https://kubernetes.io/docs/concepts/storage/storage-classes/ (2026-11)
 DEFAULT_CLASS: Final = "storageclass.kubernetes.io/is-default-class"

@@ -8,6 +8,7 @@ from gpu_constructs.facts import charts
 from gpu_constructs.facts.image_releases import NEWEST_WITHOUT_FAULT
 from gpu_constructs.facts.kubernetes_support import how_support_ended
 from gpu_constructs.light_dataclasses import dataclass
+from gpu_constructs.light_patterns import regex
 from gpu_constructs.refusals import did_you_mean
 
 
@@ -432,7 +433,7 @@ def pinned_charts() -> tuple[Chart, ...]:
     return (*releases, *(each for each in globals().values() if isinstance(each, Chart) and each not in releases))
 
 
-_VERSION = re.compile(r"v?(\d+)\.(\d+)(\.[\w.+-]+)?", re.IGNORECASE)
+_VERSION = regex(r"v?(\d+)\.(\d+)(\.[\w.+-]+)?", re.IGNORECASE)
 
 
 def _why_not(version: str) -> str:

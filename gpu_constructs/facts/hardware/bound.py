@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 
 from gpu_constructs.light_dataclasses import dataclass
+from gpu_constructs.light_patterns import regex
 
 _OPERATORS: dict[str, Callable[[float, float], bool]] = {
     ">=": operator.ge,
@@ -16,7 +17,7 @@ _OPERATORS: dict[str, Callable[[float, float], bool]] = {
     "=": operator.eq,
     "": operator.eq,
 }
-_BOUND = re.compile(r"\s*(>=|<=|>|<|=|)\s*(\d{1,9}(?:\.\d{1,6})?)\s*", re.ASCII)
+_BOUND = regex(r"\s*(>=|<=|>|<|=|)\s*(\d{1,9}(?:\.\d{1,6})?)\s*", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,13 +8,13 @@ Source: https://docs.aws.amazon.com/ec2/latest/instancetypes/instance-type-names
 
 from __future__ import annotations
 
-import re
+from gpu_constructs.light_patterns import regex
 
-_NAME = re.compile(r"([cmr])[5-9][a-z]*(?:-flex)?\.(medium|large|\d*xlarge)")
+_NAME = regex(r"([cmr])[5-9][a-z]*(?:-flex)?\.(medium|large|\d*xlarge)")
 _GIB_PER_VCPU = {"c": 2, "m": 4, "r": 8}
 # Of c5n, each vCPU has 2.625 GiB.
 _ODD = ("c5n.",)
-_BURSTABLE = re.compile(r"(?:t3|t3a|t4g)\.(nano|micro|small|medium|large|xlarge|2xlarge)")
+_BURSTABLE = regex(r"(?:t3|t3a|t4g)\.(nano|micro|small|medium|large|xlarge|2xlarge)")
 _BURSTABLE_SIZES = {
     "nano": (2, 512),
     "micro": (2, 1024),

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from typing import get_args
 
 from gpu_constructs.facts.hardware.catalogue import Architecture, InstanceType, NetworkCard, catalogue
 from gpu_constructs.facts.kubernetes import LABEL_VALUE
+from gpu_constructs.light_patterns import regex
 from gpu_constructs.refusals import refuse_unless_bool, refuse_unless_one_of, refuse_unless_whole_number, words
 
-_NAME = re.compile(r"[a-z0-9-]+\.[a-z0-9-]+")
+_NAME = regex(r"[a-z0-9-]+\.[a-z0-9-]+")
 _OPTIONS = ("on-demand", "spot", "capacity-block")
 _QUOTAS = ("G and VT", "P")
 # The least of each number, and whether it may be unknown.

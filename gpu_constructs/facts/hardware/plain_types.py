@@ -10,14 +10,15 @@ from typing import Any
 
 from gpu_constructs.data_files import data_of
 from gpu_constructs.facts.hardware.catalogue import catalogue
+from gpu_constructs.light_patterns import regex
 from gpu_constructs.refusals import did_you_mean, near
 
-_NAME = re.compile(r"([a-z][a-z0-9-]*)\.([a-z0-9-]+)")
+_NAME = regex(r"([a-z][a-z0-9-]*)\.([a-z0-9-]+)")
 # m8i, c7i-flex, u7in-16tb: series, generation, what is special.
-_FAMILY = re.compile(r"([a-z]+)(\d+)[a-z]*(-[a-z0-9]+)?")
-_SIZE = re.compile(r"nano|micro|small|medium|large|([2-9]|[1-9]\d+)?xlarge|metal(-\d+xl)?")
+_FAMILY = regex(r"([a-z]+)(\d+)[a-z]*(-[a-z0-9]+)?")
+_SIZE = regex(r"nano|micro|small|medium|large|([2-9]|[1-9]\d+)?xlarge|metal(-\d+xl)?")
 # Of general families, whose larger sizes are multiples of xlarge.
-_SIZED = re.compile(r"(?:[cmr][4-9]|t[2-9])[a-z]*(?:-flex)?\.(medium|large|([1-9]\d?)?xlarge)")
+_SIZED = regex(r"(?:[cmr][4-9]|t[2-9])[a-z]*(?:-flex)?\.(medium|large|([1-9]\d?)?xlarge)")
 # EC2 numbers the generations of a series, and adds families to the last two. Between two of these files it does not
 # get further ahead than this.
 _GENERATIONS_BACK, _GENERATIONS_AHEAD = 1, 3

@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Any
 
 from gpu_constructs.data_files import data_of
+from gpu_constructs.light_patterns import regex
 from gpu_constructs.refusals import did_you_mean, is_token
 
 # What a partition's regions are called.
@@ -29,9 +30,9 @@ _PARTITIONS: Mapping[str, re.Pattern[str]] = MappingProxyType(
         "aws-us-gov": re.compile(r"us-gov-\w+-\d+"),
     }
 )
-_REGION = re.compile(r"[a-z]{2,}(-[a-z]+)+-\d", re.ASCII)
+_REGION = regex(r"[a-z]{2,}(-[a-z]+)+-\d", re.ASCII)
 # Where on a continent regions lie.
-_WELL_FORMED = re.compile(r"[a-z]{2,4}(-(gov|de|iso[a-z]?))?-(central|(north|south)?(east|west)|north|south)-\d")
+_WELL_FORMED = regex(r"[a-z]{2,4}(-(gov|de|iso[a-z]?))?-(central|(north|south)?(east|west)|north|south)-\d")
 
 
 @cache

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 
 from gpu_constructs.facts.hardware.catalogue import catalogue, retired
+from gpu_constructs.light_patterns import regex
 from gpu_constructs.refusals import did_you_mean
 
 # Families g, gr and p have GPUs; those of g4ad are not NVIDIA's. SageMaker's names have a prefix.
-_LIKE_A_GPU_TYPE = re.compile(r"(?:ml\.)?((gr?|p)(\d+)(?!ad\b)[a-z0-9-]*)\.([a-z0-9-]+)", re.IGNORECASE)
-_SIZE = re.compile(r"([2-9]|[1-9]\d+)?xlarge|metal(-\d+xl)?")
+_LIKE_A_GPU_TYPE = regex(r"(?:ml\.)?((gr?|p)(\d+)(?!ad\b)[a-z0-9-]*)\.([a-z0-9-]+)", re.IGNORECASE)
+_SIZE = regex(r"([2-9]|[1-9]\d+)?xlarge|metal(-\d+xl)?")
 # EC2 numbers the generations of a series; between two catalogues it does not get further ahead than this.
 _GENERATIONS_AHEAD = 2
 _CLOSENESS = 0.85

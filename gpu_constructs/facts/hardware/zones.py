@@ -10,7 +10,6 @@ Sources: https://docs.aws.amazon.com/global-infrastructure/latest/regions/aws-av
 
 from __future__ import annotations
 
-import re
 from datetime import date
 from functools import lru_cache
 
@@ -23,13 +22,14 @@ from gpu_constructs.facts.hardware.regions import (
     zone_ids_begin_with,
 )
 from gpu_constructs.facts.today import today
+from gpu_constructs.light_patterns import regex
 
 # Local Zones and Wavelength Zones, such as us-west-2-lax-1a and use1-atl1-az1, have longer names, and no list here.
-_NAME = re.compile(r"([a-z]+(?:-[a-z]+)+-\d+)([a-z])")
-_ID = re.compile(r"([a-z]+\d+-az)(\d{1,3})")
+_NAME = regex(r"([a-z]+(?:-[a-z]+)+-\d+)([a-z])")
+_ID = regex(r"([a-z]+\d+-az)(\d{1,3})")
 # Those of Local and Wavelength Zones included.
-_ANY_NAME = re.compile(r"[a-z]+(-[a-z]+)+-\d+([a-z]|-[a-z0-9-]+)")
-_ANY_ID = re.compile(r"[a-z]+\d+-[a-z0-9-]+")
+_ANY_NAME = regex(r"[a-z]+(-[a-z]+)+-\d+([a-z]|-[a-z0-9-]+)")
+_ANY_ID = regex(r"[a-z]+\d+-[a-z0-9-]+")
 _YEAR = 365
 # Numbers begin with 1.
 _NEVER = 1000

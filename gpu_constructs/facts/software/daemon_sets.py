@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
 from gpu_constructs.facts.software import aws, device_plugin, gpu_operator, monitoring, no_daemon_sets, nvidia
 from gpu_constructs.facts.software.model import DaemonSetSpec, KnownSoftware
 from gpu_constructs.facts.software.resolve import resolve
+from gpu_constructs.light_patterns import regex
 
 CHARTS = (
     *device_plugin.CHARTS,
@@ -20,7 +20,7 @@ CHARTS = (
 )
 ADDONS = (*aws.ADDONS, *monitoring.ADDONS, *no_daemon_sets.ADDONS)
 
-_NUMBER = re.compile(r"\d{1,9}")
+_NUMBER = regex(r"\d{1,9}")
 
 
 def daemon_sets_of_chart(name: str, version: str | None, values: Mapping[str, Any]) -> tuple[DaemonSetSpec, ...] | None:

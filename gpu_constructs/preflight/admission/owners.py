@@ -8,11 +8,11 @@ kubeflow/training-operator v1.9.0 pkg/webhooks/
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from gpu_constructs.facts.kubernetes import TRAINING_CONTAINERS
+from gpu_constructs.light_patterns import regex
 from gpu_constructs.preflight.admission.schedules import is_schedule
 from gpu_constructs.preflight.cluster.objects.excerpts import lacks_images, may_be_excerpt
 from gpu_constructs.preflight.model.answer import Answer
@@ -31,7 +31,7 @@ from gpu_constructs.preflight.reading.unknown import (
 )
 
 _STAYING = ("DaemonSet", "Deployment", "ReplicaSet", "StatefulSet")
-_NAME = re.compile(r"(?=.{1,253}\Z)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_NAME = regex(r"(?=.{1,253}\Z)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 # The controller adds 11 characters to the name of each job.
 _LONGEST_CRON_JOB = 52
 # Source: kubernetes/kubernetes v1.36.3 pkg/apis/batch/validation/validation.go ``validateTimeZone``

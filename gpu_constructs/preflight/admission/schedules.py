@@ -5,10 +5,10 @@ Source: robfig/cron v3.0.1 parser.go ``ParseStandard``
 
 from __future__ import annotations
 
-import re
+from gpu_constructs.light_patterns import regex
 
 _DESCRIPTORS = ("@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly")
-_EVERY = re.compile(r"@every [-+]?(\d+(\.\d*)?(ns|us|µs|ms|s|m|h))+")
+_EVERY = regex(r"@every [-+]?(\d+(\.\d*)?(ns|us|µs|ms|s|m|h))+")
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
 # Least, most and names of each field: minute, hour, day, month, day of the week.

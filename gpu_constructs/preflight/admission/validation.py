@@ -8,13 +8,13 @@ Source: kubernetes/kubernetes v1.36.3 pkg/apis/core/validation/validation.go ``V
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from ipaddress import ip_address
 from typing import Any
 
 from gpu_constructs.facts.kubernetes import LABEL_VALUE, QUALIFIED_NAME
+from gpu_constructs.light_patterns import regex
 from gpu_constructs.preflight.admission.amounts import invalid_amounts
 from gpu_constructs.preflight.admission.unevaluated import is_open, values_at
 from gpu_constructs.preflight.model.answer import Answer
@@ -42,7 +42,7 @@ _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 # The last minor that was read, in which the gate TaintTolerationComparisonOperators is off; EKS opens no such gates.
 # Source: kubernetes/kubernetes v1.36.3 pkg/features/kube_features.go
 _NOT_COMPARED_UNTIL = (1, 36)
-_DNS_LABEL = re.compile(r"(?=.{1,63}\Z)[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+_DNS_LABEL = regex(r"(?=.{1,63}\Z)[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _MAX_NAMESERVERS = 3
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 from gpu_constructs.facts.charts import (
     DRA_DRIVERS,
     DYNAMO,
@@ -22,6 +20,7 @@ from gpu_constructs.facts.charts import (
 )
 from gpu_constructs.facts.labels import KUEUE_DOMAIN
 from gpu_constructs.facts.schemas import KUBERNETES, source_of
+from gpu_constructs.light_patterns import regex
 from gpu_constructs.preflight.model.cluster import Cluster
 from gpu_constructs.preflight.reading.objects import Object
 from gpu_constructs.preflight.reading.unknown import dig
@@ -56,7 +55,7 @@ CHARTS_OF_KIND = {
     "DynamoComponentDeployment": (DYNAMO, DYNAMO_CRDS),
 }
 NVIDIA_GROUP = "nvidia.com"
-_MINOR = re.compile(r"(\d+)\.(\d+)")
+_MINOR = regex(r"(\d+)\.(\d+)")
 
 
 def charts_of(each: Object) -> tuple[str, ...]:

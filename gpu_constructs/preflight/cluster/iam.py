@@ -9,11 +9,11 @@ https://docs.aws.amazon.com/eks/latest/userguide/pod-id-association.html (2026-1
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from typing import Any
 
+from gpu_constructs.light_patterns import regex
 from gpu_constructs.preflight.model.answer import Answer, all_of, any_of, yes_if
 from gpu_constructs.preflight.model.cluster import Cluster
 from gpu_constructs.preflight.model.software import Autoscaler
@@ -36,7 +36,7 @@ _HARMLESS = (
     "AmazonEBSCSIDriverPolicy",
 )
 # Not the one between stack and resource of an expression.
-_SLASH = re.compile(r"/(?![^{}]*\})")
+_SLASH = regex(r"/(?![^{}]*\})")
 ROLE_ANNOTATION = "eks.amazonaws.com/role-arn"
 POD_IDENTITY = "pods.eks.amazonaws.com"
 POD_IDENTITY_ACTIONS = ("sts:AssumeRole", "sts:TagSession")

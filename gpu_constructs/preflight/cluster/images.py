@@ -12,6 +12,7 @@ from typing import Any
 
 from gpu_constructs.facts.hardware.catalogue import Architecture
 from gpu_constructs.facts.image_releases import BOTTLEROCKET_BRANCHES, LTS, NEWEST, driver_branches
+from gpu_constructs.light_patterns import regex
 from gpu_constructs.preflight.model.answer import Answer, yes_if
 from gpu_constructs.preflight.model.cluster import OperatingSystem, Pool
 from gpu_constructs.preflight.reading.unknown import Unknown, choices, dig, known_text, mappings
@@ -43,10 +44,10 @@ _FAMILIES: Mapping[str, OperatingSystem] = {
 }
 
 # In the name of an image or in its SSM parameter: minor version and release.
-_MINOR_OF_RELEASE = re.compile(r"(\d+\.\d+)\.\d+-\d{8}$")
+_MINOR_OF_RELEASE = regex(r"(\d+\.\d+)\.\d+-\d{8}$")
 _AL2023_IMAGE = re.compile(r"-(\d+\.\d+)-(v\d{8})")
-_BOTTLEROCKET_IMAGE = re.compile(r"aws-k8s-(\d+\.\d+)-nvidia(?:-fips)?/[^/]+/([\w.]+)/")
-_NEWEST_IMAGE = re.compile(r"/optimized-ami/(\d+\.\d+)/.*/recommended/")
+_BOTTLEROCKET_IMAGE = regex(r"aws-k8s-(\d+\.\d+)-nvidia(?:-fips)?/[^/]+/([\w.]+)/")
+_NEWEST_IMAGE = regex(r"/optimized-ami/(\d+\.\d+)/.*/recommended/")
 
 
 def group_system(ami_type: Any, image: Any, user_data_format: str) -> OperatingSystem:

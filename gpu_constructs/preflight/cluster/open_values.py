@@ -14,32 +14,33 @@ from typing import Any
 
 from gpu_constructs.data_files import data_of
 from gpu_constructs.light_dataclasses import dataclass
+from gpu_constructs.light_patterns import regex
 from gpu_constructs.preflight.model.cluster import Cluster
 from gpu_constructs.preflight.reading.cloudformation import Resource
 from gpu_constructs.preflight.reading.objects import Object, Origin
 from gpu_constructs.preflight.reading.unknown import Unknown
 
 # `${Name}`, `${Stack/Name.Attribute}`, `$NAME`, `$(NAME)` and `{{ action }}`.
-_PART = re.compile(r"\$\{(?P<reference>[^{}]*)\}|\$[A-Za-z_]\w*|\$\([\w.]+\)|\{\{(?P<action>[^{}]*)\}\}")
-_WHOLE = re.compile(r"\$\{\w+\}")
+_PART = regex(r"\$\{(?P<reference>[^{}]*)\}|\$[A-Za-z_]\w*|\$\([\w.]+\)|\{\{(?P<action>[^{}]*)\}\}")
+_WHOLE = regex(r"\$\{\w+\}")
 # What CloudFormation computes out of what it knows, what eksctl makes, and what AWS looks up.
 _COMPUTED = ("AWS::", "Fn::")
 _BY_EKSCTL = " of eksctl"
 _IMPORT = "Fn::ImportValue"
 _LOOKED_UP = "resolve:"
 # Paths of pod specs. A field means the same in each kind.
-_POD = re.compile(
+_POD = regex(
     r"^(?:Pod spec|(?:Deployment|StatefulSet|ReplicaSet|Job|CronJob) (?:spec\.jobTemplate\.)?spec\.template\.spec)"
     r"\.(?P<init>initC(?=ontainers))?"
 )
 # Users choose the keys of these maps.
-_FREE_KEYS = re.compile(
+_FREE_KEYS = regex(
     r"\b(nodeSelector|matchLabels|[lL]abels|nodeLabels|annotations|tags|data|stringData|StringEquals)\.\S+$"
 )
 # Programs and their texts, which tell what a controller is.
-_PROGRAM = re.compile(r"^Pod spec\.containers\[\]\.(image|command|args|env|envFrom)\b")
+_PROGRAM = regex(r"^Pod spec\.containers\[\]\.(image|command|args|env|envFrom)\b")
 # Namespaces and names of what makes nodes, advertises GPUs or holds jobs.
-_CONTROLLER = re.compile(r"kube-system|karpenter|autoscaler|nvidia|gpu|device-plugin|kueue|keda|volcano|kai|csi|efa")
+_CONTROLLER = regex(r"kube-system|karpenter|autoscaler|nvidia|gpu|device-plugin|kueue|keda|volcano|kai|csi|efa")
 # Kinds whose every field may decide whether a pod runs.
 _DECIDING = (
     *("Node", "Pod", "PersistentVolume", "PersistentVolumeClaim", "StorageClass", "RuntimeClass", "PriorityClass"),
@@ -48,7 +49,7 @@ _DECIDING = (
     *("NodePool", "EC2NodeClass", "NodeClass", "NodeOverlay", "HorizontalPodAutoscaler", "ScaledObject"),
 )
 # Fields of them that decide nothing about where a pod runs.
-_FREE = re.compile(
+_FREE = regex(
     r"^\S+ (metadata\.(annotations|labels|ownerReferences|finalizers|uid|generateName))\b"
     r"|^Pod spec\.(hostAliases|hostname|subdomain|terminationGracePeriodSeconds|containers\[\]\.(name|ports|lifecycle"
     r"|\w+Probe|workingDir|termination\w+))\b"
@@ -56,10 +57,10 @@ _FREE = re.compile(
     r"|^StorageClass (parameters\.(kmsKeyId|encrypted|tagSpecification)|reclaimPolicy)"
 )
 # Labels and annotations that still decide.
-_LABELS = re.compile(r"\b(kueue\.x-k8s\.io/queue-name|kai\.scheduler/queue|pod-security\.kubernetes\.io/enforce)")
+_LABELS = regex(r"\b(kueue\.x-k8s\.io/queue-name|kai\.scheduler/queue|pod-security\.kubernetes\.io/enforce)")
 # Fields that a deployment usually fills in, and whose value seldom keeps a pod from running: names and namespaces,
 # programs, and parts of an account such as images, roles, networks and the name of the cluster.
-_USUALLY_SET = re.compile(
+_USUALLY_SET = regex(
     rf"{_PROGRAM.pattern}"
     r"|^\S+ metadata\.(name|namespace)$"
     r"|^Pod spec\.(serviceAccountName|imagePullSecrets)\b|^Pod spec\.volumes\[\]\.(secret|configMap|projected)\b"
@@ -70,9 +71,9 @@ _USUALLY_SET = re.compile(
     r"|^AWS::EKS::(Cluster|Nodegroup) (Name|Version|ReleaseVersion|Labels)\b"
 )
 # The scheduler checks each choice of `Fn::If` and of allowed values in these fields.
-_CHOSEN = re.compile(r"^AWS::EKS::Nodegroup (AmiType|InstanceTypes|Taints|CapacityType|Labels)\b")
+_CHOSEN = regex(r"^AWS::EKS::Nodegroup (AmiType|InstanceTypes|Taints|CapacityType|Labels)\b")
 # How much of a pool a workload uses: other workloads share the pool.
-_SIZE = re.compile(r" spec\.(replicas|parallelism)$| spec\.containers\[\]\.resources\b| spec\.resourceClaims\b")
+_SIZE = regex(r" spec\.(replicas|parallelism)$| spec\.containers\[\]\.resources\b| spec\.resourceClaims\b")
 _FUNCTION = "lambda.amazonaws.com"
 # In the trust policies of nodes and pods: EC2, Pod Identity and web identities.
 _OF_NODES = ("ec2.", "pods.eks", "Federated")

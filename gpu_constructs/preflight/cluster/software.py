@@ -13,6 +13,7 @@ from gpu_constructs.facts.resources import EFA, GPU
 from gpu_constructs.facts.software.daemon_sets import daemon_sets_of_addon, daemon_sets_of_chart
 from gpu_constructs.facts.software.model import DaemonSetSpec
 from gpu_constructs.light_dataclasses import dataclass
+from gpu_constructs.light_patterns import regex
 from gpu_constructs.preflight.model.container import Container
 from gpu_constructs.preflight.model.discovery import DISCOVERY, EXPLICIT
 from gpu_constructs.preflight.model.label_values import equal
@@ -32,7 +33,7 @@ _ADVERTISED = (
     ("efa-device-plugin", EFA),
 )
 # In the chart's default of the tags.
-_OF_THE_VALUES = re.compile(r"\{\{-? *\.Values\.autoDiscovery\.clusterName *-?\}\}")
+_OF_THE_VALUES = regex(r"\{\{-? *\.Values\.autoDiscovery\.clusterName *-?\}\}")
 _NOT_A_PLUGIN = ("gpu-feature-discovery", "mps-control-daemon", "config-manager")
 _UNKNOWN_CONFIG = Unknown("${configuration of the device plugin}")
 

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from gpu_constructs.facts.hardware.zones import is_no_zone
 from gpu_constructs.facts.labels import OLD_ZONE, ZONE, ZONE_ID
+from gpu_constructs.light_patterns import regex
 from gpu_constructs.preflight.cluster.references import referred, refers
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Cluster, Pool
@@ -23,10 +24,10 @@ Way = Literal["internet gateway", "nat", "elsewhere", "nowhere", "unknown"]
 
 _EVERYWHERE = ("0.0.0.0/0", "::/0")
 # The zones of a Region differ, whatever their names are.
-_NTH_ZONE = re.compile(r"\$\{Fn::Select \[\"?(\d+)\"?,\"?\$\{Fn::GetAZs .*")
+_NTH_ZONE = regex(r"\$\{Fn::Select \[\"?(\d+)\"?,\"?\$\{Fn::GetAZs .*")
 # A zone is its region and a letter.
-_ZONE = re.compile(r"([a-z]+(?:-[a-z]+)+-\d)[a-z]")
-_OWN_ZONE = re.compile(r"\$\{AWS::Region\}[a-z]")
+_ZONE = regex(r"([a-z]+(?:-[a-z]+)+-\d)[a-z]")
+_OWN_ZONE = regex(r"\$\{AWS::Region\}[a-z]")
 _ASSOCIATION = "AWS::EC2::SubnetRouteTableAssociation"
 _SUBNET = "AWS::EC2::Subnet"
 _MAKES_TAGS = "createtags"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import date
 from typing import Literal
@@ -11,6 +10,7 @@ from gpu_constructs.facts.kubernetes_support import LEAST_KARPENTER, SUPPORT
 from gpu_constructs.facts.schemas import created_with
 from gpu_constructs.facts.today import today
 from gpu_constructs.light_dataclasses import dataclass
+from gpu_constructs.light_patterns import regex
 from gpu_constructs.preflight.judging.written import differ, moved
 from gpu_constructs.preflight.model.cluster import Cluster
 from gpu_constructs.preflight.node.nodes import minor
@@ -21,7 +21,7 @@ from gpu_constructs.preflight.reading.unknown import dig, is_true, known_text
 Change = Literal["replaced", "renamed", "refused", "rolled back", "too early"]
 _MODES = ("CONFIG_MAP", "API_AND_CONFIG_MAP", "API")
 # EKS began with 1.10; of a 1.30 that YAML read as a number 1.3 is left.
-_MINOR = re.compile(r"1\.(\d{2,3})")
+_MINOR = regex(r"1\.(\d{2,3})")
 _GONE = "what runs in the old one is gone"
 
 

@@ -7,20 +7,21 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from gpu_constructs.light_dataclasses import dataclass
+from gpu_constructs.light_patterns import regex
 from gpu_constructs.preflight.reading.unknown import Unknown, is_expression
 
 # Source: https://github.com/distribution/reference/blob/main/regexp.go (2026-11)
-_NAME = re.compile(
+_NAME = regex(
     r"(?:(?P<registry>localhost|[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+(?::\d+)?|[A-Za-z0-9-]+:\d+)/)?"
     r"(?P<path>[a-z0-9]+(?:[._-]+[a-z0-9]+)*(?:/[a-z0-9]+(?:[._-]+[a-z0-9]+)*)*)"
     r"(?::(?P<tag>\w[\w.-]{0,127}))?(?:@(?P<digest>[a-z0-9]+:[a-f0-9]{32,}))?",
     re.ASCII,
 )
 _HUB = "docker.io"
-_ECR = re.compile(r"\d{12}\.dkr[.-]ecr(?:-fips)?\.(?P<region>[a-z0-9-]+)\.(?:amazonaws\.com(?:\.cn)?|on\.aws)")
+_ECR = regex(r"\d{12}\.dkr[.-]ecr(?:-fips)?\.(?P<region>[a-z0-9-]+)\.(?:amazonaws\.com(?:\.cn)?|on\.aws)")
 # Arguments and variables that hand an image to who starts pods.
-_ARGUMENT = re.compile(r"--?(?!\S*default)[\w-]*(?:image|config-reloader)[\w-]*=(?P<image>\S+/\S+:\S+)", re.IGNORECASE)
-_VARIABLE = re.compile(r"\w*IMAGE\w*")
+_ARGUMENT = regex(r"--?(?!\S*default)[\w-]*(?:image|config-reloader)[\w-]*=(?P<image>\S+/\S+:\S+)", re.IGNORECASE)
+_VARIABLE = regex(r"\w*IMAGE\w*")
 
 
 @dataclass(frozen=True, order=True, slots=True)

@@ -13,15 +13,16 @@ import re
 from collections.abc import Iterable
 
 from gpu_constructs.light_dataclasses import dataclass
+from gpu_constructs.light_patterns import regex
 from gpu_constructs.preflight.judging.image_names import ImageName, ecr_region
 from gpu_constructs.preflight.judging.images import PulledChart, Pulls
 
 CHARTS = "charts"
-_HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?(:\d{1,5})?", re.ASCII)
+_HOST = regex(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?(:\d{1,5})?", re.ASCII)
 _OCI = "oci://"
-_NAME = re.compile(r"[A-Za-z0-9][\w.-]*", re.ASCII)
-_VERSION = re.compile(r"\w[\w.+-]*", re.ASCII)
-_ADDRESS = re.compile(r"(oci|https?)://[A-Za-z0-9][\w./:~%+-]*", re.ASCII)
+_NAME = regex(r"[A-Za-z0-9][\w.-]*", re.ASCII)
+_VERSION = regex(r"\w[\w.+-]*", re.ASCII)
+_ADDRESS = regex(r"(oci|https?)://[A-Za-z0-9][\w./:~%+-]*", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
 from typing import Any
 
 from gpu_constructs.light_dataclasses import dataclass
+from gpu_constructs.light_patterns import regex
 from gpu_constructs.preflight.cluster.clusters import clusters
 from gpu_constructs.preflight.cluster.images import alias_of
 from gpu_constructs.preflight.cluster.subnets import region_of
@@ -26,7 +26,7 @@ from gpu_constructs.preflight.scheduling.ceiling import Ceiling, ceiling
 from gpu_constructs.preflight.scheduling.verdict import Result, Verdict
 
 # A number that is no part of a name.
-_FIGURE = re.compile(r"(?<![\w.-])\d[\d,.]*(?![\w-])")
+_FIGURE = regex(r"(?<![\w.-])\d[\d,.]*(?![\w-])")
 
 
 @dataclass(frozen=True, slots=True)

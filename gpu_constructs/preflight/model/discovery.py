@@ -5,19 +5,19 @@ Source: kubernetes/autoscaler cluster-autoscaler-1.36.1 cluster-autoscaler/cloud
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import replace
 
 from gpu_constructs.light_dataclasses import dataclass
+from gpu_constructs.light_patterns import regex
 from gpu_constructs.preflight.model.cluster import Pool
 from gpu_constructs.preflight.model.software import Autoscaler
 from gpu_constructs.preflight.reading.unknown import Unknown, is_expression, known_number, known_text
 
 DISCOVERY = "node-group-auto-discovery"
 EXPLICIT = "nodes"
-_TAGS = re.compile(r"(?:^|\s)asg:tag=(\S+)")
-_BLANK = re.compile(r"<[^<>]*>")
+_TAGS = regex(r"(?:^|\s)asg:tag=(\S+)")
+_BLANK = regex(r"<[^<>]*>")
 # EKS calls the group of a managed node group eks-<node group>-<uuid>.
 _OF_EKS = "eks-"
 

@@ -6,7 +6,6 @@ https://kubernetes.io/docs/concepts/scheduling-eviction/assign-pod-node/ (2026-0
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -14,11 +13,12 @@ from typing import Any
 from gpu_constructs.facts.hardware.zones import is_no_zone, is_seen_zone
 from gpu_constructs.facts.labels import EBS_ZONE, OLD_ZONE, ZONE, ZONE_ID
 from gpu_constructs.light_dataclasses import dataclass
+from gpu_constructs.light_patterns import regex
 from gpu_constructs.preflight.model.answer import Answer, yes_if
 from gpu_constructs.preflight.reading.unknown import Unknown, is_expression, items, known_text, may_equal
 
 _OF_ZONES = (ZONE, OLD_ZONE, EBS_ZONE, ZONE_ID)
-_WHOLE = re.compile(r"[+-]?\d{1,18}")
+_WHOLE = regex(r"[+-]?\d{1,18}")
 # Of each comparison, whether it bounds from above, and how far from the bound the nearest whole number is.
 _BOUNDS = {"Gt": (False, 1), "Gte": (False, 0), "Lt": (True, -1), "Lte": (True, 0)}
 

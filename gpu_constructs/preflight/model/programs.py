@@ -20,6 +20,7 @@ from typing import Any, Literal
 from gpu_constructs.facts.quantities import quantity
 from gpu_constructs.facts.resources import GPU
 from gpu_constructs.light_dataclasses import dataclass
+from gpu_constructs.light_patterns import regex
 from gpu_constructs.preflight.model.container import Container
 from gpu_constructs.preflight.reading.unknown import Unknown, is_expression, known_number, mapping
 
@@ -180,17 +181,15 @@ _SWITCHES = frozenset(
 # Words of a command line that only mention a program.
 _MENTIONS = ("echo", "printf", "pip", "pip3", "which", "pkill", "pgrep", "grep", "apt-get", "curl")
 _SHELLS = ("sh", "bash", "ash", "dash", "zsh")
-_PYTHON = re.compile(r"python(3(\.\d+)?)?")
-_ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
-_VARIABLE = re.compile(r"\$(?:\{(?P<braced>[A-Za-z_]\w*)(?::?-(?P<default>[^{}]*))?\}|(?P<plain>[A-Za-z_]\w*))")
-_BY_KUBERNETES = re.compile(r"\$\(([A-Za-z_][\w.-]*)\)")
-_COMPUTED = re.compile(r"\$\(\([^()]*\)\)|\$\([^()]*\)|`[^`]*`")
-_COMMENT = re.compile(r"(?m)(?:^|(?<=\s))#[^\n]*$")
-_CONTROL = re.compile(r"(?m)(?:^|[;&|]|\b(?:then|do|else)\b)\s*(?:if|for|while|until|case|function)\b|<<|\|\|")
-_RAY = re.compile(
-    r"(?i)\bray (start|job|symmetric-run)\b|ray[-_](address|cluster_size)|multi-node-serving|run_cluster\.sh"
-)
-_OPTION = re.compile(r"--?(?P<name>[A-Za-z][\w.-]*)(?:=(?P<value>.*))?", re.DOTALL)
+_PYTHON = regex(r"python(3(\.\d+)?)?")
+_ASSIGNMENT = regex(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
+_VARIABLE = regex(r"\$(?:\{(?P<braced>[A-Za-z_]\w*)(?::?-(?P<default>[^{}]*))?\}|(?P<plain>[A-Za-z_]\w*))")
+_BY_KUBERNETES = regex(r"\$\(([A-Za-z_][\w.-]*)\)")
+_COMPUTED = regex(r"\$\(\([^()]*\)\)|\$\([^()]*\)|`[^`]*`")
+_COMMENT = regex(r"(?m)(?:^|(?<=\s))#[^\n]*$")
+_CONTROL = regex(r"(?m)(?:^|[;&|]|\b(?:then|do|else)\b)\s*(?:if|for|while|until|case|function)\b|<<|\|\|")
+_RAY = regex(r"(?i)\bray (start|job|symmetric-run)\b|ray[-_](address|cluster_size)|multi-node-serving|run_cluster\.sh")
+_OPTION = regex(r"--?(?P<name>[A-Za-z][\w.-]*)(?:=(?P<value>.*))?", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)

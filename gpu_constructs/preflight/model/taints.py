@@ -5,19 +5,19 @@ Source: kubernetes/kubernetes v1.36.1 staging/src/k8s.io/api/core/v1/toleration.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from gpu_constructs.light_dataclasses import dataclass
+from gpu_constructs.light_patterns import regex
 from gpu_constructs.preflight.model.answer import Answer, any_of, yes_if
 from gpu_constructs.preflight.reading.unknown import Unknown, dig, is_expression, known_number, known_text, mappings
 from gpu_constructs.preflight.reading.user_data import UserData
 
 _EKS_EFFECTS = {"NO_SCHEDULE": "NoSchedule", "NO_EXECUTE": "NoExecute", "PREFER_NO_SCHEDULE": "PreferNoSchedule"}
 _EFFECTS = tuple(_EKS_EFFECTS.values())
-_FLAG = re.compile(rf"([^=:]+)(?:=([^:]*))?:({'|'.join(_EFFECTS)})")
-_WHOLE = re.compile(r"-?(0|[1-9]\d{0,18})")
+_FLAG = regex(rf"([^=:]+)(?:=([^:]*))?:({'|'.join(_EFFECTS)})")
+_WHOLE = regex(r"-?(0|[1-9]\d{0,18})")
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import re
-
 from gpu_constructs.facts.hardware.catalogue import catalogue, retired
 from gpu_constructs.facts.hardware.type_names import may_be_newer
 from gpu_constructs.facts.labels import GPU_TAINT
 from gpu_constructs.facts.resources import GPU
+from gpu_constructs.light_patterns import regex
 from gpu_constructs.preflight.cluster.images import always_has_driver
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Cluster, Pool
 from gpu_constructs.preflight.model.label_values import Requirement
 from gpu_constructs.preflight.node.nodes import gpu_types, may_have_gpus
 
-_GPU_FAMILY = re.compile(r"(g\d|gr\d|p[3-9])[a-z0-9-]*(\..+)?")
+_GPU_FAMILY = regex(r"(g\d|gr\d|p[3-9])[a-z0-9-]*(\..+)?")
 _NAMED_BY = ("/instance-family", "/instance-type", "/instance-category")
 _CATEGORIES = ("g", "gr", "p")
 

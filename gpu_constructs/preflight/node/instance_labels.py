@@ -6,7 +6,6 @@ https://docs.aws.amazon.com/eks/latest/userguide/create-node-pool.html (2026-08)
 
 from __future__ import annotations
 
-import re
 from functools import cache
 
 from gpu_constructs.facts.hardware.catalogue import InstanceType, catalogue
@@ -21,10 +20,11 @@ from gpu_constructs.facts.labels import (
     OLD_OS,
     OS,
 )
+from gpu_constructs.light_patterns import regex
 from gpu_constructs.preflight.model.label_values import LabelValues, exactly
 from gpu_constructs.preflight.reading.unknown import Unknown
 
-_FAMILY = re.compile(r"([a-z]+)(\d+)")
+_FAMILY = regex(r"([a-z]+)(\d+)")
 _PREFIXES = {"karpenter": f"{KARPENTER_AWS_DOMAIN}/", "auto-mode": f"{EKS_DOMAIN}/"}
 _OF_TYPES = "instance-"
 # Karpenter knows them of every type; the catalogue does not.

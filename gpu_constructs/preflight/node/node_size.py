@@ -7,7 +7,6 @@ hypervisor is the pessimistic figure here.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -24,6 +23,7 @@ from gpu_constructs.facts.hardware.kubelet_reserve import (
 from gpu_constructs.facts.hardware.vm_memory import ARM_KERNEL_MIB, VM_OVERHEAD, least_memory
 from gpu_constructs.facts.quantities import GIB, MIB, quantity, resources
 from gpu_constructs.facts.resources import DISK
+from gpu_constructs.light_patterns import regex
 from gpu_constructs.preflight.cluster.launch import is_visible
 from gpu_constructs.preflight.model.cluster import Pool
 from gpu_constructs.preflight.reading.unknown import dig, known_number, mapping
@@ -32,7 +32,7 @@ from gpu_constructs.preflight.reading.unknown import dig, known_number, mapping
 # Source: https://github.com/awslabs/amazon-eks-ami nodeadm/internal/kubelet/eni-max-pods.txt (2026-08)
 _MOST_PODS = ((2, 35), (8, 58), (48, 234))
 _MOST_PODS_OF_ALL = 737
-_SHARE = re.compile(r"(\d{1,3}(?:\.\d{1,9})?)%")
+_SHARE = regex(r"(\d{1,3}(?:\.\d{1,9})?)%")
 _DEFAULT_ROOT_GIB = 20
 # Source: https://docs.aws.amazon.com/eks/latest/userguide/create-node-class.html (2026-08)
 _AUTO_MODE_GIB = 80

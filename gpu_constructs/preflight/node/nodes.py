@@ -9,7 +9,6 @@ Sources: kubernetes/autoscaler cluster-autoscaler 1.36.1 cluster-autoscaler/clou
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import field, replace
 from functools import lru_cache
@@ -30,6 +29,7 @@ from gpu_constructs.facts.labels import (
 )
 from gpu_constructs.facts.resources import DEVICE_CLASS, DISK, EFA, GPU
 from gpu_constructs.light_dataclasses import dataclass
+from gpu_constructs.light_patterns import regex
 from gpu_constructs.preflight.cluster.images import has_driver
 from gpu_constructs.preflight.cluster.launch import capacity_of
 from gpu_constructs.preflight.cluster.subnets import region_of
@@ -57,7 +57,7 @@ _LABELLED_FROM = (1, 35)
 FEATURE_WORKERS = ("node-feature-discovery-worker", "nfd-worker")
 _GPU_DISCOVERY = "gpu-feature-discovery"
 _LABELS_BY_ITSELF = (0, 19)
-_MINOR = re.compile(r"v?([0-9]{1,4})\.([0-9]{1,4})")
+_MINOR = regex(r"v?([0-9]{1,4})\.([0-9]{1,4})")
 # Labels that NVIDIA's feature discovery adds once a node runs.
 # Source: NVIDIA/k8s-device-plugin v0.20.0 docs/gpu-feature-discovery/README.md
 _DISCOVERED = tuple(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any
@@ -12,6 +11,7 @@ from gpu_constructs.facts.hardware.catalogue import InstanceType
 from gpu_constructs.facts.hardware.mig import PROFILES
 from gpu_constructs.facts.labels import MIG_CONFIG
 from gpu_constructs.facts.resources import MIG
+from gpu_constructs.light_patterns import regex
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Cluster, Pool
 from gpu_constructs.preflight.model.label_values import LabelValues
@@ -23,8 +23,8 @@ from gpu_constructs.preflight.reading.unknown import Unknown, dig, mapping
 _MANAGER = "mig-manager"
 _EVERY_GPU = "all-"
 _DISABLED = "all-disabled"
-_PROFILE = re.compile(r"[0-9]g\.[0-9]{1,4}gb")
-_MADE_BY_SCRIPT = re.compile(r"nvidia-smi\s{1,9}mig\b[^\n;|&]{0,200}?-cgi\s{1,9}([0-9a-z.,+]{1,400})")
+_PROFILE = regex(r"[0-9]g\.[0-9]{1,4}gb")
+_MADE_BY_SCRIPT = regex(r"nvidia-smi\s{1,9}mig\b[^\n;|&]{0,200}?-cgi\s{1,9}([0-9a-z.,+]{1,400})")
 
 
 def label_of(pool: Pool, key: str) -> str | None:

@@ -7,13 +7,13 @@ https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/intrinsic
 from __future__ import annotations
 
 import base64
-import re
 from collections.abc import Mapping
 from dataclasses import field
 from typing import Any
 
 from gpu_constructs.facts.hardware.regions import partition_of
 from gpu_constructs.light_dataclasses import dataclass
+from gpu_constructs.light_patterns import regex
 from gpu_constructs.preflight.reading.documents import UnusableInput, refuse_endless
 from gpu_constructs.preflight.reading.objects import Origin
 from gpu_constructs.preflight.reading.unknown import Unknown, dig, items, known_number, mapping, one_of
@@ -31,7 +31,7 @@ from gpu_constructs.preflight.reading.values import (
 )
 
 _NO_VALUE = object()
-_SUB = re.compile(r"\$\{(!?)([^}$]*)\}")
+_SUB = regex(r"\$\{(!?)([^}$]*)\}")
 # CloudFormation replaces it at deployment.
 # Source: https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/dynamic-references.html (2026-08)
 _DYNAMIC = "{{resolve:"

@@ -6,16 +6,16 @@ Source: https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/i
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Any
 
 from gpu_constructs.light_dataclasses import dataclass
+from gpu_constructs.light_patterns import regex
 from gpu_constructs.preflight.reading.cloudformation import Template
 from gpu_constructs.preflight.reading.objects import Origin
 from gpu_constructs.preflight.reading.unknown import items, mapping
 
-_SUBSTITUTED = re.compile(r"\$\{([A-Za-z0-9]{1,255})(?:\.[^}]{1,255})?\}")
+_SUBSTITUTED = regex(r"\$\{([A-Za-z0-9]{1,255})(?:\.[^}]{1,255})?\}")
 _LOOP = "Fn::ForEach"
 
 

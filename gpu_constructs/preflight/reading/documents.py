@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import sys
 from collections.abc import Collection, Iterator
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any, BinaryIO
 import yaml
 
 from gpu_constructs.light_dataclasses import dataclass
+from gpu_constructs.light_patterns import regex
 from gpu_constructs.preflight.reading.notation.loader import Loader, RepeatedKey, events
 from gpu_constructs.preflight.reading.notation.scalars import MAX_DIGITS
 from gpu_constructs.preflight.reading.pipes import is_device, is_pipe, read_pipe
@@ -33,7 +33,7 @@ MAX_TOTAL_NODES = 4_000_000
 # Characters of the texts of a document; YAML's aliases count each time.
 MAX_CHARACTERS = 64 * _MIB
 _TOO_LARGE = 10**MAX_DIGITS
-_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+_SURROGATE = regex(r"\\u[dD][89a-fA-F]")
 _SUFFIXES = (".yaml", ".yml", ".json", ".template")
 # Of an assembly, files that are neither template nor manifest and may be large.
 _NOT_INPUT = ("tree.json", "manifest.json", "validation-report.json", "package.json", "package-lock.json")
@@ -154,7 +154,7 @@ def _parse(file: str, text: str) -> list[tuple[Any, tuple[RepeatedKey, ...]]]:
 
 # Of a cluster's objects, fields that the API server fills and preflight doesn't read.
 _PRUNED = ("managedFields", "images", "volumesAttached", "volumesInUse")
-_LIST_START = re.compile(r'\A\s*\{?\s*"?apiVersion"?:\s*"?v1"?,?\s+"?(items|kind"?:\s*"?List)')
+_LIST_START = regex(r'\A\s*\{?\s*"?apiVersion"?:\s*"?v1"?,?\s+"?(items|kind"?:\s*"?List)')
 
 
 def is_list(start: str) -> bool:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from typing import Any
 
+from gpu_constructs.light_patterns import regex
 from gpu_constructs.preflight.reading.cloudformation import Resource
 from gpu_constructs.preflight.reading.documents import UnusableInput, parse
 from gpu_constructs.preflight.reading.marks import Marks
 from gpu_constructs.preflight.reading.unknown import Unknown
 
 # What is known at deployment only: an intrinsic, and a dynamic reference.
-_UNKNOWN = re.compile(r"\$\{|\{\{resolve:")
+_UNKNOWN = regex(r"\$\{|\{\{resolve:")
 # Policies of IAM, which a template may give as an object or as JSON text.
 # Source: https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-resource-iam-role.html (2026-08)
 _DOCUMENTS = ("AssumeRolePolicyDocument", "PolicyDocument")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
 from gpu_constructs.light_dataclasses import dataclass
+from gpu_constructs.light_patterns import regex
 from gpu_constructs.preflight.reading.cloudformation import Resource, Template
 from gpu_constructs.preflight.reading.dangling import Dangling, dangling
 from gpu_constructs.preflight.reading.documents import (
@@ -52,7 +52,7 @@ MAX_TEMPLATES = 1_000
 _ACKNOWLEDGED = "aws:cdk:acknowledged-rules"
 _OURS = "gpu-constructs::"
 _LOGICAL_ID = "aws:cdk:logicalId"
-_HASH = re.compile(r"/([0-9a-f]{64})\.json")
+_HASH = regex(r"/([0-9a-f]{64})\.json")
 
 
 @dataclass(frozen=True, slots=True)

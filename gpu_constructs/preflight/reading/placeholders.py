@@ -10,14 +10,15 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from gpu_constructs.light_patterns import regex
 from gpu_constructs.preflight.reading.marks import Marks
 from gpu_constructs.preflight.reading.unknown import Unknown
 
 # ${NAME}, $NAME, $(NAME) and {{ ... }}.
-_PLACEHOLDER = re.compile(r"\$\{[^{}]*\}|\$[A-Za-z_][A-Za-z0-9_]*|\$\([A-Za-z_.][A-Za-z0-9_.]*\)|\{\{[^{}]*\}\}")
+_PLACEHOLDER = regex(r"\$\{[^{}]*\}|\$[A-Za-z_][A-Za-z0-9_]*|\$\([A-Za-z_.][A-Za-z0-9_.]*\)|\{\{[^{}]*\}\}")
 # A line that is nothing but an action of a template: what stands under it may be there or not.
-_BLOCK = re.compile(r"^[ \t]*(?:-[ \t]*)?\{\{.*\}\}[ \t]*(?:#.*)?$", re.MULTILINE)
-_ACTION = re.compile(r"\{\{[^{}\n]*\}\}")
+_BLOCK = regex(r"^[ \t]*(?:-[ \t]*)?\{\{.*\}\}[ \t]*(?:#.*)?$", re.MULTILINE)
+_ACTION = regex(r"\{\{[^{}\n]*\}\}")
 # Texts of programs, which a shell, Prometheus or a kubelet reads, and that have such signs of their own.
 _PROGRAMS = (
     "annotations",

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import field
 from typing import Any, TypeVar
 
 from gpu_constructs.light_dataclasses import dataclass
+from gpu_constructs.light_patterns import regex
 
 T = TypeVar("T")
 
 # A stack, whose name may have dots, a resource and an attribute.
-_REFERENCE = re.compile(r"\$\{((?:[^{}:/]*/)?[^{}.:/]+)(?:\.([^{}]+))?\}")
+_REFERENCE = regex(r"\$\{((?:[^{}:/]*/)?[^{}.:/]+)(?:\.([^{}]+))?\}")
 
-_OPENING = re.compile(r"\$|\{\{")
-_WHOLE = re.compile(r"-?[0-9]{1,18}")
+_OPENING = regex(r"\$|\{\{")
+_WHOLE = regex(r"-?[0-9]{1,18}")
 _TOO_LARGE = 10**18
 # Of more values nobody judges each.
 _MAX_CHOICES = 100

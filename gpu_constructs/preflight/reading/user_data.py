@@ -17,6 +17,7 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Any, Literal
 
 from gpu_constructs.light_dataclasses import dataclass
+from gpu_constructs.light_patterns import regex
 from gpu_constructs.merging import merged
 from gpu_constructs.preflight.reading.documents import UnusableInput, refuse_endless
 from gpu_constructs.preflight.reading.embedded import parse_embedded
@@ -32,7 +33,7 @@ _MAX_UNZIPPED = 1024**2
 # Expressions of what is not known are longer than what they stand for.
 _MAX_CHARACTERS = 4 * MAX_BYTES
 # The parsers of headers and of dotted keys take time that grows with the square of their length.
-_HEADER = re.compile(r"^content-[^\n]*(?:\n[ \t][^\n]*)*", re.IGNORECASE | re.MULTILINE)
+_HEADER = regex(r"^content-[^\n]*(?:\n[ \t][^\n]*)*", re.IGNORECASE | re.MULTILINE)
 _MAX_HEADER = 2_000
 _MAX_DOTS = 100
 # How text begins that nobody encoded: none of it is base64, whatever deployment fills in after it.

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
 from gpu_constructs.facts.quantities import quantity, show
 from gpu_constructs.facts.resources import DEVICE_CLASS, DISK, GPU, NVIDIA
+from gpu_constructs.light_patterns import regex
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.container import Container
 from gpu_constructs.preflight.model.label_values import LabelValues
@@ -22,7 +22,7 @@ from gpu_constructs.preflight.remedies.change import Change, pod_path, written
 from gpu_constructs.preflight.scheduling.demand import Demand
 
 # What programs of any name call the number of GPUs that they use on a node.
-_SIZE = re.compile(
+_SIZE = regex(
     r"--?(?:tensor[-_]parallel(?:[-_]size)?|tp(?:[-_]size)?|nproc[-_]per[-_]node|num[-_]gpus|num[-_]shard)[= ]+(\d+)"
 )
 

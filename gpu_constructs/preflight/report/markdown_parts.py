@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
+from gpu_constructs.light_patterns import regex
 from gpu_constructs.preflight.report.finding_view import View
 from gpu_constructs.preflight.report.wording import MAY_BE, alike, printable
 
-_FORMATTING = re.compile(r"[\\`*_\[\]<>|~&$]")
-_MENTION = re.compile(r"(@|#|GH-)(?=\w)")
+_FORMATTING = regex(r"[\\`*_\[\]<>|~&$]")
+_MENTION = regex(r"(@|#|GH-)(?=\w)")
 _LONGEST = 300
 # A comment holds 65,536 characters.
 MOST_FINDINGS = 60

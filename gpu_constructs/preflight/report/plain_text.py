@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 
+from gpu_constructs.light_patterns import regex
 from gpu_constructs.preflight.report.text_parts import Listing, Part, Text
 
 # A word with the blanks around it.
-_WORD = re.compile(r"\s*\S+\s*")
+_WORD = regex(r"\s*\S+\s*")
 _GAP = 2
 
 

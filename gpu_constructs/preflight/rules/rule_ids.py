@@ -7,12 +7,13 @@ from collections.abc import Iterable
 from types import MappingProxyType
 
 from gpu_constructs.light_dataclasses import dataclass
+from gpu_constructs.light_patterns import regex
 from gpu_constructs.refusals import did_you_mean
 
 # An id as it is said: gpu120, GPU-120, 120.
-_SAID = re.compile(r"(?:GPU)?[-_ ]?(\d{3})", re.IGNORECASE)
+_SAID = regex(r"(?:GPU)?[-_ ]?(\d{3})", re.IGNORECASE)
 # Slips of an id: letters that look like digits, zeros too many or too few.
-_SLIP = re.compile(r"(?:GPU)?[-_ ]?0*([0-9OIL]{1,3})", re.IGNORECASE)
+_SLIP = regex(r"(?:GPU)?[-_ ]?0*([0-9OIL]{1,3})", re.IGNORECASE)
 _LOOKS_LIKE = str.maketrans("OIL", "011")
 
 

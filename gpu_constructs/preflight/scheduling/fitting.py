@@ -5,7 +5,6 @@ Follows kube-scheduler 1.36 (NodeAffinity, TaintToleration, NodeResourcesFit, No
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
@@ -15,6 +14,7 @@ from gpu_constructs.facts.labels import LABEL_TAG, NODE_FEATURE, RESOURCE_TAG, Z
 from gpu_constructs.facts.quantities import distinct, show
 from gpu_constructs.facts.resources import DEVICE_CLASS, DISK, EFA, GPU, NVIDIA, OF_HAMI
 from gpu_constructs.light_dataclasses import dataclass
+from gpu_constructs.light_patterns import regex
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Pool
 from gpu_constructs.preflight.model.label_values import Labels, LabelValues, Requirement
@@ -31,7 +31,7 @@ _NO_SUCH_TYPE, _NEVER_A_GPU = 5, 20
 # The rule of startup taints that an autoscaler takes for lasting ones.
 _MISTAKEN = "GPU420"
 # What deployment puts into a value.
-_LATER = re.compile(r"\$\{[^}]*\}")
+_LATER = regex(r"\$\{[^}]*\}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,13 +5,13 @@ Follows kube-scheduler 1.36, cluster autoscaler 1.36 and Karpenter 1.14; `fittin
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from gpu_constructs.facts.quantities import show
 from gpu_constructs.facts.resources import GPU
 from gpu_constructs.light_dataclasses import dataclass
+from gpu_constructs.light_patterns import regex
 from gpu_constructs.preflight.admission.admission import Admission
 from gpu_constructs.preflight.admission.unevaluated import unevaluated
 from gpu_constructs.preflight.cluster.iam import has_credentials
@@ -61,7 +61,7 @@ _BUILT_IN = (
 # Labels that follow from the instance type and the region.
 _OF_TYPES = ("node.kubernetes.io/", "kubernetes.io/", "beta.kubernetes.io/", "topology.kubernetes.io/")
 # Source: https://docs.aws.amazon.com/sagemaker/latest/dg/sagemaker-hyperpod-eks.html (2026-11)
-_HYPERPOD = re.compile(r"\bml\.[a-z0-9-]+\.[a-z0-9-]+")
+_HYPERPOD = regex(r"\bml\.[a-z0-9-]+\.[a-z0-9-]+")
 _NOTHING_RESERVED = "takes reserved capacity only, and its class selects none by capacityReservationSelectorTerms"
 
 

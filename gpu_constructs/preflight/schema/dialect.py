@@ -7,12 +7,13 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from gpu_constructs.light_dataclasses import dataclass
+from gpu_constructs.light_patterns import regex
 from gpu_constructs.preflight.reading.unknown import Unknown, known_number
 
 # Placeholders of the programs that people fill in templates with.
-_FILLED_IN = re.compile(r"\$\{|\{\{|\$\(|\$[A-Za-z_]|<[A-Za-z_ .-]+>|PLACEHOLDER|REPLACE_?|CHANGE_?ME|YOUR_|__[A-Z]")
+_FILLED_IN = regex(r"\$\{|\{\{|\$\(|\$[A-Za-z_]|<[A-Za-z_ .-]+>|PLACEHOLDER|REPLACE_?|CHANGE_?ME|YOUR_|__[A-Z]")
 _FUNCTION = "Fn::"
-_DECIMAL = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,3})?", re.ASCII)
+_DECIMAL = regex(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,3})?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from difflib import SequenceMatcher
 from typing import Any, Literal
 
 from gpu_constructs.light_dataclasses import dataclass
+from gpu_constructs.light_patterns import regex
 from gpu_constructs.refusals import near
 
 FaultKind = Literal["value", "unknown", "missing"]
@@ -15,7 +15,7 @@ FaultKind = Literal["value", "unknown", "missing"]
 _LISTED = 8
 _LONGEST = 60
 # Words, and numbers among them: AL2023_x86_64, WhenEmpty, on-demand.
-_PARTS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
+_PARTS = regex(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
 _CLOSE = 0.7
 
 

@@ -5,9 +5,10 @@ Webhooks that change an object come before its schema is asked, so that who leav
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from types import MappingProxyType
+
+from gpu_constructs.light_patterns import regex
 
 # By kind.
 # Sources: kubernetes-sigs/jobset 08dfbdfd6 pkg/webhooks/jobset_webhook.go,
@@ -18,7 +19,7 @@ FILLED_IN: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "leaderworkerset.x-k8s.io/v1/LeaderWorkerSet": ("spec.networkConfig.subdomainPolicy",),
     }
 )
-_NUMBER = re.compile(r"\[\d+\]")
+_NUMBER = regex(r"\[\d+\]")
 
 
 def is_filled_in(kind: str, path: str) -> bool:

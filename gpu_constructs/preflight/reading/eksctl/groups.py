@@ -6,12 +6,12 @@ pkg/vpc/vpc.go (2026-08-21)
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Any
 
 from gpu_constructs.facts.hardware.catalogue import catalogue
 from gpu_constructs.facts.hardware.zones import is_seen_zone
+from gpu_constructs.light_patterns import regex
 from gpu_constructs.preflight.reading.cloudformation import Resource
 from gpu_constructs.preflight.reading.eksctl.resources import NODES_SCALE, metadata, resource
 from gpu_constructs.preflight.reading.objects import Object
@@ -37,7 +37,7 @@ WINDOWS = tuple(f"WindowsServer{year}{kind}Container" for year in (2019, 2022, 2
 AMI_FAMILIES = {each.lower(): each for each in (AL2023, AL2, *BOTTLEROCKETS, *UBUNTU_VERSIONS, *WINDOWS)}
 _DEFAULT_TYPE = "m5.large"
 _DEFAULT_NODES = 2
-_ZONE = re.compile(r"[a-z]{2}(?:-[a-z]+)+-\d[a-z]")
+_ZONE = regex(r"[a-z]{2}(?:-[a-z]+)+-\d[a-z]")
 # Not of CloudFormation: all that is known of a subnet of eksctl is its zone.
 _SUBNET = "eksctl::Subnet"
 # The same, of a subnet that eksctl makes with the cluster.

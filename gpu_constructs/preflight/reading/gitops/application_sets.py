@@ -10,13 +10,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from gpu_constructs.light_patterns import regex
 from gpu_constructs.preflight.reading.gitops.argo import GROUP
 from gpu_constructs.preflight.reading.gitops.chart_values import merged
 from gpu_constructs.preflight.reading.objects import Object, Unread
 from gpu_constructs.preflight.reading.placeholders import with_placeholders
 from gpu_constructs.preflight.reading.unknown import Unknown, dig, mapping, mappings
 
-_PARAMETER = re.compile(r"\{\{-?\s*\.?([A-Za-z0-9_.-]+?)\s*-?\}\}")
+_PARAMETER = regex(r"\{\{-?\s*\.?([A-Za-z0-9_.-]+?)\s*-?\}\}")
 _MAX_APPLICATIONS = 200
 # Not of a generator but of what it makes.
 _SETTINGS = ("selector", "template", "values")

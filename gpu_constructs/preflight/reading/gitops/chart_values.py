@@ -9,13 +9,14 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from gpu_constructs.light_patterns import regex
 from gpu_constructs.preflight.reading.embedded import parse_embedded
 from gpu_constructs.preflight.reading.objects import Object
 from gpu_constructs.preflight.reading.unknown import Unknown, mapping
 
-_INDEX = re.compile(r"(.+)\[(\d{1,3})\]")
+_INDEX = regex(r"(.+)\[(\d{1,3})\]")
 _MAX_INDEX = 100
-_DOT = re.compile(r"(?<!\\)\.")
+_DOT = regex(r"(?<!\\)\.")
 
 
 def read_values(owner: Object, text: Any) -> dict[str, Any]:

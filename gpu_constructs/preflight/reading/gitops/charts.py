@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
 from gpu_constructs.facts.software.daemon_sets import daemon_sets_of_chart
+from gpu_constructs.light_patterns import regex
 from gpu_constructs.preflight.reading.objects import ANYTHING, SOFTWARE, Chart, Object, Part
 from gpu_constructs.preflight.reading.unknown import known_text
 
 # Of a range of versions only the controller knows which one it takes.
-_VERSION = re.compile(r"v?\d+\.\d+\.\d+[^\s*<>=~^|,]*")
+_VERSION = regex(r"v?\d+\.\d+\.\d+[^\s*<>=~^|,]*")
 
 
 def parts_of_chart(name: Any) -> frozenset[Part]:

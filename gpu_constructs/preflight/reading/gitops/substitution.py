@@ -12,12 +12,13 @@ from dataclasses import field
 from typing import Any
 
 from gpu_constructs.light_dataclasses import dataclass
+from gpu_constructs.light_patterns import regex
 from gpu_constructs.preflight.reading.objects import Object
 from gpu_constructs.preflight.reading.unknown import dig, known_text, mapping, mappings
 
 _DISABLED = "kustomize.toolkit.fluxcd.io/substitute"
 # A name, and what stands in place of one that is not set or empty.
-_VARIABLE = re.compile(r"(\$?)\$\{([A-Za-z_][A-Za-z0-9_]*)(?:(:?[-=])([^{}]*))?\}")
+_VARIABLE = regex(r"(\$?)\$\{([A-Za-z_][A-Za-z0-9_]*)(?:(:?[-=])([^{}]*))?\}")
 
 
 @dataclass(frozen=True, slots=True)

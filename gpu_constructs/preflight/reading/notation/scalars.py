@@ -14,6 +14,8 @@ from typing import Any
 
 import yaml
 
+from gpu_constructs.light_patterns import regex
+
 # Of a number, as it is written; more of them take Python ever longer to read.
 MAX_DIGITS = 100
 _WORDS: Mapping[str, Any] = {
@@ -26,10 +28,10 @@ _WORDS: Mapping[str, Any] = {
 }
 _BEGINS_A_NUMBER = frozenset("+-.0123456789")
 # Go reads the base off what stands before the digits; a zero alone means eight.
-_WHOLE = re.compile(r"([+-]?)(?:0([xX])([0-9a-fA-F]+)|0([bB])([01]+)|0[oO]?([0-7]+)|(0|[1-9][0-9]*))", re.ASCII)
-_FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?", re.ASCII)
+_WHOLE = regex(r"([+-]?)(?:0([xX])([0-9a-fA-F]+)|0([bB])([01]+)|0[oO]?([0-7]+)|(0|[1-9][0-9]*))", re.ASCII)
+_FLOAT = regex(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?", re.ASCII)
 # Behind a point that stands first, an underscore stands between digits only; elsewhere anywhere.
-_POINT_FIRST = re.compile(r"\.[0-9]+(?:_[0-9]+)*(?:[eE][-+]?[0-9]+(?:_[0-9]+)*)?", re.ASCII)
+_POINT_FIRST = regex(r"\.[0-9]+(?:_[0-9]+)*(?:[eE][-+]?[0-9]+(?:_[0-9]+)*)?", re.ASCII)
 _INT64, _UINT64 = 2**63, 2**64
 # From this power of ten on, Go writes a number with an exponent.
 _MOST_POWER = 6

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from gpu_constructs.light_patterns import regex
 from gpu_constructs.preflight.reading.documents import UnusableInput, read
 from gpu_constructs.preflight.reading.objects import BrokenReference, Origin
 from gpu_constructs.preflight.reading.unknown import is_expression, items, mapping, mappings
@@ -21,14 +22,14 @@ _FILES = ("patchesStrategicMerge", "configurations", "crds", "transformers", "ge
 _WITH_PATH = ("patches", "patchesJson6902", "replacements")
 _GENERATORS = ("configMapGenerator", "secretGenerator")
 # A repository, which kustomize clones: with a host, or with a revision.
-_REMOTE = re.compile(r"://|^git@|[?&](ref|version)=|//|^[\w-]+(\.[\w-]+)+/[\w.-]+/")
+_REMOTE = regex(r"://|^git@|[?&](ref|version)=|//|^[\w-]+(\.[\w-]+)+/[\w.-]+/")
 # What kustomize says of faults of a kustomization, rather than of how it is run.
-_FAULT = re.compile(
+_FAULT = regex(
     r"no matches for Id|unable to find .*target|failed to find unique target|no resource matches strategic merge patch"
     r"|unknown field|doc is missing (path|key)|already registered id|error unmarshaling|must be a valid|cycle detected"
     r"|invalid Kustomization|no such file or directory"
 )
-_BY_OPTION = re.compile(r"--enable|plugin|is not in or below|fetch|timeout|network|dial tcp|git ")
+_BY_OPTION = regex(r"--enable|plugin|is not in or below|fetch|timeout|network|dial tcp|git ")
 
 
 def broken_references(root: Path, parts: Iterable[tuple[Path, Mapping[str, Any]]]) -> Iterator[BrokenReference]:

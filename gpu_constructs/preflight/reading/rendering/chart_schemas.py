@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from gpu_constructs.light_patterns import regex
 from gpu_constructs.preflight.reading.documents import MAX_FILE_BYTES, MAX_FILES
 from gpu_constructs.preflight.reading.rendering.network import is_closable
 
 _SCHEMA = "values.schema.json"
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 # Definitions of the language itself, which helm contains.
-_DRAFT = re.compile(r"https?://json-schema\.org/(draft-0[467]|draft/(2019-09|2020-12))/schema#?")
+_DRAFT = regex(r"https?://json-schema\.org/(draft-0[467]|draft/(2019-09|2020-12))/schema#?")
 
 
 def outside_reference(chart: Path) -> str | None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
+from gpu_constructs.light_patterns import regex
 from gpu_constructs.preflight.reading.documents import UnusableInput, is_hidden, read
 from gpu_constructs.preflight.reading.objects import Origin, Unread
 from gpu_constructs.preflight.reading.rendering.chart_schemas import outside_reference
@@ -15,7 +15,7 @@ from gpu_constructs.preflight.reading.unknown import known_text, mapping
 _CHART = "Chart.yaml"
 _UNCHECKED = "--skip-schema-validation"
 # A name in DNS, as helm asks for; https://kubernetes.io/docs/concepts/overview/working-with-objects/names/ (2026-11).
-_RELEASE = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_RELEASE = regex(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 
 
 def render_charts(folder: Path, made: Rendering) -> None:

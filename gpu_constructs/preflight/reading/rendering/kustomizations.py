@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from gpu_constructs.light_dataclasses import dataclass
+from gpu_constructs.light_patterns import regex
 from gpu_constructs.preflight.reading.documents import KUSTOMIZATIONS, UnusableInput, is_hidden, parse, read
 from gpu_constructs.preflight.reading.objects import Origin, Unread
 from gpu_constructs.preflight.reading.rendering.broken_kustomizations import broken_references, idle_patches, rejected
@@ -22,7 +23,7 @@ _PLUGINS = ("generators", "transformers", "validators")
 _CHANGING = ("patchesstrategicmerge", *_PLUGINS, "configurations", "crds")
 _WITH_PATH = ("patches", "patchesjson6902", "replacements")
 # An address, which kustomize fetches wherever it takes a file; alone, or as the file of a key.
-_ADDRESS = re.compile(r"([^\n]*=)?\s*(https?:[^\n]*)", re.IGNORECASE)
+_ADDRESS = regex(r"([^\n]*=)?\s*(https?:[^\n]*)", re.IGNORECASE)
 # Fields whose texts are put into objects, and name no file.
 _WITHOUT_FILES = ("commonAnnotations", "commonLabels", "labels", "literals", "images", "patch")
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import tempfile
 from pathlib import Path
 
+from gpu_constructs.light_patterns import regex
 from gpu_constructs.preflight.reading.documents import MAX_FILE_BYTES
 from gpu_constructs.preflight.reading.rendering.layers import program_of_layer
 from gpu_constructs.preflight.reading.rendering.processes import run_bounded
@@ -17,7 +17,7 @@ SECONDS = 60.0
 TOO_LONG = f"rendering took more than {SECONDS:g} seconds; name one folder of it"
 TOO_MUCH = f"everything together renders to more than {MAX_FILE_BYTES >> 20} MiB; name one folder of it"
 # How a line of kubectl's log begins: severity, date, time, process and place, which differ every time.
-_WHEN = re.compile(r"^[IWEF]\d{4} [\d:.]+ +\d+ \S+\] ")
+_WHEN = regex(r"^[IWEF]\d{4} [\d:.]+ +\d+ \S+\] ")
 
 
 def run(command: list[str], seconds: float = SECONDS, most_bytes: int = MAX_FILE_BYTES) -> tuple[str | None, str]:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from gpu_constructs.light_patterns import regex
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.iam import inline_policies
 from gpu_constructs.preflight.reading.unknown import as_written
@@ -19,7 +20,7 @@ _QUOTAS = "https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas
 _MAX_INLINE = 10_240
 _MAX_MANAGED = 6_144
 # What deployment sets has an unknown length, which counts as nothing.
-_OPEN = re.compile(r"\$\{[^{}]*\}")
+_OPEN = regex(r"\$\{[^{}]*\}")
 
 
 @rule("GPU480", "error", source=_QUOTAS)

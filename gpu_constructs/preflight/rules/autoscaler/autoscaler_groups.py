@@ -6,13 +6,13 @@ Source: kubernetes/autoscaler cluster-autoscaler 1.36.1 cluster-autoscaler/cloud
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from gpu_constructs.facts.charts import DRA_DRIVERS
 from gpu_constructs.facts.hardware.catalogue import catalogue
 from gpu_constructs.facts.labels import ACCELERATOR, EKS_DOMAIN, LABEL_TAG, MIG_CONFIG, RESOURCE_TAG, TAINT_TAG
 from gpu_constructs.facts.resources import GPU, MIG, NVIDIA
+from gpu_constructs.light_patterns import regex
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.pools import group_tags
 from gpu_constructs.preflight.model.answer import Answer
@@ -27,7 +27,7 @@ _MANAGER = "kubernetes/autoscaler cluster-autoscaler 1.36.1 cluster-autoscaler/c
 _WAITS = (
     "kubernetes/autoscaler cluster-autoscaler 1.36.1 cluster-autoscaler/processors/customresources/gpu_processor.go"
 )
-_TAINT_VALUE = re.compile(r".*:(NoSchedule|NoExecute|PreferNoSchedule)")
+_TAINT_VALUE = regex(r".*:(NoSchedule|NoExecute|PreferNoSchedule)")
 _NOT_TOLD = (f"{EKS_DOMAIN}/", "alpha.eksctl.io/")
 
 

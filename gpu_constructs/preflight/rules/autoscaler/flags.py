@@ -5,7 +5,6 @@ Source: kubernetes/autoscaler cluster-autoscaler-1.36.1 cluster-autoscaler/confi
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from gpu_constructs.facts.cluster_autoscaler_flags import (
@@ -15,6 +14,7 @@ from gpu_constructs.facts.cluster_autoscaler_flags import (
     LAST_EXPANDER,
     PRICE_EXPANDER,
 )
+from gpu_constructs.light_patterns import regex
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.model.discovery import DISCOVERY, EXPLICIT
 from gpu_constructs.preflight.model.software import Autoscaler
@@ -25,10 +25,10 @@ from gpu_constructs.refusals import did_you_mean
 
 _FLAGS = "kubernetes/autoscaler cluster-autoscaler-1.36.1 cluster-autoscaler/config/flags/flags.go"
 # Of <min>:<max>, of <label value>:<min>:<max> and of <min>:<max>:<name>.
-_RANGE = re.compile(r"(\d+):(\d+)")
-_GPU_RANGE = re.compile(r"[^:]*:(\d+):(\d+)")
-_GROUP = re.compile(r"(\d+):(\d+):.+")
-_TAGS = re.compile(r"asg:tag=.+")
+_RANGE = regex(r"(\d+):(\d+)")
+_GPU_RANGE = regex(r"[^:]*:(\d+):(\d+)")
+_GROUP = regex(r"(\d+):(\d+):.+")
+_TAGS = regex(r"asg:tag=.+")
 _FORMS = {
     "cores-total": (_RANGE, "<min>:<max>"),
     "memory-total": (_RANGE, "<min>:<max>"),
@@ -37,8 +37,8 @@ _FORMS = {
     DISCOVERY: (_TAGS, "asg:tag=<key>,<key>"),
 }
 _LISTS = ("gpu-total", EXPLICIT, DISCOVERY)
-_BLANK = re.compile(r"<[^<>]*>")
-_NAME = re.compile(r"[a-z][a-z0-9-]+")
+_BLANK = regex(r"<[^<>]*>")
+_NAME = regex(r"[a-z][a-z0-9-]+")
 # So near is a slip of the pen, not a flag of another version.
 _CLOSENESS = 0.9
 

@@ -8,6 +8,7 @@ from itertools import product
 
 from gpu_constructs.facts.hardware.catalogue import catalogue, columns, retired
 from gpu_constructs.facts.labels import EKS_DOMAIN, INSTANCE_TYPE, KARPENTER_AWS_DOMAIN
+from gpu_constructs.light_patterns import regex
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.launch import is_capacity_known
 from gpu_constructs.preflight.model.cluster import Pool
@@ -17,7 +18,7 @@ from gpu_constructs.refusals import did_you_mean
 
 _FAMILY_LABELS = (f"{KARPENTER_AWS_DOMAIN}/instance-family", f"{EKS_DOMAIN}/instance-family")
 # Families g, gr and p have GPUs; those of g4ad are not NVIDIA's. SageMaker's names have a prefix.
-_LIKE_A_GPU_TYPE = re.compile(r"(ml\.)?(gr?|p)\d(?!ad\b)", re.IGNORECASE)
+_LIKE_A_GPU_TYPE = regex(r"(ml\.)?(gr?|p)\d(?!ad\b)", re.IGNORECASE)
 
 
 @rule(

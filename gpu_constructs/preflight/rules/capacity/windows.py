@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator
 from datetime import datetime, timezone
 from typing import Any
 
 from gpu_constructs.facts.today import now
 from gpu_constructs.light_dataclasses import dataclass
+from gpu_constructs.light_patterns import regex
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.pools import desired_nodes
 from gpu_constructs.preflight.model.cluster import Cluster, Pool
@@ -17,7 +17,7 @@ from gpu_constructs.preflight.reading.cloudformation import Resource
 from gpu_constructs.preflight.reading.unknown import Unknown, dig, known_number, known_text, mapping
 from gpu_constructs.preflight.rules.rule import Problem, rule
 
-_AT = re.compile(r"at\((\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)\)")
+_AT = regex(r"at\((\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)\)")
 _RESERVATIONS = ("AWS::EC2::CapacityReservation", "AWS::EC2::CapacityReservationFleet")
 _SCHEDULE, _ACTION = "AWS::Scheduler::Schedule", "AWS::AutoScaling::ScheduledAction"
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from difflib import get_close_matches
 from typing import Any
 
 from gpu_constructs.facts.quantities import quantity
 from gpu_constructs.facts.resources import GPU, NVIDIA, OF_HAMI
+from gpu_constructs.light_patterns import regex
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.model.container import Container
 from gpu_constructs.preflight.model.pod import pod_of
@@ -19,15 +19,15 @@ from gpu_constructs.preflight.rules.rule import Problem, of_each_pod, rule
 _DEVICES = "https://kubernetes.io/docs/tasks/manage-gpus/scheduling-gpus/"
 _OLD = "alpha.kubernetes.io/nvidia-gpu"
 # What NVIDIA's device plugin registers, shares and slices among it.
-_IS_NVIDIA = re.compile(r"nvidia\.com/(gpu(\.shared)?|mig-\S+|pgpu|vgpu|GA10\S+|GRID\S+)")
+_IS_NVIDIA = regex(r"nvidia\.com/(gpu(\.shared)?|mig-\S+|pgpu|vgpu|GA10\S+|GRID\S+)")
 # Images that do nothing without a GPU.
-_GPU_IMAGE = re.compile(
+_GPU_IMAGE = regex(
     r"(nvcr\.io/nvidia/(cuda|pytorch|tensorflow|jax|tritonserver|nemo|tensorrt|tensorrt-llm/\S*|vllm)"
     r"|nvcr\.io/nim/\S+|(docker\.io/)?nvidia/cuda|(docker\.io/)?vllm/vllm-openai"
     r"|(docker\.io/)?lmsysorg/sglang)(:\S+|@\S+)?"
 )
 # Clients of model servers.
-_CLIENT = re.compile(r":\S+-sdk(@\S+)?")
+_CLIENT = regex(r":\S+-sdk(@\S+)?")
 # Ways to ask other schedulers for a part of a GPU.
 _PARTS = ("gpu-fraction", "gpu-memory")
 

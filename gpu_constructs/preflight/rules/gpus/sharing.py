@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator
 
@@ -10,6 +9,7 @@ from gpu_constructs.facts.hardware.catalogue import InstanceType, catalogue
 from gpu_constructs.facts.hardware.mig import BOTTLEROCKET_NAMES, PROFILES, SLICES, USUAL_SLICES, compute_slices
 from gpu_constructs.facts.labels import MIG_CONFIG, OPERATOR_CONFIG
 from gpu_constructs.facts.resources import GPU, NVIDIA
+from gpu_constructs.light_patterns import regex
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Cluster, Pool
@@ -25,7 +25,7 @@ from gpu_constructs.preflight.reading.unknown import dig
 from gpu_constructs.preflight.rules.rule import Problem, rule
 
 _MIG = "https://docs.aws.amazon.com/eks/latest/userguide/device-management-nvidia-mig.html"
-_PROFILE = re.compile(r"[0-9]g\.[0-9]{1,4}gb(\+me)?")
+_PROFILE = regex(r"[0-9]g\.[0-9]{1,4}gb(\+me)?")
 # A geometry of the GPU Operator that has several profiles.
 _BALANCED = "all-balanced"
 # Slices of compute that Bottlerocket takes instead of a profile.

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from gpu_constructs.light_patterns import regex
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.model.cluster import Pool
 from gpu_constructs.preflight.reading.unknown import dig, is_expression, mapping
@@ -35,9 +35,7 @@ _PLUGIN: Mapping[str, tuple[str, ...] | None] = {
 # Source: awslabs/amazon-eks-ami v20260724 nodeadm/doc/api.md
 _KIND, _VERSION = "NodeConfig", "v1alpha1"
 _STRATEGIES = ("RAID0", "RAID10", "Mount")
-_OF_NODEADM = re.compile(
-    r"apiVersion:\s*[\"']?node\.eks\.aws/([\w.-]{1,40})[\"']?[^\S\n]*\n\s*kind:\s*[\"']?([A-Za-z]+)"
-)
+_OF_NODEADM = regex(r"apiVersion:\s*[\"']?node\.eks\.aws/([\w.-]{1,40})[\"']?[^\S\n]*\n\s*kind:\s*[\"']?([A-Za-z]+)")
 
 
 @rule("GPU368", "error", source=_BOTTLEROCKET)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Any
 
 from gpu_constructs.facts.kubernetes_support import OLDEST_KUBELET
 from gpu_constructs.facts.labels import CLUSTER_TAG
+from gpu_constructs.light_patterns import regex
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.images import has_driver, image_of
 from gpu_constructs.preflight.cluster.references import referred, refers
@@ -31,9 +31,9 @@ _NODEADM = "https://awslabs.github.io/amazon-eks-ami/nodeadm/doc/api/"
 _NODE_CONFIG = ("name", "apiServerEndpoint", "certificateAuthority", "cidr")
 _BOTTLEROCKET = ("cluster-name", "api-server", "cluster-certificate")
 _AL2_SCRIPT = "/etc/eks/bootstrap.sh"
-_INSTALLERS = re.compile(r"\b(?:yum|dnf|apt|apt-get)\b")
+_INSTALLERS = regex(r"\b(?:yum|dnf|apt|apt-get)\b")
 _DRIVERS = ("nvidia-driver", "nvidia-open", "nvidia-dkms", "kmod-nvidia", "cuda-drivers", "nvidia-container-toolkit")
-_COMMAND_ENDS = re.compile(r"[\n;&|]+")
+_COMMAND_ENDS = regex(r"[\n;&|]+")
 # Flags that kubelet does not know: gone with the minor version that is named, or only ever of AL2's script.
 # Source: kubernetes/kubernetes CHANGELOG/CHANGELOG-1.24.md and CHANGELOG-1.27.md; awslabs/amazon-eks-ami
 # v20260724 templates/al2/runtime/bootstrap.sh
@@ -42,10 +42,10 @@ _GONE_FLAGS = {
     "container-runtime": "1.27",
     **dict.fromkeys(("kubelet-extra-args", "use-max-pods", "b64-cluster-ca", "apiserver-endpoint", "dns-cluster-ip")),
 }
-_IMAGE_VERSION = re.compile(
+_IMAGE_VERSION = regex(
     r"(?:/optimized-ami/|aws-k8s-|amazon-eks-node-(?:[a-z0-9_]+-)+)([0-9]{1,3}\.[0-9]{1,3})(?![0-9*?])"
 )
-_MINOR = re.compile(r"[0-9]{1,3}\.[0-9]{1,3}")
+_MINOR = regex(r"[0-9]{1,3}\.[0-9]{1,3}")
 
 
 def _boots_itself(pool: Pool) -> bool:

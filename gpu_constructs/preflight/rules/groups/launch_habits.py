@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from gpu_constructs.facts.labels import AUTOSCALED_TAG
+from gpu_constructs.light_patterns import regex
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.images import has_driver, image_of
 from gpu_constructs.preflight.cluster.launch import is_visible
@@ -21,7 +22,7 @@ _AUTOSCALER = (
 )
 # Families that came before launch configurations stopped taking new ones, at the end of 2022.
 _OLD = ("g2", "g3", "g3s", "g4dn", "g5", "g5g", "p2", "p3", "p3dn", "p4d", "p4de")
-_INSTALLS = re.compile(
+_INSTALLS = regex(
     r"NVIDIA-Linux-\S*\.run|\b(?:install|add-repo)\b[^\n]*(?:nvidia-driver|kmod-nvidia|cuda-drivers|cuda-toolkit|"
     r"cuda-repo|nvidia-container-toolkit|nvidia-docker2|\bcuda\b)|developer\.download\.nvidia\.com/compute/cuda/repos",
 )

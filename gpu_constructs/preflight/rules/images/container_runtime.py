@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from gpu_constructs.facts.charts import DCGM_EXPORTER, DEVICE_PLUGIN, GPU_OPERATOR
+from gpu_constructs.light_patterns import regex
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.model.pod import pod_of
 from gpu_constructs.preflight.reading.unknown import dig, known_text
 from gpu_constructs.preflight.rules.rule import Problem, rule
 
-_DEFAULT_RUNTIME = re.compile(r"default_runtime_name\s*=\s*[\"']([\w.-]+)[\"']")
-_NVIDIA_RUNTIME = re.compile(r"runtimes\.[\"']?nvidia[\"']?[\].]")
+_DEFAULT_RUNTIME = regex(r"default_runtime_name\s*=\s*[\"']([\w.-]+)[\"']")
+_NVIDIA_RUNTIME = regex(r"runtimes\.[\"']?nvidia[\"']?[\].]")
 _CHARTS = (DEVICE_PLUGIN, DCGM_EXPORTER)
 
 

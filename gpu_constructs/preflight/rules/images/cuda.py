@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from gpu_constructs.facts.hardware.catalogue import catalogue
@@ -13,6 +12,7 @@ from gpu_constructs.facts.hardware.cuda import (
     NEWEST_MAJOR,
     Release,
 )
+from gpu_constructs.light_patterns import regex
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.images import branches_of
 from gpu_constructs.preflight.model.cluster import Cluster, Pool
@@ -20,9 +20,9 @@ from gpu_constructs.preflight.node.nodes import gpu_types
 from gpu_constructs.preflight.rules.rule import Problem, rule
 
 # nvidia/cuda:12.4.1-runtime, pytorch:2.4.0-cuda12.4-cudnn9, torch:2.3-cu121
-_OF_NVIDIA = re.compile(r"(?:^|/)(?:nvidia/)?cuda(?:-[a-z0-9_]+)?:(\d{1,2})\.(\d{1,2})(?:\.\d+)?(?:-|$)")
-_IN_TAG = re.compile(r"\bcuda-?(\d{1,2})\.(\d{1,2})")
-_SHORT = re.compile(r"\bcu(\d{2})(\d)\b")
+_OF_NVIDIA = regex(r"(?:^|/)(?:nvidia/)?cuda(?:-[a-z0-9_]+)?:(\d{1,2})\.(\d{1,2})(?:\.\d+)?(?:-|$)")
+_IN_TAG = regex(r"\bcuda-?(\d{1,2})\.(\d{1,2})")
+_SHORT = regex(r"\bcu(\d{2})(\d)\b")
 
 
 @rule("GPU367", "warning", source="https://docs.nvidia.com/deploy/cuda-compatibility/")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from gpu_constructs.facts.hardware.catalogue import InstanceType, catalogue
@@ -10,6 +9,7 @@ from gpu_constructs.facts.hardware.vm_memory import least_memory
 from gpu_constructs.facts.labels import ARCH, CAPACITY_TYPE, EKS_DOMAIN, KARPENTER_AWS_DOMAIN, KARPENTER_DOMAIN
 from gpu_constructs.facts.quantities import show
 from gpu_constructs.facts.resources import DISK, GPU, NVIDIA
+from gpu_constructs.light_patterns import regex
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Pool
@@ -23,7 +23,7 @@ from gpu_constructs.refusals import did_you_mean
 
 _NODE_POOLS = "https://karpenter.sh/docs/concepts/nodepools/"
 _RESERVED = exactly("reserved")
-_NOT_LISTED_YET = re.compile(r"[gp]\d+[a-z]*(-[a-z0-9]+)?(\..+)?")
+_NOT_LISTED_YET = regex(r"[gp]\d+[a-z]*(-[a-z0-9]+)?(\..+)?")
 # Kubernetes needs it for the devices of GB200.
 # Source: https://docs.aws.amazon.com/eks/latest/userguide/ml-eks-nvidia-ultraserver.html
 _ULTRASERVER_FROM = (1, 33)

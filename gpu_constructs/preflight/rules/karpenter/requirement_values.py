@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Container, Iterator, Mapping
 
 from gpu_constructs.facts.hardware.zones import is_elsewhere, is_no_zone, is_seen_zone, is_zone_name, last_letter
 from gpu_constructs.facts.labels import ARCH, CAPACITY_TYPE, KARPENTER_AWS_DOMAIN, OS, ZONE_ID
+from gpu_constructs.light_patterns import regex
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.subnets import region_of, zone_requirements
 from gpu_constructs.preflight.model.cluster import Cluster, Pool
@@ -24,7 +24,7 @@ _KNOWN: Mapping[str, tuple[str, ...]] = {
     OS: ("linux", "windows"),
 }
 # What is meant to be one, and is no word such as YOUR_ZONE that somebody fills in.
-_MEANT = re.compile(r"(af|ap|ca|cn|eu|il|me|mx|sa|us)[a-z-]*\d[a-z0-9-]*")
+_MEANT = regex(r"(af|ap|ca|cn|eu|il|me|mx|sa|us)[a-z-]*\d[a-z0-9-]*")
 
 
 @rule(

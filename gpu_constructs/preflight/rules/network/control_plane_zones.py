@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Any
 
 from gpu_constructs.facts.control_plane_zones import REFUSED_ZONE_ID
+from gpu_constructs.light_patterns import regex
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.references import referred, setting
 from gpu_constructs.preflight.cluster.subnets import are_apart
@@ -16,7 +16,7 @@ from gpu_constructs.preflight.reading.unknown import Unknown, items
 from gpu_constructs.preflight.rules.rule import Problem, rule
 
 # A name such as us-east-1a is a region and a letter.
-_NAME = re.compile(r"(.+-\d)[a-z]")
+_NAME = regex(r"(.+-\d)[a-z]")
 
 
 @rule("GPU294", "error", source="https://docs.aws.amazon.com/eks/latest/userguide/network-reqs.html", presumed=True)

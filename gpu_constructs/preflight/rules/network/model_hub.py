@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import PurePosixPath
 
+from gpu_constructs.light_patterns import regex
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.subnets import is_isolated
 from gpu_constructs.preflight.model.container import Container
@@ -18,7 +18,7 @@ _HUB = "https://huggingface.co/docs/huggingface_hub/package_reference/environmen
 _HOME = "HF_HOME"
 # What vLLM, SGLang and text-generation-inference are told their model by.
 _BEFORE_A_MODEL = ("--model", "--model-path", "--model-id", "serve")
-_REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
+_REPOSITORY = regex(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 # With one of them set, the files come from elsewhere, or through somebody else.
 _ELSEWHERE = ("HF_ENDPOINT", "HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "VLLM_USE_MODELSCOPE", "SGLANG_USE_MODELSCOPE")
 

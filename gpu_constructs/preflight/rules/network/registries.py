@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from urllib.parse import urlsplit
 
 from gpu_constructs.facts.registries import NVIDIA_CHARTS, NVIDIA_REGISTRY, PUBLIC_REGISTRIES, is_public
 from gpu_constructs.facts.versions import pinned_charts
+from gpu_constructs.light_patterns import regex
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.references import referred
 from gpu_constructs.preflight.cluster.subnets import Way, is_isolated, region_of, way_out
@@ -24,8 +24,8 @@ _CHINA = (
 )
 # Source, read 2026-11:
 # https://docs.aws.amazon.com/vpc/latest/privatelink/aws-services-cross-region-privatelink-support.html
-_ECR = re.compile(r"\d{12}\.dkr\.ecr(?:-fips)?\.([a-z0-9-]+)\.amazonaws\.com(?:\.cn)?/")
-_ECR_ENDPOINT = re.compile(r"(?:cn\.)?com\.amazonaws\.([a-z0-9-]+)\.ecr\.dkr")
+_ECR = regex(r"\d{12}\.dkr\.ecr(?:-fips)?\.([a-z0-9-]+)\.amazonaws\.com(?:\.cn)?/")
+_ECR_ENDPOINT = regex(r"(?:cn\.)?com\.amazonaws\.([a-z0-9-]+)\.ecr\.dkr")
 _DOCKER_HUB = "docker.io"
 _FUNCTION = "AWS::Lambda::Function"
 # Where the CDK's provider framework is told of the function that does the work.

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from gpu_constructs.facts.resources import GPU
+from gpu_constructs.light_patterns import regex
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.model.container import Container
 from gpu_constructs.preflight.model.label_values import Requirement
@@ -24,10 +25,10 @@ SYS_ADMIN SYS_BOOT SYS_CHROOT SYS_MODULE SYS_NICE SYS_PACCT SYS_PTRACE SYS_RAWIO
 SYS_TIME SYS_TTY_CONFIG WAKE_ALARM
 """
 _KNOWN = frozenset(_CAPABILITIES.split())
-_ENDS = re.compile(r"(?:^|[\s;&/])nvidia-smi(?:\s|;|&|$)")
-_GOES_ON = re.compile(r"\b(?:sleep|while|watch|tail|loop|dmon|pmon)\b|nvidia-smi[^;&]{0,200}\s-l")
+_ENDS = regex(r"(?:^|[\s;&/])nvidia-smi(?:\s|;|&|$)")
+_GOES_ON = regex(r"\b(?:sleep|while|watch|tail|loop|dmon|pmon)\b|nvidia-smi[^;&]{0,200}\s-l")
 # Anything else is a placeholder.
-_IMAGE = re.compile(r"[a-z0-9._:/@-]+(:[A-Za-z0-9._-]+)?")
+_IMAGE = regex(r"[a-z0-9._:/@-]+(:[A-Za-z0-9._-]+)?")
 _SAMPLES = ("cuda-sample", "vectoradd", "vector-add")
 
 

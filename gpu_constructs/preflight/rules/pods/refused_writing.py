@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from gpu_constructs.facts.quantities import MIB, quantity
+from gpu_constructs.light_patterns import regex
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.objects.excerpts import may_be_excerpt
 from gpu_constructs.preflight.model.workload import Workload
@@ -21,8 +21,8 @@ _ENDING = ("Never", "OnFailure")
 _LEAST_MEMORY = 4 * MIB
 # Host, path and what follows; only the path has a rule about capitals.
 # Source: distribution/reference v0.6.0 regexp.go
-_HOST = re.compile(r"[^/.:]*[.:][^/]*/|localhost/")
-_CAPITAL = re.compile(r"[A-Z]")
+_HOST = regex(r"[^/.:]*[.:][^/]*/|localhost/")
+_CAPITAL = regex(r"[A-Z]")
 
 
 @rule("GPU380", "error", source="https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/")
@@ -91,7 +91,7 @@ def image_that_kubelet_cannot_parse(case: Case) -> Iterator[Problem]:
 
 
 # Words such as IMAGE_PLACEHOLDER; a folder such as ML is a name.
-_FILLED_IN = re.compile(r"[A-Z0-9]+(_[A-Z0-9]+)+|IMAGE|REGISTRY|REPOSITORY|PLACEHOLDER|REPLACEME|ACCOUNT")
+_FILLED_IN = regex(r"[A-Z0-9]+(_[A-Z0-9]+)+|IMAGE|REGISTRY|REPOSITORY|PLACEHOLDER|REPLACEME|ACCOUNT")
 
 
 def _path(image: str) -> str:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from gpu_constructs.facts.resources import GPU
+from gpu_constructs.light_patterns import regex
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.model.programs import Program, gpus_of, programs
 from gpu_constructs.preflight.model.workload import Workload
@@ -15,8 +16,8 @@ from gpu_constructs.preflight.rules.rule import Problem, rule
 
 # Kinds of which every pod takes part in the same job.
 _JOBS = ("Job", "JobSet", "StatefulSet", "LeaderWorkerSet", "PyTorchJob", "TrainJob")
-_MPI = re.compile(r"\b(?:mpirun|mpiexec)\b(.*)", re.DOTALL)
-_RANKS = re.compile(r"\s(?:-np|-n|--np)[ =](\d{1,6})(?=\s|$)")
+_MPI = regex(r"\b(?:mpirun|mpiexec)\b(.*)", re.DOTALL)
+_RANKS = regex(r"\s(?:-np|-n|--np)[ =](\d{1,6})(?=\s|$)")
 
 
 @rule("GPU485", "error", source="https://docs.pytorch.org/docs/2.9/elastic/run.html", at_start=True)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from gpu_constructs.facts.resources import GPU
+from gpu_constructs.light_patterns import regex
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.operators.part import count
 from gpu_constructs.preflight.model.container import Container
@@ -15,7 +15,7 @@ from gpu_constructs.preflight.reading.unknown import mapping
 from gpu_constructs.preflight.rules.rule import Problem, rule
 
 _VLLM = "https://docs.vllm.ai/en/v0.11.2/serving/parallelism_scaling.html"
-_IN_BACKGROUND = re.compile(r"(?<![&>])&(?![&>\d])")
+_IN_BACKGROUND = regex(r"(?<![&>])&(?![&>\d])")
 # Kinds whose pods share the processes of one program.
 _OF_SEVERAL_PODS = ("LeaderWorkerSet", "RayCluster", "RayJob", "RayService", "DynamoGraphDeployment", "MPIJob")
 # Controllers that set the number of processes by variables of the pod.

@@ -8,6 +8,7 @@ from difflib import get_close_matches
 
 from gpu_constructs.facts.hardware.cuda import COMPUTE_CAPABILITY
 from gpu_constructs.facts.server_options import SERVER_OPTIONS
+from gpu_constructs.light_patterns import regex
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.model.programs import SERVERS, Program, gpus_of
 from gpu_constructs.preflight.model.workload import Workload
@@ -16,13 +17,13 @@ from gpu_constructs.preflight.rules.rule import Problem, of_each_pod, rule
 
 _ENGINE = "vllm-project/vllm v0.11.2 vllm/engine/arg_utils.py"
 # Methods whose weights no other of these methods can read; names of kernels begin with them, as in ``awq_marlin``.
-_QUANTIZED = re.compile(r"(?i)(?<![a-z])(awq|gptq)(?![a-z])")
+_QUANTIZED = regex(r"(?i)(?<![a-z])(awq|gptq)(?![a-z])")
 # Options shorter than this aren't compared, and how much like a known one an option must be, from 0 to 1.
 _MIN_LETTERS, _LIKENESS = 6, 0.88
 _SIZES = ("tensor", "pipeline", "data", "nodes")
 # Lengths may have a unit, and -1 or auto chooses one that fits.
-_LENGTH = re.compile(r"-1|auto|[1-9]\d*(\.\d+)?[kKmMgGtT]?")
-_COUNT = re.compile(r"[1-9]\d*")
+_LENGTH = regex(r"-1|auto|[1-9]\d*(\.\d+)?[kKmMgGtT]?")
+_COUNT = regex(r"[1-9]\d*")
 # Source: vllm-project/vllm v0.11.2 vllm/config/model.py ``ModelDType``; sgl-project/sglang v0.5.6
 # python/sglang/srt/server_args.py (2026-11)
 _TYPES = ("auto", "half", "float16", "bfloat16", "float", "float32")

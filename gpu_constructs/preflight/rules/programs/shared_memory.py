@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from gpu_constructs.facts.quantities import MIB, quantity
+from gpu_constructs.light_patterns import regex
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.model.container import Container
 from gpu_constructs.preflight.model.programs import Program, gpus_of, programs
@@ -18,8 +18,8 @@ _SHM = "/dev/shm"
 _DEFAULT_BYTES = 64 * MIB
 # Images of frameworks whose processes, and workers that load data, share memory.
 # Source: https://docs.nvidia.com/deeplearning/frameworks/pytorch-release-notes/ ("shared memory", 2026-11)
-_IMAGE = re.compile(r"(^|/)(nvidia/(pytorch|nemo|tensorrt-llm/release)|pytorch/pytorch|pytorch-training|sglang)(:|@|$)")
-_NO_WORK = re.compile(r"\b(sleep|nvidia-smi|sshd|infinity|tail -f)\b")
+_IMAGE = regex(r"(^|/)(nvidia/(pytorch|nemo|tensorrt-llm/release)|pytorch/pytorch|pytorch-training|sglang)(:|@|$)")
+_NO_WORK = regex(r"\b(sleep|nvidia-smi|sshd|infinity|tail -f)\b")
 
 
 @rule("GPU474", "warning", source="https://github.com/NVIDIA/nccl/issues/525")

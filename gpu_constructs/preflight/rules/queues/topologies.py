@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from gpu_constructs.facts.charts import KUEUE
 from gpu_constructs.facts.labels import KUEUE_DOMAIN
+from gpu_constructs.light_patterns import regex
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.kueue import QueuedJob, cluster_queues, kueue_objects, quotas
 from gpu_constructs.preflight.model.answer import Answer
@@ -22,7 +22,7 @@ _LEVELS = tuple(f"{KUEUE_DOMAIN}/podset-{each}-topology" for each in ("required"
 _ANY = (f"{KUEUE_DOMAIN}/podset-unconstrained-topology",)
 # The first version that looks at them unless it is told not to.
 _SINCE = (0, 14)
-_MINOR = re.compile(r"v?(\d+)\.(\d+)")
+_MINOR = regex(r"v?(\d+)\.(\d+)")
 _GATE = "TopologyAwareScheduling"
 
 

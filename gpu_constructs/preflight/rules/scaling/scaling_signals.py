@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from gpu_constructs.facts.charts import DCGM_EXPORTER, GPU_OPERATOR, PROMETHEUS_ADAPTER
 from gpu_constructs.facts.resources import GPU, MIG, SHARED_GPU
+from gpu_constructs.light_patterns import regex
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.exporters import exporters, operator_exports
 from gpu_constructs.preflight.cluster.scalers import Signal, adapter_rules, signals, signals_of_gpus, target_of
@@ -20,16 +20,14 @@ from gpu_constructs.preflight.reading.unknown import dig, known_text, mapping, m
 from gpu_constructs.preflight.rules.rule import Problem, rule
 
 _COUNTERS = "NVIDIA/dcgm-exporter 4.5.3-4.8.2 etc/default-counters.csv"
-_FIELD = re.compile(r"\bDCGM_(?:FI|EXP)_[A-Z0-9_]+")
-_PERCENT = re.compile(r"DCGM_FI_DEV_(?:GPU|MEM_COPY|ENC|DEC)_UTIL")
-_RATIO = re.compile(r"DCGM_FI_PROF_(?:GR_ENGINE|SM|DRAM|PIPE_\w+)_(?:ACTIVE|OCCUPANCY)")
+_FIELD = regex(r"\bDCGM_(?:FI|EXP)_[A-Z0-9_]+")
+_PERCENT = regex(r"DCGM_FI_DEV_(?:GPU|MEM_COPY|ENC|DEC)_UTIL")
+_RATIO = regex(r"DCGM_FI_PROF_(?:GR_ENGINE|SM|DRAM|PIPE_\w+)_(?:ACTIVE|OCCUPANCY)")
 _MEMORY = "DCGM_FI_DEV_FB_"
 # Labels of the pod that uses a GPU, as a query would name them where they are not renamed.
-_PLAIN_LABEL = re.compile(
-    r"(?<![\w.])(?:pod|namespace|container)\s*(?:=~|!=|!~|=)|\bby\s*\([^)]*(?<!\w)(?:pod|container)\b"
-)
-_RENAMED_LABEL = re.compile(r"\bexported_(?:pod|namespace|container)\b")
-_NAME = re.compile(r"(?:exported_)?(?:pod|namespace|container)")
+_PLAIN_LABEL = regex(r"(?<![\w.])(?:pod|namespace|container)\s*(?:=~|!=|!~|=)|\bby\s*\([^)]*(?<!\w)(?:pod|container)\b")
+_RENAMED_LABEL = regex(r"\bexported_(?:pod|namespace|container)\b")
+_NAME = regex(r"(?:exported_)?(?:pod|namespace|container)")
 _ONE = 1000
 # A pod has at most eight GPUs here, whose ratios may be summed.
 _MOST_RATIO = 8 * _ONE

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from gpu_constructs.facts.schemas import source_of
+from gpu_constructs.light_patterns import regex
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.rules.rule import Problem, rule
 
 # Switches in GPU243, gates of Karpenter in GPU197.
-_SAID_ELSEWHERE = re.compile(r"(^|\.)enable$|^settings\.featureGates\.")
+_SAID_ELSEWHERE = regex(r"(^|\.)enable$|^settings\.featureGates\.")
 
 
 @rule("GPU307", "warning", source="https://helm.sh/docs/chart_template_guide/values_files/")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 from gpu_constructs.facts.charts import DCGM_SERVER, NODE_MONITORING_AGENT
 from gpu_constructs.facts.hardware.catalogue import catalogue
 from gpu_constructs.facts.labels import KAI_QUEUE, KUEUE_QUEUE, OPTION_TAG
+from gpu_constructs.light_patterns import regex
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.operators.fargate import fargate_profiles, takes
 from gpu_constructs.preflight.model.answer import Answer
@@ -23,9 +23,9 @@ from gpu_constructs.preflight.rules.rule import Problem, rule
 _HEALTH = "https://docs.aws.amazon.com/eks/latest/userguide/node-health.html"
 _QUEUES = (KUEUE_QUEUE, KAI_QUEUE, "volcano.sh/queue-name")
 _DEFAULT_MINUTES, _ENOUGH_MINUTES = 15, 20
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)(h|m|s)")
+_DURATION = regex(r"(\d+(?:\.\d+)?)(h|m|s)")
 _MINUTES = {"h": 60.0, "m": 1.0, "s": 1 / 60}
-_SHARE = re.compile(r"(\d{1,3})%")
+_SHARE = regex(r"(\d{1,3})%")
 _WAIT_TAG = f"{OPTION_TAG}maxnodeprovisiontime"
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from gpu_constructs.light_patterns import regex
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.model.cluster import Cluster
 from gpu_constructs.preflight.reading.eksctl.configs import cluster_of
@@ -15,7 +15,7 @@ from gpu_constructs.preflight.rules.rule import Problem, Subject, rule
 
 # No name, id or ARN has angle brackets. `envsubst` and Helm leave them alone, but a script may replace them, so that
 # each finding only may be an error.
-_PLACEHOLDER = re.compile(r"<[A-Za-z][A-Za-z0-9 _./-]*>")
+_PLACEHOLDER = regex(r"<[A-Za-z][A-Za-z0-9 _./-]*>")
 # Kinds that contain only names, ids, numbers and keywords.
 _KINDS = ("ClusterConfig", "EC2NodeClass", "NodeClass", "NodePool")
 # Free text and shell scripts.

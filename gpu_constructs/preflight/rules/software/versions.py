@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from gpu_constructs.facts.charts import DRA_DRIVERS, KARPENTER, KARPENTER_CRDS, KUBE_PROXY
 from gpu_constructs.facts.kubernetes_support import OLDEST_KUBELET
+from gpu_constructs.light_patterns import regex
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.images import branches_of, has_driver, image_of
 from gpu_constructs.preflight.model.answer import Answer
@@ -14,8 +15,8 @@ from gpu_constructs.preflight.model.cluster import Cluster
 from gpu_constructs.preflight.node.nodes import minor
 from gpu_constructs.preflight.rules.rule import Problem, Subject, rule
 
-_MINOR = re.compile(r"v?(1)\.([0-9]{1,3})\b")
-_IMAGE = re.compile(r"kube-proxy:v(1\.[0-9]{1,3})\.")
+_MINOR = regex(r"v?(1)\.([0-9]{1,3})\b")
+_IMAGE = regex(r"kube-proxy:v(1\.[0-9]{1,3})\.")
 _NOTHING = (0, 0)
 # The least NVIDIA driver that takes claims of whole GPUs.
 # Source: kubernetes-sigs/dra-driver-nvidia-gpu pull 1088 docs/prerequisites.md (2026-05)

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from gpu_constructs.facts.versions import WITH_IMAGE_VOLUMES
+from gpu_constructs.light_patterns import regex
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.iam import ROLE_ANNOTATION, account_of, allows, has_role, is_associated
 from gpu_constructs.preflight.cluster.launch import is_one_hop, is_visible
@@ -28,22 +29,20 @@ _ANONYMOUS = "--no-sign-request"
 # Of a bucket that Mountpoint shows.
 _READ_ONLY = "read-only"
 # Programs that ask S3 for nothing without credentials unless they are told to; others may, of a public bucket.
-_SIGNS = re.compile(r"(?:^|[\s/;&|(])(?:aws|aws-cli|s5cmd)(?=[\s:@]|$)")
+_SIGNS = regex(r"(?:^|[\s/;&|(])(?:aws|aws-cli|s5cmd)(?=[\s:@]|$)")
 # Variables by which somebody brings credentials, or asks another store than S3.
-_OTHERWISE = re.compile(
-    r"AWS_(ACCESS_KEY_ID|PROFILE|SHARED_CREDENTIALS_FILE|CONFIG_FILE|ROLE_ARN|ENDPOINT_URL\w*)|S3_.*"
-)
+_OTHERWISE = regex(r"AWS_(ACCESS_KEY_ID|PROFILE|SHARED_CREDENTIALS_FILE|CONFIG_FILE|ROLE_ARN|ENDPOINT_URL\w*)|S3_.*")
 # Where the folder .aws of whoever runs a container is; inline volumes of a driver may bring anything.
-_HOME = re.compile(r"/(root|home(/[^/]+)?)?|.*/\.aws(/.*)?")
+_HOME = regex(r"/(root|home(/[^/]+)?)?|.*/\.aws(/.*)?")
 # Of those that give pods credentials beside their spec: Vault's injectors, and kube2iam or kiam.
 # Sources: https://developer.hashicorp.com/vault/docs/platform/k8s/injector/annotations,
 # https://bank-vaults.dev/docs/mutating-webhook/annotations/, https://github.com/jtblin/kube2iam (2026-11)
-_GIVEN = re.compile(
+_GIVEN = regex(
     r"vault\.hashicorp\.com/agent-inject|vault\.security\.banzaicloud\.io/.+|iam\.amazonaws\.com/role"
     r"|secrets-webhook\.security\.bank-vaults\.io/.+"
 )
 # Words of a command that look for credentials themselves, or ask another store than S3.
-_LOOKS = re.compile(
+_LOOKS = regex(
     r"AWS_(ACCESS_KEY_ID|PROFILE|DEFAULT_PROFILE|SHARED_CREDENTIALS_FILE|CONFIG_FILE|ROLE_ARN|ENDPOINT_URL)"
     r"|--(profile|credentials-file|endpoint-url)(?![\w-])|\bassume-role|\baws configure\b|\beval\b"
     r"|(?:^|[;&|({\n]|\bthen\b|\bdo\b)\s*(?:\.|source)\s+\S"
@@ -57,7 +56,7 @@ _KNOWS_FROM: Mapping[str, tuple[int, ...]] = {
     "aws-cli/aws-cli": (2, 15, 0),
     "peakcom/s5cmd": (2, 3, 1),
 }
-_IMAGE = re.compile(r"(?:^|/)(?P<name>[a-z0-9-]+/[a-z0-9-]+)(?::v?(?P<version>\d+(?:\.\d+){1,3}))?(?:@.*)?$")
+_IMAGE = regex(r"(?:^|/)(?P<name>[a-z0-9-]+/[a-z0-9-]+)(?::v?(?P<version>\d+(?:\.\d+){1,3}))?(?:@.*)?$")
 
 
 @rule("GPU415", "error", source="https://kubernetes.io/docs/tasks/configure-pod-container/image-volumes/")
