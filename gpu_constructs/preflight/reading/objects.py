@@ -94,6 +94,9 @@ class Object:
         alternative: Name of the only alternative that has this version of it; empty where all have it.
         kind: Its kind.
         group: Its API group, empty for the core.
+        name: Its name.
+        namespace: Its namespace.
+        spec: Its ``spec``.
     """
 
     content: Mapping[str, Any]
@@ -103,21 +106,18 @@ class Object:
     # Read once: rules ask every object for them.
     kind: str = field(init=False, repr=False, compare=False)
     group: str = field(init=False, repr=False, compare=False)
+    name: str = field(init=False, repr=False, compare=False)
+    namespace: str = field(init=False, repr=False, compare=False)
+    spec: Mapping[str, Any] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        metadata = mapping(self.content.get("metadata"))
+        object.__setattr__(self, "name", str(metadata.get("name")))
+        object.__setattr__(self, "namespace", str(metadata.get("namespace") or "default"))
+        object.__setattr__(self, "spec", mapping(self.content.get("spec")))
         group, slash, _ = str(self.content.get("apiVersion")).partition("/")
         object.__setattr__(self, "kind", str(self.content.get("kind")))
         object.__setattr__(self, "group", group if slash else "")
-
-    @property
-    def name(self) -> str:
-        """Its name."""
-        return str(dig(self.content, "metadata", "name"))
-
-    @property
-    def namespace(self) -> str:
-        """Its namespace."""
-        return str(dig(self.content, "metadata", "namespace") or "default")
 
     @property
     def labels(self) -> Mapping[str, Any]:
@@ -134,12 +134,6 @@ class Object:
         """Whether it was read from a running cluster: the API server writes these fields, and no author does."""
         written = mapping(self.content.get("metadata"))
         return any(isinstance(written.get(key), str) for key in ("uid", "resourceVersion", "creationTimestamp"))
-
-    @property
-    def spec(self) -> Mapping[str, Any]:
-        """Its ``spec``."""
-        return mapping(self.content.get("spec"))
-
 
 @dataclass(frozen=True, slots=True)
 class Chart:
