@@ -108,8 +108,16 @@ def test_a_geometry_cannot_be_changed_afterwards() -> None:
         (lambda: Mps(2.0), TypeError, "mps: replicas must be a whole number, got 2.0"),  # type: ignore[arg-type]
         (lambda: Mps(1), ValueError, "mps: replicas must be at least 2, got 1; write Exclusive() for one"),
         (lambda: Mps(49), ValueError, "mps: replicas must be at most 48, got 49; MPS has no more clients"),
-        (lambda: mig({}), TypeError, "mig: geometry must map profiles to numbers, got {}; write {'1g.10gb': 7}"),
-        (lambda: mig("7g"), TypeError, "mig: geometry must map profiles to numbers, got '7g'; write {'1g.10gb': 7}"),
+        (
+            lambda: mig({}),
+            TypeError,
+            "mig: geometry must map profiles to numbers, got {}; write Mig(geometry={'1g.10gb': 4})",
+        ),
+        (
+            lambda: mig("7g"),
+            TypeError,
+            "mig: geometry must map profiles to numbers, got '7g'; write Mig(geometry={'1g.10gb': 4})",
+        ),
         (lambda: mig({"1g": 1}), ValueError, "mig: geometry must have profiles such as '1g.10gb' as keys, got '1g'"),
         (lambda: mig({7: 1}), ValueError, "mig: geometry must have profiles such as '1g.10gb' as keys, got 7"),
         (
