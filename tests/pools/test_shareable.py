@@ -200,7 +200,7 @@ def test_accepts_what_the_gpus_can_do(sharing: Sharing, names: list[str], system
             ["g7.2xlarge", "p5.48xlarge"],
             "al2023",
             "sharing must have MIG profiles of 'p5.48xlarge', 1g.10gb, 1g.10gb+me, 1g.20gb, 2g.20gb, 3g.40gb, "
-            "4g.40gb, 7g.80gb, got '1g.12gb'",
+            "4g.40gb, 7g.80gb, got '1g.12gb'; '1g.10gb' has as many compute slices",
         ),
         (
             mig({"1g.10gb": 8}),
