@@ -120,8 +120,9 @@ class _Call:
             return ""
         known = self._names[2:] if self._is_construct else self._names
         fix = _longer(wrong, known) or did_you_mean(wrong, known)
-        # Of a long list the reader wants the nearest name only.
-        names = f"its {len(known)} names" if fix and len(known) > _MAX_LISTED else ", ".join(known)
+        # A long list hides the nearest name, which is certain enough to leave the list out.
+        is_typo = bool(_longer(wrong, known) or did_you_mean(wrong, known, closeness=0.8))
+        names = f"its {len(known)} names" if is_typo and len(known) > _MAX_LISTED else ", ".join(known)
         rule = f"argument must be one of {names}" if known else "number of arguments must be 0"
         return f"{rule}, got {wrong!r}{fix or self._alternative(wrong)}"
 
