@@ -131,7 +131,8 @@ class _Call:
         module = vars(sys.modules[self.called.__module__])
         unions = [get_args(each) for each in module.values() if isinstance(each, UnionType)]
         others = dict.fromkeys(each for union in unions if self.called in union for each in union)
-        having = [each for each in others if is_dataclass(each) and name in inspect.signature(each).parameters]
+        having: list[Any] = [each for each in others if is_dataclass(each)]
+        having = [each for each in having if name in inspect.signature(each).parameters]
         return "".join(
             f"; {each.__name__} has {name!r}: {(inspect.getdoc(each) or '').partition('.')[0]}" for each in having
         )

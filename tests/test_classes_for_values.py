@@ -96,12 +96,12 @@ def test_a_capacity_is_a_value(stack: cdk.Stack, cluster: eks.ICluster, capacity
             "As many nodes as pods ask for, none where none asks, up to a number of GPUs",
         ),
         (
-            lambda: Mig("1g.10gb"),  # type: ignore[misc]
+            lambda: Mig("1g.10gb"),  # type: ignore[call-arg, arg-type]
             "Mig: arguments must be named, got '1g.10gb'; mig: geometry must map profiles to numbers, got '1g.10gb'; "
             "write Mig(geometry={'1g.10gb': 4})",
         ),
         (
-            lambda: Mig({"1g.10gb": 7}),  # type: ignore[misc]
+            lambda: Mig({"1g.10gb": 7}),  # type: ignore[call-arg]
             "Mig: arguments must be named, got <dict>; write Mig(geometry=<dict>)",
         ),
         *(

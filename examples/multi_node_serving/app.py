@@ -1,4 +1,4 @@
-"""A model over two p5 nodes: Kueue admits each group of pods whole, and an internal load balancer reaches its leader."""
+"""A model over two p5 nodes: Kueue admits a group of pods whole, and an internal load balancer reaches its leader."""
 
 import aws_cdk as cdk
 from aws_cdk import aws_s3 as s3

@@ -1,4 +1,4 @@
-"""Two teams on one cluster, each with a namespace, members, a quota and a queue. Each lends the other its idle nodes."""
+"""Two teams on one cluster, each with a namespace, members, a quota and a queue. Each lends its idle nodes."""
 
 import aws_cdk as cdk
 

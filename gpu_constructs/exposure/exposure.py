@@ -106,7 +106,7 @@ class Public:
 Exposure = Internal | Public
 
 
-def refuse_unless_exposure(who: object, expose: object, *, region: str, ipv6: bool) -> None:
+def refuse_unless_exposure(who: object, expose: Exposure | None, *, region: str, ipv6: bool) -> None:
     """Refuse what neither says who may reach pods nor is absent.
 
     Args:

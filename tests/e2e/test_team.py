@@ -70,8 +70,8 @@ def cluster(crds: Path, resources: dict[str, dict[str, Any]]) -> Iterator[Contro
         for namespace in ("nlp", "vision", "default"):
             account = f"/api/v1/namespaces/{namespace}/serviceaccounts/default"
             wait_until(lambda path=account: client.find(path) is not None, "service accounts")  # type: ignore[misc]
-        for namespace in ("nlp", "vision"):
-            wait_until(partial(dry, client, service(namespace, "192.0.2.1")), "the policy to be in force")
+        for each in (service("nlp", "192.0.2.1"), service("vision", "192.0.2.1")):
+            wait_until(lambda each=each: dry(client, each) != 0, "the policy to be in force")  # type: ignore[misc]
         yield running
 
 
@@ -253,7 +253,7 @@ def test_a_service_keeps_the_addresses_that_it_had(cluster: ControlPlane) -> Non
         | {"metadata": {"name": before["metadata"]["name"]}}
     )
     other = service("vision", "192.0.2.1") | {"metadata": {"name": "other", "namespace": "vision"}}
-    wait_until(partial(dry, client, other), "the policy to be in force")
+    wait_until(lambda: dry(client, other) != 0, "the policy to be in force")
 
     path = client.path_of(had)
     client.patch(path, {"metadata": {"labels": {"app": "chat"}}})
