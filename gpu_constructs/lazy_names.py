@@ -40,12 +40,16 @@ def _homes(package: str) -> dict[str, str]:
 
 
 def _unknown(package: str, name: str) -> Exception:
-    """Return what to raise for a name that a package has not: where a folder of it has the name, say so."""
+    """Return the error for a name that a package does not have, with the folder or the case that has it."""
     here = importlib.import_module(package).__path__
     folders = [each.name for each in pkgutil.iter_modules(here, f"{package}.") if each.ispkg] if name[:1] != "_" else []
     for folder in folders:
         if name in _homes(folder):
             return ImportError(f"{name} is one folder down: from {folder} import {name}", name=package)
+    # Not for names that are only similar: hasattr() is how an app asks whether a release has something.
+    for known in _homes(package):
+        if known.lower() == name.lower():
+            return ImportError(f"cannot import name {name!r} from {package!r}; did you mean {known!r}?", name=package)
     return AttributeError(f"module {package!r} has no attribute {name!r}")
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import functools
 import inspect
 import re
+import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
 from inspect import Parameter
-from typing import Any, ParamSpec, TypeVar
+from types import UnionType
+from typing import Any, ParamSpec, TypeVar, get_args
 
 from gpu_constructs.refusals import did_you_mean
 
@@ -16,6 +18,7 @@ T = TypeVar("T")
 P = ParamSpec("P")
 R = TypeVar("R")
 _OF_A_CONSTRUCT = ["scope", "id"]
+_MAX_LISTED = 10
 _PLAIN = (str, int, float, bool, type(None))
 
 
@@ -116,8 +119,23 @@ class _Call:
         if wrong is None:
             return ""
         known = self._names[2:] if self._is_construct else self._names
-        rule = f"argument must be one of {', '.join(known)}" if known else "number of arguments must be 0"
-        return f"{rule}, got {wrong!r}{_longer(wrong, known) or did_you_mean(wrong, known)}"
+        fix = _longer(wrong, known) or did_you_mean(wrong, known)
+        # A long list hides the nearest name, which is certain enough to leave the list out.
+        is_typo = bool(_longer(wrong, known) or did_you_mean(wrong, known, closeness=0.8))
+        names = f"its {len(known)} names" if is_typo and len(known) > _MAX_LISTED else ", ".join(known)
+        rule = f"argument must be one of {names}" if known else "number of arguments must be 0"
+        return f"{rule}, got {wrong!r}{fix or self._alternative(wrong)}"
+
+    def _alternative(self, name: str) -> str:
+        """Return what has the argument among the classes of a union such as ``Size = UpTo | Static``."""
+        module = vars(sys.modules[self.called.__module__])
+        unions = [get_args(each) for each in module.values() if isinstance(each, UnionType)]
+        others = dict.fromkeys(each for union in unions if self.called in union for each in union)
+        having: list[Any] = [each for each in others if is_dataclass(each)]
+        having = [each for each in having if name in inspect.signature(each).parameters]
+        return "".join(
+            f"; {each.__name__} has {name!r}: {(inspect.getdoc(each) or '').partition('.')[0]}" for each in having
+        )
 
     def _unnamed(self) -> str:
         values = self.args[len(self._positional) :]
@@ -127,10 +145,19 @@ class _Call:
         got = ", ".join(_shown(each) for each in values)
         if len(values) > len(names):
             return f"number of arguments must be at most {len(self._names)}, got {len(self.args) + len(self.kwargs)}"
-        named = [f"{name}={_shown(value)}" for name, value in zip(names, values, strict=False)]
-        return (
-            f"arguments must be named, got {got}; write {self.called.__name__}({', '.join(self._positional + named)})"
-        )
+        named = dict(zip(names, values, strict=False))
+        fix = ", ".join([*self._positional, *(f"{name}={_shown(value)}" for name, value in named.items())])
+        return f"arguments must be named, got {got}; {self._refused(named) or f'write {self.called.__name__}({fix})'}"
+
+    def _refused(self, named: Mapping[str, Any]) -> str:
+        """Return the fix of a value, which has no side effects, that rejects what it was given even with names."""
+        if self._is_construct or not is_dataclass(self.called):
+            return ""
+        try:
+            self.called(*self.args[: len(self._positional)], **named, **self.kwargs)
+        except (TypeError, ValueError) as error:
+            return str(error) if "; write " in str(error) else ""
+        return ""
 
     def _twice(self) -> str:
         return next(

@@ -65,6 +65,40 @@ def refuse_unless_one_of(who: object, argument: str, value: object, known: Itera
     raise ValueError(f"{who}: {argument} must be one of {', '.join(words)}, got {value!r}{hint}")
 
 
+def refuse_unless_instance(
+    who: object, argument: str, value: object, kinds: type | tuple[type, ...], written: str, *, fix: str = ""
+) -> None:
+    """Refuse a value that is not an instance of one of the classes, for example the class itself.
+
+    Args:
+        who: Who asks.
+        argument: Name of the argument.
+        value: The value.
+        kinds: Classes that are accepted.
+        written: How each is written, such as ``UpTo(gpus=8) or Static(nodes=2)``.
+        fix: What to write instead. Default: the part of ``written`` that makes an instance of ``value``, if it is a
+            class.
+
+    Raises:
+        TypeError: ``value`` is an instance of none of them.
+    """
+    if not isinstance(value, kinds):
+        raise TypeError(f"{who}: {argument} must be {written}, got {shown(value)}{fix or call_of(value, written)}")
+
+
+def shown(value: object) -> str:
+    """Return the value as a message shows it. A class, or an object without a ``__repr__``, is shown by its name."""
+    if isinstance(value, type):
+        return f"the class {value.__name__}"
+    return repr(value) if type(value).__repr__ is not object.__repr__ else f"<{type(value).__name__}>"
+
+
+def call_of(value: object, written: str) -> str:
+    """Return ``; write Spot()`` where the class is given whose instance is wanted, or an empty string."""
+    call = re.search(rf"\b{value.__name__}\([^)]*\)", written) if isinstance(value, type) else None
+    return f"; write {call[0]}" if call else ""
+
+
 def refuse_unless_whole_number(
     who: object, argument: str, value: object, *, least: int, most: int = INT32, fix: str = ""
 ) -> None:

@@ -53,16 +53,20 @@ def test_every_stack_of_an_example_has_gpu_nodes_and_their_plugin(name: str, syn
 
 def test_every_example_is_tried() -> None:
     assert set(EXAMPLES) == {
+        "auto_mode",
         "dra_pool",
         "existing_cluster",
         "fleet",
         "llm_service",
         "mig_on_p5",
         "model_from_s3",
+        "mounted_bucket",
+        "multi_node_serving",
         "multi_node_training",
         "quickstart",
         "reference_stacks",
         "shared_notebooks",
+        "teams",
         "training_on_lustre",
     }
 
@@ -139,6 +143,58 @@ def test_a_model_comes_from_its_bucket_and_answers_inside_the_vpc(synthesize: St
     assert ("default", "chat") in {(each["Namespace"], each["ServiceAccount"]) for each in roles}
 
 
+def test_auto_mode_runs_a_server_that_reads_its_keys_from_a_secret(synthesize: Stacks) -> None:
+    [resources] = synthesize("auto_mode").values()
+
+    [cluster] = of_type(resources, "AWS::EKS::Cluster").values()
+    assert cluster["Properties"]["ComputeConfig"]["Enabled"] is True
+    assert of_type(resources, "AWS::EKS::Nodegroup") == {}
+    [server] = [each for each in manifests_of(resources) if each["kind"] == "Deployment"]
+    env = {each["name"]: each for each in server["spec"]["template"]["spec"]["containers"][0]["env"]}
+    assert all("value" not in env[name] for name in ("VLLM_API_KEY", "HF_TOKEN"))
+    assert env["VLLM_API_KEY"]["valueFrom"] == {"secretKeyRef": {"key": "api-key", "name": "chat"}}
+
+
+@pytest.mark.parametrize(
+    ("name", "kinds"), [("mounted_bucket", ["Job", "Deployment"]), ("multi_node_serving", ["LeaderWorkerSet"])]
+)
+def test_pods_mount_what_is_claimed_of_a_bucket_and_change_nothing(
+    synthesize: Stacks, name: str, kinds: list[str]
+) -> None:
+    [resources] = synthesize(name).values()
+
+    made = [each for each in manifests_of(resources) if each["metadata"].get("namespace") == "default"]
+    claims = {each["metadata"]["name"] for each in made if each["kind"] == "PersistentVolumeClaim"}
+    for kind in kinds:
+        [workload] = [each for each in made if each["kind"] == kind]
+        assert [claim for claim in claims if f'"claimName": "{claim}"' in json.dumps(workload)] != []
+    volumes = [each["spec"] for each in manifests_of(resources) if each["kind"] == "PersistentVolume"]
+    assert len(volumes) == len(claims) == len(kinds)
+    assert all("read-only" in each["mountOptions"] for each in volumes)
+
+
+def test_groups_of_a_model_wait_in_a_queue_for_all_their_nodes(synthesize: Stacks) -> None:
+    [resources] = synthesize("multi_node_serving").values()
+
+    made = {each["kind"]: each for each in manifests_of(resources)}
+    groups = made["LeaderWorkerSet"]
+    assert (groups["spec"]["replicas"], groups["spec"]["leaderWorkerTemplate"]["size"]) == (2, 2)
+    assert groups["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == made["LocalQueue"]["metadata"]["name"]
+    assert made["Ingress"]["metadata"]["annotations"]["alb.ingress.kubernetes.io/scheme"] == "internal"
+
+
+def test_teams_have_a_quota_a_queue_and_members(synthesize: Stacks) -> None:
+    [resources] = synthesize("teams").values()
+
+    kinds: dict[str, set[str]] = {}
+    for each in manifests_of(resources):
+        kinds.setdefault(each["kind"], set()).add(each["metadata"].get("namespace", ""))
+    for kind in ("ResourceQuota", "LocalQueue", "NetworkPolicy"):
+        assert {"nlp", "vision"} <= kinds[kind]
+    [job] = [each for each in manifests_of(resources) if each["kind"] == "Job"]
+    assert (job["metadata"]["namespace"], job["metadata"]["labels"]["kueue.x-k8s.io/queue-name"]) == ("nlp", "nlp")
+
+
 def test_a_team_reads_and_writes_its_bucket_through_files(synthesize: Stacks) -> None:
     [resources] = synthesize("training_on_lustre").values()
 
@@ -199,6 +255,7 @@ def test_a_new_cluster_in_an_existing_vpc_makes_no_network(synthesize: Stacks) -
 # Of Kubernetes itself.
 API_GROUPS = {
     "v1",
+    "admissionregistration.k8s.io/v1",
     "apps/v1",
     "autoscaling/v2",
     "batch/v1",

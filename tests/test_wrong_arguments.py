@@ -127,7 +127,7 @@ TWELVE, TEN = "\u0661" * 12, "\u0661\u0660"
         lambda: Mig(geometry={f"1g.{TEN}gb": 7}),
         lambda: RepairOverride(condition="Ready", reason="\u65e5\u672c", wait_minutes=10, action="Reboot"),
         lambda: NodeRepair(max_unhealthy=f"{TEN}%"),
-        lambda: Reservation(availability_zone="us-east-\u0661a", id="cr-0a1"),
+        lambda: Reservation(availability_zone="us-east-\u0661a", id="cr-0a100000000000000"),
         lambda: Reservation(
             availability_zone="us-east-1a", resource_group_arn=f"arn:aws:resource-groups:us-east-1:{TWELVE}:group/a"
         ),

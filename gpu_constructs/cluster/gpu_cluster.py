@@ -46,7 +46,13 @@ from gpu_constructs.pools.node_repair import NodeRepair
 from gpu_constructs.pools.node_shape import NodeShape
 from gpu_constructs.pools.scaling_options import ScalingOptions
 from gpu_constructs.pools.size import Size
-from gpu_constructs.refusals import refuse_unless_bool, refuse_unless_key, refuse_unless_one_of, refuse_unless_role
+from gpu_constructs.refusals import (
+    refuse_unless_bool,
+    refuse_unless_instance,
+    refuse_unless_key,
+    refuse_unless_one_of,
+    refuse_unless_role,
+)
 from gpu_constructs.teams.access_entry import CLUSTER_ADMIN, access_entry, administrator
 from gpu_constructs.teams.people import let_in, principals, refuse_two_parts
 
@@ -354,8 +360,10 @@ class GpuCluster(Construct):
 
 
 def _refuse_parts(who: object, *, vpc: ec2.IVpc | None, system_nodes: object, secrets_key: object) -> None:
-    if system_nodes is not None and not isinstance(system_nodes, SystemNodes):
-        raise TypeError(f"{who}: system_nodes must be SystemNodes(...), got {system_nodes!r}")
+    if system_nodes is not None:
+        given = system_nodes is AutoMode or isinstance(system_nodes, AutoMode)
+        fix = "; write auto_mode=AutoMode(), which runs pods without GPUs too" if given else ""
+        refuse_unless_instance(who, "system_nodes", system_nodes, SystemNodes, "SystemNodes()", fix=fix)
     refuse_unless_key(who, "secrets_key", secrets_key)
     if vpc is not None:
         refuse_unless_vpc(who, vpc)
@@ -369,8 +377,8 @@ def _refuse_parts(who: object, *, vpc: ec2.IVpc | None, system_nodes: object, se
 def _refuse_beside_auto_mode(who: object, auto_mode: object, **others: object) -> None:
     if auto_mode is None:
         return
-    if not isinstance(auto_mode, AutoMode):
-        raise TypeError(f"{who}: auto_mode must be AutoMode(...), got {auto_mode!r}")
+    fix = "; write AutoMode()" if auto_mode is True else "; leave it out" if auto_mode is False else ""
+    refuse_unless_instance(who, "auto_mode", auto_mode, AutoMode, "AutoMode()", fix=fix)
     for argument, value in others.items():
         if value is not None:
             raise ValueError(f"{who}: {argument} must be left out with auto_mode, which brings its own, got {value!r}")

@@ -72,7 +72,7 @@ def shape_of(who: object, given: object) -> NodeShape:
     """
     if isinstance(given, NodeShape):
         return given
-    if not isinstance(given, (str, list, tuple, InstanceType)):
+    if not isinstance(given, (str, list, tuple, InstanceType)) and not hasattr(given, "to_string"):
         raise TypeError(f"{who}: shape must be a NodeShape or instance types such as 'g6.xlarge', got {given!r}")
     return NodeShape(instance_types=given if isinstance(given, (list, tuple)) else (given,))
 

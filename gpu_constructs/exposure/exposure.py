@@ -7,7 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gpu_constructs.named_arguments import named_arguments
-from gpu_constructs.refusals import address_block, is_token, refuse_unless_bool, refuse_unless_whole_number, words
+from gpu_constructs.refusals import (
+    address_block,
+    is_token,
+    refuse_unless_bool,
+    refuse_unless_instance,
+    refuse_unless_whole_number,
+    words,
+)
 
 # Less, and clients get errors while the load balancer still sends.
 _LEAST_DRAIN = 15
@@ -99,7 +106,7 @@ class Public:
 Exposure = Internal | Public
 
 
-def refuse_unless_exposure(who: object, expose: object, *, region: str, ipv6: bool) -> None:
+def refuse_unless_exposure(who: object, expose: Exposure | None, *, region: str, ipv6: bool) -> None:
     """Refuse what neither says who may reach pods nor is absent.
 
     Args:
@@ -115,8 +122,7 @@ def refuse_unless_exposure(who: object, expose: object, *, region: str, ipv6: bo
     """
     if expose is None:
         return
-    if not isinstance(expose, (Internal, Public)):
-        raise TypeError(f"{who}: expose must be Internal(...) or Public(...), got {expose!r}")
+    refuse_unless_instance(who, "expose", expose, (Internal, Public), "Internal(...) or Public(...)")
     if expose.allow and not ipv6 and all(":" in each and not is_token(each) for each in expose.allow):
         raise ValueError(
             f"{who}: expose must allow a block of IPv4 in a cluster of IPv4, where the load balancer has no other "

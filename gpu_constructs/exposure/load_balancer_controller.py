@@ -70,7 +70,9 @@ class LoadBalancerController(Construct):
         ref.claim(who, release_of(LOAD_BALANCER_CONTROLLER.name), why="both would make every load balancer")
 
         stack = cdk.Stack.of(self)
-        statements = load_balancer_statements(cluster_name=ref.name_token, partition=stack.partition, isolated=isolated)
+        statements = load_balancer_statements(
+            cluster_name=ref.name_token, vpc_id=vpc, partition=stack.partition, isolated=isolated
+        )
         identity = PodIdentity(
             self,
             "Identity",

@@ -10,7 +10,7 @@ from constructs import Construct
 from gpu_constructs.installing.claims import PathOf
 from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.pools.capacity import Reservation
-from gpu_constructs.refusals import refuse_unless_whole_number
+from gpu_constructs.refusals import refuse_unless_instance, refuse_unless_whole_number
 
 if TYPE_CHECKING:
     from aws_cdk import aws_sns as sns
@@ -57,8 +57,7 @@ class ReservationAlarm(Construct):
     ) -> None:
         super().__init__(scope, id)
         who = PathOf(self)
-        if not isinstance(reservation, Reservation):
-            raise TypeError(f"{who}: reservation must be Reservation(...), got {reservation!r}")
+        refuse_unless_instance(who, "reservation", reservation, Reservation, "Reservation(...)")
         if reservation.id is None:
             raise ValueError(
                 f"{who}: reservation must have an id, got the group {reservation.resource_group_arn!r}; CloudWatch "

@@ -9,10 +9,16 @@ from datetime import datetime, timedelta
 from typing import ClassVar, get_args
 
 from gpu_constructs.facts.hardware.catalogue import InstanceType
+from gpu_constructs.facts.hardware.reservations import is_reservation_id
 from gpu_constructs.named_arguments import named_arguments
-from gpu_constructs.refusals import is_token, refuse_unless_bool, refuse_unless_whole_number, refuse_unless_zone
+from gpu_constructs.refusals import (
+    is_token,
+    refuse_unless_bool,
+    refuse_unless_instance,
+    refuse_unless_whole_number,
+    refuse_unless_zone,
+)
 
-_RESERVATION_ID = re.compile(r"cr-[0-9a-z]+")
 # Of 182 days, in minutes.
 # Source: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-capacity-blocks.html
 _LONGEST_BLOCK = 182 * 24 * 60
@@ -61,11 +67,11 @@ class Reservation:
 
     Attributes:
         availability_zone: Zone of the reservation, e.g. ``us-east-1a``; nodes start nowhere else.
-        id: Reservation id, ``cr-...``.
+        id: Reservation id, ``cr-`` and 17 hexadecimal digits.
         resource_group_arn: Resource group of reservations, instead of one id.
 
     Raises:
-        ValueError: It names no reservation, or two.
+        ValueError: It names no reservation, or two, or ``id`` isn't one.
     """
 
     availability_zone: str
@@ -100,7 +106,7 @@ class CapacityBlock:
     Source: https://docs.aws.amazon.com/eks/latest/userguide/capacity-blocks-mng.html
 
     Attributes:
-        id: Reservation id of the block, ``cr-...``.
+        id: Reservation id of the block, ``cr-`` and 17 hexadecimal digits.
         availability_zone: Zone of the block, e.g. ``us-east-1a``.
         starts: When the block begins, with time zone.
         ends: When the block ends, with time zone.
@@ -169,14 +175,11 @@ def refuse_unless_capacity(who: object, capacity: object) -> None:
     Raises:
         TypeError: ``capacity`` is a class, a string or something else.
     """
-    if not isinstance(capacity, get_args(Capacity)):
-        hint = "; a list is for pools of Karpenter and Auto Mode" if isinstance(capacity, (list, tuple)) else ""
-        if isinstance(capacity, str) and capacity in CAPACITIES:
-            hint = f"; write {type(CAPACITIES[capacity]).__name__}()"
-        raise TypeError(
-            f"{who}: capacity must be OnDemand(), Spot(), Reservation(...) or CapacityBlock(...), got {capacity!r}"
-            f"{hint}"
-        )
+    fix = "; a list is for pools of Karpenter and Auto Mode" if isinstance(capacity, (list, tuple)) else ""
+    if isinstance(capacity, str) and capacity in CAPACITIES:
+        fix = f"; write {type(CAPACITIES[capacity]).__name__}()"
+    written = "OnDemand(), Spot(), Reservation(...) or CapacityBlock(...)"
+    refuse_unless_instance(who, "capacity", capacity, get_args(Capacity), written, fix=fix)
 
 
 def refuse_spot_for_training(who: object, purpose: str | None, capacity: Capacity) -> None:
@@ -187,8 +190,8 @@ def refuse_spot_for_training(who: object, purpose: str | None, capacity: Capacit
     """
     if purpose == "training" and isinstance(capacity, Spot) and not capacity.checkpointed:
         raise ValueError(
-            f"{who}: capacity must not be Spot() where the shape's purpose is 'training', got it; a node that EC2 "
-            "takes back ends the run, write Spot(checkpointed=True) if it goes on from a checkpoint"
+            f"{who}: capacity must not be Spot() where the shape's purpose is 'training', got Spot(); a node that "
+            "EC2 takes back ends the run, write Spot(checkpointed=True) if it goes on from a checkpoint"
         )
 
 
@@ -215,7 +218,8 @@ def refuse_unless_sold(who: object, types: tuple[InstanceType, ...], capacities:
 
 
 def _refuse_unless_reservation_id(who: str, id: object) -> None:
-    if not isinstance(id, str) or not (is_token(id) or _RESERVATION_ID.fullmatch(id)):
+    if not isinstance(id, str) or not (is_token(id) or is_reservation_id(id)):
         raise ValueError(
-            f"{who}: id must start with 'cr-', got {id!r}; list yours with 'aws ec2 describe-capacity-reservations'"
+            f"{who}: id must be 'cr-' and 17 hexadecimal digits, got {id!r}; list yours with "
+            "'aws ec2 describe-capacity-reservations'"
         )

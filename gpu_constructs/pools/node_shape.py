@@ -32,7 +32,7 @@ from gpu_constructs.pools.kubelet import Kubelet
 from gpu_constructs.pools.sharing import Exclusive, Mig, Sharing, refuse_unless_shareable
 from gpu_constructs.pools.taint import GPU_TAINT, StorageDriver, Taint, checked_drivers, checked_taints, startup_taint
 from gpu_constructs.pools.user_labels import checked_tags, labels_of_nodes
-from gpu_constructs.refusals import refuse_unless_one_of, words
+from gpu_constructs.refusals import refuse_unless_instance, refuse_unless_one_of, shown, words
 
 _GIB_PER_GB = 1e9 / 2**30
 
@@ -128,11 +128,8 @@ class NodeShape:
         object.__setattr__(self, "storage_drivers", checked_drivers("node shape", self.storage_drivers))
         for argument, taken, optional, example in _TAKEN:
             _refuse_wrong_type(argument, getattr(self, argument), taken, example, optional=optional)
-        if not isinstance(self.sharing, get_args(Sharing)):
-            raise TypeError(
-                "node shape: sharing must be Exclusive(), TimeSlicing(4), Mps(4) or Mig(geometry={...}), got "
-                f"{self.sharing!r}"
-            )
+        kinds = "Exclusive(), TimeSlicing(4), Mps(4) or Mig(geometry={...})"
+        refuse_unless_instance("node shape", "sharing", self.sharing, get_args(Sharing), kinds)
         if self.purpose is not None:
             refuse_unless_one_of("node shape", "purpose", self.purpose, get_args(Purpose))
         self._refuse_unbootable()
@@ -347,12 +344,15 @@ def _row(named: object) -> InstanceType:
         refuse_unless_row(named)
         return named
     if not isinstance(named, str):
-        raise TypeError(f"node shape: instance_types must hold EC2 names such as 'g6.xlarge', got {named!r}")
+        # ec2.InstanceType of the CDK has it.
+        fix = f"; write {named.to_string()!r}" if hasattr(named, "to_string") else ""
+        raise TypeError(f"node shape: instance_types must hold EC2 names such as 'g6.xlarge', got {shown(named)}{fix}")
     return instance_type(named)
 
 
 def _rows(names: object) -> tuple[InstanceType, ...]:
-    if isinstance(names, (list, tuple)):
+    if isinstance(names, (list, tuple)) or hasattr(names, "to_string"):
+        names = names if isinstance(names, (list, tuple)) else [names]
         found = tuple(_row(each) for each in names)
     else:
         found = tuple(instance_type(name) for name in words("node shape", "instance_types", names))

@@ -12,7 +12,7 @@ from gpu_constructs.facts.hardware.catalogue import InstanceType
 from gpu_constructs.facts.hardware.mig import BOTTLEROCKET_NAMES, PROFILES, SLICES, USUAL_SLICES, compute_slices
 from gpu_constructs.facts.resources import GPU, MIG, SHARED_GPU
 from gpu_constructs.named_arguments import named_arguments
-from gpu_constructs.refusals import did_you_mean, refuse_unless_whole_number
+from gpu_constructs.refusals import refuse_unless_whole_number
 
 MIG_PROFILE = re.compile(r"\dg\.\d+gb(\+me)?", re.ASCII)
 # MPS clients of one GPU, by whether its compute capability is 7.5 (T4) or newer; of EC2's only V100 is older.
@@ -115,7 +115,8 @@ class Mig:
     def __post_init__(self) -> None:
         if not isinstance(self.geometry, Mapping) or not self.geometry:
             raise TypeError(
-                f"mig: geometry must map profiles to numbers, got {self.geometry!r}; write {{'1g.10gb': 7}}"
+                f"mig: geometry must map profiles to numbers, got {self.geometry!r}; write "
+                f"Mig(geometry={_usual_geometry(self.geometry)})"
             )
         for profile, number in self.geometry.items():
             if not isinstance(profile, str) or not MIG_PROFILE.fullmatch(profile):
@@ -135,6 +136,13 @@ class Mig:
 
 
 Sharing = Exclusive | TimeSlicing | Mps | Mig
+
+
+def _usual_geometry(given: object) -> dict[str, int]:
+    """Return as many instances of a profile as fit on one GPU of every family that has it."""
+    known = isinstance(given, str) and any(given in profiles for profiles in PROFILES.values())
+    profile = str(given) if known else "1g.10gb"
+    return {profile: min(profiles[profile] for profiles in PROFILES.values() if profile in profiles)}
 
 
 def mig_resource(profile: str) -> str:
@@ -187,7 +195,7 @@ def _refuse_geometry(who: str, sharing: Mig, each: InstanceType) -> None:
         if name not in known:
             raise ValueError(
                 f"{who}: sharing must have MIG profiles of {each.name!r}, {', '.join(known)}, got {name!r}"
-                f"{did_you_mean(name, known)}"
+                f"{_same_slices(name, known)}"
             )
         if number > known[name]:
             raise ValueError(
@@ -200,6 +208,14 @@ def _refuse_geometry(who: str, sharing: Mig, each: InstanceType) -> None:
             f"{who}: sharing must take at most {slices} compute slices on a GPU of {each.name!r}, got {asked} of "
             f"{dict(sharing.geometry)}"
         )
+
+
+def _same_slices(name: str, known: Mapping[str, int]) -> str:
+    """Return a hint at the smallest profile with as many compute slices: its memory depends on the GPU."""
+    compute, media = name.partition(".")[0], name.endswith("+me")
+    same = (each for each in known if each.startswith(f"{compute}.") and each.endswith("+me") == media)
+    found = next(same, None)
+    return f"; {found!r} has as many compute slices" if found else ""
 
 
 def _refuse_on_bottlerocket(who: str, sharing: Mig, types: Sequence[InstanceType]) -> None:

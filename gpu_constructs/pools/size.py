@@ -9,7 +9,7 @@ from typing import Any, get_args
 from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.pools.capacity import Capacity, CapacityBlock, Reservation
 from gpu_constructs.pools.node_shape import NodeShape
-from gpu_constructs.refusals import refuse_unless_whole_number
+from gpu_constructs.refusals import refuse_unless_instance, refuse_unless_whole_number
 
 _MAX_WEIGHT = 100
 
@@ -148,5 +148,4 @@ def refuse_unless_size(who: object, size: object) -> None:
     Raises:
         TypeError: ``size`` is something else.
     """
-    if not isinstance(size, get_args(Size)):
-        raise TypeError(f"{who}: size must be UpTo(gpus=8) or Static(nodes=2), got {size!r}")
+    refuse_unless_instance(who, "size", size, get_args(Size), "UpTo(gpus=8) or Static(nodes=2)")

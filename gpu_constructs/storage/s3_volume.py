@@ -17,6 +17,7 @@ from gpu_constructs.installing.delivery import apply_chart
 from gpu_constructs.installing.pod_identity import policy_document
 from gpu_constructs.installing.shared import CsiDriver
 from gpu_constructs.named_arguments import named_arguments
+from gpu_constructs.refusals import refuse_unless_instance
 from gpu_constructs.storage.s3_csi_driver import s3_csi_driver
 from gpu_constructs.storage.s3_mount import S3Mount
 from gpu_constructs.storage.s3_names import refuse_unless_bucket, refuse_unless_prefix, region_of
@@ -79,8 +80,7 @@ class S3Volume(Construct):
         refuse_unless_object_name(who, "namespace", namespace)
         refuse_unless_bucket(who, bucket)
         refuse_unless_prefix(who, prefix)
-        if not isinstance(mount, S3Mount):
-            raise TypeError(f"{who}: mount must be S3Mount(...), got {mount!r}")
+        refuse_unless_instance(who, "mount", mount, S3Mount, "S3Mount(...)")
         _refuse_unless_identity(who, identity, namespace)
         lies_in = region_of(self, who, bucket, region)
         refuse_unless_short(who, name, namespace)

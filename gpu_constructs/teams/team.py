@@ -22,8 +22,9 @@ from gpu_constructs.installing.delivery import apply_before, apply_manifests
 from gpu_constructs.installing.once import Applied
 from gpu_constructs.named_arguments import named_arguments, named_call
 from gpu_constructs.queueing.team_queue import TeamQueue
-from gpu_constructs.refusals import refuse_unless_bool, refuse_unless_one_of
+from gpu_constructs.refusals import refuse_unless_bool, refuse_unless_instance, refuse_unless_one_of
 from gpu_constructs.teams.access_entry import access_entry, refuse_unless_principals, warn_of_identity_center
+from gpu_constructs.teams.admission_policy import admission_policy
 from gpu_constructs.teams.network_policy import (
     network_policy,
     refuse_unless_enforced,
@@ -102,8 +103,8 @@ class Team(Construct):
         ref = cluster_ref(who, cluster, kubectl=True)
         _refuse_unless_free(who, namespace)
         people = _members(who, members)
-        if quota is not None and not isinstance(quota, TeamQuota):
-            raise TypeError(f"{who}: quota must be TeamQuota(...), got {quota!r}")
+        if quota is not None:
+            refuse_unless_instance(who, "quota", quota, TeamQuota, "TeamQuota(...)")
         refuse_unless_one_of(who, "pod_security", pod_security, get_args(Level))
         refuse_unless_bool(who, "isolate", isolate)
         refuse_unless_bool(who, "retain", retain)
@@ -129,6 +130,7 @@ class Team(Construct):
         policy = cdk.RemovalPolicy.RETAIN if retain else cdk.RemovalPolicy.DESTROY
         self.resource = apply_manifests(self, "Resource", cluster=ref, manifests=[made], removal_policy=policy)
         ref.namespace(namespace).serve(self._take_in)
+        apply_manifests(self, "Admission", cluster=ref, manifests=admission_policy(namespace))
         if quota is not None:
             limits = list(quota.to_manifests(namespace).values())
             apply_manifests(self, "Quota", cluster=ref, manifests=limits).node.add_dependency(self.resource)

@@ -102,7 +102,7 @@ def _refuse_unless_device(who: object, name: object) -> None:
     if not isinstance(name, str):
         raise TypeError(f"{who}: others must have names of resources as keys, got {name!r}")
     if name == GPU:
-        raise ValueError(f"{who}: others must not name {GPU!r}, got it; write gpus=...")
+        raise ValueError(f"{who}: others must not name {GPU!r}, got {name!r}; write gpus=...")
     domain = name.partition("/")[0]
     native = domain == "kubernetes.io" or domain.endswith(".kubernetes.io") or name.startswith("requests.")
     if "/" not in name or native or not QUALIFIED_NAME.fullmatch(name):

@@ -52,7 +52,7 @@ def test_node_pool(snapshot_yaml: SnapshotAssertion) -> None:
 
 
 def test_node_class(snapshot_yaml: SnapshotAssertion) -> None:
-    capacity = Reservation(availability_zone="us-east-1a", id="cr-0a1")
+    capacity = Reservation(availability_zone="us-east-1a", id="cr-0a100000000000000")
 
     assert node_class(pool=spec(capacity), role_name="nodes", network=NETWORK) == snapshot_yaml
 

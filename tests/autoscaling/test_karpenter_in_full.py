@@ -36,7 +36,7 @@ from tests.schemas import validate_custom
 from tests.templates import CHART, depends_on, manifest, manifests_of, object_id, of_type, resources_of, text_of
 
 L4 = NodeShape(instance_types=("g6.xlarge",))
-RESERVED = Reservation(availability_zone="us-east-1a", id="cr-0a1")
+RESERVED = Reservation(availability_zone="us-east-1a", id="cr-0a100000000000000")
 
 
 @pytest.fixture
@@ -165,18 +165,18 @@ def test_reserved_then_spot_then_on_demand(karpenter: Karpenter, cluster: eks.IC
     assert "topology.kubernetes.io/zone" not in asked
     assert spec["weight"] == 10
     node_class = manifest(resources, "EC2NodeClass")["spec"]
-    assert node_class["capacityReservationSelectorTerms"] == [{"id": "cr-0a1"}]
+    assert node_class["capacityReservationSelectorTerms"] == [{"id": "cr-0a100000000000000"}]
     assert len(node_class["subnetSelectorTerms"]) == 2
 
 
 def test_two_reservations_of_two_types(karpenter: Karpenter, cluster: eks.ICluster) -> None:
-    other = Reservation(availability_zone="us-east-1a", id="cr-0b2")
+    other = Reservation(availability_zone="us-east-1a", id="cr-0b200000000000000")
     shape = NodeShape(instance_types=("g6.xlarge", "g6e.xlarge"))
 
     resources = pool(karpenter, cluster, capacity=(RESERVED, other), shape=shape)
 
     terms = manifest(resources, "EC2NodeClass")["spec"]["capacityReservationSelectorTerms"]
-    assert terms == [{"id": "cr-0a1"}, {"id": "cr-0b2"}]
+    assert terms == [{"id": "cr-0a100000000000000"}, {"id": "cr-0b200000000000000"}]
     asked = manifest(resources, "NodePool")["spec"]["template"]["spec"]["requirements"]
     assert {"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["us-east-1a"]} in asked
 
@@ -355,7 +355,7 @@ def test_gates_of_somebody_elses_controller_are_said(stack: cdk.Stack, cluster: 
         ({"capacity": (Spot(), Spot())}, ValueError, r"capacity must differ"),
         ({"capacity": (Spot(), "on-demand")}, TypeError, r"capacity must be OnDemand\(\), Spot\(\).*got 'on-demand'"),
         (
-            {"capacity": (Reservation(availability_zone="us-east-1f", id="cr-0a1"), Spot())},
+            {"capacity": (Reservation(availability_zone="us-east-1f", id="cr-0a100000000000000"), Spot())},
             ValueError,
             r"subnets must lie in 'us-east-1f', the zone of the reservation",
         ),
@@ -400,7 +400,11 @@ def test_refuses_before_a_child_is_created(
 def test_a_static_pool_fits_into_its_block(karpenter: Karpenter, cluster: eks.ICluster) -> None:
     starts = datetime(2026, 12, 1, 11, 30, tzinfo=timezone.utc)
     block = CapacityBlock(
-        id="cr-0a1", availability_zone="us-east-1a", starts=starts, ends=starts + timedelta(days=1), instances=2
+        id="cr-0a100000000000000",
+        availability_zone="us-east-1a",
+        starts=starts,
+        ends=starts + timedelta(days=1),
+        instances=2,
     )
     p5 = NodeShape(instance_types=("p5.48xlarge",))
 
@@ -410,7 +414,7 @@ def test_a_static_pool_fits_into_its_block(karpenter: Karpenter, cluster: eks.IC
 
 def test_a_capacity_that_serves_no_type_is_refused(karpenter: Karpenter, cluster: eks.ICluster) -> None:
     block = CapacityBlock(
-        id="cr-0a1",
+        id="cr-0a100000000000000",
         availability_zone="us-east-1a",
         starts=datetime(2026, 12, 1, 11, 30, tzinfo=timezone.utc),
         ends=datetime(2026, 12, 2, 11, 30, tzinfo=timezone.utc),

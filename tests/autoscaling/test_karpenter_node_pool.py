@@ -49,13 +49,15 @@ def node_class(shape: NodeShape = L4, release: str = "v20260714", *capacities: A
 
 
 def test_reserved_capacity_is_asked_for_and_selected() -> None:
-    capacity = Reservation(availability_zone="us-east-1a", id="cr-0a1")
+    capacity = Reservation(availability_zone="us-east-1a", id="cr-0a100000000000000")
 
     made = node_pool(spec(L4, capacity))["spec"]["template"]["spec"]
     asked = {each["key"]: each["values"] for each in made["requirements"]}
     assert asked["karpenter.sh/capacity-type"] == ["reserved"]
     assert asked["topology.kubernetes.io/zone"] == ["us-east-1a"]
-    assert node_class(L4, "v20260714", capacity)["spec"]["capacityReservationSelectorTerms"] == [{"id": "cr-0a1"}]
+    assert node_class(L4, "v20260714", capacity)["spec"]["capacityReservationSelectorTerms"] == [
+        {"id": "cr-0a100000000000000"}
+    ]
     assert "capacityReservationSelectorTerms" not in node_class()["spec"]
 
 
@@ -88,7 +90,7 @@ def test_efa_interfaces_are_the_ones_of_a_launch_template() -> None:
 
 
 EFA = NodeShape(instance_types=("p5en.48xlarge",), efa=True, placement_group="rack", labels={"team": "a"})
-RESERVED = Reservation(availability_zone="us-east-1a", id="cr-0a1")
+RESERVED = Reservation(availability_zone="us-east-1a", id="cr-0a100000000000000")
 
 
 @pytest.mark.parametrize("shape", [L4, EFA, NodeShape(instance_types=("g5g.xlarge",), operating_system="bottlerocket")])

@@ -27,11 +27,11 @@ WHO = "Test/Pool"
 L4 = NodeShape(instance_types=("g6.xlarge",))
 MIXED = NodeShape(instance_types=("g6.12xlarge", "g6.xlarge"))
 H100 = NodeShape(instance_types=("p5.48xlarge",))
-A = Reservation(availability_zone="us-east-1a", id="cr-1")
-B = Reservation(availability_zone="us-east-1b", id="cr-2")
+A = Reservation(availability_zone="us-east-1a", id="cr-01000000000000000")
+B = Reservation(availability_zone="us-east-1b", id="cr-02000000000000000")
 
 
-def block(instances: int = 4, id: str = "cr-3") -> CapacityBlock:
+def block(instances: int = 4, id: str = "cr-03000000000000000") -> CapacityBlock:
     """A block that is over before anybody reads this."""
     starts, ends = (datetime(2026, 1, day, tzinfo=timezone.utc) for day in (1, 2))
     return CapacityBlock(id=id, availability_zone="us-east-1a", starts=starts, ends=ends, instances=instances)
@@ -195,7 +195,7 @@ def test_what_a_pool_says_of_its_size(made: NodePool, size: dict[str, Any]) -> N
             "size must be at most the 4 instances of the Capacity Block, spare nodes included, got 5",
         ),
         (
-            {"size": Static(nodes=7), "shape": H100, "capacity": (block(4), block(2, "cr-4"))},
+            {"size": Static(nodes=7), "shape": H100, "capacity": (block(4), block(2, "cr-04000000000000000"))},
             ValueError,
             "size must be at most the 6 instances of the Capacity Block, spare nodes included, got 7",
         ),
@@ -221,7 +221,7 @@ def test_refuses_pools(changes: dict[str, Any], error: type[Exception], message:
         {"size": Static(nodes=0, spare=0)},
         {"size": Static(nodes=4), "shape": H100, "capacity": block(4)},
         {"size": Static(nodes=3, spare=1), "shape": H100, "capacity": block(4)},
-        {"size": Static(nodes=6), "shape": H100, "capacity": (block(4), block(2, "cr-4"))},
+        {"size": Static(nodes=6), "shape": H100, "capacity": (block(4), block(2, "cr-04000000000000000"))},
         {"size": Static(nodes=99), "shape": H100, "capacity": (block(4), OnDemand())},
         {"capacity": [A, Spot(), OnDemand()]},
         {"shape": NodeShape(instance_types=("g6.xlarge",), purpose="training"), "capacity": Spot(checkpointed=True)},
@@ -265,10 +265,15 @@ def test_a_pool_keeps_what_it_was_told() -> None:
     [
         (OnDemand(), None, [], ["on-demand"]),
         ((Spot(), OnDemand()), None, [], ["spot", "on-demand"]),
-        (A, "us-east-1a", ["cr-1"], ["reserved"]),
-        ((A, B), None, ["cr-1", "cr-2"], ["reserved"]),
-        ((A, replace(A, id="cr-9")), "us-east-1a", ["cr-1", "cr-9"], ["reserved"]),
-        ((A, OnDemand()), None, ["cr-1"], ["reserved", "on-demand"]),
+        (A, "us-east-1a", ["cr-01000000000000000"], ["reserved"]),
+        ((A, B), None, ["cr-01000000000000000", "cr-02000000000000000"], ["reserved"]),
+        (
+            (A, replace(A, id="cr-09000000000000000")),
+            "us-east-1a",
+            ["cr-01000000000000000", "cr-09000000000000000"],
+            ["reserved"],
+        ),
+        ((A, OnDemand()), None, ["cr-01000000000000000"], ["reserved", "on-demand"]),
     ],
 )
 def test_where_and_how_instances_are_bought(ways: Any, zone: str | None, reservations: Any, bought: list[str]) -> None:
@@ -287,7 +292,7 @@ def test_where_and_how_instances_are_bought(ways: Any, zone: str | None, reserva
 def test_a_block_is_a_reservation_too() -> None:
     made = spec(capacity=(block(), OnDemand()), shape=H100)
 
-    assert made.reservations == [{"id": "cr-3"}]
+    assert made.reservations == [{"id": "cr-03000000000000000"}]
     assert static(1, capacity=block(), shape=H100).max_nodes == 1
 
 

@@ -61,6 +61,7 @@ def cluster(crds: Path, resources: dict[str, dict[str, Any]]) -> Iterator[Contro
                 wait_until(partial(is_served, client, each), f"{name} to be served")
         ours = {"Namespace", "ResourceQuota", "LimitRange", "NetworkPolicy", "Role", "RoleBinding"}
         ours |= {"ClusterRole", "ClusterRoleBinding", "LocalQueue"}
+        ours |= {"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}
         found = [each for each in manifests_of(resources) if each["kind"] in ours]
         for each in sorted(found, key=lambda each: each["kind"] != "Namespace"):
             client.apply(each)
@@ -69,6 +70,8 @@ def cluster(crds: Path, resources: dict[str, dict[str, Any]]) -> Iterator[Contro
         for namespace in ("nlp", "vision", "default"):
             account = f"/api/v1/namespaces/{namespace}/serviceaccounts/default"
             wait_until(lambda path=account: client.find(path) is not None, "service accounts")  # type: ignore[misc]
+        for each in (service("nlp", "192.0.2.1"), service("vision", "192.0.2.1")):
+            wait_until(lambda each=each: dry(client, each) != 0, "the policy to be in force")  # type: ignore[misc]
         yield running
 
 
@@ -194,6 +197,70 @@ def node(cluster: ControlPlane) -> Iterator[str]:
     yield "gpu-1"
     client.delete(client.path_of(bound))
     client.delete("/api/v1/nodes/gpu-1")
+
+
+def service(namespace: str, *addresses: str) -> Object:
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": "chat", "namespace": namespace},
+        "spec": {"ports": [{"port": 80}], "externalIPs": list(addresses)},
+    }
+
+
+@pytest.mark.parametrize("namespace", ["nlp", "vision"])
+@pytest.mark.parametrize("name", ["system-node-critical", "system-cluster-critical"])
+def test_no_pod_of_a_team_evicts_those_of_the_system(cluster: ControlPlane, namespace: str, name: str) -> None:
+    critical = pod(namespace=namespace)
+    critical["spec"]["priorityClassName"] = name
+
+    assert "priorityClassName must not begin with 'system-'" in refused(cluster.client, critical)
+
+
+def test_the_system_and_priorities_of_yours_go_on(cluster: ControlPlane) -> None:
+    high = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"}, "value": 1000}
+    cluster.client.apply(high)
+    elsewhere, own = pod(namespace="default"), pod()
+    elsewhere["spec"]["priorityClassName"] = "system-node-critical"
+    own["spec"]["priorityClassName"] = "high"
+
+    assert [dry(cluster.client, each) for each in (elsewhere, own, service("default", "192.0.2.1"))] == [0, 0, 0]
+
+
+def test_no_service_of_a_team_takes_addresses(cluster: ControlPlane, as_principal: Any) -> None:
+    member = as_principal("Nlp")
+
+    assert "externalIPs must be empty" in refused(member, service("nlp", "192.0.2.1"))
+    assert refused(member, service("nlp")) == ""
+    path = cluster.client.path_of(service("nlp"))
+    with pytest.raises(Refused, match="externalIPs must be empty"):
+        member.patch(path, {"spec": {"externalIPs": ["192.0.2.1"]}})
+    member.patch(path, {"metadata": {"labels": {"app": "chat"}}})
+    member.delete(path)
+
+
+def test_a_service_keeps_the_addresses_that_it_had(cluster: ControlPlane) -> None:
+    """Otherwise its finalizers could never be removed."""
+    client, binding = cluster.client, "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"
+    name = f"{binding}/team-vision.gpu-constructs.io"
+    before = client.get(name)
+    client.delete(name)
+    had = service("vision", "192.0.2.1")
+    wait_until(lambda: dry(client, had) == 0, "the policy to be off")
+    client.create(had)
+    client.create(
+        {key: before[key] for key in ("apiVersion", "kind", "spec")}
+        | {"metadata": {"name": before["metadata"]["name"]}}
+    )
+    other = service("vision", "192.0.2.1") | {"metadata": {"name": "other", "namespace": "vision"}}
+    wait_until(lambda: dry(client, other) != 0, "the policy to be in force")
+
+    path = client.path_of(had)
+    client.patch(path, {"metadata": {"labels": {"app": "chat"}}})
+    with pytest.raises(Refused, match="externalIPs must be empty"):
+        client.patch(path, {"spec": {"externalIPs": ["192.0.2.1", "192.0.2.2"]}})
+    client.patch(path, {"spec": {"externalIPs": []}})
+    client.delete(path)
 
 
 @pytest.mark.skipif(shutil.which("kubectl") is None, reason="no kubectl")

@@ -19,9 +19,11 @@ from tests.templates import CHART, depends_on, of_type, resources_of, text_of
 
 REQUESTED, HAD = f"aws:RequestTag/{LOAD_BALANCER_TAG}", f"aws:ResourceTag/{LOAD_BALANCER_TAG}"
 
+VPC = "vpc-0123456789abcdef0"
+
 
 def statements(*, partition: str = "aws", isolated: bool = False) -> list[dict[str, Any]]:
-    return load_balancer_statements(cluster_name="gpu", partition=partition, isolated=isolated)
+    return load_balancer_statements(cluster_name="gpu", vpc_id=VPC, partition=partition, isolated=isolated)
 
 
 def of_action(action: str) -> list[dict[str, Any]]:
@@ -38,6 +40,37 @@ def test_it_deletes_load_balancers_of_its_cluster_alone() -> None:
     [deleted] = of_action("elasticloadbalancing:DeleteLoadBalancer")
 
     assert deleted["Condition"] == {"StringEquals": {HAD: "gpu"}}
+
+
+@pytest.mark.parametrize("partition", ["aws", "aws-cn"])
+def test_it_opens_security_groups_of_its_vpc_alone(partition: str) -> None:
+    opening = [
+        each for each in statements(partition=partition) if "ec2:AuthorizeSecurityGroupIngress" in each["Action"]
+    ]
+
+    assert [each["Condition"] for each in opening] == [
+        {"ArnLike": {"ec2:Vpc": f"arn:{partition}:ec2:*:*:vpc/{VPC}"}},
+        {"StringEquals": {HAD: "gpu"}},
+    ]
+
+
+# Listeners and rules of an older release have no tag, and a TargetGroupBinding may name any target group.
+NOT_BOUND = {
+    "ec2:CreateSecurityGroup",
+    *(f"elasticloadbalancing:{verb}{what}" for verb in ("Create", "Delete", "Modify") for what in ("Listener", "Rule")),
+    *(f"elasticloadbalancing:{verb}Targets" for verb in ("Register", "Deregister")),
+    *(f"elasticloadbalancing:{verb}ListenerCertificates" for verb in ("Add", "Remove")),
+    *(f"elasticloadbalancing:{each}" for each in ("AddTags", "RemoveTags", "SetWebAcl", "SetRulePriorities")),
+    *(f"{waf}:{verb}WebACL" for waf in ("wafv2", "waf-regional") for verb in ("Associate", "Disassociate")),
+    *(f"shield:{verb}Protection" for verb in ("Create", "Delete")),
+}
+
+
+def test_what_is_not_bound_to_the_cluster_is_what_the_page_names() -> None:
+    free = {action for each in statements() if "Condition" not in each for action in each["Action"]}
+    reading = ("Describe", "Get", "List")
+
+    assert {each for each in free if not each.partition(":")[2].startswith(reading)} == NOT_BOUND
 
 
 def test_it_takes_nothing_over_from_another_cluster() -> None:
@@ -64,12 +97,12 @@ def test_arns_are_of_the_partition(partition: str) -> None:
     said = json.dumps(statements(partition=partition))
 
     assert "arn:aws:" not in said
-    assert said.count(f"arn:{partition}:") == json.dumps(statements()).count("arn:aws:") == 13
+    assert said.count(f"arn:{partition}:") == json.dumps(statements()).count("arn:aws:") == 14
 
 
 def test_a_role_takes_the_policy() -> None:
     """IAM takes 10,240 characters of inline policies, white space not counted."""
-    longest = load_balancer_statements(cluster_name="c" * 100, partition="aws-us-gov", isolated=False)
+    longest = load_balancer_statements(cluster_name="c" * 100, vpc_id=VPC, partition="aws-us-gov", isolated=False)
 
     assert len(json.dumps(longest, separators=(",", ":"))) < 10_240
 

@@ -36,7 +36,7 @@ BY_CLAIM = NodeShape(instance_types=("g6.xlarge",), device_manager="dra")
 def block(**changes: Any) -> CapacityBlock:
     """A block of four p5.48xlarge that begins tomorrow."""
     given = {"starts": NOW + 24 * HOUR, "ends": NOW + 48 * HOUR, "instances": 4}
-    return CapacityBlock(**{"id": "cr-1", "availability_zone": "us-east-1a", **given, **changes})
+    return CapacityBlock(**{"id": "cr-01000000000000000", "availability_zone": "us-east-1a", **given, **changes})
 
 
 H100 = NodeShape(instance_types=("p5.48xlarge",))
@@ -65,7 +65,7 @@ def checked(**changes: Any) -> Any:
 
 
 def test_nodes_start_where_it_is_said_in_the_zone_of_what_is_reserved(warned: Any) -> None:
-    reserved = Reservation(availability_zone="us-east-1b", id="cr-1")
+    reserved = Reservation(availability_zone="us-east-1b", id="cr-01000000000000000")
 
     assert checked(subnets=["a"]) == [["a"], WHO, None]
     assert checked(capacity=reserved) == [None, WHO, "us-east-1b"]

@@ -233,7 +233,12 @@ def test_training_takes_spot_from_those_who_save_checkpoints(stack: cdk.Stack, c
 
 def block(**changes: Any) -> CapacityBlock:
     starts = datetime.now(timezone.utc) + timedelta(days=30)
-    says: dict[str, Any] = {"id": "cr-0a1", "availability_zone": "us-east-1a", "starts": starts, "instances": 4}
+    says: dict[str, Any] = {
+        "id": "cr-0a100000000000000",
+        "availability_zone": "us-east-1a",
+        "starts": starts,
+        "instances": 4,
+    }
     says |= {"ends": starts + timedelta(days=1)}
     return CapacityBlock(**says | changes)
 

@@ -174,7 +174,7 @@ def test_efa_on_bottlerocket_sets_huge_pages_aside(stack: cdk.Stack, cluster: ek
 
 def test_a_reservation_gives_efa_its_zone(stack: cdk.Stack, cluster: eks.ICluster) -> None:
     efa = NodeShape(instance_types=("p5.48xlarge",), efa=True)
-    group(stack, cluster, shape=efa, capacity=Reservation(availability_zone="us-east-1a", id="cr-0a1"))
+    group(stack, cluster, shape=efa, capacity=Reservation(availability_zone="us-east-1a", id="cr-0a100000000000000"))
 
     assert only(resources_of(stack), GROUP)["Subnets"] == ["subnet-0123456789abcdef0"]
 
@@ -204,7 +204,7 @@ def test_an_ultraserver_comes_through_a_capacity_block(stack: cdk.Stack, cluster
 @pytest.mark.parametrize(
     ("says", "target"),
     [
-        ({"id": "cr-0a1"}, {"CapacityReservationId": "cr-0a1"}),
+        ({"id": "cr-0a100000000000000"}, {"CapacityReservationId": "cr-0a100000000000000"}),
         (
             {"resource_group_arn": "arn:aws:resource-groups:us-east-1:111122223333:group/p5"},
             {"CapacityReservationResourceGroupArn": "arn:aws:resource-groups:us-east-1:111122223333:group/p5"},
@@ -225,7 +225,7 @@ def test_a_reservation_is_spent_in_its_zone(
 
 
 def test_a_subnet_whose_zone_is_unknown_is_the_users_word(stack: cdk.Stack, cluster: eks.ICluster) -> None:
-    capacity = Reservation(availability_zone="us-east-1f", id="cr-0a1")
+    capacity = Reservation(availability_zone="us-east-1f", id="cr-0a100000000000000")
     group(stack, cluster, capacity=capacity, subnets=[private_subnet(stack)])
 
     assert only(resources_of(stack), GROUP)["Subnets"] == ["subnet-0123456789abcdef7"]
@@ -312,13 +312,13 @@ def test_sizes_known_only_at_deployment_pass(stack: cdk.Stack, cluster: eks.IClu
             r"max_nodes must be the 2 instances of the Capacity Block, got 4",
         ),
         (
-            {"capacity": Reservation(availability_zone="us-east-1f", id="cr-0a1")},
+            {"capacity": Reservation(availability_zone="us-east-1f", id="cr-0a100000000000000")},
             ValueError,
             r"subnets must lie in 'us-east-1f', the zone of the reservation, got us-east-1a, us-east-1b; pass a subnet",
         ),
         (
             {
-                "capacity": Reservation(availability_zone="us-east-1a", id="cr-0a1"),
+                "capacity": Reservation(availability_zone="us-east-1a", id="cr-0a100000000000000"),
                 "shape": NodeShape(instance_types=("g6.xlarge", "g5.xlarge")),
             },
             ValueError,

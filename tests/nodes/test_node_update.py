@@ -12,7 +12,11 @@ from gpu_constructs.nodes import NodeUpdate
 
 STARTS = datetime(2026, 12, 1, 11, 30, tzinfo=timezone.utc)
 BLOCK = CapacityBlock(
-    id="cr-0a1", availability_zone="us-east-1a", starts=STARTS, ends=STARTS + timedelta(days=1), instances=2
+    id="cr-0a100000000000000",
+    availability_zone="us-east-1a",
+    starts=STARTS,
+    ends=STARTS + timedelta(days=1),
+    instances=2,
 )
 
 
@@ -54,7 +58,9 @@ def test_a_block_has_nothing_to_launch_new_nodes_on() -> None:
         NodeUpdate(strategy="DEFAULT").refuse_beside("Test", BLOCK)
 
 
-@pytest.mark.parametrize("capacity", [OnDemand(), Reservation(availability_zone="us-east-1a", id="cr-0a1")])
+@pytest.mark.parametrize(
+    "capacity", [OnDemand(), Reservation(availability_zone="us-east-1a", id="cr-0a100000000000000")]
+)
 def test_other_capacity_may_have_spare_instances(capacity: Any) -> None:
     NodeUpdate(strategy="DEFAULT").refuse_beside("Test", capacity)
     NodeUpdate(strategy="MINIMAL").refuse_beside("Test", BLOCK)

@@ -193,7 +193,11 @@ def test_a_role_of_ones_own_brings_its_own_entry(stack: cdk.Stack, joinable: eks
 def test_a_capacity_block_is_scheduled(stack: cdk.Stack, joinable: eks.ICluster) -> None:
     starts = datetime(2026, 12, 1, 11, 30, tzinfo=timezone.utc)
     block = CapacityBlock(
-        id="cr-0a1", availability_zone="us-east-1a", starts=starts, ends=starts + timedelta(days=1), instances=2
+        id="cr-0a100000000000000",
+        availability_zone="us-east-1a",
+        starts=starts,
+        ends=starts + timedelta(days=1),
+        instances=2,
     )
     group(stack, joinable, shape=NodeShape(instance_types=("p5.48xlarge",)), capacity=block, max_nodes=2)
 
@@ -217,7 +221,7 @@ def test_a_capacity_block_is_scheduled(stack: cdk.Stack, joinable: eks.ICluster)
 
 
 def test_a_reservation_takes_the_launch_template_alone(stack: cdk.Stack, joinable: eks.ICluster) -> None:
-    group(stack, joinable, capacity=Reservation(availability_zone="us-east-1a", id="cr-0a1"))
+    group(stack, joinable, capacity=Reservation(availability_zone="us-east-1a", id="cr-0a100000000000000"))
 
     assert "MixedInstancesPolicy" not in only(resources_of(stack), ASG)
 

@@ -108,8 +108,16 @@ def test_a_geometry_cannot_be_changed_afterwards() -> None:
         (lambda: Mps(2.0), TypeError, "mps: replicas must be a whole number, got 2.0"),  # type: ignore[arg-type]
         (lambda: Mps(1), ValueError, "mps: replicas must be at least 2, got 1; write Exclusive() for one"),
         (lambda: Mps(49), ValueError, "mps: replicas must be at most 48, got 49; MPS has no more clients"),
-        (lambda: mig({}), TypeError, "mig: geometry must map profiles to numbers, got {}; write {'1g.10gb': 7}"),
-        (lambda: mig("7g"), TypeError, "mig: geometry must map profiles to numbers, got '7g'; write {'1g.10gb': 7}"),
+        (
+            lambda: mig({}),
+            TypeError,
+            "mig: geometry must map profiles to numbers, got {}; write Mig(geometry={'1g.10gb': 4})",
+        ),
+        (
+            lambda: mig("7g"),
+            TypeError,
+            "mig: geometry must map profiles to numbers, got '7g'; write Mig(geometry={'1g.10gb': 4})",
+        ),
         (lambda: mig({"1g": 1}), ValueError, "mig: geometry must have profiles such as '1g.10gb' as keys, got '1g'"),
         (lambda: mig({7: 1}), ValueError, "mig: geometry must have profiles such as '1g.10gb' as keys, got 7"),
         (
@@ -192,7 +200,7 @@ def test_accepts_what_the_gpus_can_do(sharing: Sharing, names: list[str], system
             ["g7.2xlarge", "p5.48xlarge"],
             "al2023",
             "sharing must have MIG profiles of 'p5.48xlarge', 1g.10gb, 1g.10gb+me, 1g.20gb, 2g.20gb, 3g.40gb, "
-            "4g.40gb, 7g.80gb, got '1g.12gb'",
+            "4g.40gb, 7g.80gb, got '1g.12gb'; '1g.10gb' has as many compute slices",
         ),
         (
             mig({"1g.10gb": 8}),

@@ -84,14 +84,23 @@ STARTS = datetime(2026, 12, 1, 11, 30, tzinfo=timezone.utc)
 
 def block(**changes: Any) -> CapacityBlock:
     """A valid block, with ``changes`` applied."""
-    says: dict[str, Any] = {"id": "cr-0a1", "availability_zone": "us-east-1a", "instances": 2, "starts": STARTS}
+    says: dict[str, Any] = {
+        "id": "cr-0a100000000000000",
+        "availability_zone": "us-east-1a",
+        "instances": 2,
+        "starts": STARTS,
+    }
     return CapacityBlock(**says | {"ends": STARTS + timedelta(days=1)} | changes)
 
 
 @pytest.mark.parametrize(
     ("changes", "error", "message"),
     [
-        ({"id": "p5-jobs"}, ValueError, r"capacity block: id must start with 'cr-', got 'p5-jobs'; list yours"),
+        (
+            {"id": "p5-jobs"},
+            ValueError,
+            r"capacity block: id must be 'cr-' and 17 hexadecimal digits, got 'p5-jobs'; list yours",
+        ),
         ({"availability_zone": "us-east-1"}, ValueError, r"availability_zone must be a zone name.*got 'us-east-1'"),
         ({"starts": datetime(2026, 12, 1)}, TypeError, r"starts must be a datetime with time zone"),
         ({"ends": "2026-12-01"}, TypeError, r"ends must be a datetime with time zone, got '2026-12-01'"),
@@ -114,11 +123,14 @@ def test_accepts_the_shortest_capacity_block() -> None:
     ("changes", "message"),
     [
         ({}, r"reservation: it must have either id or resource_group_arn, got None and None"),
-        ({"id": "cr-1", "resource_group_arn": "arn"}, r"either id or resource_group_arn, got 'cr-1' and 'arn'"),
-        ({"id": "jobs"}, r"reservation: id must start with 'cr-', got 'jobs'"),
+        (
+            {"id": "cr-01000000000000000", "resource_group_arn": "arn"},
+            r"either id or resource_group_arn, got 'cr-01000000000000000' and 'arn'",
+        ),
+        ({"id": "jobs"}, r"reservation: id must be 'cr-' and 17 hexadecimal digits, got 'jobs'"),
         ({"resource_group_arn": "jobs"}, r"resource_group_arn must be the ARN of a resource group, got 'jobs'"),
         (
-            {"id": "cr-1", "availability_zone": "a"},
+            {"id": "cr-01000000000000000", "availability_zone": "a"},
             r"availability_zone must be a zone name such as 'us-east-1a', got 'a'",
         ),
     ],
@@ -130,7 +142,7 @@ def test_refuses_a_reservation(changes: dict[str, Any], message: str) -> None:
 
 @pytest.mark.parametrize("zone", ["us-east-1a", "us-west-2-lax-1a", "us-gov-west-1b", "cn-north-1a"])
 def test_zones_of_every_partition_and_local_zones_are_zones(zone: str) -> None:
-    assert Reservation(availability_zone=zone, id="cr-1").availability_zone == zone
+    assert Reservation(availability_zone=zone, id="cr-01000000000000000").availability_zone == zone
 
 
 def test_capacities_are_values() -> None:

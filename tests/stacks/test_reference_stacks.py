@@ -32,7 +32,7 @@ class Made:
         env = cdk.Environment(account="111122223333", region="us-east-1")
         training: dict[str, Any] = {"availability_zones": ZONES, "max_nodes": 4, "env": env}
         TrainingClusterStack(app, "Training", capacity=BLOCK, **training)
-        reservation = Reservation(availability_zone="us-east-1b", id="cr-0a1")
+        reservation = Reservation(availability_zone="us-east-1b", id="cr-0a100000000000000")
         TrainingClusterStack(app, "Reserved", capacity=reservation, **training)
         TrainingClusterStack(app, "OnDemand", capacity=OnDemand(), instance_type="p6-b200.48xlarge", **training)
         InferenceClusterStack(app, "Inference", env=env)

@@ -44,7 +44,7 @@ def test_only_cpu_and_memory_want_defaults(says: dict[str, Any], kinds: list[str
         ({"vcpus": True}, "vcpus must be a whole number"),
         ({"memory_gib": 1.5}, "memory_gib must be a whole number"),
         ({"others": ["nvidia.com/gpu"]}, "others must map resources to numbers"),
-        ({"others": {"nvidia.com/gpu": 1}}, "others must not name 'nvidia.com/gpu', got it; write gpus="),
+        ({"others": {"nvidia.com/gpu": 1}}, "others must not name 'nvidia.com/gpu', got 'nvidia.com/gpu'; write gpus="),
         ({"others": {"cpu": 1}}, "others must name resources of devices"),
         ({"others": {"requests.nvidia.com/gpu.shared": 1}}, "others must name resources of devices"),
         ({"others": {"kubernetes.io/pods": 1}}, "others must name resources of devices"),

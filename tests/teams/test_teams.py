@@ -91,7 +91,8 @@ def policies(entry: dict[str, Any]) -> dict[str, list[str]]:
 
 def namespaced(resources: Resources, name: str = "nlp") -> list[dict[str, Any]]:
     found = manifests_of(resources)
-    return [each for each in found if name in (each["metadata"]["name"], each["metadata"].get("namespace"))]
+    named = (name, f"team-{name}.gpu-constructs.io")
+    return [each for each in found if each["metadata"]["name"] in named or each["metadata"].get("namespace") == name]
 
 
 def test_manifests(shared: Resources, snapshot_yaml: SnapshotAssertion) -> None:
@@ -141,7 +142,11 @@ def test_nobody_gets_in_without_members(stack: cdk.Stack, define: Define) -> Non
 
     resources = resources_of(stack)
     assert of_type(resources, ENTRY) == {}
-    assert [each["kind"] for each in namespaced(resources)] == ["Namespace"]
+    assert [each["kind"] for each in namespaced(resources)] == [
+        "Namespace",
+        "ValidatingAdmissionPolicy",
+        "ValidatingAdmissionPolicyBinding",
+    ]
 
 
 def job(stack: cdk.Stack, cluster: Any, pool: Any, *, pod: dict[str, Any] | None = None, **says: Any) -> GpuJob:
@@ -167,7 +172,7 @@ def test_what_is_in_the_namespace_comes_after_the_team(stack: cdk.Stack, karpent
 
     resources = resources_of(stack)
     of_team = set(of_type(resources_under(stack, "Nlp"), MANIFEST))
-    assert len(of_team) == 3
+    assert len(of_team) == 5
     assert of_team <= depends_on(resources, object_id(resources, "Job"))
     assert of_team <= depends_on(resources, object_id(resources, "ServiceAccount"))
     assert depends_on(resources, object_id(resources, "ResourceQuota")) >= {
@@ -414,6 +419,7 @@ def test_files_for_argo_cd_have_it_too(tmp_path: Path, monkeypatch: pytest.Monke
     assert LEAD in entries(resources_of(stack))
     assert {each.name for each in tmp_path.rglob("Nlp*.yaml")} == {
         "Nlp-Resource.yaml",
+        "Nlp-Admission.yaml",
         "Nlp-Quota.yaml",
         "Nlp-Role-edit.yaml",
     }

@@ -19,7 +19,7 @@ from gpu_constructs.installing.cluster_ref import AnyCluster, ClusterRef, cluste
 from gpu_constructs.installing.delivery import apply_chart
 from gpu_constructs.installing.subnets import refuse_unless_vpc, zone_of
 from gpu_constructs.named_arguments import named_arguments, named_call
-from gpu_constructs.refusals import refuse_unless_bool, refuse_unless_key
+from gpu_constructs.refusals import refuse_unless_bool, refuse_unless_instance, refuse_unless_key
 from gpu_constructs.storage.fsx_csi_driver import fsx_csi_driver
 from gpu_constructs.storage.lustre.repository import LustreRepository
 from gpu_constructs.storage.lustre.size_and_speed import LustreStorage, PersistentLustre
@@ -99,8 +99,8 @@ class LustreFileSystem(Construct):
         ref = cluster_ref(who, cluster, kubectl=True)
         refuse_unless_object_name(who, "name", name)
         refuse_unless_object_name(who, "namespace", namespace)
-        if not isinstance(storage, get_args(LustreStorage)):
-            raise TypeError(f"{who}: storage must be PersistentLustre(...) or ScratchLustre(...), got {storage!r}")
+        kinds = "PersistentLustre(...) or ScratchLustre(...)"
+        refuse_unless_instance(who, "storage", storage, get_args(LustreStorage), kinds)
         refuse_unless_bool(who, "other_zones", other_zones)
         refuse_unless_key(who, "key", key)
         refuse_unless_bool(who, "retain", retain)

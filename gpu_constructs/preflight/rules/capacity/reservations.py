@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from gpu_constructs.facts.hardware.catalogue import catalogue
+from gpu_constructs.facts.hardware.reservations import is_reservation_id
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.launch import is_given, is_reserved, is_visible, launched_groups
 from gpu_constructs.preflight.cluster.subnets import spans_zones
@@ -175,12 +176,14 @@ def reservation_by_something_else_than_its_id(case: Case) -> Iterator[Problem]:
 
     EC2 refuses each launch: a reservation is named by its id, and only a group of them by its ARN.
 
-    Fix: Name the reservation by its id, cr- and 17 digits.
+    Fix: Name the reservation by its id, cr- and 17 hexadecimal digits.
     """
     for pool in launched_groups(case.cluster):
         target = pool.launch.reservation
-        if isinstance(target, str) and not target.startswith("cr-") and not is_expression(target):
-            yield Problem.of(pool, f"targets the reservation {target!r}, whose id must start with cr-")
+        if isinstance(target, str) and not is_reservation_id(target) and not is_expression(target):
+            yield Problem.of(
+                pool, f"targets the reservation {target!r}, whose id must be cr- and 17 hexadecimal digits"
+            )
 
 
 @rule("GPU030", "error", source=_TARGETING)
