@@ -135,6 +135,7 @@ class Object:
         written = mapping(self.content.get("metadata"))
         return any(isinstance(written.get(key), str) for key in ("uid", "resourceVersion", "creationTimestamp"))
 
+
 @dataclass(frozen=True, slots=True)
 class Chart:
     """A Helm release.
