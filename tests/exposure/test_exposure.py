@@ -78,9 +78,6 @@ def test_what_is_no_exposure_is_refused() -> None:
         refuse_unless_exposure("Test/Chat", "public", region="us-east-1", ipv6=False)  # type: ignore[arg-type]
 
 
-# type: ignore[arg-type]
-
-
 @pytest.mark.parametrize(
     ("expose", "drain", "grace"),
     [
