@@ -75,7 +75,7 @@ def test_a_certificate_is_of_the_region_of_its_load_balancer() -> None:
 
 def test_what_is_no_exposure_is_refused() -> None:
     with pytest.raises(TypeError, match=r"^Test/Chat: expose must be Internal\(...\) or Public\(...\), got 'public'$"):
-        refuse_unless_exposure("Test/Chat", "public", region="us-east-1", ipv6=False)
+        refuse_unless_exposure("Test/Chat", "public", region="us-east-1", ipv6=False)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
