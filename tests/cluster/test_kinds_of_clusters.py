@@ -81,7 +81,7 @@ def test_the_nodes_of_auto_mode_are_gone_before_the_cluster(stack: cdk.Stack, vp
 @pytest.mark.parametrize(
     ("changes", "error", "message"),
     [
-        ({"auto_mode": True}, TypeError, r"auto_mode must be AutoMode\(...\), got True"),
+        ({"auto_mode": True}, TypeError, r"auto_mode must be AutoMode\(\), got True; write AutoMode\(\)"),
         (
             {"auto_mode": AutoMode(), "system_nodes": SystemNodes()},
             ValueError,

@@ -111,6 +111,13 @@ def chat(namespace: str) -> list[str]:
     return [each.format(namespace) for each in CHAT]
 
 
+def of_team(namespace: str) -> list[str]:
+    """What a team applies: its namespace, and what keeps it from system priorities and external addresses."""
+    policy = f"team-{namespace}.gpu-constructs.io"
+    policies = [f"ValidatingAdmissionPolicy//{policy}", f"ValidatingAdmissionPolicyBinding//{policy}"]
+    return [f"Namespace//{namespace}", *policies]
+
+
 @pytest.mark.parametrize(
     ("before", "after", "created", "deleted"),
     [
@@ -138,9 +145,9 @@ def chat(namespace: str) -> list[str]:
             id="from KEDA",
         ),
         pytest.param(team("A"), team("B"), [], [], id="team moved"),
-        pytest.param(team(), team(namespace="vision"), ["Namespace//vision"], [], id="team renamed"),
+        pytest.param(team(), team(namespace="vision"), of_team("vision"), of_team("nlp")[1:], id="team renamed"),
         pytest.param(
-            team(retain=False), team(namespace="vision"), ["Namespace//vision"], ["Namespace//nlp"], id="team that goes"
+            team(retain=False), team(namespace="vision"), of_team("vision"), of_team("nlp"), id="team that goes"
         ),
         pytest.param(
             team(quota=TeamQuota(gpus=4)), team(), [], ["ResourceQuota/nlp/team"], id="optional object is dropped"
@@ -250,7 +257,7 @@ def test_clusters_of_one_id_in_two_stacks_do_not_clash_in_a_third() -> None:
         made = GpuCluster(cdk.Stack(app, name), "Gpu", auto_mode=AutoMode())
         Team(third, f"Team{name}", cluster=made, namespace="nlp")
 
-    assert len(of_type(resources_of(third), MANIFEST)) == 2
+    assert len(of_type(resources_of(third), MANIFEST)) == 2 * len(of_team("nlp"))
 
 
 def test_the_order_of_teams_does_not_move_an_entry() -> None:
