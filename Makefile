@@ -11,7 +11,7 @@ export CDK_DISABLE_CLI_TELEMETRY := true
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help synth diff test lint types templates check e2e e2e-tools charts rehearse scenes snapshots bench speed long corpus mutants catalogue schemas examples options picture rules architecture constraints floor released stale dist pyz light clean
+.PHONY: help synth diff test lint types templates check e2e e2e-tools charts rehearse scenes snapshots bench speed long corpus mutants catalogue schemas examples options changes picture rules architecture constraints floor released stale dist pyz light clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -94,6 +94,9 @@ examples: ## Write docs/examples.md anew
 
 options: $(VENV)/.synth ## Write docs/options.md anew
 	PYTHONPATH=. python tools/write_options.py
+
+changes: $(VENV)/.dev ## Write docs/changes.md anew
+	PYTHONPATH=. python tools/write_changes.py
 
 picture: $(VENV)/.synth ## Write the pictures of the README anew
 	python tools/write_picture.py

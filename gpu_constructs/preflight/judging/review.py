@@ -11,6 +11,7 @@ from gpu_constructs.light_patterns import regex
 from gpu_constructs.preflight.cluster.clusters import clusters
 from gpu_constructs.preflight.cluster.images import alias_of
 from gpu_constructs.preflight.cluster.subnets import region_of
+from gpu_constructs.preflight.judging.changes import ResourceChange, resource_changes
 from gpu_constructs.preflight.judging.check import Report, check
 from gpu_constructs.preflight.judging.cluster_changes import ClusterChange, cluster_changes
 from gpu_constructs.preflight.judging.explain import Explanation
@@ -72,6 +73,7 @@ class Review:
     Attributes:
         control_planes: Clusters that are replaced, or whose version EKS does not go to.
         pools: Pools that are added, removed, replaced or changed.
+        changes: Resources and objects that differ, with what the deployment does to each.
         moves: Versions that change.
         before: The ceiling before.
         after: The ceiling after.
@@ -85,6 +87,7 @@ class Review:
 
     control_planes: tuple[ClusterChange, ...] = ()
     pools: tuple[PoolChange, ...] = ()
+    changes: tuple[ResourceChange, ...] = ()
     moves: tuple[Move, ...] = ()
     before: Ceiling = field(default_factory=Ceiling)
     after: Ceiling = field(default_factory=Ceiling)
@@ -100,6 +103,8 @@ class Review:
         """Whether the change is refused, leaves an error that nobody accepts, or makes a pod Pending."""
         changes = [each.change for each in self.control_planes] + [each.change for each in self.pools]
         if "refused" in changes:
+            return True
+        if any(each.change == "fails" for each in self.changes):
             return True
         pending = any(each.after is Answer.NO and not each.accepted for each in self.fates)
         return pending or any(each.counts for each in (*self.new, *self.standing))
@@ -119,6 +124,7 @@ def review(old: Input, new: Input) -> Review:
     return Review(
         control_planes=cluster_changes(_clusters(before), _clusters(after)),
         pools=pool_changes(deployed, written),
+        changes=resource_changes(old, new),
         moves=_moves(before, after),
         before=_ceiling(before),
         after=_ceiling(after),

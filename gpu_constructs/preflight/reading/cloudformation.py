@@ -16,7 +16,7 @@ from gpu_constructs.light_dataclasses import dataclass
 from gpu_constructs.light_patterns import regex
 from gpu_constructs.preflight.reading.documents import UnusableInput, refuse_endless
 from gpu_constructs.preflight.reading.objects import Origin
-from gpu_constructs.preflight.reading.unknown import Unknown, dig, items, known_number, mapping, one_of
+from gpu_constructs.preflight.reading.unknown import Unknown, dig, items, known_number, known_text, mapping, one_of
 from gpu_constructs.preflight.reading.values import (
     MAX_STEPS,
     MAX_TEXT,
@@ -52,6 +52,8 @@ class Resource:
         conditional: Whether a condition that is not known decides over it.
         region: AWS Region of its stack; ``None`` where it is not known.
         logical_id: Its logical id; empty for what no template has.
+        deletion_policy: What becomes of it when it leaves the template; ``None`` where the template doesn't say.
+        replace_policy: What becomes of it when another one replaces it; ``None`` where the template doesn't say.
     """
 
     file: str
@@ -64,6 +66,8 @@ class Resource:
     conditional: bool
     region: str | None = None
     logical_id: str = ""
+    deletion_policy: str | None = None
+    replace_policy: str | None = None
 
     @property
     def origin(self) -> Origin:
@@ -145,6 +149,8 @@ class Template:
             conditional=conditional,
             region=self.region,
             logical_id=str(logical_id),
+            deletion_policy=known_text(raw.get("DeletionPolicy")),
+            replace_policy=known_text(raw.get("UpdateReplacePolicy")),
         )
 
     def exported(self) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from gpu_constructs.preflight.report.text_parts import Part, Text, heading, line
 from gpu_constructs.preflight.report.wording import RESULTS, ceiling_notes, ceiling_rows
 
 _CEILING = ("At most", "Before", "After", "Change")
+_QUIET = ("in place", "added", "removed")
 _STYLES = {
     "replaced": "no",
     "refused": "no",
@@ -25,6 +26,7 @@ def parts(view: View) -> Iterator[Part]:
     """Yield everything of a review but its findings."""
     yield from _control_planes(view)
     yield from _pools(view)
+    yield from _changes(view)
     yield heading("All GPU pools together")
     yield table(_CEILING, ceiling_rows(view["ceiling"]), right=_CEILING[1:])
     yield from (line(each, "dim") for each in ceiling_notes(view["ceiling"]["after"]))
@@ -45,6 +47,17 @@ def _pools(view: View) -> Iterator[Part]:
         drained = ", its nodes are drained" if each["change"] == "replaced" else ""
         yield heading(f"{each['change']}: pool {each['name']} of {each['cluster']}{drained}", _STYLES[each["change"]])
         yield from (line(f"  {detail}") for detail in each["details"])
+
+
+def _changes(view: View) -> Iterator[Part]:
+    """Yield each change that is not merely in place, then how many of each class there are."""
+    listed = [each for each in view["changes"] if each["change"] not in _QUIET]
+    if listed:
+        yield heading("Resources and objects")
+        yield table(("Change", "What", "Detail"), [(each["change"], each["what"], each["detail"]) for each in listed])
+    counted = ((each, sum(one["change"] == each for one in view["changes"])) for each in _QUIET)
+    if quiet := ", ".join(f"{number} {each}" for each, number in counted if number):
+        yield line(f"Other resources and objects: {quiet}.", "dim")
 
 
 def _versions(view: View) -> Iterator[Part]:

@@ -109,6 +109,7 @@ def review_view(review: Review) -> View:
             }
             for each in review.pools
         ],
+        "changes": [{"what": each.what, "change": each.change, "detail": each.detail} for each in review.changes],
         "versions": [{"what": each.what, "before": each.before, "after": each.after} for each in review.moves],
         "ceiling": {"before": _ceiling(review.before), "after": _ceiling(review.after)},
         "workloads": [
