@@ -27,6 +27,10 @@ row was tried in an AWS account ([evidence.md](evidence.md)). `gpu-constructs re
 | rejected | `cdk synth` rejects the change |
 | none | the template stays the same |
 
+The table doesn't have the combinations that CloudFormation rejects in one update of a managed node group, such as tags
+together with the launch template ([one kind of change a deployment](upgrades.md#one-kind-of-change-a-deployment)), and not
+subnets whose blocks would overlap. `review` reports the former as refused.
+
 With another `cluster`, everything is created in the new cluster and deleted from the old one. This page is written by
 `make changes`.
 """

@@ -248,7 +248,7 @@ def _update(before: _Thing, after: _Thing) -> Iterator[ResourceChange]:
 def _refused(old: Resource, new: Resource) -> str:
     """Return what CloudFormation does not change under one logical id.
 
-    Source, read 2026-11:
+    From memory, to be verified against:
     https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-resource-cloudformation-customresource.html
     """
     if old.type != new.type:
@@ -304,7 +304,7 @@ def _resource_update(old: Resource, new: Resource, after: _Thing) -> Iterator[Re
 def _leaves_its_subnets(old: Resource, new: Resource) -> bool:
     """Whether a cluster gets other subnets and another security group of its own: those of another VPC.
 
-    Source, read 2026-11: https://docs.aws.amazon.com/eks/latest/APIReference/API_UpdateClusterConfig.html
+    From memory, to be verified against https://docs.aws.amazon.com/eks/latest/APIReference/API_UpdateClusterConfig.html
     """
     was, now = (mapping(plain(each.properties.get("ResourcesVpcConfig"))) for each in (old, new))
     return all(
