@@ -1,8 +1,8 @@
 """Fields of Kubernetes objects that an update may not change, because the API server or a webhook rejects it.
 
 From memory, to be verified against: pkg/apis/{apps,batch,core,rbac,resource,scheduling,storage}/validation of
-kubernetes 1.36; the validation rules of the definitions of Karpenter 1.15, EKS Auto Mode and Kueue 0.19; the webhooks of
-Kueue 0.19.
+kubernetes 1.36; the validation rules of the definitions of Karpenter 1.15, EKS Auto Mode and Kueue 0.19; the webhooks
+of Kueue 0.19.
 """
 
 from __future__ import annotations
