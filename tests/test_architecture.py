@@ -106,3 +106,12 @@ def test_no_module_imports_itself_through_others() -> None:
     graph = grimp.build_graph("gpu_constructs", "stacks", cache_dir=None)
 
     TopologicalSorter({each: graph.find_modules_directly_imported_by(each) for each in graph.modules}).prepare()
+
+
+def test_the_command_starts_without_what_it_seldom_uses() -> None:
+    # One class whose values must not change when the program runs.
+    changing = {"preflight/scheduling/together/packing.py"}
+    files = [file for folder in ("preflight", "facts") for file in sorted((PACKAGE / folder).rglob("*.py"))]
+    slow = re.compile(r"^from dataclasses import .*\bdataclass\b|^\w+ = re\.compile\(", re.MULTILINE)
+
+    assert {str(each.relative_to(PACKAGE)) for each in files if slow.search(each.read_text())} == changing

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from gpu_constructs.facts.charts import GPU_OPERATOR
 from gpu_constructs.facts.hardware.catalogue import InstanceType, catalogue
 from gpu_constructs.facts.image_releases import FAULTS, LTS, NEWEST_WITHOUT_FAULT, Fault
+from gpu_constructs.light_patterns import regex
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.images import (
     alias_of,
@@ -32,7 +33,7 @@ _AMI_TYPES = "https://docs.aws.amazon.com/eks/latest/userguide/ml-eks-optimized-
 _WITHOUT_AMAZON_LINUX_2 = (1, 33)
 # Source: https://docs.aws.amazon.com/eks/latest/userguide/ml-eks-nvidia-ultraserver.html (2026-08)
 _ULTRASERVER_VERSION, _ULTRASERVER_RELEASE = (1, 33), "20251103"
-_AL2023_RELEASE = re.compile(r"(\d+\.\d+)\.\d+-(\d{8})")
+_AL2023_RELEASE = regex(r"(\d+\.\d+)\.\d+-(\d{8})")
 
 
 @rule("GPU001", "error", source=_AMI_TYPES)
