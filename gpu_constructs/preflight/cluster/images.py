@@ -6,7 +6,6 @@ https://docs.aws.amazon.com/eks/latest/userguide/retrieve-ami-id.html (2026-08)
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -45,7 +44,7 @@ _FAMILIES: Mapping[str, OperatingSystem] = {
 
 # In the name of an image or in its SSM parameter: minor version and release.
 _MINOR_OF_RELEASE = regex(r"(\d+\.\d+)\.\d+-\d{8}$")
-_AL2023_IMAGE = re.compile(r"-(\d+\.\d+)-(v\d{8})")
+_AL2023_IMAGE = regex(r"-(\d+\.\d+)-(v\d{8})")
 _BOTTLEROCKET_IMAGE = regex(r"aws-k8s-(\d+\.\d+)-nvidia(?:-fips)?/[^/]+/([\w.]+)/")
 _NEWEST_IMAGE = regex(r"/optimized-ami/(\d+\.\d+)/.*/recommended/")
 

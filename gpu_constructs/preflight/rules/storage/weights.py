@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import posixpath
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -24,7 +23,7 @@ from gpu_constructs.preflight.reading.unknown import dig, is_true, known_text, m
 from gpu_constructs.preflight.rules.rule import Problem, rule
 
 _POD_IDENTITY = "https://docs.aws.amazon.com/eks/latest/userguide/pod-id-minimum-sdk.html"
-_IN_S3 = re.compile(r"\bs3://[a-z0-9$]")
+_IN_S3 = regex(r"\bs3://[a-z0-9$]")
 _ANONYMOUS = "--no-sign-request"
 # Of a bucket that Mountpoint shows.
 _READ_ONLY = "read-only"
