@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from gpu_constructs.facts.labels import EKS_DOMAIN, KARPENTER_AWS_DOMAIN, KARPENTER_DOMAIN, KUEUE_DOMAIN, KUEUE_QUEUE
 from gpu_constructs.preflight.judging.written import differ
 from gpu_constructs.preflight.reading.objects import Object
 from gpu_constructs.preflight.reading.unknown import dig, mapping, mappings
 
-_QUEUE = "kueue.x-k8s.io/queue-name"
 # By API group and kind: paths into the object.
 _FIXED: Mapping[tuple[str, str], tuple[str, ...]] = {
     ("", "PersistentVolume"): (
@@ -33,7 +33,7 @@ _FIXED: Mapping[tuple[str, str], tuple[str, ...]] = {
         *("spec/template", "spec/selector", "spec/completions", "spec/completionMode"),
         *("spec/podFailurePolicy", "spec/successPolicy", "spec/backoffLimitPerIndex", "spec/managedBy"),
     ),
-    ("kueue.x-k8s.io", "LocalQueue"): ("spec/clusterQueue",),
+    (KUEUE_DOMAIN, "LocalQueue"): ("spec/clusterQueue",),
     ("rbac.authorization.k8s.io", "ClusterRoleBinding"): ("roleRef",),
     ("rbac.authorization.k8s.io", "RoleBinding"): ("roleRef",),
     ("resource.k8s.io", "ResourceClaim"): ("spec",),
@@ -45,13 +45,21 @@ _FIXED: Mapping[tuple[str, str], tuple[str, ...]] = {
 }
 # Fields that one may change, but neither add nor leave out.
 _KEPT: Mapping[tuple[str, str], tuple[str, ...]] = {
-    ("karpenter.sh", "NodePool"): ("spec/replicas",),
-    ("karpenter.k8s.aws", "EC2NodeClass"): ("spec/role", "spec/instanceProfile"),
-    ("eks.amazonaws.com", "NodeClass"): ("spec/role", "spec/instanceProfile"),
+    (KARPENTER_DOMAIN, "NodePool"): ("spec/replicas",),
+    (KARPENTER_AWS_DOMAIN, "EC2NodeClass"): ("spec/role", "spec/instanceProfile"),
+    (EKS_DOMAIN, "NodeClass"): ("spec/role", "spec/instanceProfile"),
 }
 # What Kueue's webhooks compare in the pods of a group of pods that it admitted.
-_QUEUED_POD = ("nodeSelector", "affinity", "tolerations", "runtimeClassName", "priority", "overhead", "resourceClaims")
-_QUEUED_CONTAINER = ("resources", "ports")
+KUEUE_QUEUED_POD = (
+    "nodeSelector",
+    "affinity",
+    "tolerations",
+    "runtimeClassName",
+    "priority",
+    "overhead",
+    "resourceClaims",
+)
+KUEUE_QUEUED_CONTAINER = ("resources", "ports")
 
 
 def immutable_differences(before: Object, after: Object) -> Iterator[tuple[str, Any, Any]]:
@@ -82,9 +90,9 @@ def _smaller_claim(before: Object, after: Object) -> Iterator[tuple[str, Any, An
 
 def _queued_group(before: Object, after: Object) -> Iterator[tuple[str, Any, Any]]:
     """Yield what Kueue refuses to change of a LeaderWorkerSet that is in a queue."""
-    was, becomes = before.labels.get(_QUEUE), after.labels.get(_QUEUE)
+    was, becomes = before.labels.get(KUEUE_QUEUE), after.labels.get(KUEUE_QUEUE)
     if differ(was, becomes):
-        yield f"metadata.labels.{_QUEUE}", was, becomes
+        yield f"metadata.labels.{KUEUE_QUEUE}", was, becomes
     if was is None and becomes is None:
         return
     template = "spec/leaderWorkerTemplate"
@@ -99,10 +107,10 @@ def _queued_group(before: Object, after: Object) -> Iterator[tuple[str, Any, Any
 
 
 def _queued_pod(spec: Mapping[str, Any]) -> dict[str, Any]:
-    found = {field: spec.get(field) for field in _QUEUED_POD}
+    found = {field: spec.get(field) for field in KUEUE_QUEUED_POD}
     for containers in ("containers", "initContainers"):
         listed = mappings(spec.get(containers))
-        found[containers] = [{field: each.get(field) for field in _QUEUED_CONTAINER} for each in listed]
+        found[containers] = [{field: each.get(field) for field in KUEUE_QUEUED_CONTAINER} for each in listed]
     return found
 
 
@@ -127,6 +135,6 @@ _OTHERS: Mapping[tuple[str, str], tuple[Callable[[Object, Object], Iterator[tupl
     ("", "ConfigMap"): (_sealed,),
     ("", "PersistentVolumeClaim"): (_smaller_claim,),
     ("", "Secret"): (_sealed,),
-    ("karpenter.sh", "NodePool"): (_node_class,),
+    (KARPENTER_DOMAIN, "NodePool"): (_node_class,),
     ("leaderworkerset.x-k8s.io", "LeaderWorkerSet"): (_queued_group,),
 }

@@ -8,6 +8,7 @@ from typing import Any
 
 from gpu_constructs.facts.hardware.catalogue import catalogue
 from gpu_constructs.facts.hardware.reservations import is_reservation_id
+from gpu_constructs.light_patterns import regex
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.launch import is_given, is_reserved, is_visible, launched_groups
 from gpu_constructs.preflight.cluster.subnets import spans_zones
@@ -23,6 +24,8 @@ _TARGETING = (
     "https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/"
     "aws-properties-ec2-launchtemplate-capacityreservationspecification.html"
 )
+
+_MAY_BE_AN_ID = regex(r"cr-([^\d]*|[0-9a-z]{8}|[0-9a-z]{17})")
 
 
 @rule("GPU023", "error", source=_BLOCKS)
@@ -181,9 +184,10 @@ def reservation_by_something_else_than_its_id(case: Case) -> Iterator[Problem]:
     for pool in launched_groups(case.cluster):
         target = pool.launch.reservation
         if isinstance(target, str) and not is_reservation_id(target) and not is_expression(target):
-            yield Problem.of(
-                pool, f"targets the reservation {target!r}, whose id must be cr- and 17 hexadecimal digits"
-            )
+            # People write cr-xxxxxxxxxxxxxxxxx for what they fill in, and no source says that letters end at f.
+            filled_in = _MAY_BE_AN_ID.fullmatch(target) is not None
+            text = f"targets the reservation {target!r}, whose id must be cr- and 17 hexadecimal digits"
+            yield Problem.of(pool, text, unknown=filled_in)
 
 
 @rule("GPU030", "error", source=_TARGETING)
