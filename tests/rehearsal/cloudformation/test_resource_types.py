@@ -25,7 +25,6 @@ from tests.rehearsal.cloudformation.accounts import REGION, UnsentAccount
 RARE = {
     "AWS::CDK::Metadata",
     "AWS::CloudFormation::CustomResource",
-    "AWS::IAM::RolePolicy",
     "AWS::KMS::Alias",
     "AWS::Lambda::Permission",
 }
