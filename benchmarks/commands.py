@@ -1,9 +1,8 @@
 """Measure the commands as a user runs them, against the commit a302248 of this repository.
 
 Each figure is the CPU time of a process, and the ratio of two of them, which holds on any machine. Exits with 1 if a
-ratio is above its limit. Where the history lacks that commit, as in a shallow clone, only growth is measured.
-
-``--large`` also measures 100,000 pods, which takes some minutes.
+ratio is above its limit. Where the history lacks that commit, as in a shallow clone, only growth and memory are
+measured.
 """
 
 from __future__ import annotations
@@ -24,8 +23,11 @@ from benchmarks.preflight import device_plugin, node_class, node_pool, pod
 ROOT = Path(__file__).resolve().parent.parent
 BASELINE = "a302248"
 SHAPES = 200
-# Of the CPU time of the baseline, with room for noise: 0.59 to 0.71, 0.19 to 0.21, and 0.56 to 0.80 were measured.
-LIMIT_TEMPLATE, LIMIT_PODS, LIMIT_FUNCTION = 0.8, 0.25, 0.8
+# Of the CPU time of the baseline, with room for noise. On an idle machine 0.61 to 0.63, 0.19 to 0.20, and 0.66 were
+# measured.
+LIMIT_TEMPLATE, LIMIT_PODS, LIMIT_FUNCTION = 0.75, 0.25, 0.8
+# Of the command, with reading and report, over the function of the baseline. The aim is 1.10, and 1.06 was measured.
+LIMIT_COMMAND = 1.2
 # Of 40,000 pods over 10,000: four times, and what grows with their logarithm.
 LIMIT_GROWTH = 4.6
 # Of what Linux counts, for 100,000 pods.
@@ -140,7 +142,7 @@ def template(folder: Path) -> str:
     return str(folder / "cdk.out" / "GpuClusterStack.template.json")
 
 
-def rows(base: Path | None, folder: Path, *, large: bool) -> Iterator[Row]:
+def rows(base: Path | None, folder: Path) -> Iterator[Row]:
     """Yield each figure."""
     for tree in filter(None, (ROOT, base)):
         command = [sys.executable, "-m", "compileall", "-q", "gpu_constructs"]
@@ -153,17 +155,12 @@ def rows(base: Path | None, folder: Path, *, large: bool) -> Iterator[Row]:
         yield Row(
             f"{name} of 40,000 pods, over 10,000", seconds(ROOT, name, many), seconds(ROOT, name, few), LIMIT_GROWTH
         )
-    if large:
-        yield from _large(base, folder)
-
-
-def _large(base: Path | None, folder: Path) -> Iterator[Row]:
-    if base is not None:
-        ours, theirs = function_seconds(ROOT), function_seconds(base)
-        yield Row("explain() of 100,000 pods and 1,000 pools", ours, theirs, LIMIT_FUNCTION)
-    file = written(folder, 100_000, 1_000)
-    command = seconds(ROOT, "explain", file)
-    print(f"explain of 100,000 pods and 1,000 pools: {command:.1f} s")
+    theirs = function_seconds(base) if base is not None else None
+    if theirs is not None:
+        yield Row("explain() of 100,000 pods and 1,000 pools", function_seconds(ROOT), theirs, LIMIT_FUNCTION)
+    largest = seconds(ROOT, "explain", written(folder, 100_000, 1_000))
+    if theirs is not None:
+        yield Row("the command explain of these, over explain()", largest, theirs, LIMIT_COMMAND)
     peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 2**20
     yield Row("peak memory of the largest, GB, of 1 GB", peak, 1, LIMIT_PEAK_GB)
 
@@ -173,7 +170,7 @@ def main() -> None:
     print(f"{'CPU seconds':52} {'now':>8} {'than':>8} {'ratio':>8} {'limit':>8}")
     failed = False
     with baseline() as base, TemporaryDirectory() as folder:
-        for row in rows(base, Path(folder), large="--large" in sys.argv[1:]):
+        for row in rows(base, Path(folder)):
             print(row, flush=True)
             failed |= row.is_above
     sys.exit(failed)

@@ -48,9 +48,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Leave what was collected, which lasts, out of every look for what can be freed."""
+    """Leave the collected tests, which last, out of garbage collection, and collect less often: a tenth of the time."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(50_000, 20, 50)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -58,6 +58,7 @@ def test_what_goes_wrong_has_a_way_to_do_it() -> None:
         assert [each for each in found if each.change in NEED_A_WORD and not each.how] == [], name
 
 
+@pytest.mark.linted
 @pytest.mark.parametrize("case", CASES, ids=lambda each: each.name)
 def test_a_change_is_of_the_class_that_its_row_says(case: Case) -> None:
     found: dict[tuple[str, tuple[str, ...]], list[str]] = {}
