@@ -26,6 +26,7 @@ from gpu_constructs.facts.software.system_pods import (
 )
 from gpu_constructs.installing import claims
 from gpu_constructs.installing.cluster_ref import ClusterRef
+from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.nodes.managed.desired_size import NodeGroup, ScalingGroup
 
 MIN_NODES = 2
@@ -35,6 +36,7 @@ _ON_EVERY_NODE = (labels.OS, labels.ARCH)
 _MAX_LISTED = 5
 
 
+@named_arguments
 @jsii.implements(constructs.IValidation)
 class SystemLoad:
     """The controllers of a cluster, and the sizes of its system nodes, known when every construct is defined.
