@@ -145,7 +145,7 @@ class GpuClusterOptions:
     def system_nodes(self) -> SystemNodes:
         """The nodes without GPUs. Karpenter leaves node groups alone, so that two of them stay two."""
         smallest = SystemNodes(instance_types=self.system_instance_types)
-        return replace(smallest, max_nodes=smallest.min_nodes) if self.autoscaler == "karpenter" else smallest
+        return replace(smallest, max_nodes=2) if self.autoscaler == "karpenter" else smallest
 
 
 _OPTIONS = tuple(each.name for each in fields(GpuClusterOptions))

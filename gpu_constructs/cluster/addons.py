@@ -144,6 +144,7 @@ class Addons(Construct):
             resolve_conflicts="OVERWRITE",
         )
         set_logical_id(made, cluster, "Addon", addon.name)
+        cluster.software.addons[addon.name] = addon.values or {}
         if addon.name == EBS_CSI_DRIVER.name and role is not None:
             cluster.csi_drivers[addon.name] = CsiDriver(addon=made, role=role)
         return made

@@ -116,7 +116,8 @@ class GpuCluster(Construct):
             Default: those of a `gpu_vpc` with ``pod_block``, else the nodes' own.
         prefix_delegation: Let nodes take addresses in blocks of sixteen; a node then takes more pods, where its
             ``Kubelet(max_pods=...)`` says so.
-        system_nodes: The nodes without GPUs. Default: two to four of ``m6i.large``; none in Auto Mode.
+        system_nodes: The nodes without GPUs. Default: of ``m6i.large``, two or as many as the controllers need, see
+            `SystemNodes`; none in Auto Mode.
         auto_mode: Let EKS Auto Mode run the nodes. Default: node groups and add-ons of this construct.
         ip_family: Addresses of pods and services, ``ipv4`` or ``ipv6``; for ``ipv6`` a VPC of yours must have both.
         pack_gpus: Let the scheduler fill the GPUs of one node before it starts on the next, so that idle nodes become

@@ -10,6 +10,7 @@ from types import MappingProxyType
 from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
+from gpu_constructs.cluster.system_load import MIN_NODES, SystemLoad
 from gpu_constructs.facts.hardware.plain_types import refuse_unless_plain_type
 from gpu_constructs.installing.claims import PathOf
 from gpu_constructs.installing.cluster_ref import AnyCluster, ClusterRef, cluster_ref
@@ -42,8 +43,11 @@ class SystemNodes:
     Attributes:
         instance_types: EC2 names without a GPU, first choice first, of one CPU architecture, each of a size that
             takes 12 pods: ``medium`` of family t, ``large`` of most others.
-        min_nodes: Least nodes. Two, in two zones, is what Karpenter's controller needs.
-        max_nodes: Most nodes. Where it equals ``min_nodes`` no autoscaler moves the number.
+        min_nodes: Min nodes. Default: two, in two zones, which Karpenter's controller needs. Without cluster
+            autoscaler, which would launch more, as many as hold the controllers that this app installs, in whatever
+            order kube-scheduler places them. A chart whose requests aren't known counts as nothing.
+        max_nodes: Max nodes. If it equals ``min_nodes``, no autoscaler changes the number. Default: four, or as many as
+            the controllers need.
         disk: Volume of a node.
         labels: Labels of a node.
         host: What the machines get beside that; they run AL2023.
@@ -54,8 +58,8 @@ class SystemNodes:
     """
 
     instance_types: Sequence[str] = ("m6i.large",)
-    min_nodes: int = 2
-    max_nodes: int = 4
+    min_nodes: int | None = None
+    max_nodes: int | None = None
     disk: Disk = field(default_factory=lambda: Disk(size_gib=50))
     labels: Mapping[str, str] = field(default_factory=dict, hash=False)
     host: Host = field(default_factory=Host)
@@ -72,8 +76,11 @@ class SystemNodes:
             refuse_unless_plain_type(who, "instance_types", name, least_pods=_LEAST_PODS, why=_WHY)
         if len({is_graviton(name) for name in names}) > 1:
             raise ValueError(f"{who}: instance_types must share one CPU architecture, got {names!r}")
-        refuse_unless_whole_number(who, "min_nodes", self.min_nodes, least=1, fix="CoreDNS must run somewhere")
-        refuse_unless_whole_number(who, "max_nodes", self.max_nodes, least=self.min_nodes)
+        if self.min_nodes is not None:
+            refuse_unless_whole_number(who, "min_nodes", self.min_nodes, least=1, fix="CoreDNS must run somewhere")
+        if self.max_nodes is not None:
+            least = MIN_NODES if self.min_nodes is None else self.min_nodes
+            refuse_unless_whole_number(who, "max_nodes", self.max_nodes, least=least)
         if not isinstance(self.disk, Disk):
             raise TypeError(f"{who}: disk must be a Disk, got {self.disk!r}; write Disk(size_gib=50)")
         if not isinstance(self.host, Host):
@@ -100,6 +107,10 @@ class SystemNodeGroup(Construct):
         cluster: Cluster the nodes join.
         nodes: What they are.
         subnets: Where they start.
+
+    Raises:
+        ValueError: At synth: ``min_nodes``, or ``max_nodes`` with cluster autoscaler, is too small for the controllers
+            of this app [GPU481].
     """
 
     def __init__(
@@ -121,7 +132,19 @@ class SystemNodeGroup(Construct):
             )
             | _security_groups(ref, nodes.host),
         )
-        size = DesiredSize(self, "Size", cluster=ref, min_nodes=nodes.min_nodes, max_nodes=nodes.max_nodes)
+        load = SystemLoad(
+            ref,
+            path=self.node.path,
+            instance_types=nodes.instance_types,
+            min_nodes=nodes.min_nodes,
+            max_nodes=nodes.max_nodes,
+        )
+        self.node.add_validation(load)
+        # EKS launches nodes before it drains others in an upgrade, so these need no spare node.
+        # Source: https://docs.aws.amazon.com/eks/latest/userguide/managed-node-update-behavior.html (2026-11)
+        size = DesiredSize(
+            self, "Size", cluster=ref, min_nodes=load.late("min_nodes"), max_nodes=load.late("max_nodes")
+        )
         self.resource = NodeGroup.create(
             self,
             "Resource",

@@ -207,6 +207,11 @@ class ClusterRef(Construct):
         return self._own.namespaces[name]
 
     @property
+    def software(self) -> Shared:
+        """The charts, add-ons and services that this app installs into it."""
+        return self._own
+
+    @property
     def objects(self) -> AppliedObjects:
         """Which construct applies which object."""
         return self._own.objects
@@ -245,6 +250,7 @@ class ClusterRef(Construct):
     def serve_gpus(self, shape: NodeShape) -> None:
         """Have the cluster's device plugin serve nodes of a shape, where it is what serves them."""
         self._own.hosts.append(shape.host)
+        self._own.runs_any_pod |= all(each.effect == "PreferNoSchedule" for each in shape.node_taints)
         if shape.managed_by.cluster_plugin:
             self.sharing.ask(shape.sharing)
 

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 # The kubectl handler's Lambda stops after 15 minutes. A helm that waits as long leaves its release locked in
 # "pending-upgrade" (aws/aws-cdk#22257).
 HELM_TIMEOUT_MINUTES = 12
+_SERVICES = ("Deployment", "StatefulSet")
 
 
 def apply_manifests(
@@ -57,6 +58,7 @@ def apply_manifests(
         ValueError: Another construct applies an object of the same kind, namespace and name.
     """
     cluster.objects.take(PathOf(scope), manifests)
+    cluster.software.services.extend(each for each in manifests if each["kind"] in _SERVICES)
     applied: Construct
     if delivery_of(scope) != "kubectl":
         applied = ManifestFile(scope, id, manifests)
@@ -223,6 +225,7 @@ def install_helm_chart(
     refuse_unless_chart_values(PathOf(scope), user_values)
     if user_values is not None:
         values = merged(values or {}, user_values)
+    cluster.software.charts[chart.name] = (chart.version, values or {})
     repository = _repository(scope, chart)
     release: Construct
     if delivery_of(scope) != "kubectl":

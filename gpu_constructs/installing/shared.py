@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,6 +65,10 @@ class Shared(Construct):
         namespaces: What is applied to a namespace, and the team that it is of, by its name.
         fields: DCGM fields that scalers count on, each with who does, and the exporter that reports them.
         controllers: Objects that a controller works on, and that controller, by the name of its chart.
+        charts: Values and version of each chart of the cluster, by its name.
+        addons: Configuration of each add-on of the cluster, by its name.
+        services: Deployments and StatefulSets that are applied to the cluster.
+        runs_any_pod: Whether a GPU pool has no taint, so that every pod may run on it.
     """
 
     def __init__(self, scope: Construct, id: str) -> None:
@@ -82,6 +87,10 @@ class Shared(Construct):
         self.claimants: Meeting[Construct] = Meeting()
         self.jobs: Meeting[Construct] = Meeting()
         self.fields: Meeting[tuple[str, str]] = Meeting()
+        self.charts: dict[str, tuple[str, Mapping[str, Any]]] = {}
+        self.addons: dict[str, Mapping[str, Any]] = {}
+        self.services: list[Mapping[str, Any]] = []
+        self.runs_any_pod = False
         self.controllers: defaultdict[str, Meeting[Construct]] = defaultdict(Meeting)
         self.queues: defaultdict[tuple[str, ...], Meeting[Applied]] = defaultdict(Meeting)
         self.namespaces: defaultdict[str, Meeting[Applied]] = defaultdict(Meeting)

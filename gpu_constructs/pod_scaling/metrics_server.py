@@ -53,6 +53,7 @@ class MetricsServer(Construct):
             # The template is what counts, not what somebody edited in the cluster.
             resolve_conflicts="OVERWRITE",
         )
+        ref.software.addons[METRICS_SERVER] = {}
         # Its pods need nodes.
         set_logical_id(self.resource, ref, "Addon", METRICS_SERVER)
         ref.wait_for_foundation(cast("Construct", self.resource))

@@ -58,6 +58,7 @@ def csi_addon(
         resolve_conflicts="OVERWRITE",
     )
     set_logical_id(addon, cluster, "Addon", name)
+    cluster.software.addons[name] = values or {}
     # EKS refuses associations without the agent of Pod Identity, and the pods need nodes.
     cluster.wait_for_foundation(cast("Construct", addon))
     driver = CsiDriver(addon=addon, role=role)

@@ -115,14 +115,10 @@ def test_file_system_and_nodes_reach_each_other(stack: cdk.Stack, define: Define
     own = stack.resolve(data.security_group.security_group_id)
     resources = resources_of(stack)
     alone = [each["Properties"] for each in of_type(resources, "AWS::EC2::SecurityGroupIngress").values()]
-    inline = only(resources, "AWS::EC2::SecurityGroup")["SecurityGroupIngress"]
-    ports = {(988, 988), (1018, 1023)}
-    assert {(each["FromPort"], each["ToPort"]) for each in inline} == ports
-    assert {each["SourceSecurityGroupId"] for each in inline} == {"sg-0123456789abcdef0"}
-    for group in (own, "sg-0123456789abcdef0"):
-        opened = [each for each in alone if each["GroupId"] == group]
-        assert {(each["FromPort"], each["ToPort"]) for each in opened} == ports
-        assert all(each["SourceSecurityGroupId"] == own for each in opened)
+    nodes = "sg-0123456789abcdef0"
+    for group, source in ((own, own), (own, nodes), (nodes, own)):
+        opened = [each for each in alone if (each["GroupId"], each["SourceSecurityGroupId"]) == (group, source)]
+        assert {(each["FromPort"], each["ToPort"]) for each in opened} == {(988, 988), (1018, 1023)}
 
 
 def test_its_servers_reach_each_other_before_it_is_made(stack: cdk.Stack, define: Define) -> None:
@@ -147,9 +143,22 @@ def test_what_is_kept_keeps_its_security_group(
 ) -> None:
     define(retain=retain)
 
-    for kind in (FILE_SYSTEM, "AWS::EC2::SecurityGroup"):
-        [each] = of_type(resources_of(stack), kind).values()
+    resources = resources_of(stack)
+    rules = of_type(resources, "AWS::EC2::SecurityGroupIngress").values()
+    among_servers = [each for each in rules if each["Properties"]["Description"] == "Its servers"]
+    [data], [group] = (of_type(resources, kind).values() for kind in (FILE_SYSTEM, "AWS::EC2::SecurityGroup"))
+    assert len(among_servers) == 2
+    for each in (data, group, *among_servers):
         assert (each["DeletionPolicy"], each["UpdateReplacePolicy"]) == policies
+
+
+def test_nothing_that_is_kept_names_the_group_of_the_cluster(stack: cdk.Stack, define: Define) -> None:
+    define(retain=True, security_group_ids=["sg-0123456789abcdef0"])
+
+    resources = resources_of(stack)
+    kept = [each for each in resources.values() if each.get("UpdateReplacePolicy") == "Retain"]
+    assert {"AWS::EC2::SecurityGroup", "AWS::EC2::SecurityGroupIngress"} <= {each["Type"] for each in kept}
+    assert "sg-0123456789abcdef0" not in json.dumps(kept)
 
 
 def volumes(stack: cdk.Stack) -> list[dict[str, Any]]:

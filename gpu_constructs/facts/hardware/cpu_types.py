@@ -8,8 +8,17 @@ Source: https://docs.aws.amazon.com/ec2/latest/instancetypes/instance-type-names
 
 from __future__ import annotations
 
+import math
+
+from gpu_constructs.facts.hardware.kubelet_reserve import EVICTED_MEMORY, reserved_cpu, reserved_memory
+from gpu_constructs.facts.hardware.vm_memory import ARM_KERNEL_MIB, VM_OVERHEAD
+from gpu_constructs.facts.quantities import MIB
 from gpu_constructs.light_patterns import regex
 
+# The most pods that EKS configures on a type of so many vCPUs.
+# Source: https://github.com/awslabs/amazon-eks-ami nodeadm/internal/kubelet/eni-max-pods.txt (2026-08)
+_MOST_PODS = ((2, 35), (8, 58), (48, 234))
+_MOST_PODS_OF_ALL = 737
 _NAME = regex(r"([cmr])[5-9][a-z]*(?:-flex)?\.(medium|large|\d*xlarge)")
 _GIB_PER_VCPU = {"c": 2, "m": 4, "r": 8}
 # Of c5n, each vCPU has 2.625 GiB.
@@ -36,3 +45,20 @@ def cpu_type_size(name: str) -> tuple[int, int] | None:
     size = found[2]
     vcpus = {"medium": 1, "large": 2}.get(size) or 4 * int(size.removesuffix("xlarge") or 1)
     return vcpus, vcpus * _GIB_PER_VCPU[found[1]] * 1024
+
+
+def allocatable_without_gpus(name: str | None) -> tuple[dict[str, int], dict[str, int]]:
+    """Return the least and the most CPU and memory that pods can have on a type without GPUs, where it is known.
+
+    How many pods kubelet reserves memory for isn't known exactly: from none to the most on types of that size.
+    """
+    size = cpu_type_size(name) if name else None
+    if size is None:
+        return {}, {}
+    vcpus, memory_mib = size
+    cpu, memory = vcpus * 1000 - reserved_cpu(vcpus), memory_mib * MIB
+    smallest = memory - math.ceil(memory * VM_OVERHEAD) - ARM_KERNEL_MIB * MIB
+    pods = next((most for size_, most in _MOST_PODS if vcpus <= size_), _MOST_PODS_OF_ALL)
+    kept = reserved_memory(pods) + EVICTED_MEMORY
+    largest = memory - reserved_memory(0) - EVICTED_MEMORY
+    return {"cpu": cpu, "memory": max(smallest - kept, 0)}, {"cpu": cpu, "memory": largest}

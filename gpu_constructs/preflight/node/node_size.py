@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from gpu_constructs.facts.hardware.catalogue import InstanceType
-from gpu_constructs.facts.hardware.cpu_types import cpu_type_size
 from gpu_constructs.facts.hardware.kubelet_reserve import (
     EVICTED_DISK,
     EVICTED_MEMORY,
@@ -20,7 +19,7 @@ from gpu_constructs.facts.hardware.kubelet_reserve import (
     reserved_cpu,
     reserved_memory,
 )
-from gpu_constructs.facts.hardware.vm_memory import ARM_KERNEL_MIB, VM_OVERHEAD, least_memory
+from gpu_constructs.facts.hardware.vm_memory import least_memory
 from gpu_constructs.facts.quantities import GIB, MIB, quantity, resources
 from gpu_constructs.facts.resources import DISK
 from gpu_constructs.light_patterns import regex
@@ -28,10 +27,6 @@ from gpu_constructs.preflight.cluster.launch import is_visible
 from gpu_constructs.preflight.model.cluster import Pool
 from gpu_constructs.preflight.reading.unknown import dig, known_number, mapping
 
-# The most pods that EKS configures on a type of so many vCPUs.
-# Source: https://github.com/awslabs/amazon-eks-ami nodeadm/internal/kubelet/eni-max-pods.txt (2026-08)
-_MOST_PODS = ((2, 35), (8, 58), (48, 234))
-_MOST_PODS_OF_ALL = 737
 _SHARE = regex(r"(\d{1,3}(?:\.\d{1,9})?)%")
 _DEFAULT_ROOT_GIB = 20
 # Source: https://docs.aws.amazon.com/eks/latest/userguide/create-node-class.html (2026-08)
@@ -71,23 +66,6 @@ def allocatable(pool: Pool, row: InstanceType) -> tuple[dict[str, int], dict[str
         most[DISK] = disk - kept - _evicted_disk(pool, disk)
         least[DISK] = smaller - kept - _evicted_disk(pool, smaller)
     return least, most
-
-
-def allocatable_without_gpus(name: str | None) -> tuple[dict[str, int], dict[str, int]]:
-    """Return the least and the most CPU and memory that pods can have on a type without GPUs, where it is known.
-
-    How many pods kubelet reserves memory for isn't known exactly: from none to the most on types of that size.
-    """
-    size = cpu_type_size(name) if name else None
-    if size is None:
-        return {}, {}
-    vcpus, memory_mib = size
-    cpu, memory = vcpus * 1000 - reserved_cpu(vcpus), memory_mib * MIB
-    smallest = memory - math.ceil(memory * VM_OVERHEAD) - ARM_KERNEL_MIB * MIB
-    pods = next((most for size_, most in _MOST_PODS if vcpus <= size_), _MOST_PODS_OF_ALL)
-    kept = reserved_memory(pods) + EVICTED_MEMORY
-    largest = memory - reserved_memory(0) - EVICTED_MEMORY
-    return {"cpu": cpu, "memory": max(smallest - kept, 0)}, {"cpu": cpu, "memory": largest}
 
 
 def _reserved(pool: Pool, name: str, default: int) -> int:

@@ -15,6 +15,7 @@ from functools import lru_cache
 from typing import Any
 
 from gpu_constructs.facts.hardware.catalogue import InstanceType, catalogue
+from gpu_constructs.facts.hardware.cpu_types import allocatable_without_gpus
 from gpu_constructs.facts.hardware.regions import zone_ids_begin_with
 from gpu_constructs.facts.labels import (
     CAPACITY_TYPE,
@@ -44,7 +45,7 @@ from gpu_constructs.preflight.node.claim_drivers import claim_drivers, gives_gpu
 from gpu_constructs.preflight.node.daemon_reach import Reached, reached
 from gpu_constructs.preflight.node.gpu_devices import registered
 from gpu_constructs.preflight.node.instance_labels import autoscaler_labels, is_of_the_type, kubelet_labels
-from gpu_constructs.preflight.node.node_size import allocatable, allocatable_without_gpus
+from gpu_constructs.preflight.node.node_size import allocatable
 from gpu_constructs.preflight.node.overlays import Conflict, conflicts, looked_at, may_conflict, overlaid
 from gpu_constructs.preflight.reading.objects import Object
 from gpu_constructs.preflight.reading.unknown import Unknown

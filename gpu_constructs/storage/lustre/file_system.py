@@ -61,7 +61,8 @@ class LustreFileSystem(Construct):
             FSx; a scratch file system takes none of yours.
         security_group_ids: Groups of the nodes that mount it. Default: the cluster's own.
         vpc: VPC of the subnet, for a cluster that was imported without its VPC. Default: the cluster's.
-        retain: Keep it, and its data, when it is taken out of the app; it costs until somebody deletes it.
+        retain: Keep it, its data, and the rules among its servers, when it is taken out of the app; it costs until
+            somebody deletes it. The rules for nodes are deleted.
 
     Raises:
         TypeError: An argument has the wrong type.
@@ -225,27 +226,29 @@ class LustreFileSystem(Construct):
         """Let file system and nodes, and the servers of the file system, reach each other, either way."""
         own = self.security_group.security_group_id
         for first, last in PORTS:
-            port = ec2.Port.tcp_range(first, last)
-            self.security_group.add_ingress_rule(self.security_group, port, "Its servers")
+            self.security_group.add_ingress_rule(self.security_group, ec2.Port.tcp_range(first, last), "Its servers")
             for number, each in enumerate(clients, start=1):
-                peer = ec2.Peer.security_group_id(each)
-                self.security_group.add_ingress_rule(peer, port, "Nodes")
-                ec2.CfnSecurityGroupIngress(
-                    self,
-                    f"ToNodes{number}From{first}",
-                    group_id=each,
-                    ip_protocol="tcp",
-                    from_port=first,
-                    to_port=last,
-                    source_security_group_id=own,
-                    description="FSx for Lustre",
-                )
+                # No rule for nodes is inside the group: that of a file system that is kept would then name the group
+                # of the cluster for good, and EKS could not delete that one.
+                for id, group, source in (("ToNodes", each, own), ("FromNodes", own, each)):
+                    ec2.CfnSecurityGroupIngress(
+                        self,
+                        f"{id}{number}From{first}",
+                        group_id=group,
+                        ip_protocol="tcp",
+                        from_port=first,
+                        to_port=last,
+                        source_security_group_id=source,
+                        description="FSx for Lustre",
+                    )
 
     def _keep(self, retain: bool) -> None:
-        """Say what becomes of it; a file system that is kept holds its security group."""
+        """Keep or delete it with its security group and the rules by which its servers reach each other."""
         policy = cdk.RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE if retain else cdk.RemovalPolicy.DESTROY
         self.file_system.apply_removal_policy(policy)
-        self.security_group.apply_removal_policy(policy)
+        for each in self.security_group.node.find_all():
+            if isinstance(each, cdk.CfnResource):
+                each.apply_removal_policy(policy)
 
 
 def _refuse_key_of_scratch(who: object, storage: LustreStorage, key: object) -> None:
