@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from aws_cdk import aws_eks_v2 as eks
@@ -24,10 +24,12 @@ class CsiDriver:
     Attributes:
         addon: The add-on that brings it.
         role: What it may do.
+        permissions: Constructs with policies of the role, one for each stack that has some.
     """
 
     addon: eks.CfnAddon
     role: iam.CfnRole
+    permissions: list[Any] = field(default_factory=list)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -5,19 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import aws_cdk as cdk
-from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 from gpu_constructs.facts.kubernetes import refuse_unless_object_name
 from gpu_constructs.identity.workload_identity import WorkloadIdentity
 from gpu_constructs.installing.claims import PathOf
-from gpu_constructs.installing.cluster_ref import AnyCluster, cluster_ref
+from gpu_constructs.installing.cluster_ref import AnyCluster, ClusterRef, cluster_ref
 from gpu_constructs.installing.delivery import apply_chart
-from gpu_constructs.installing.pod_identity import policy_document
-from gpu_constructs.installing.shared import CsiDriver
 from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.refusals import refuse_unless_instance
+from gpu_constructs.storage.driver_permissions import driver_permissions
 from gpu_constructs.storage.s3_csi_driver import s3_csi_driver
 from gpu_constructs.storage.s3_mount import S3Mount
 from gpu_constructs.storage.s3_names import refuse_unless_bucket, refuse_unless_prefix, region_of
@@ -51,7 +49,8 @@ class S3Volume(Construct):
     Raises:
         TypeError: An argument has the wrong type.
         ValueError: A name, the prefix or the region is none, no bucket of the region can be called so, the cluster has
-            a volume of the name from this library, or the identity is of another namespace.
+            a volume of the name from this library, the identity is of another namespace, or IAM doesn't allow the
+            driver permissions for as many volumes without one.
 
     Attributes:
         name: Name of the claim.
@@ -109,11 +108,12 @@ class S3Volume(Construct):
             let_pods(identity, bucket, statements, key_actions(mount))
             self.resource.node.add_dependency(identity)
         else:
-            self._let_driver(driver, bucket, statements, mount)
+            self._let_driver(ref, bucket, statements, mount)
 
     def _let_driver(
-        self, driver: CsiDriver | None, bucket: s3.IBucket, statements: list[dict[str, Any]], mount: S3Mount
+        self, ref: ClusterRef, bucket: s3.IBucket, statements: list[dict[str, Any]], mount: S3Mount
     ) -> None:
+        driver = s3_csi_driver(ref)
         if driver is None:
             cdk.Annotations.of(self).add_warning_v2(
                 "gpu-constructs:bucketUnread",
@@ -124,15 +124,9 @@ class S3Volume(Construct):
         key = bucket.encryption_key
         if key is not None:
             statements = [*statements, {"Effect": "Allow", "Action": key_actions(mount), "Resource": key.key_arn}]
-        # In the stack of the volume, which may be another one: that of the cluster must not depend on the bucket.
-        policy = iam.CfnRolePolicy(
-            self,
-            "Permissions",
-            role_name=driver.role.ref,
-            policy_name=cdk.Names.unique_resource_name(self, max_length=128),
-            policy_document=policy_document(statements),
-        )
-        self.resource.node.add_dependency(policy)
+        permissions = driver_permissions(self, ref, driver)
+        permissions.allow(PathOf(self), f"{self.namespace}/{self.name}", statements)
+        self.resource.node.add_dependency(permissions)
 
 
 def _refuse_unless_identity(who: object, identity: object, namespace: str) -> None:

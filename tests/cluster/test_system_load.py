@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ def _platform(stack: cdk.Stack, *controllers: Any, nodes: SystemNodes | None = N
     return gpu
 
 
-def _found(template: dict[str, Any], folder: Path) -> list[str]:
+def _found(template: Mapping[str, Any], folder: Path) -> list[str]:
     """What rule GPU481 finds in a template."""
     file = folder / "app.template.json"
     file.write_text(json.dumps(template))
@@ -102,7 +103,7 @@ def test_sizes_that_may_do_are_kept(stack: cdk.Stack) -> None:
     ],
 )
 def test_rejects_sizes_that_cannot_hold_them(
-    stack: cdk.Stack, nodes: dict[str, int], autoscaler: Any, message: str
+    stack: cdk.Stack, nodes: dict[str, Any], autoscaler: Any, message: str
 ) -> None:
     _platform(stack, autoscaler, *_PLATFORM, nodes=SystemNodes(**nodes))
 

@@ -97,8 +97,9 @@ def test_resources_of_a_cluster_without_a_driver(
 ) -> None:
     define(cluster=created_cluster, prefix="llama/")
 
-    own, shared = resources_under(stack, "Weights"), resources_under(stack, "Created-shared/S3CsiDriver")
-    assert own | shared == snapshot_yaml
+    parts = ("Weights", "Created-shared/S3CsiDriver", "Created-shared/S3Permissions")
+    own, driver, permissions = (resources_under(stack, each) for each in parts)
+    assert own | driver | permissions == snapshot_yaml
 
 
 @pytest.mark.linted

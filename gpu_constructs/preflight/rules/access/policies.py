@@ -3,24 +3,16 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator
 from typing import Any
 
-from gpu_constructs.light_patterns import regex
+from gpu_constructs.facts.iam_policies import MAX_INLINE, MAX_MANAGED, policy_size
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.iam import inline_policies
 from gpu_constructs.preflight.reading.unknown import as_written
 from gpu_constructs.preflight.rules.rule import Problem, rule
 
 _QUOTAS = "https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html"
-# Characters without white space, of all inline policies of a role together, and of one managed policy.
-# Source: https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html#reference_iam-quotas-entity-length
-# (2026-11)
-_MAX_INLINE = 10_240
-_MAX_MANAGED = 6_144
-# What deployment sets has an unknown length, which counts as nothing.
-_OPEN = regex(r"\$\{[^{}]*\}")
 
 
 @rule("GPU480", "error", source=_QUOTAS)
@@ -36,20 +28,20 @@ def policies_larger_than_iam_allows(case: Case) -> Iterator[Problem]:
     for role in resources.values():
         if role.type == "AWS::IAM::ManagedPolicy":
             size = _size(role.properties.get("PolicyDocument"))
-            if size > _MAX_MANAGED:
-                text = f"managed policy {role.path} has at least {size:,} characters, and IAM allows {_MAX_MANAGED:,}"
+            if size > MAX_MANAGED:
+                text = f"managed policy {role.path} has at least {size:,} characters, and IAM allows {MAX_MANAGED:,}"
                 yield Problem(role, text, unknown=role.conditional)
         elif role.type == "AWS::IAM::Role":
             parts = list(inline_policies(role, resources))
             certain = sum(_size(document) for document, is_certain in parts if is_certain)
             total = sum(_size(document) for document, _ in parts)
-            if total > _MAX_INLINE:
+            if total > MAX_INLINE:
                 text = f"the inline policies of role {role.path} have at least {total:,} characters, and IAM allows"
-                unknown = role.conditional or certain <= _MAX_INLINE
-                yield Problem(role, f"{text} {_MAX_INLINE:,} together", unknown=unknown)
+                unknown = role.conditional or certain <= MAX_INLINE
+                yield Problem(role, f"{text} {MAX_INLINE:,} together", unknown=unknown)
 
 
 def _size(document: Any) -> int:
     """Return the least characters of a policy without white space."""
     text = document if isinstance(document, str) else json.dumps(as_written(document), ensure_ascii=False, default=str)
-    return len(re.sub(r"\s", "", _OPEN.sub("", text)))
+    return policy_size(text)
