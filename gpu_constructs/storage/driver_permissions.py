@@ -33,7 +33,7 @@ _Statements = list[dict[str, Any]]
 
 
 def driver_permissions(construct: Construct, cluster: ClusterRef, driver: CsiDriver) -> DriverPermissions:
-    """Return what the driver may do for the volumes of a stack: that of the cluster must not depend on their buckets."""
+    """Return the policies of the volumes of one stack: the stack of the cluster must not depend on their buckets."""
     shared = cluster.shared(stack_of(construct))
     found = shared.node.try_find_child(_ID)
     return found if isinstance(found, DriverPermissions) else DriverPermissions(shared, _ID, driver=driver)
