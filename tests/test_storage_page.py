@@ -50,7 +50,7 @@ def test_the_pods_may_write_their_results(template: Template) -> None:
 def test_the_driver_may_read_the_weights_and_nothing_else(template: Template) -> None:
     resources = template["Resources"]
 
-    [policy] = [each for id, each in of_type(resources, "AWS::IAM::RolePolicy").items() if id.startswith("Llama")]
+    [policy] = [each for id, each in of_type(resources, "AWS::IAM::RolePolicy").items() if "S3Permissions" in id]
     actions = [action for each in policy["Properties"]["PolicyDocument"]["Statement"] for action in each["Action"]]
     assert actions == ["s3:ListBucket", "s3:GetObject"]
 
