@@ -26,8 +26,9 @@ SHAPES = 200
 # Of the CPU time of the baseline, with room for noise. On an idle machine 0.61 to 0.63, 0.19 to 0.20, and 0.66 were
 # measured.
 LIMIT_TEMPLATE, LIMIT_PODS, LIMIT_FUNCTION = 0.75, 0.25, 0.8
-# Of the command, with reading and report, over the function of the baseline. The aim is 1.10, and 1.06 was measured.
-LIMIT_COMMAND = 1.2
+# Of the command, with reading and report, over the function of the baseline. The aim is 1.10. Measured: 1.06 on an idle
+# machine, 1.19 on a busy one.
+LIMIT_COMMAND = 1.3
 # Of 40,000 pods over 10,000: four times, and what grows with their logarithm.
 LIMIT_GROWTH = 4.6
 # Of what Linux counts, for 100,000 pods.

@@ -46,7 +46,6 @@ DIFFERENT: dict[str, str | None] = {
     "EC2::FlowLog.ResourceId": "ResourceIds",
     "EC2::SecurityGroup.GroupDescription": "Description",
     "EC2::SecurityGroup.SecurityGroupEgress": None,
-    "EC2::SecurityGroup.SecurityGroupIngress": None,
     "EC2::SecurityGroupIngress.Description": None,
     "EC2::SecurityGroupIngress.SourceSecurityGroupId": None,
     "EC2::Subnet.MapPublicIpOnLaunch": None,
