@@ -273,6 +273,8 @@ def test_nothing_outlives_a_command_that_a_signal_ends(tmp_path: Path, number: s
     temporary.mkdir()
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(temporary)}
     command = [sys.executable, "-m", "gpu_constructs", "check", str(chart(tmp_path / "c", ENDLESS))]
+    # A shell starts what runs in the background with SIGINT ignored, and a process passes that on.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     with subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL) as process:
         until = time.monotonic() + 60
         while not (helm := _children(process.pid)) and time.monotonic() < until:
