@@ -16,8 +16,8 @@ def main() -> None:
     """Synthesize the stack, or say why the context is refused or a GPU pod would stay Pending."""
     plain_errors("stacks")
     app = cdk.App()
-    # The region alone: with the account, zones would be looked up, which takes credentials.
-    env = cdk.Environment(region=os.environ.get("CDK_DEFAULT_REGION"))
+    account, region = os.environ.get("CDK_DEFAULT_ACCOUNT"), os.environ.get("CDK_DEFAULT_REGION")
+    env = cdk.Environment(account=account, region=region)
     GpuClusterStack(app, "GpuClusterStack", env=env, options=options_from_context(app.node.get_all_context()))
     check_gpus(app)
     app.synth()

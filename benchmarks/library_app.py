@@ -6,7 +6,6 @@ import sys
 
 import aws_cdk as cdk
 
-from gpu_constructs.synth_check import check_gpus
 from stacks.gpu_cluster_stack import GpuClusterStack
 from stacks.options import GpuClusterOptions, PoolOptions
 
@@ -17,6 +16,9 @@ def main(groups: int, *, check: bool = False) -> None:
     app = cdk.App()
     GpuClusterStack(app, "GpuClusterStack", options=GpuClusterOptions(pools=pools))
     if check:
+        # Not above: without a check an app does not load preflight.
+        from gpu_constructs.synth_check import check_gpus
+
         check_gpus(app)
     app.synth()
 

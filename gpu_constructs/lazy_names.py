@@ -6,6 +6,8 @@ Each name stands once, in the package's stub ``__init__.pyi``, which type checke
 from __future__ import annotations
 
 import importlib
+import importlib.util
+import os
 import pkgutil
 import re
 import sys
@@ -31,9 +33,14 @@ def lazy_names(package: str) -> tuple[Callable[[str], Any], Callable[[], list[st
 
 
 def _homes(package: str) -> dict[str, str]:
-    """Return the module of each name, by its stub; a package without one exports nothing."""
+    """Return the module of each name, by its stub; a package without one exports nothing.
+
+    ``pkgutil.get_data`` would load a package that isn't imported yet, and wouldn't set it as an attribute of its
+    parent. A later ``import gpu_constructs.teams`` finds the loaded module and doesn't set the attribute either.
+    """
+    spec: Any = importlib.util.find_spec(package)
     try:
-        stub = (pkgutil.get_data(package, "__init__.pyi") or b"").decode()
+        stub = spec.loader.get_data(os.path.join(spec.submodule_search_locations[0], "__init__.pyi")).decode()
     except OSError:
         return {}
     return {name: home for home, name in _LINE.findall(stub) if not name.startswith("_")}

@@ -119,12 +119,33 @@ class _Call:
         if wrong is None:
             return ""
         known = self._names[2:] if self._is_construct else self._names
-        fix = _longer(wrong, known) or did_you_mean(wrong, known)
-        # A long list hides the nearest name, which is certain enough to leave the list out.
-        is_typo = bool(_longer(wrong, known) or did_you_mean(wrong, known, closeness=0.8))
-        names = f"its {len(known)} names" if is_typo and len(known) > _MAX_LISTED else ", ".join(known)
-        rule = f"argument must be one of {names}" if known else "number of arguments must be 0"
-        return f"{rule}, got {wrong!r}{fix or self._alternative(wrong)}"
+        # A long list hides the fix, which is certain enough to leave the list out.
+        certain = _longer(wrong, known) or did_you_mean(wrong, known, closeness=0.8) or self._accepting(wrong)
+        fix = certain or did_you_mean(wrong, known) or _shorter(wrong, known) or self._alternative(wrong)
+        is_short = bool(certain) and len(known) > _MAX_LISTED
+        names = f"one that {self.called.__name__} accepts" if is_short else f"one of {', '.join(known)}"
+        rule = f"argument must be {names}" if known else "number of arguments must be 0"
+        return f"{rule}, got {wrong!r}{fix or self._needed(wrong)}"
+
+    def _accepting(self, name: str) -> str:
+        """Return the argument that accepts the class of a value: ``auto_mode`` for ``compute=AutoMode()``."""
+        value = self.kwargs[name]
+        kind = value if isinstance(value, type) else type(value)
+        if kind in _PLAIN:
+            return ""
+        module = vars(sys.modules[self.called.__module__])
+        free = [each for each in self.parameters if each.name not in (*self._placed, *self.kwargs)]
+        names = [each.name for each in free if kind in _kinds(str(each.annotation), module)]
+        return f"; write {names[0]}=..." if len(names) == 1 else ""
+
+    def _needed(self, wrong: str) -> str:
+        """Return the fix where one required argument is missing, for which the unknown one probably stands."""
+        if len(self._absent) != 1:
+            return ""
+        [name] = self._absent
+        given = {each: value for each, value in self.kwargs.items() if each != wrong}
+        fix = self._fix_of({**given, name: self.kwargs[wrong]})
+        return f"; {fix}" if fix else f"; write {name}=...{self._meaning(name)}"
 
     def _alternative(self, name: str) -> str:
         """Return what has the argument among the classes of a union such as ``Size = UpTo | Static``."""
@@ -147,16 +168,22 @@ class _Call:
             return f"number of arguments must be at most {len(self._names)}, got {len(self.args) + len(self.kwargs)}"
         named = dict(zip(names, values, strict=False))
         fix = ", ".join([*self._positional, *(f"{name}={_shown(value)}" for name, value in named.items())])
-        return f"arguments must be named, got {got}; {self._refused(named) or f'write {self.called.__name__}({fix})'}"
+        better = self._fix_of({**named, **self.kwargs})
+        return f"arguments must be named, got {got}; {better or f'write {self.called.__name__}({fix})'}"
 
-    def _refused(self, named: Mapping[str, Any]) -> str:
-        """Return the fix of a value, which has no side effects, that rejects what it was given even with names."""
+    def _fix_of(self, kwargs: Mapping[str, Any]) -> str:
+        """Return the ``write ...`` of the error that a value raises for named arguments, or an empty string."""
+        _, found, fix = self._error_of(kwargs).partition("; write ")
+        return f"write {fix}" if found else ""
+
+    def _error_of(self, kwargs: Mapping[str, Any]) -> str:
+        """Return the error that a value, which has no side effects, raises for named arguments."""
         if self._is_construct or not is_dataclass(self.called):
             return ""
         try:
-            self.called(*self.args[: len(self._positional)], **named, **self.kwargs)
-        except (TypeError, ValueError) as error:
-            return str(error) if "; write " in str(error) else ""
+            self.called(**self._placed, **kwargs)
+        except Exception as error:  # A value of another type can fail in any way.
+            return str(error)
         return ""
 
     def _twice(self) -> str:
@@ -169,22 +196,39 @@ class _Call:
             "",
         )
 
-    def _missing(self) -> str:
+    @property
+    def _absent(self) -> list[str]:
+        """The required arguments that were not given."""
         needed = [each.name for each in self.parameters if each.default is Parameter.empty]
-        names = [each for each in needed if each not in self._placed and each not in self.kwargs]
+        return [each for each in needed if each not in self._placed and each not in self.kwargs]
+
+    def _missing(self) -> str:
+        names = self._absent
         if self._is_construct and names[0] in _OF_A_CONSTRUCT:
             return f"scope and id must be given, got none; write {self.called.__name__}(stack, 'Id', ...)"
+        wrong = self._wrong_value(names)
         if len(names) > 1:
-            return f"{', '.join(names[:-1])} and {names[-1]} must be given, got none"
-        meaning = self._meaning(names[0])
-        return f"{names[0]} must be given, got none" + (f"; it means: {meaning}" if meaning else "")
+            return f"{wrong}{', '.join(names[:-1])} and {names[-1]} must be given, got none"
+        return f"{wrong}{names[0]} must be given, got none{self._meaning(names[0])}"
+
+    def _wrong_value(self, absent: Sequence[str]) -> str:
+        """Return what is wrong with a value that was given, although arguments are missing.
+
+        An object stands in for each missing argument. An error about it, or that shows it, isn't reported.
+        """
+        stand_in = object()
+        error = self._error_of({**self.kwargs, **dict.fromkeys(absent, stand_in)})
+        _, _, wrong = error.partition(": ")
+        is_given = wrong.partition(" ")[0] in {**self._placed, **self.kwargs}
+        return f"{wrong}; " if is_given and repr(stand_in) not in wrong else ""
 
     def _meaning(self, name: str) -> str:
-        """Return the first sentence of what the docstring says of an argument."""
+        """Return ``; it means: ...`` with the first sentence about an argument in the docstring, or an empty string."""
         text = inspect.getdoc(self.called) or ""
         found = re.search(rf"^ {{4}}{name}: (.+(?:\n {{8}}.+)*)", text, re.MULTILINE)
         words = " ".join(found[1].replace("``", "").split()) if found else ""
-        return re.split(r"\.\s+(?=[A-Z])", words)[0].rstrip(".")
+        meaning = re.split(r"\.\s+(?=[A-Z])", words)[0].rstrip(".")
+        return f"; it means: {meaning}" if meaning else ""
 
 
 def _longer(name: str, known: Sequence[str]) -> str:
@@ -193,6 +237,20 @@ def _longer(name: str, known: Sequence[str]) -> str:
     return f"; did you mean {longer[0]!r}?" if len(longer) == 1 else ""
 
 
+def _shorter(name: str, known: Sequence[str]) -> str:
+    """Return ``; did you mean 'id'?`` for ``reservation_id``, where one name alone is a word of it."""
+    shorter = [each for each in known if each in name.split("_")]
+    return f"; did you mean {shorter[0]!r}?" if len(shorter) == 1 else ""
+
+
+def _kinds(annotation: str, module: Mapping[str, Any]) -> list[Any]:
+    """Return the classes that an annotation names, also as a part of a union such as ``Size = UpTo | Static``."""
+    named = [module[word] for word in re.findall(r"\w+", annotation) if word in module]
+    return [kind for each in named for kind in (each, *get_args(each))]
+
+
 def _shown(value: object) -> str:
-    parts = value if isinstance(value, (list, tuple)) else (value,)
+    parts: Any = value if isinstance(value, (list, tuple)) else (value,)
+    if isinstance(value, dict):
+        parts = [*value, *value.values()]
     return repr(value) if all(isinstance(each, _PLAIN) for each in parts) else f"<{type(value).__name__}>"

@@ -28,6 +28,7 @@ _ZONE = regex(r"[a-z]{2}(-[a-z]+)+-\d(-[a-z]+-\d)?[a-z]", re.ASCII)
 
 # The largest number that Kubernetes and CloudFormation take for a count.
 INT32 = 2**31 - 1
+_MAX_SHOWN = 100
 
 
 def did_you_mean(value: str, known: Iterable[str], *, closeness: float = 0.6) -> str:
@@ -87,9 +88,16 @@ def refuse_unless_instance(
 
 
 def shown(value: object) -> str:
-    """Return the value as a message shows it. A class, or an object without a ``__repr__``, is shown by its name."""
+    """Return the value as a message shows it.
+
+    A class, an object without a ``__repr__`` and a dataclass with a long text are shown by their names.
+    """
     if isinstance(value, type):
         return f"the class {value.__name__}"
+    if isinstance(value, (list, tuple)) and any(isinstance(each, type) for each in value):
+        return f"[{', '.join(map(shown, value))}]"
+    if hasattr(value, "__dataclass_fields__") and len(repr(value)) > _MAX_SHOWN:
+        return f"{type(value).__name__}(...)"
     return repr(value) if type(value).__repr__ is not object.__repr__ else f"<{type(value).__name__}>"
 
 
@@ -131,7 +139,12 @@ def refuse_unless_bool(who: object, argument: str, value: object) -> None:
 
 def is_token(text: str) -> bool:
     """Whether a string is known at deployment only, as CDK writes it; beside it no space, quote or brace."""
-    return _TOKEN.search(text) is not None and _PLAIN.fullmatch(_TOKEN.sub("", text)) is not None
+    return has_token(text) and _PLAIN.fullmatch(_TOKEN.sub("", text)) is not None
+
+
+def has_token(text: str) -> bool:
+    """Whether any part of a string is known at deployment only. `cdk.Token.is_unresolved` asks another process."""
+    return _TOKEN.search(text) is not None
 
 
 def is_number_token(number: object) -> bool:

@@ -7,17 +7,8 @@ from typing import Any
 import aws_cdk as cdk
 from constructs import Construct
 
-from gpu_constructs import (
-    ClusterAutoscaler,
-    DevicePlugin,
-    GpuCluster,
-    GpuSmokeTest,
-    Karpenter,
-    KarpenterNodePool,
-    ManagedNodeGroup,
-    UpTo,
-    gpu_vpc,
-)
+# By the package: a name that a stack does not use is then not loaded.
+import gpu_constructs
 from gpu_constructs.pools import Pool
 from stacks.options import GpuClusterOptions, PoolOptions
 
@@ -30,31 +21,33 @@ class GpuClusterStack(cdk.Stack):
         says = options if options is not None else GpuClusterOptions()
         for key, value in (says.tags or {}).items():
             cdk.Tags.of(self).add(key, value)
-        gpu = GpuCluster(
+        gpu = gpu_constructs.GpuCluster(
             self,
             "Gpu",
             cluster_name=says.cluster_name,
             kubernetes_version=says.kubernetes_version,
-            vpc=gpu_vpc(self, "Vpc", availability_zones=says.availability_zones, nat_gateways=says.nat_gateways),
+            vpc=gpu_constructs.gpu_vpc(
+                self, "Vpc", availability_zones=says.availability_zones, nat_gateways=says.nat_gateways
+            ),
             public_access_cidrs=says.public_access_cidrs,
             admins=says.admins,
             system_nodes=says.system_nodes,
         )
         self.cluster = gpu.cluster
-        DevicePlugin(self, "DevicePlugin", cluster=self.cluster)
+        gpu_constructs.DevicePlugin(self, "DevicePlugin", cluster=self.cluster)
         if says.autoscaler == "karpenter":
-            karpenter = Karpenter(self, "Karpenter", cluster=self.cluster)
+            karpenter = gpu_constructs.Karpenter(self, "Karpenter", cluster=self.cluster)
             pools = [self._node_pool(each, karpenter) for each in says.pools]
         else:
-            ClusterAutoscaler(self, "ClusterAutoscaler", cluster=self.cluster)
+            gpu_constructs.ClusterAutoscaler(self, "ClusterAutoscaler", cluster=self.cluster)
             pools = [self._node_group(each) for each in says.pools]
         if says.smoke_test:
-            GpuSmokeTest(self, "SmokeTest", cluster=self.cluster, pool=pools[0])
+            gpu_constructs.GpuSmokeTest(self, "SmokeTest", cluster=self.cluster, pool=pools[0])
         command = f"aws eks update-kubeconfig --name {gpu.name} --region {self.region}"
         cdk.CfnOutput(self, "KubeconfigCommand", value=command)
 
     def _node_group(self, says: PoolOptions) -> Pool:
-        return ManagedNodeGroup(
+        return gpu_constructs.ManagedNodeGroup(
             self,
             f"Pool-{says.name}",
             cluster=self.cluster,
@@ -65,14 +58,14 @@ class GpuClusterStack(cdk.Stack):
             max_nodes=says.max_nodes,
         )
 
-    def _node_pool(self, says: PoolOptions, karpenter: Karpenter) -> Pool:
-        return KarpenterNodePool(
+    def _node_pool(self, says: PoolOptions, karpenter: gpu_constructs.Karpenter) -> Pool:
+        return gpu_constructs.KarpenterNodePool(
             self,
             f"Pool-{says.name}",
             cluster=self.cluster,
             name=says.name,
             shape=says.shape,
             capacity=says.bought,
-            size=UpTo(gpus=says.max_gpus),
+            size=gpu_constructs.UpTo(gpus=says.max_gpus),
             karpenter=karpenter,
         )

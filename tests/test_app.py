@@ -17,13 +17,14 @@ BIN = Path(sys.executable).parent
 
 
 def cdk(*arguments: str, output: Path) -> subprocess.CompletedProcess[str]:
-    """Run the cdk of this environment, validator on, without credentials."""
+    """Run the cdk of this environment, validator on, for an account without its credentials."""
     environment = {
         key: value
         for key, value in os.environ.items()
         if key not in ("CDK_VALIDATION", "PYTEST_CURRENT_TEST", "PYTEST_VERSION")
     }
     environment |= {"PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}", "CDK_DISABLE_CLI_TELEMETRY": "true"}
+    environment |= {"CDK_DEFAULT_ACCOUNT": "111122223333", "AWS_EC2_METADATA_DISABLED": "true"}
     command = [str(BIN / "cdk"), *arguments, "--output", str(output)]
     return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
 

@@ -13,10 +13,12 @@ from aws_cdk import aws_eks_v2 as eks
 import gpu_constructs
 from gpu_constructs import (
     AutoMode,
+    CapacityBlock,
     GpuCluster,
     ManagedNodeGroup,
     Mig,
     NodeShape,
+    OnDemand,
     Reservation,
     Spot,
     Static,
@@ -41,8 +43,24 @@ from gpu_constructs.refusals import refuse_unless_instance
         ({"auto_mode": True}, "auto_mode must be AutoMode(), got True; write AutoMode()"),
         ({"auto_mode": False}, "auto_mode must be AutoMode(), got False; leave it out"),
         (
+            {"auto_mode": SystemNodes()},
+            "auto_mode must be AutoMode(), got SystemNodes(...); write system_nodes=SystemNodes(...)",
+        ),
+        (
+            {"auto_mode": SystemNodes},
+            "auto_mode must be AutoMode(), got the class SystemNodes; write system_nodes=SystemNodes(...)",
+        ),
+        (
             {"version": "1.36"},
-            "argument must be one of its 23 names, got 'version'; did you mean 'kubernetes_version'?",
+            "argument must be one that GpuCluster accepts, got 'version'; did you mean 'kubernetes_version'?",
+        ),
+        *(
+            ({"compute": value}, f"argument must be one that GpuCluster accepts, got 'compute'; write {argument}=...")
+            for value, argument in (
+                (AutoMode(), "auto_mode"),
+                (AutoMode, "auto_mode"),
+                (SystemNodes(), "system_nodes"),
+            )
         ),
     ],
 )
@@ -53,6 +71,34 @@ def test_what_a_cluster_does_not_accept(stack: cdk.Stack, changes: dict[str, Any
     assert str(refused.value).startswith(f"Test/Lab: {message}")
 
 
+def test_a_cluster_in_auto_mode_names_system_nodes_by_their_class(stack: cdk.Stack) -> None:
+    with pytest.raises(ValueError, match="system_nodes must be left out with auto_mode") as refused:
+        GpuCluster(stack, "Lab", auto_mode=AutoMode(), system_nodes=SystemNodes())
+
+    assert str(refused.value) == (
+        "Test/Lab: system_nodes must be left out with auto_mode, because EKS Auto Mode provides its own, got "
+        "SystemNodes(...); remove system_nodes, or remove auto_mode to run node groups instead"
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "fix"),
+    [
+        ({"max_node": 2}, "got 'max_node'; did you mean 'max_nodes'?"),
+        ({"buy": Spot()}, "got 'buy'; write capacity=..."),
+        ({"limit": UpTo(gpus=8)}, "got 'limit'; write size=..."),
+        ({"limit": UpTo(gpus=8), "size": None}, "got 'limit'"),
+    ],
+)
+def test_the_argument_of_add_pool_that_was_meant(stack: cdk.Stack, changes: dict[str, Any], fix: str) -> None:
+    with pytest.raises(TypeError) as refused:
+        GpuCluster(stack, "Lab").add_pool("l4", "g6.xlarge", **changes)
+
+    rule = "argument must be one of name, shape, " if fix == "got 'limit'" else "argument must be one that add_pool acc"
+    assert str(refused.value).startswith(f"Test/Lab.add_pool: {rule}")
+    assert str(refused.value).endswith(fix)
+
+
 @pytest.mark.parametrize(
     ("capacity", "fix"),
     [
@@ -60,6 +106,16 @@ def test_what_a_cluster_does_not_accept(stack: cdk.Stack, changes: dict[str, Any
         (Reservation, "got the class Reservation; write Reservation(...)"),
         ("spot", "got 'spot'; write Spot()"),
         (dict, "got the class dict"),
+        (
+            [Spot, OnDemand],
+            "got [the class Spot, the class OnDemand]; write Spot(); a list is for pools of Karpenter and Auto Mode",
+        ),
+        (
+            (Reservation,),
+            "got [the class Reservation]; write Reservation(...); a list is for pools of Karpenter and Auto Mode",
+        ),
+        ([OnDemand()], "got [OnDemand()]; a list is for pools of Karpenter and Auto Mode"),
+        ([], "got []; a list is for pools of Karpenter and Auto Mode"),
     ],
 )
 def test_a_capacity_is_a_value(stack: cdk.Stack, cluster: eks.ICluster, capacity: Any, fix: str) -> None:
@@ -97,12 +153,30 @@ def test_a_capacity_is_a_value(stack: cdk.Stack, cluster: eks.ICluster, capacity
         ),
         (
             lambda: Mig("1g.10gb"),  # type: ignore[call-arg, arg-type]
-            "Mig: arguments must be named, got '1g.10gb'; mig: geometry must map profiles to numbers, got '1g.10gb'; "
-            "write Mig(geometry={'1g.10gb': 4})",
+            "Mig: arguments must be named, got '1g.10gb'; write Mig(geometry={'1g.10gb': 4})",
         ),
         (
             lambda: Mig({"1g.10gb": 7}),  # type: ignore[call-arg]
-            "Mig: arguments must be named, got <dict>; write Mig(geometry=<dict>)",
+            "Mig: arguments must be named, got {'1g.10gb': 7}; write Mig(geometry={'1g.10gb': 7})",
+        ),
+        (
+            lambda: Mig(profile="1g.10gb"),  # type: ignore[call-arg]
+            "Mig: argument must be one of geometry, got 'profile'; write Mig(geometry={'1g.10gb': 4})",
+        ),
+        (
+            lambda: Mig(profiles={"1g.10gb": 7}),  # type: ignore[call-arg]
+            "Mig: argument must be one of geometry, got 'profiles'; write geometry=...; it means: Instances of each "
+            'profile on one GPU, e.g. {"1g.10gb": 7} or {"3g.40gb": 1, "1g.10gb": 4}',
+        ),
+        (
+            lambda: UpTo(max_nodes=3),  # type: ignore[call-arg]
+            "UpTo: argument must be one of gpus, vcpus, memory_gib, weight, got 'max_nodes'; write gpus=...; "
+            "it means: Most GPUs alive in the pool, in whole devices",
+        ),
+        (
+            lambda: Reservation(reservation_id="cr-0123456789abcdef0"),  # type: ignore[call-arg]
+            "Reservation: argument must be one of availability_zone, id, resource_group_arn, got 'reservation_id'; "
+            "did you mean 'id'?",
         ),
         *(
             (
@@ -155,6 +229,45 @@ def test_a_profile_of_another_gpu_has_as_many_slices(given: str, meant: str) -> 
 def test_an_id_that_ec2_gives_to_no_reservation(id: str) -> None:
     with pytest.raises(ValueError, match=f"reservation: id must be 'cr-' and 17 hexadecimal digits, got '{id}'; list"):
         Reservation(availability_zone="us-east-1a", id=id)
+
+
+LIST_THEM = "list yours with 'aws ec2 describe-capacity-reservations'"
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (
+            lambda: Reservation(id="cr-1"),  # type: ignore[call-arg]
+            f"Reservation: id must be 'cr-' and 17 hexadecimal digits, got 'cr-1'; {LIST_THEM}; availability_zone must "
+            "be given, got none; it means: Zone of the reservation, e.g. us-east-1a; nodes start nowhere else",
+        ),
+        (
+            lambda: CapacityBlock(id="cr-1"),  # type: ignore[call-arg]
+            f"CapacityBlock: id must be 'cr-' and 17 hexadecimal digits, got 'cr-1'; {LIST_THEM}; availability_zone, "
+            "starts, ends and instances must be given, got none",
+        ),
+        (
+            lambda: Reservation(id="cr-0123456789abcdef0"),  # type: ignore[call-arg]
+            "Reservation: availability_zone must be given, got none; it means: Zone of the reservation, e.g. "
+            "us-east-1a; nodes start nowhere else",
+        ),
+        (
+            lambda: Reservation("cr-0123456789abcdef0"),  # type: ignore[call-arg]
+            "Reservation: arguments must be named, got 'cr-0123456789abcdef0'; "
+            "write Reservation(id='cr-0123456789abcdef0', availability_zone=...)",
+        ),
+        (
+            lambda: Reservation("us-east-1a"),  # type: ignore[call-arg]
+            "Reservation: arguments must be named, got 'us-east-1a'; write Reservation(availability_zone='us-east-1a')",
+        ),
+    ],
+)
+def test_a_reservation_that_was_not_made(make: Callable[[], object], message: str) -> None:
+    with pytest.raises(TypeError) as refused:
+        make()
+
+    assert str(refused.value) == message
 
 
 def test_ids_of_reservations(stack: cdk.Stack) -> None:

@@ -91,6 +91,21 @@ class Pair:
 
 
 @named_arguments
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Range:
+    """A range, which needs both ends."""
+
+    least: int
+    most: int
+
+    def __post_init__(self) -> None:
+        if self.least < 0:
+            raise ValueError("range: least must be at least 0, got a number below")
+        if str(self.least) != str(self.most):
+            raise ValueError(f"range: least must be most, got {self.least} and {self.most}")
+
+
+@named_arguments
 @jsii.implements(iam.IGrantable)
 class Thing(Construct):
     """A construct."""
@@ -134,6 +149,14 @@ class Special(Thing):
         (Figure, (), {}, "Figure: size_gib must be given, got none; it means: How large it is, e.g. 20"),
         (Pair, (), {}, "Pair: left and right must be given, got none"),
         (Pair, (), {"left": 1}, "Pair: right must be given, got none"),
+        (
+            Range,
+            (),
+            {"least": -1},
+            "Range: least must be at least 0, got a number below; most must be given, got none",
+        ),
+        (Range, (), {"least": 1}, "Range: most must be given, got none"),
+        (Range, (), {"most": 1}, "Range: least must be given, got none"),
         (Pair, (1, 2, "", 4), {}, "Pair: number of arguments must be at most 3, got 4"),
         (Share, (4, 5), {}, "Share: number of arguments must be at most 1, got 2"),
         (Share, (4,), {"replicas": 5}, "Share: replicas must be given once, got 4 and 5"),
@@ -143,6 +166,12 @@ class Special(Thing):
             (),
             {"driver": 1},
             "Long: argument must be one of driver_branch, got 'driver'; did you mean 'driver_branch'?",
+        ),
+        (
+            Long,
+            (),
+            {"branch_of_driver": 1},
+            "Long: argument must be one of driver_branch, got 'branch_of_driver'; write driver_branch=...",
         ),
         (Nothing, (), {"a": 1}, "Nothing: number of arguments must be 0, got 'a'"),
         (

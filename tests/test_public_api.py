@@ -70,6 +70,32 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
         _ = gpu_constructs.GpuClutser  # type: ignore[attr-defined]
 
 
+def test_a_failed_lookup_imports_nothing() -> None:
+    program = (
+        "import sys, gpu_constructs\n"
+        "loaded = set(sys.modules)\n"
+        "assert not hasattr(gpu_constructs, 'no_such_name')\n"
+        "try: gpu_constructs.Kueue\n"
+        "except ImportError as error: assert 'gpu_constructs.queueing' in str(error), error\n"
+        "else: raise AssertionError\n"
+        "new = [each for each in set(sys.modules) - loaded if each.startswith('gpu_constructs')]\n"
+        "assert not new, new\n"
+        "import gpu_constructs.teams; gpu_constructs.teams"
+    )
+
+    subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True)
+
+
+def test_a_folder_is_an_attribute_after_a_construct_was_loaded() -> None:
+    program = (
+        "from gpu_constructs import GpuCluster\n"
+        "import gpu_constructs.pod_scaling, gpu_constructs.command_line\n"
+        "gpu_constructs.pod_scaling, gpu_constructs.command_line"
+    )
+
+    subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True)
+
+
 def test_a_name_of_a_folder_says_which() -> None:
     with pytest.raises(ImportError, match=r"^Kueue is one folder down: from gpu_constructs.queueing import Kueue$"):
         from gpu_constructs import Kueue  # type: ignore[attr-defined]  # noqa: F401

@@ -21,6 +21,7 @@ from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_eks_v2 as eks
 from aws_cdk.assertions import Template
 
+from tests.apps import run_program
 from tests.conftest import ROOT
 
 README = (ROOT / "README.md").read_text()
@@ -136,6 +137,10 @@ OWN = ("cdk synth --quiet --app", "gpu-constructs explain -f pod.yaml")
 )
 def test_the_command_line_says_of_the_clones_files_what_is_shown(shown: Shown, reader: Path) -> None:
     assert_says(shown, reader, reader)
+
+
+def test_the_app_needs_no_credentials_in_an_account(tmp_path: Path) -> None:
+    assert (run_program(block("python"), tmp_path) / "manifest.json").exists()
 
 
 def test_the_app_synthesizes_and_its_pod_runs_as_is_shown(own_app: Path, reader: Path) -> None:

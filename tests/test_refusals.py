@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from gpu_constructs.refusals import address_block, did_you_mean, is_token, refuse_unless_image, refuse_unless_one_of
+from gpu_constructs.refusals import (
+    address_block,
+    did_you_mean,
+    has_token,
+    is_token,
+    refuse_unless_image,
+    refuse_unless_one_of,
+)
 
 
 @pytest.mark.parametrize(
@@ -94,6 +101,11 @@ def test_what_cdk_writes_is_a_token(text: str) -> None:
 )
 def test_what_only_looks_like_a_token_is_none(text: str) -> None:
     assert not is_token(text)
+
+
+def test_a_token_is_found_wherever_it_is() -> None:
+    assert has_token("${Token[TOKEN.7]}\n[settings]")
+    assert not has_token("${Token[nothing]} x${Token[a")
 
 
 def test_an_image_that_only_looks_like_a_token_is_refused() -> None:

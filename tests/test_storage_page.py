@@ -41,7 +41,7 @@ def test_cloudformation_takes_it(output: Path) -> None:
 def test_the_pods_may_write_their_results(template: Template) -> None:
     resources = template["Resources"]
 
-    [role] = [id for id in of_type(resources, "AWS::IAM::Role") if id.startswith("TrainRole")]
+    [role] = [id for id in of_type(resources, "AWS::IAM::Role") if id.startswith("PodIdentityRoleTrain")]
     [policy] = [each for id, each in of_type(resources, "AWS::IAM::Policy").items() if id.startswith("TrainRole")]
     assert policy["Properties"]["Roles"] == [{"Ref": role}]
     assert "s3:PutObject" in json.dumps(policy)

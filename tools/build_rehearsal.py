@@ -6,9 +6,23 @@
 from __future__ import annotations
 
 import argparse
+import subprocess
 import sys
 
-from gpu_constructs.rehearsal.players.cloudformation.functions import node_packages
+from gpu_constructs.rehearsal.players.cloudformation.functions import assets
+
+
+def install() -> None:
+    """Install every package of Node with npm.
+
+    Raises:
+        CalledProcessError: npm failed.
+    """
+    folder = assets.CACHE
+    folder.mkdir(parents=True, exist_ok=True)
+    pinned = [f"{name}@{version}" for name, version in assets.PACKAGES.items()]
+    options = ["--no-save", "--no-package-lock", "--no-audit", "--no-fund", "--ignore-scripts"]
+    subprocess.run(["npm", "install", *options, "--prefix", str(folder), *pinned], check=True)
 
 
 def main() -> None:
@@ -16,11 +30,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true", help="install nothing; fail where something is missing")
     check = parser.parse_args().check
-    if not node_packages.are_installed():
+    if not assets.are_installed():
         if check:
-            sys.exit(f"rehearsal: no {', '.join(node_packages.PACKAGES)}: run 'python tools/build_rehearsal.py'")
-        node_packages.install()
-    print(f"rehearsal: packages of Node are in {node_packages.modules()}")
+            sys.exit(f"rehearsal: no {', '.join(assets.PACKAGES)}: run 'python tools/build_rehearsal.py'")
+        install()
+    print(f"rehearsal: packages of Node are in {assets.modules()}")
 
 
 if __name__ == "__main__":

@@ -13,12 +13,18 @@ import tempfile
 import time
 from pathlib import Path
 
-from gpu_constructs.rehearsal.play import play
-from gpu_constructs.rehearsal.players.cloudformation.functions import node_packages
-from gpu_constructs.rehearsal.report import Outcome, Report
-from gpu_constructs.rehearsal.stage import Props
-from tools import build_e2e_tools, charts
-from tools.plays import PLAYS, ROOT, Play
+from gpu_constructs.preflight.judging.changes import ResourceChange
+from gpu_constructs.preflight.judging.review import review
+from gpu_constructs.preflight.reading.inputs import Stack, read_stacks
+from gpu_constructs.rehearsal.assemblies import Assembly, account_of
+from gpu_constructs.rehearsal.play import play_and_write
+from gpu_constructs.rehearsal.players.cloudformation.functions import assets
+from gpu_constructs.rehearsal.scenes.failure import SCENE as FAILURE
+from gpu_constructs.rehearsal.scenes.update import Announced
+from gpu_constructs.rehearsal.stage import Props, run
+from tools import build_e2e_tools, build_rehearsal, charts
+from tools.changes_played import CHANGES
+from tools.plays import PLAYS, ROOT
 
 FOLDER = ROOT / "rehearsal"
 # A folder of definitions of charts that no Go module carries.
@@ -26,11 +32,11 @@ DEFINITIONS = "GPU_CONSTRUCTS_CRDS"
 
 
 def main() -> None:
-    """Play what is asked for; end with 1 where a promise did not hold."""
+    """Play what is asked for; exit with 1 if a promise failed, with 3 if less was tried than a play requires."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("plays", nargs="*", metavar="play", help=f"of {', '.join(PLAYS)}; default: all")
     parser.add_argument("--build", action="store_true", help="build what is missing, and play nothing")
-    parser.add_argument("--long", action="store_true", help="play hardship too, which takes minutes for each pool")
+    parser.add_argument("--short", action="store_true", help="no failures, and five updates")
     given = parser.parse_args()
     asked = given.plays or list(PLAYS)
     if unknown := sorted(set(asked) - set(PLAYS)):
@@ -38,9 +44,13 @@ def main() -> None:
     build(newer=any(PLAYS[each].newer for each in asked))
     if given.build:
         return
-    failed = [name for name in asked if not _holds(PLAYS[name], _played(name, long=given.long))]
-    if failed:
-        sys.exit(f"rehearsal: promises failed in {', '.join(failed)}, see {FOLDER.name}/")
+    codes = {name: _exit_code(name, short=given.short) for name in asked}
+    bad = {name: code for name, code in codes.items() if code}
+    if bad:
+        said = ", ".join(f"{name} ({'failed' if code == 1 else 'not tried'})" for name, code in bad.items())
+        print(f"rehearsal: {said}, see {FOLDER.name}/", file=sys.stderr)
+    # A failed promise counts for more than one that wasn't tried.
+    sys.exit(min(bad.values(), default=0))
 
 
 def build(*, newer: bool) -> None:
@@ -50,8 +60,8 @@ def build(*, newer: bool) -> None:
         newer: Whether programs of a newer Kubernetes than the default are needed.
     """
     build_e2e_tools.build_missing(newer=newer)
-    if not node_packages.are_installed():
-        node_packages.install()
+    if not assets.are_installed():
+        build_rehearsal.install()
     if charts.folder_of_charts() is None:
         charts.fetch(charts.PLACE)
 
@@ -64,27 +74,52 @@ def props() -> Props:
         karpenter=build_e2e_tools.karpenter(),
         charts=charts.folder_of_charts(),
         definitions=Path(named) if named else None,
-        helm=charts.helm(),
     )
 
 
-def _holds(asked: Play, report: Report) -> bool:
-    """Whether nothing failed, and nothing that must be played was left out."""
-    held = {each.promise for each in report.lines if each.outcome is Outcome.HELD}
-    return not report.failed and asked.holds <= held
+def announced(old: Assembly, new: Assembly) -> Announced:
+    """Return what `gpu-constructs review` says of a change: why it fails, and what ends pods."""
+    first, second = (
+        read_stacks([Stack(str(each.file), each.stack, each.account or account_of(each.template), each.region)])
+        for each in (old, new)
+    )
+    found = review(first, second)
+    fails = [f"pool {each.name}" for each in found.pools if each.change == "refused"]
+    fails += [f"{each.what}: {each.detail}" for each in found.changes if each.change == "fails"]
+    pools = [each.name for each in found.pools if each.change not in ("added", "changed")]
+    drifts = [each for each in found.changes if each.effect == "nodes replaced"]
+    # Of a release in place, values may change the template of its pods.
+    ended = [each for each in found.changes if each.effect or each.change not in ("added", "in place", "fails")]
+    ended += [each for each in found.changes if each.kind == "HelmChart"]
+    drifting = {*pools, *map(_name, drifts)}
+    return Announced(fails=tuple(fails), ends=frozenset(drifting | {*map(_name, ended)}), drifts=frozenset(drifting))
 
 
-def _played(name: str, *, long: bool) -> Report:
-    began = time.monotonic()
+def _name(change: ResourceChange) -> str:
+    return change.what.rpartition("/")[2]
+
+
+def _exit_code(name: str, *, short: bool) -> int:
+    """Play one, and return its exit code."""
+    asked, began = PLAYS[name], time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
-        report = play(PLAYS[name].assemblies(Path(folder)), props(), long=long)
-    FOLDER.mkdir(exist_ok=True)
-    (FOLDER / f"{name}.md").write_text(report.text())
-    (FOLDER / f"{name}.times.md").write_text(report.times())
-    counts = report.text().splitlines()[2]
-    print(f"rehearsal: {name}: {counts}; {time.monotonic() - began:.0f} s", flush=True)
-    return report
+        versions = asked.versions(Path(folder), 5 if short else len(CHANGES)) if asked.updated else []
+        report = play_and_write(
+            [versions[0][1]] if versions else asked.assemblies(Path(folder)),
+            props(),
+            name=name,
+            out=FOLDER,
+            failures=0 if versions or short else None,
+            versions=versions,
+            announce=announced if versions else None,
+        )
+    print(f"rehearsal: {name}: {time.monotonic() - began:.0f} s", flush=True)
+    # A short play makes nothing fail.
+    require = tuple(each for each in asked.require if not short or each != FAILURE)
+    for each in report.not_tried(require):
+        print(f"rehearsal: {name}: not tried: {each}", file=sys.stderr)
+    return report.exit_code(require)
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

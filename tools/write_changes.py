@@ -16,20 +16,27 @@ HEAD = """# What happens when you change an option
 
 For each option of each public class: what a second deployment does when only this option changes. A test deploys each
 change to templates and compares them with CloudFormation's schemas and the fields that Kubernetes keeps immutable. No
-row was tried in an AWS account ([evidence.md](evidence.md)). `gpu-constructs review OLD NEW` reports the same classes for your own change.
+row was tried in an AWS account ([evidence.md](evidence.md)). `gpu-constructs review OLD NEW` reports the same for your own change.
 
 | class | meaning |
 |---|---|
-| in place | resources and objects are updated, added or removed. Pods of a changed Deployment and nodes of a changed group are replaced one after the other |
+| in place | resources and objects are updated, added or removed; nodes keep running, and so do pods, except those of a chart whose values change their template |
+| pods restart | the pod template of a Deployment, DaemonSet, StatefulSet or LeaderWorkerSet changes, so its pods are replaced as its update strategy says |
+| nodes replaced | the group or NodePool stays, and its nodes are drained and replaced: of a managed group one after the other or as its `NodeUpdate` says, of Karpenter and Auto Mode as the disruption budgets allow |
 | replaced | a new resource or object is created, and the old one is deleted after everything else has succeeded |
 | fails | AWS or Kubernetes rejects the update, and the deployment is rolled back |
 | destructive | data or a run that has not ended is lost |
+| left behind | something stays in no stack: delete it yourself |
 | rejected | `cdk synth` rejects the change |
 | none | the template stays the same |
 
-The table doesn't have the combinations that CloudFormation rejects in one update of a managed node group, such as tags
-together with the launch template ([one kind of change a deployment](upgrades.md#one-kind-of-change-a-deployment)), and not
-subnets whose blocks would overlap. `review` reports the former as refused.
+The class is the first of these that one change in the deployment has: destructive, fails, left behind, replaced, nodes
+replaced, pods restart, in place. A value object such as `NodeShape` or `GpuPod` was tried in a managed node group, a
+`KarpenterNodePool` or a `GpuDeployment`; elsewhere, for example in a self-managed group, it may only reach new nodes.
+
+A row is of one option alone. `review` also finds what several options do together: changes of a managed node group that
+CloudFormation rejects in one update ([one kind of change a deployment](upgrades.md#one-kind-of-change-a-deployment)),
+subnets whose blocks overlap those of old subnets, and constructs that move between two stacks of an app.
 
 With another `cluster`, everything is created in the new cluster and deleted from the old one. This page is written by
 `make changes`.

@@ -54,7 +54,7 @@ def node_pool(pool: NodePool) -> dict[str, Any]:
     return {
         "apiVersion": f"{KARPENTER_DOMAIN}/v1",
         "kind": "NodePool",
-        "metadata": {"name": pool.name},
+        "metadata": {"name": pool.object_name},
         "spec": {
             "template": {"metadata": {"labels": labels}, "spec": nodes},
             **pool.to_size(),

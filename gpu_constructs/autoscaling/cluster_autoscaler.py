@@ -6,7 +6,6 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-import aws_cdk as cdk
 from constructs import Construct
 
 from gpu_constructs.autoscaling.cluster_autoscaler_settings import (
@@ -22,6 +21,7 @@ from gpu_constructs.installing import claims
 from gpu_constructs.installing.claims import PathOf
 from gpu_constructs.installing.cluster_ref import AnyCluster, cluster_ref
 from gpu_constructs.installing.delivery import apply_chart
+from gpu_constructs.installing.own_stack import place_of
 from gpu_constructs.installing.pod_identity import PodIdentity, policy_document, string_equals
 from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.refusals import refuse_unless_bool, refuse_unless_image, refuse_unless_whole_number
@@ -90,11 +90,11 @@ class ClusterAutoscaler(Construct):
         by_claim = dynamic_resource_allocation and _needs_flag_for_claims(who, version)
         ref.claim(who, claims.CLUSTER_AUTOSCALER, why="both would scale the same groups")
 
-        stack, name = cdk.Stack.of(self), ref.name
+        place, name = place_of(self), ref.name
         tags = discovery_tags(name) if scaling_tags is None else scaling_tags
         condition = string_equals(self, "ScalingTags", {f"aws:ResourceTag/{key}": tags[key] for key in tags})
         statements = autoscaler_statements(
-            cluster_name=name, partition=stack.partition, region=stack.region, account=stack.account, tags=condition
+            cluster_name=name, partition=place.partition, region=place.region, account=place.account, tags=condition
         )
         self.identity = PodIdentity(
             self,
@@ -109,7 +109,7 @@ class ClusterAutoscaler(Construct):
         # Not above: it loads cdk8s, which takes a second.
         from gpu_constructs.autoscaling.cluster_autoscaler_manifests import cluster_autoscaler_chart
 
-        chart = cluster_autoscaler_chart(region=stack.region, image=chosen, command=command, priorities=text)
+        chart = cluster_autoscaler_chart(region=place.region, image=chosen, command=command, priorities=text)
         self.resource = apply_chart(self, "Resource", cluster=ref, chart=chart)
         # A pod gets credentials only if the association exists when it starts; and it needs them until it is gone.
         self.resource.node.add_dependency(self.identity)

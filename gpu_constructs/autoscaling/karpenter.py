@@ -16,6 +16,7 @@ from gpu_constructs.installing import claims, eks_resources
 from gpu_constructs.installing.claims import PathOf
 from gpu_constructs.installing.cluster_ref import AnyCluster, ClusterRef, cluster_ref
 from gpu_constructs.installing.delivery import install_helm_chart, late_values, refuse_unless_chart_values
+from gpu_constructs.installing.logical_ids import set_logical_id
 from gpu_constructs.installing.pod_identity import PodIdentity, policy_document, string_equals
 from gpu_constructs.named_arguments import named_arguments, named_call
 from gpu_constructs.nodes.interruption_queue import InterruptionQueue, event
@@ -25,6 +26,8 @@ from gpu_constructs.refusals import refuse_unless_bool, refuse_unless_role
 FeatureGate = Literal["nodeRepair", "nodeOverlay", "reservedCapacity", "staticCapacity"]
 NAMESPACE = KUBE_SYSTEM
 SERVICE_ACCOUNT = KARPENTER.name
+# Second part of the logical ids of what this construct makes once for a cluster.
+_OWNER = KARPENTER.name
 # Source: cloudformation.yaml of karpenter-provider-aws v1.14.1 (see karpenter_policies.py).
 INTERRUPTIONS = {
     "ScheduledChange": event("aws.health", "AWS Health Event"),
@@ -120,13 +123,14 @@ class Karpenter(Construct):
         self.instance_profile: iam.CfnInstanceProfile | None = None
         if isolated:
             self.instance_profile = iam.CfnInstanceProfile(self, "NodeProfile", roles=[self.node_role.role_name])
+            set_logical_id(self.instance_profile, ref, "NodeProfile", _OWNER)
         identity = PodIdentity(
             self,
             "Identity",
             cluster=ref,
             namespace=NAMESPACE,
             service_account=SERVICE_ACCOUNT,
-            managed_policy_arns=self._policy_arns(ref.name, queue, isolated=isolated, reboots=reboot_for_repair),
+            managed_policy_arns=self._policy_arns(ref, queue, isolated=isolated, reboots=reboot_for_repair),
         )
         self._role = identity.role
         # The CRDs are a release of their own: helm upgrades none that lie inside a chart. Helm 4 applies those as well
@@ -172,9 +176,12 @@ class Karpenter(Construct):
 
     def _make_node_role(self, cluster: ClusterRef) -> iam.IRole:
         role = make_node_role(self, "NodeRole", cluster)
-        eks_resources.CfnAccessEntry(
+        entry = eks_resources.CfnAccessEntry(
             self, "NodeAccess", cluster_name=cluster.name_token, principal_arn=role.role_arn, type="EC2_LINUX"
         )
+        # Running nodes keep their role and its access when the construct gets another id.
+        set_logical_id(role.node.default_child, cluster, "NodeRole", _OWNER)
+        set_logical_id(entry, cluster, "NodeAccess", _OWNER)
         return cast("iam.IRole", role)
 
     def made_role(self, role: iam.IRole) -> bool:
@@ -185,10 +192,12 @@ class Karpenter(Construct):
         entry = self.node.try_find_child("NodeAccess")
         return [cast("Construct", entry)] if entry is not None else []
 
-    def _policy_arns(self, cluster_name: str, queue: InterruptionQueue, *, isolated: bool, reboots: bool) -> list[str]:
+    def _policy_arns(
+        self, cluster: ClusterRef, queue: InterruptionQueue, *, isolated: bool, reboots: bool
+    ) -> list[str]:
         stack = cdk.Stack.of(self)
         scope = KarpenterScope(
-            cluster_name=cluster_name,
+            cluster_name=cluster.name,
             partition=stack.partition,
             region=stack.region,
             account=stack.account,
@@ -196,10 +205,13 @@ class Karpenter(Construct):
             queue_arn=queue.arn,
             string_equals=lambda id, tags: string_equals(self, id, tags),
         )
-        return [
-            iam.CfnManagedPolicy(self, name, policy_document=policy_document(statements)).ref
-            for name, statements in karpenter_policies(scope, isolated=isolated, reboots=reboots).items()
-        ]
+        arns = []
+        for name, statements in karpenter_policies(scope, isolated=isolated, reboots=reboots).items():
+            policy = iam.CfnManagedPolicy(self, name, policy_document=policy_document(statements))
+            # The role keeps its id. With policies of new ids next to the old ones it would exceed IAM's quota of ten.
+            set_logical_id(policy, cluster, "Policy", f"{_OWNER} {name}")
+            arns.append(policy.ref)
+        return arns
 
 
 # Arguments by the gate that they switch on, which 1.15 brought.
@@ -221,9 +233,9 @@ def _refuse_beside_brought_autoscaler(who: object, cluster: ClusterRef) -> None:
     brought = cluster.holder(claims.CLUSTER_AUTOSCALER)
     if brought is not None and cluster.was_brought(claims.CLUSTER_AUTOSCALER):
         raise ValueError(
-            f"{who}: cluster must have no {brought.node.path!r}, which add_pool brought for managed groups, got it; "
-            "groups and pools would grow for the same pod; make Karpenter before the first add_pool, which then makes "
-            "every pool a KarpenterNodePool, and a ManagedNodeGroup for groups beside them"
+            f"{who}: cluster must not have a ClusterAutoscaler, because both would launch nodes for the same pod, got "
+            f"{brought.node.path!r}, which add_pool created; create Karpenter before the first add_pool, so that "
+            "add_pool creates KarpenterNodePools, and create node groups with ManagedNodeGroup"
         )
 
 

@@ -82,7 +82,7 @@ def node_pool(pool: NodePool) -> dict[str, Any]:
     return {
         "apiVersion": f"{KARPENTER_DOMAIN}/v1",
         "kind": "NodePool",
-        "metadata": {"name": pool.name},
+        "metadata": {"name": pool.object_name},
         "spec": {
             "template": {"metadata": {"labels": pool.shape.node_labels(pool.name)}, "spec": nodes},
             **pool.to_size(),
@@ -112,7 +112,7 @@ def node_overlays(pool: NodePool) -> list[dict[str, Any]]:
             "metadata": {"name": pool.name if number == 0 else f"{pool.name}-{number + 1}"},
             "spec": {
                 "requirements": [
-                    is_in(NODE_POOL, (pool.name,)),
+                    is_in(NODE_POOL, (pool.object_name,)),
                     is_in(INSTANCE_TYPE, names),
                 ],
                 "capacity": {resource: str(amount) for resource, amount in capacity},

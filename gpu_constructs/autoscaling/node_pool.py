@@ -27,6 +27,10 @@ from gpu_constructs.pools.node_shape import NodeShape
 from gpu_constructs.pools.size import Size, Static, refuse_unless_size
 from gpu_constructs.pools.taint import Taint
 
+# Of a label value, which the name is on nodes.
+_MAX_NAME = 63
+_STATIC = "-static"
+
 
 @named_arguments
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -91,7 +95,16 @@ class NodePool:
         _refuse_unless_launchable(who, shape, capacities)
         size.refuse_unless_launchable(who, shape, capacities)
         suited = Disruption.suited_to(shape.purpose, static=isinstance(size, Static))
-        return cls(name=name, shape=shape, size=size, capacities=capacities, disruption=disruption or suited)
+        made = cls(name=name, shape=shape, size=size, capacities=capacities, disruption=disruption or suited)
+        if len(made.object_name) > _MAX_NAME:
+            most = _MAX_NAME - len(_STATIC)
+            raise ValueError(f"{who}: name must be at most {most} characters with Static(...), got {name!r}")
+        return made
+
+    @property
+    def object_name(self) -> str:
+        """Name of the NodePool. Kubernetes never makes a static pool of another, so the name says which it is."""
+        return f"{self.name}{_STATIC}" if isinstance(self.size, Static) else self.name
 
     @property
     def zone(self) -> str | None:

@@ -18,6 +18,7 @@ from gpu_constructs.installing import claims, eks_resources
 from gpu_constructs.installing.claims import PathOf
 from gpu_constructs.installing.cluster_ref import AnyCluster, ClusterRef, cluster_ref
 from gpu_constructs.installing.logical_ids import set_logical_id
+from gpu_constructs.installing.own_stack import place_of, stack_of
 from gpu_constructs.installing.pod_identity import policy_document, trust
 from gpu_constructs.installing.shared import CsiDriver
 from gpu_constructs.named_arguments import named_arguments
@@ -113,10 +114,10 @@ class Addons(Construct):
             ref.claim(who, claims.NETWORK_POLICIES, why="both filter the same pods")
         values: dict[str, Any] = dict(_ENFORCING[network_policies])
         if ref.pod_network is not None:
-            values |= ref.pod_network.values(cdk.Stack.of(self).region)
+            values |= ref.pod_network.values(place_of(self).region)
         addons = [replace(each, values=values) if each is VPC_CNI else each for each in ADDONS]
         self._resources = {addon.name: self._add(addon, ref, chosen.get(addon.name)) for addon in addons}
-        self.vpc_cni = ref.shared(cdk.Stack.of(self)).vpc_cni.get_or_make(lambda: self._resources[VPC_CNI.name])
+        self.vpc_cni = ref.shared(stack_of(self)).vpc_cni.get_or_make(lambda: self._resources[VPC_CNI.name])
         self.pod_identity_agent = self._resources[POD_IDENTITY_AGENT.name]
         for addon in ADDONS:
             if addon.policy is not None:
@@ -152,7 +153,7 @@ class Addons(Construct):
     def _role(self, addon: Addon, cluster: ClusterRef) -> iam.CfnRole | None:
         if addon.policy is None or addon.service_account is None:
             return None
-        shared = cluster.shared(cdk.Stack.of(self))
+        shared = cluster.shared(stack_of(self))
         ipv6 = addon.name == VPC_CNI.name and cluster.ip_family == "ipv6"
         managed = iam.ManagedPolicy.from_aws_managed_policy_name(addon.policy).managed_policy_arn
         return iam.CfnRole(
@@ -162,7 +163,7 @@ class Addons(Construct):
                 self, cluster_name=cluster.name_token, namespace=KUBE_SYSTEM, service_account=addon.service_account
             ),
             managed_policy_arns=None if ipv6 else [managed],
-            policies=[_ipv6_policy(cdk.Stack.of(self).partition)] if ipv6 else None,
+            policies=[_ipv6_policy(place_of(self).partition)] if ipv6 else None,
         )
 
 

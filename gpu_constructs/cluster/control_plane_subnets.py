@@ -12,6 +12,7 @@ from constructs import Construct
 
 from gpu_constructs.facts.control_plane_zones import ACCEPTED_ZONE_IDS
 from gpu_constructs.installing.once import Once
+from gpu_constructs.installing.own_stack import place_of
 from gpu_constructs.installing.subnets import move_to_zone_id
 from gpu_constructs.named_arguments import named_arguments
 
@@ -85,7 +86,7 @@ class ControlPlaneSubnets(Construct):
 
 def offer_control_plane_subnets(vpc: ec2.Vpc, *, block: IPv4Network, ipv6: bool, zones_chosen: bool) -> None:
     """Have subnets ready for a control plane, where the region has a zone that EKS refuses; elsewhere nothing."""
-    if zone_ids := ACCEPTED_ZONE_IDS.get(cdk.Stack.of(vpc).region):
+    if zone_ids := ACCEPTED_ZONE_IDS.get(place_of(vpc).region):
         ControlPlaneSubnets(vpc, block=block, zone_ids=zone_ids, ipv6=ipv6, zones_chosen=zones_chosen)
 
 

@@ -31,6 +31,7 @@ from gpu_constructs.facts.versions import DEFAULT_KUBERNETES, kubernetes_minor
 from gpu_constructs.installing import claims
 from gpu_constructs.installing.claims import PathOf
 from gpu_constructs.installing.cluster_ref import ClusterRef, cluster_ref
+from gpu_constructs.installing.own_stack import place_of, stack_of
 from gpu_constructs.installing.subnets import (
     meet_in_vpc,
     node_subnets,
@@ -47,11 +48,13 @@ from gpu_constructs.pools.node_shape import NodeShape
 from gpu_constructs.pools.scaling_options import ScalingOptions
 from gpu_constructs.pools.size import Size
 from gpu_constructs.refusals import (
+    has_token,
     refuse_unless_bool,
     refuse_unless_instance,
     refuse_unless_key,
     refuse_unless_one_of,
     refuse_unless_role,
+    shown,
 )
 from gpu_constructs.teams.access_entry import CLUSTER_ADMIN, access_entry, administrator
 from gpu_constructs.teams.people import let_in, principals, refuse_two_parts
@@ -183,7 +186,7 @@ class GpuCluster(Construct):
         super().__init__(scope, id)
         who = PathOf(self)
         name = _cluster_name(who, self, cluster_name)
-        refuse_misspelt_region(who, cdk.Stack.of(self).region)
+        refuse_misspelt_region(who, place_of(self).region)
         minor = kubernetes_minor(kubernetes_version, who=who)
         endpoint = endpoint_access(who, public_access_cidrs)
         people = {"admins": admins, "viewers": viewers, "operators": operators}
@@ -379,10 +382,15 @@ def _refuse_beside_auto_mode(who: object, auto_mode: object, **others: object) -
     if auto_mode is None:
         return
     fix = "; write AutoMode()" if auto_mode is True else "; leave it out" if auto_mode is False else ""
+    if auto_mode is SystemNodes or isinstance(auto_mode, SystemNodes):
+        fix = "; write system_nodes=SystemNodes(...)"
     refuse_unless_instance(who, "auto_mode", auto_mode, AutoMode, "AutoMode()", fix=fix)
     for argument, value in others.items():
         if value is not None:
-            raise ValueError(f"{who}: {argument} must be left out with auto_mode, which brings its own, got {value!r}")
+            raise ValueError(
+                f"{who}: {argument} must be left out with auto_mode, because EKS Auto Mode provides its own, got "
+                f"{shown(value)}; remove {argument}, or remove auto_mode to run node groups instead"
+            )
 
 
 def _why_usual(auto_mode: object, ip_family: str) -> str | None:
@@ -398,7 +406,7 @@ def _cluster_name(who: object, scope: Construct, given: object) -> str:
         raise ValueError(f"{who}: cluster_name must differ from that of the other cluster in the stack, got {name!r}")
     if not isinstance(name, str):
         raise TypeError(f"{who}: cluster_name must be a string, got {name!r}")
-    if cdk.Token.is_unresolved(name):
+    if has_token(name):
         raise ValueError(f"{who}: cluster_name must be a literal, got a token; IAM conditions and tags contain it")
     if not _CLUSTER_NAME.fullmatch(name):
         raise ValueError(
@@ -410,7 +418,7 @@ def _cluster_name(who: object, scope: Construct, given: object) -> str:
 
 def _stack(who: object, scope: Construct) -> cdk.Stack:
     try:
-        return cdk.Stack.of(scope)
+        return stack_of(scope)
     except (jsii.errors.JSIIError, RuntimeError) as error:
         raise ValueError(f"{who}: scope must be in a cdk.Stack, got one that is not; make one first") from error
 

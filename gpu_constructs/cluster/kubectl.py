@@ -11,6 +11,7 @@ from constructs import Construct
 from gpu_constructs.installing.cluster_ref import ClusterRef
 from gpu_constructs.installing.gitops import delivery_of
 from gpu_constructs.installing.kubectl_programs import kubectl_layer
+from gpu_constructs.installing.own_stack import stack_of
 
 
 def kubectl_options(scope: Construct, module: str) -> eks.KubectlProviderOptions | None:
@@ -27,7 +28,7 @@ def kubectl_options(scope: Construct, module: str) -> eks.KubectlProviderOptions
 
 def accept_equal_conditions(cluster: Construct) -> None:
     """Accept that what applies manifests has a condition for each cluster of a stack, which says the same each time."""
-    stack = cdk.Stack.of(cluster)
+    stack = stack_of(cluster)
     if any(isinstance(each, ClusterRef) for each in stack.node.children):
         cdk.Validations.of(cast("Construct", stack)).acknowledge(
             cdk.Acknowledgment(

@@ -17,11 +17,14 @@ from gpu_constructs.cluster.log_key import arn_of
 from gpu_constructs.cluster.pod_subnets import PodSubnets
 from gpu_constructs.cluster.pod_subnets import pod_block as pod_block_of
 from gpu_constructs.cluster.private_endpoints import PrivateEndpoints
+from gpu_constructs.cluster.zone_lookup import zones_without_lookup
 from gpu_constructs.facts.hardware.regions import refuse_misspelt_region
+from gpu_constructs.installing.own_stack import place_of
 from gpu_constructs.installing.subnets import node_subnets
 from gpu_constructs.named_arguments import named_call
 from gpu_constructs.refusals import (
     address_block,
+    has_token,
     refuse_unless_key,
     refuse_unless_one_of,
     refuse_unless_whole_number,
@@ -66,7 +69,8 @@ def gpu_vpc(
         availability_zones: Zone names, as many as the VPC is to have. GPU types are sold in few zones of a region, so
             name those that sell yours:
             ``aws ec2 describe-instance-type-offerings --location-type availability-zone``.
-            Default: two, chosen at deployment.
+            Default: two, chosen at deployment; in an app whose ``cdk.context.json`` has the zones of the stack's
+            account and region, the first two there.
         nat_gateways: NAT gateways; one a zone survives the loss of a zone. 0 makes isolated subnets and the
             `PrivateEndpoints` through which their nodes reach AWS, and no way to the internet.
         log_key: Key for the log of refused connections. Default: one of CloudWatch's own.
@@ -80,7 +84,7 @@ def gpu_vpc(
     refuse_unless_whole_number(who, "nat_gateways", nat_gateways, least=0)
     refuse_unless_one_of(who, "ip_family", ip_family, ("ipv4", "ipv6"))
     refuse_unless_key(who, "log_key", log_key)
-    refuse_misspelt_region(who, cdk.Stack.of(scope).region)
+    refuse_misspelt_region(who, place_of(scope).region)
     network = _block(who, block)
     pods = pod_block_of(who, "pod_block", pod_block) if pod_block is not None else None
     zones = _zones(who, scope, availability_zones)
@@ -97,19 +101,20 @@ def gpu_vpc(
     if nat_gateways > most:
         raise ValueError(f"{who}: nat_gateways must be at most {most}, one a zone, got {nat_gateways}")
     isolated = nat_gateways == 0
-    vpc = ec2.Vpc(
-        scope,
-        id,
-        ip_addresses=ec2.IpAddresses.cidr(str(network)),
-        availability_zones=list(zones) if zones else None,
-        max_azs=None if zones else _ZONES_WITHOUT_NAMES,
-        nat_gateways=nat_gateways,
-        restrict_default_security_group=True,
-        ip_protocol=ec2.IpProtocol.DUAL_STACK if ip_family == "ipv6" else None,
-        subnet_configuration=_isolated_subnets(network) if isolated else _subnets(network),
-        gateway_endpoints={"S3": ec2.GatewayVpcEndpointOptions(service=ec2.GatewayVpcEndpointAwsService.S3)},
-        flow_logs={"Rejected": _rejected_traffic(scope, f"{id}FlowLogs", log_key)},
-    )
+    with zones_without_lookup(scope, zones or _zones_at_deployment()):
+        vpc = ec2.Vpc(
+            scope,
+            id,
+            ip_addresses=ec2.IpAddresses.cidr(str(network)),
+            availability_zones=list(zones) if zones else None,
+            max_azs=None if zones else _ZONES_WITHOUT_NAMES,
+            nat_gateways=nat_gateways,
+            restrict_default_security_group=True,
+            ip_protocol=ec2.IpProtocol.DUAL_STACK if ip_family == "ipv6" else None,
+            subnet_configuration=_subnets(network, isolated=isolated),
+            gateway_endpoints={"S3": ec2.GatewayVpcEndpointOptions(service=ec2.GatewayVpcEndpointAwsService.S3)},
+            flow_logs={"Rejected": _rejected_traffic(scope, f"{id}FlowLogs", log_key)},
+        )
     for subnet in vpc.isolated_subnets:
         # As the CDK tags private ones. Without it AWS Load Balancer Controller chooses among all subnets of the VPC,
         # those of the control plane too, whose few addresses EKS needs for upgrades.
@@ -134,12 +139,16 @@ def _zones(who: object, scope: Construct, given: object) -> tuple[str, ...] | No
         refuse_unless_zone(who, "availability_zones", zone)
     if len({zone[:-1] for zone in zones}) > 1:
         raise ValueError(f"{who}: availability_zones must lie in one region, got {zones!r}; EKS has a cluster in each")
-    region = cdk.Stack.of(scope).region
-    if not cdk.Token.is_unresolved(region) and not zones[0].startswith(region):
+    region = place_of(scope).region
+    if not has_token(region) and not zones[0].startswith(region):
         raise ValueError(f"{who}: availability_zones must lie in {region!r}, the region of the stack, got {zones!r}")
     if len(set(zones)) < len(zones):
         raise ValueError(f"{who}: availability_zones must differ, got {zones!r}; leave one of each")
     return zones
+
+
+def _zones_at_deployment() -> list[str]:
+    return [cdk.Fn.select(number, cdk.Fn.get_azs()) for number in range(_ZONES_WITHOUT_NAMES)]
 
 
 def _block(who: object, block: object) -> IPv4Network:
@@ -156,23 +165,23 @@ def _block(who: object, block: object) -> IPv4Network:
     return found
 
 
-def _subnets(block: IPv4Network) -> list[ec2.SubnetConfiguration]:
+def _subnets(block: IPv4Network, *, isolated: bool) -> list[ec2.SubnetConfiguration]:
+    """Return the subnets of a zone.
+
+    Isolated networks reserve the blocks of public subnets, so that the subnets of nodes keep theirs if the network gets
+    its first NAT gateway, or loses the last one. Other blocks would overlap those of the old subnets.
+    """
     public = ec2.SubnetConfiguration(
         name="Public",
         subnet_type=ec2.SubnetType.PUBLIC,
         cidr_mask=block.prefixlen + _PUBLIC,
+        reserved=isolated,
         # Load balancers and NAT gateways bring addresses of their own.
         map_public_ip_on_launch=False,
     )
-    return [public, _for_nodes(ec2.SubnetType.PRIVATE_WITH_EGRESS, block)]
-
-
-def _isolated_subnets(block: IPv4Network) -> list[ec2.SubnetConfiguration]:
-    return [_for_nodes(ec2.SubnetType.PRIVATE_ISOLATED, block)]
-
-
-def _for_nodes(kind: ec2.SubnetType, block: IPv4Network) -> ec2.SubnetConfiguration:
-    return ec2.SubnetConfiguration(name="Private", subnet_type=kind, cidr_mask=block.prefixlen + _NODES)
+    kind = ec2.SubnetType.PRIVATE_ISOLATED if isolated else ec2.SubnetType.PRIVATE_WITH_EGRESS
+    nodes = ec2.SubnetConfiguration(name="Private", subnet_type=kind, cidr_mask=block.prefixlen + _NODES)
+    return [public, nodes]
 
 
 def _rejected_traffic(scope: Construct, id: str, key: kms.IKey | None) -> ec2.FlowLogOptions:

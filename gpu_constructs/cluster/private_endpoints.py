@@ -11,7 +11,7 @@ from constructs import Construct
 
 from gpu_constructs.cluster.pod_subnets import pod_block
 from gpu_constructs.installing.claims import PathOf
-from gpu_constructs.installing.subnets import given_subnets, meet_in_vpc, node_subnets, refuse_unless_vpc
+from gpu_constructs.installing.subnets import given_subnets, meet_in_vpc, node_subnets, refuse_unless_vpc, ways_of_vpc
 from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.refusals import refuse_unless_bool, refuse_unless_one_of, words
 
@@ -57,7 +57,7 @@ class PrivateEndpoints(Construct):
     Raises:
         TypeError: An argument has the wrong type.
         ValueError: There is a policy of an endpoint that is not made, or the VPC was imported without its address
-            block, or has no subnet for nodes.
+            block, has no subnet for nodes, or has a gateway endpoint for S3 or one of the services already.
     """
 
     def __init__(
@@ -78,6 +78,10 @@ class PrivateEndpoints(Construct):
         pods = [pod_block(who, "pod_blocks", each) for each in words(who, "pod_blocks", pod_blocks)]
         refuse_unless_bool(who, "s3_gateway", s3_gateway)
         refuse_unless_vpc(who, vpc)
+        if s3_gateway:
+            _refuse_second_gateway(who, vpc)
+        self._services = frozenset((*names, *([_S3] if s3_gateway else [])))
+        _refuse_second_endpoints(who, vpc, self._services)
         allowed = _policies(who, policies, (*names, *([_S3] if s3_gateway else [])))
         chosen = given_subnets(subnets, who) if subnets is not None else node_subnets(vpc)
         if not chosen:
@@ -109,6 +113,34 @@ class PrivateEndpoints(Construct):
             own = allowed.get(_S3, ())
             _allow(endpoint, (*own, _answers(self)) if own else ())
         meet_in_vpc(vpc, way=self)
+
+
+def _refuse_second_gateway(who: object, vpc: ec2.IVpc) -> None:
+    """Reject a gateway endpoint next to the one that `gpu_vpc` makes: a route table has one route to S3.
+
+    Source: https://docs.aws.amazon.com/vpc/latest/privatelink/gateway-endpoints.html (2026-11)
+    """
+    found = vpc.node.try_find_child("S3")
+    if isinstance(found, ec2.GatewayVpcEndpoint):
+        raise ValueError(
+            f"{who}: s3_gateway must be False where the VPC has a gateway endpoint for S3, got True with "
+            f"{found.node.path!r}; pass s3_gateway=False"
+        )
+
+
+def _refuse_second_endpoints(who: object, vpc: ec2.IVpc, services: frozenset[str]) -> None:
+    """Reject endpoints of services that another `PrivateEndpoints` of the VPC has: EC2 rejects the second one.
+
+    Source: https://docs.aws.amazon.com/vpc/latest/privatelink/interface-endpoints.html (private DNS names, 2026-11)
+    """
+    for other in ways_of_vpc(vpc):
+        same = sorted(services & getattr(other, "_services", frozenset()))
+        if same:
+            raise ValueError(
+                f"{who}: services must be those that the VPC has no endpoint for, got {', '.join(same)}, which "
+                f"{other.node.path!r} has; leave them out, or extend that one"
+                + ("; pass s3_gateway=False" if _S3 in same else "")
+            )
 
 
 def _answers(scope: Construct) -> iam.PolicyStatement:

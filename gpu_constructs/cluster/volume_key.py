@@ -9,6 +9,8 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from constructs import Construct
 
+from gpu_constructs.refusals import has_token
+
 _AUTO_SCALING = "role/aws-service-role/autoscaling.amazonaws.com/AWSServiceRoleForAutoScaling"
 _USE = ("kms:Decrypt", "kms:DescribeKey", "kms:Encrypt", "kms:GenerateDataKey*", "kms:ReEncrypt*")
 _GRANT = "kms:CreateGrant"
@@ -43,7 +45,7 @@ def grant_volume_key(key: kms.IKey) -> None:
 def _ec2(region: str) -> str | list[str]:
     """Return EC2 as the condition spells it; no source says whether it does so by the domain of the China regions."""
     name = f"ec2.{region}.amazonaws.com"
-    return [name, f"{name}.cn"] if region.startswith("cn-") or cdk.Token.is_unresolved(region) else name
+    return [name, f"{name}.cn"] if region.startswith("cn-") or has_token(region) else name
 
 
 def _statements(stack: cdk.Stack) -> list[iam.PolicyStatement]:

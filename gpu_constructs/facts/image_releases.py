@@ -30,6 +30,14 @@ _BOTTLEROCKET_1_37_WITH_BOTH = (1, 66)
 _BOTTLEROCKET_WITH_BOTH = (1, 68)
 # The kernel of Kubernetes 1.36 without FIPS is another one, of which no release says that it got the second branch.
 _UNSTATED = (1, 36)
+# The first releases of AL2023: of the variant with NVIDIA's driver, and of the one without. The newest that was read is
+# v20260714.
+# Source: awslabs/amazon-eks-ami 81fec2e CHANGELOG.md (2026-11-24)
+AL2023_FIRST_WITH_NVIDIA, AL2023_FIRST = "20241024", "20240213"
+# GiB of the snapshot behind /dev/xvda in each of them.
+# Sources: https://github.com/awslabs/amazon-eks-ami/pull/1581, 81fec2e templates/al2023/variables-default.json,
+# https://github.com/cilium/cilium/pull/43051 (2026-11-24)
+AL2023_SNAPSHOT_GIB = 20
 NEWEST = "latest"
 _DATE = regex(r"(?:v|\d+\.\d+\.\d+-)(\d{8})")
 _MINOR = regex(r"(\d+)\.(\d+)", re.ASCII)

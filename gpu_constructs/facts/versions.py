@@ -113,7 +113,12 @@ KUBERNETES = {
     "1.36": KubernetesMinor(
         kubectl_layer="aws_cdk.lambda_layer_kubectl_v36",
         cluster_autoscaler=_autoscaler("v1.36.1"),
-        al2023=_al2023("1.36.2"),
+        # Newer releases have the faults of `image_releases`, or no source here for their Kubernetes patch (v20261012).
+        al2023=Pin(
+            version="1.36.3-20260903",
+            source="https://github.com/awslabs/amazon-eks-ami/releases/tag/v20260903",
+            as_of="2026-11-24",
+        ),
     ),
     "1.37": KubernetesMinor(
         kubectl_layer="aws_cdk.lambda_layer_kubectl_v37",
@@ -384,10 +389,10 @@ def kubernetes_minor(version: object, *, who: object) -> KubernetesMinor:
         TypeError: The version is no string.
         ValueError: It is none this library supports.
     """
+    if isinstance(version, str) and version in KUBERNETES:
+        return KUBERNETES[version]
     rule = f"{who}: kubernetes_version must be one of {', '.join(KUBERNETES)}"
     if isinstance(version, str):
-        if found := KUBERNETES.get(version):
-            return found
         raise ValueError(f"{rule}, got {version!r}{_why_not(version)}")
     if isinstance(version, float):
         raise TypeError(f"{rule}, got {version}, a number; quote it: '{version:.2f}'")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import jsii
 from aws_cdk import aws_iam as iam
 from constructs import Construct
@@ -10,7 +12,7 @@ from gpu_constructs.facts.kubernetes import refuse_unless_object_name
 from gpu_constructs.installing.claims import PathOf
 from gpu_constructs.installing.cluster_ref import AnyCluster, ClusterRef, cluster_ref
 from gpu_constructs.installing.delivery import apply_chart
-from gpu_constructs.installing.pod_identity import POD_IDENTITY, pod_identity_association, session_of
+from gpu_constructs.installing.pod_identity import POD_IDENTITY, keep_role, pod_identity_association, session_of
 from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.refusals import refuse_unless_bool, refuse_unless_role
 
@@ -88,6 +90,8 @@ class WorkloadIdentity(Construct):
         session = session_of(self, cluster_name=ref.name_token, namespace=namespace, service_account=service_account)
         trusted = iam.ServicePrincipal(POD_IDENTITY).with_conditions({"StringEquals": session}).with_session_tags()
         self.role = iam.Role(self, "Role", assumed_by=trusted)
+        resource = cast("iam.CfnRole", self.role.node.default_child)
+        keep_role(resource, ref, namespace=namespace, service_account=service_account)
         if target_role is not None:
             self.role.add_to_policy(iam.PolicyStatement(actions=_TAKE, resources=[target_role.role_arn]))
         self.association = pod_identity_association(

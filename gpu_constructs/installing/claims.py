@@ -9,6 +9,8 @@ from typing import Any, Generic, TypeVar
 import aws_cdk as cdk
 from constructs import Construct
 
+from gpu_constructs.refusals import has_token
+
 # Used as `claims.KARPENTER`: other modules have names like these for other things.
 DEVICE_MANAGER = "device manager"
 DRA_DRIVER = "DRA driver"
@@ -114,7 +116,7 @@ class AppliedObjects:
 def _in_stack(who: PathOf, key: _Key) -> _Key:
     """Return a key with its tokens as the stack writes them: one token may read otherwise in another stack."""
     group, kind, namespace, name = key
-    if not cdk.Token.is_unresolved(f"{namespace}{name}"):
+    if not has_token(f"{namespace}{name}"):
         return key
     stack = cdk.Stack.of(who.construct)
     written = json.dumps(stack.resolve([namespace, name]), sort_keys=True)

@@ -23,10 +23,11 @@ from gpu_constructs.installing.claims import AppliedObjects, PathOf
 from gpu_constructs.installing.context import refuse_wrong_context
 from gpu_constructs.installing.gitops import delivery_of
 from gpu_constructs.installing.once import Applied, Meeting, Once
+from gpu_constructs.installing.own_stack import stack_of
 from gpu_constructs.installing.shared import CsiDriver, Shared
 from gpu_constructs.installing.subnets import PodNetwork, given_subnets, in_zone, node_subnets
 from gpu_constructs.pools.sharing import Sharing
-from gpu_constructs.refusals import is_token, words
+from gpu_constructs.refusals import has_token, is_token, words
 
 if TYPE_CHECKING:
     from gpu_constructs.pools.node_shape import NodeShape
@@ -76,12 +77,12 @@ class ClusterRef(Construct):
     def name(self) -> str:
         """Name, a literal where the template states one, else a token."""
         stated = self._resource.name if self._resource else None
-        return stated if stated and not cdk.Token.is_unresolved(stated) else self.name_token
+        return stated if stated and not has_token(stated) else self.name_token
 
     @cached_property
     def identity(self) -> str:
         """Value that differs from that of any other cluster: its name, or else how its own stack refers to it."""
-        if not cdk.Token.is_unresolved(self.name):
+        if not has_token(self.name):
             return self.name
         return json.dumps([self.stack.node.path, self.stack.resolve(self.name_token)], sort_keys=True)
 
@@ -269,7 +270,7 @@ class ClusterRef(Construct):
     def stated_version(self) -> str | None:
         """Kubernetes minor version that the template states; ``None`` for an imported cluster."""
         stated = self._resource.version if self._resource else None
-        return stated if stated and not cdk.Token.is_unresolved(stated) else None
+        return stated if stated and not has_token(stated) else None
 
     def kubernetes_version(self, given: str | None, *, who: object) -> str:
         """Return the Kubernetes minor version, from the cluster or as given for an imported one.
@@ -379,19 +380,6 @@ def cluster_ref(who: object, cluster: AnyCluster, *, kubectl: bool = False) -> C
     return found
 
 
-_STACKS: WeakKeyDictionary[object, ReferenceType[cdk.Stack]] = WeakKeyDictionary()
-
-
-def stack_of(construct: Construct) -> cdk.Stack:
-    """Return the stack of a construct, for which the CDK is asked once."""
-    known = _STACKS.get(construct)
-    found = known() if known is not None else None
-    if found is None:
-        found = cdk.Stack.of(construct)
-        _STACKS[construct] = ReferenceType(found)
-    return found
-
-
 def _refuse_elsewhere(who: object, found: ClusterRef, *, kubectl: bool) -> None:
     """Refuse a cluster of another region or account, which CloudFormation reaches from no template."""
     construct = who.construct if isinstance(who, PathOf) else who
@@ -413,7 +401,7 @@ def _named(stack: cdk.Stack) -> list[str | None]:
 
 
 def _in_tree(cluster: eks.ICluster) -> ClusterRef:
-    stack, path = cdk.Stack.of(cast("Construct", cluster)), cluster.node.path
+    stack, path = stack_of(cast("Construct", cluster)), cluster.node.path
     # In no template, unlike the id of `Shared`, so that it can tell 'A/B' from 'A-B'.
     id = f"{path.replace('/', '|')}-ref"
     found = stack.node.try_find_child(id)

@@ -20,6 +20,7 @@ from constructs import Construct
 from gpu_constructs.facts.versions import Chart
 from gpu_constructs.installing.context import DELIVERY, FOLDER, Delivery, refuse_wrong_context
 from gpu_constructs.installing.yaml_text import to_yaml
+from gpu_constructs.refusals import has_token
 
 # Id of what holds the files of a stack.
 FILES = "gpu-constructs-files"
@@ -203,7 +204,7 @@ def with_outputs(scope: Construct, value: Any, path: str) -> Any:
     """Return a value in which what only deployment tells is the key of an output."""
     if isinstance(value, Mapping):
         for key in value:
-            if cdk.Token.is_unresolved(key):
+            if isinstance(key, str) and has_token(key):
                 raise ValueError(
                     f"{path}: keys must be known at synth to be written to a file, got one that only deployment tells; "
                     "give the cluster a literal name"
@@ -211,7 +212,7 @@ def with_outputs(scope: Construct, value: Any, path: str) -> Any:
         return {key: with_outputs(scope, each, f"{path}/{key}") for key, each in value.items()}
     if isinstance(value, (list, tuple)):
         return [with_outputs(scope, each, f"{path}/{number}") for number, each in enumerate(value)]
-    if isinstance(value, str) and cdk.Token.is_unresolved(value):
+    if isinstance(value, str) and has_token(value):
         key = re.sub(r"[^A-Za-z0-9]", "", path.title())
         output = cdk.CfnOutput(cdk.Stack.of(scope), key, value=value)
         output.override_logical_id(key)

@@ -15,6 +15,7 @@ from constructs import Construct
 from gpu_constructs.facts.versions import DEFAULT_KUBERNETES, KUBERNETES
 from gpu_constructs.installing.cluster_ref import ClusterRef
 from gpu_constructs.installing.context import CHART_DEFINITIONS
+from gpu_constructs.refusals import has_token
 
 # Of aws-cdk-lib 2.275, inside a kubectl provider: the function with kubectl and helm, and what calls it.
 FUNCTION = "Handler"
@@ -48,7 +49,7 @@ def stack_of_programs(cluster: ClusterRef) -> cdk.Stack:
     A cluster whose name only its own stack knows has them there, because the other one must not depend on it.
     """
     function = _function(cluster.cluster.kubectl_provider)
-    elsewhere = function is None or cdk.Token.is_unresolved(cluster.name)
+    elsewhere = function is None or has_token(cluster.name)
     return cluster.stack if elsewhere else cdk.Stack.of(cast("Construct", function))
 
 

@@ -37,16 +37,14 @@ def kubernetes_objects(
     """
     if len(manifests) == 1:
         return _kubernetes_object(scope, id, cluster, manifests[0], removal_policy)
-    parent, before = Construct(scope, id), None
+    parent = Construct(scope, id)
+    before: Construct | None = None
     kinds: Counter[str] = Counter()
     for each in manifests:
         kinds[each["kind"]] += 1
         number = kinds[each["kind"]]
         child = each["kind"] if number == 1 else f"{each['kind']}{number}"
-        made = _kubernetes_object(parent, child, cluster, each, removal_policy)
-        if before is not None:
-            made.node.add_dependency(before)
-        before = made
+        before = _kubernetes_object(parent, child, cluster, each, removal_policy, before=before)
     return parent
 
 
@@ -56,6 +54,8 @@ def _kubernetes_object(
     cluster: ClusterRef,
     manifest: Mapping[str, Any],
     removal_policy: cdk.RemovalPolicy | None,
+    *,
+    before: Construct | None = None,
 ) -> Construct:
     made = eks.KubernetesManifest(
         scope,
@@ -67,5 +67,8 @@ def _kubernetes_object(
         removal_policy=removal_policy,
     )
     group, kind, namespace, name = object_key(manifest)
-    set_logical_id(made.node.default_child, cluster, kind, name, group, namespace)
+    node = made.node
+    set_logical_id(node.default_child, cluster, kind, name, group, namespace)
+    if before is not None:
+        node.add_dependency(before)
     return made

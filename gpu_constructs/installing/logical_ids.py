@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import aws_cdk as cdk
 
+from gpu_constructs.refusals import has_token
+
 if TYPE_CHECKING:
     from gpu_constructs.installing.cluster_ref import ClusterRef
 
@@ -32,16 +34,15 @@ def set_logical_id(resource: Any, cluster: ClusterRef, kind: str, name: str, *id
         name: Second part of the id, as far as it consists of letters and digits.
         identity: Further values that differ between two resources of one kind and name.
     """
-    stack = cdk.Stack.of(resource)
-    written = [_written(stack, each) for each in (name, *identity)]
+    written = [_written(resource, each) for each in (name, *identity)]
     content = json.dumps([cluster.identity, kind, *written])
-    readable = "" if cdk.Token.is_unresolved(name) else _words(name)
+    readable = "" if has_token(name) else _words(name)
     resource.override_logical_id(f"{kind}{readable}{hashlib.sha256(content.encode()).hexdigest()[:8].upper()}")
 
 
-def _written(stack: cdk.Stack, value: str) -> str:
+def _written(resource: Any, value: str) -> str:
     """Return a value as the template writes it: a token reads otherwise in the next synth."""
-    return json.dumps(stack.resolve(value), sort_keys=True) if cdk.Token.is_unresolved(value) else value
+    return json.dumps(cdk.Stack.of(resource).resolve(value), sort_keys=True) if has_token(value) else value
 
 
 def _words(name: str) -> str:

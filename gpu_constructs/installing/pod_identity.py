@@ -12,6 +12,8 @@ from constructs import Construct
 from gpu_constructs.installing import eks_resources
 from gpu_constructs.installing.cluster_ref import ClusterRef
 from gpu_constructs.installing.logical_ids import set_logical_id
+from gpu_constructs.installing.own_stack import place_of
+from gpu_constructs.refusals import has_token
 
 POD_IDENTITY = "pods.eks.amazonaws.com"
 
@@ -21,8 +23,8 @@ def session_of(scope: Construct, *, cluster_name: str, namespace: str, service_a
 
     Source: https://docs.aws.amazon.com/eks/latest/userguide/pod-id-abac.html
     """
-    stack = cdk.Stack.of(scope)
-    where = f"{stack.partition}:eks:{stack.region}:{stack.account}"
+    place = place_of(scope)
+    where = f"{place.partition}:eks:{place.region}:{place.account}"
     return {
         "aws:RequestTag/eks-cluster-arn": f"arn:{where}:cluster/{cluster_name}",
         "aws:RequestTag/kubernetes-namespace": namespace,
@@ -58,7 +60,7 @@ def string_equals(scope: Construct, id: str, tags: Mapping[str, object]) -> obje
 
     CloudFormation takes no token as a key, so one that is known only at deployment goes through a `CfnJson`.
     """
-    if any(cdk.Token.is_unresolved(key) for key in tags):
+    if any(has_token(key) for key in tags):
         return cdk.CfnJson(scope, id, value=dict(tags))
     return dict(tags)
 
@@ -96,9 +98,19 @@ class PodIdentity(Construct):
             policies=inline or None,
             managed_policy_arns=list(managed_policy_arns) or None,
         )
+        keep_role(self.role, cluster, namespace=namespace, service_account=service_account)
         self.association = pod_identity_association(
             self, cluster, namespace=namespace, service_account=service_account, role_arn=self.role.attr_arn
         )
+
+
+def keep_role(role: iam.CfnRole, cluster: ClusterRef, *, namespace: str, service_account: str) -> None:
+    """Give a role a logical id that doesn't depend on the construct's path.
+
+    Pods use the temporary credentials of a role until they expire. If another construct id replaced the role, the
+    deployment would delete the old one, and running pods would have no access until then.
+    """
+    set_logical_id(role, cluster, "PodIdentityRole", service_account, namespace)
 
 
 def pod_identity_association(

@@ -14,7 +14,7 @@ from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
 from gpu_constructs.facts.labels import ZONE
-from gpu_constructs.refusals import is_token, refuse_unless_zone
+from gpu_constructs.refusals import has_token, is_token, refuse_unless_zone
 
 _SUBNET = re.compile(r"subnet-[0-9a-f]{8,17}")
 # Every group of nodes asks for the same few.
@@ -44,6 +44,11 @@ def meet_in_vpc(vpc: ec2.IVpc, *, way: Construct | None = None, cluster: Constru
         for other in [way] if way is not None else ways:
             if cdk.Stack.of(one) is cdk.Stack.of(other):
                 one.node.add_dependency(other)
+
+
+def ways_of_vpc(vpc: ec2.IVpc) -> list[Construct]:
+    """Return the ways to AWS that were made for a VPC."""
+    return _MET.get(vpc, ([], []))[0]
 
 
 def refuse_unless_vpc(who: object, vpc: object) -> None:
@@ -98,7 +103,7 @@ def _ipv4_block_of(subnet: ec2.ISubnet) -> str | None:
         block = subnet.ipv4_cidr_block
     except (jsii.errors.JSIIError, RuntimeError):
         return None
-    return None if cdk.Token.is_unresolved(block) else block
+    return None if has_token(block) else block
 
 
 def zone_of(subnet: ec2.ISubnet) -> str | None:

@@ -22,7 +22,7 @@ _NVIDIA: dict[tuple[OperatingSystem, Architecture], str] = {
 }
 # A release of AL2023 is one of a Kubernetes patch, a release of Bottlerocket is one of all minors.
 _RELEASES: dict[OperatingSystem, tuple[re.Pattern[str], str]] = {
-    "al2023": (re.compile(r"\d+\.\d+\.\d+-\d{8}", re.ASCII), "1.36.2-20260714"),
+    "al2023": (re.compile(r"\d+\.\d+\.\d+-\d{8}", re.ASCII), "1.36.3-20260903"),
     "bottlerocket": (re.compile(r"\d+\.\d+\.\d+-[0-9a-f]{8}", re.ASCII), "1.34.0-18d04e52"),
 }
 LATEST = "latest"

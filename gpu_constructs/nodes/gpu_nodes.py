@@ -11,12 +11,15 @@ from constructs import Construct
 
 from gpu_constructs.installing.claims import PathOf, pool_named
 from gpu_constructs.installing.cluster_ref import ClusterRef
+from gpu_constructs.installing.own_stack import keep_stack
+from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.pools.node_shape import NodeShape
 from gpu_constructs.pools.pool import Autoscaler, node_selector, tolerations
 from gpu_constructs.storage.drivers import bring_drivers
 
 
 @jsii.implements(iam.IGrantable)
+@named_arguments
 class GpuNodes(Construct):
     """GPU nodes of a cluster.
 
@@ -42,6 +45,10 @@ class GpuNodes(Construct):
     expects_less_memory: bool = False
     node_role: iam.IRole
     subnets: Sequence[ec2.ISubnet]
+
+    def __init__(self, scope: Construct, id: str) -> None:
+        super().__init__(scope, id)
+        keep_stack(self, scope)
 
     @property
     def grant_principal(self) -> iam.IPrincipal:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
@@ -13,6 +16,7 @@ from constructs import Construct
 from gpu_constructs.facts.labels import RESOURCE_TAG
 from gpu_constructs.installing.claims import PathOf
 from gpu_constructs.installing.cluster_ref import AnyCluster, ClusterRef, cluster_ref
+from gpu_constructs.installing.own_stack import stack_of
 from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.nodes.ami_type import LATEST, Release, nvidia_ami_type, pinned_release
 from gpu_constructs.nodes.bootstrap import Bootstrap, membership
@@ -24,11 +28,12 @@ from gpu_constructs.nodes.managed.desired_size import DesiredSize, NodeGroup
 from gpu_constructs.nodes.node_role import open_to_session_manager, refuse_session_manager, shared_node_role
 from gpu_constructs.nodes.node_update import NodeUpdate
 from gpu_constructs.nodes.user_data import joining_user_data, registered_taints, user_data
-from gpu_constructs.pools.capacity import Capacity, CapacityBlock, OnDemand
+from gpu_constructs.pools.capacity import Capacity, CapacityBlock, OnDemand, Reservation
 from gpu_constructs.pools.node_repair import NodeRepair
 from gpu_constructs.pools.node_shape import NodeShape
 from gpu_constructs.pools.pool import Autoscaler
 from gpu_constructs.pools.scaling_options import ScalingOptions
+from gpu_constructs.pools.sharing import Mig
 from gpu_constructs.pools.taint import Taint
 from gpu_constructs.refusals import refuse_unless_bool, refuse_unless_role
 
@@ -54,7 +59,7 @@ class ManagedNodeGroup(GpuNodes):
         capacity: How the instances are bought.
         subnets: Where nodes may start. Default: the private subnets of the cluster's VPC.
         node_role: Role of the nodes. Default: one role shared by the node groups of the cluster.
-        ami_release: Release of the image as EKS names it, ``1.36.2-20260714`` for AL2023 or ``1.34.0-18d04e52`` for
+        ami_release: Release of the image as EKS names it, ``1.36.3-20260903`` for AL2023 or ``1.34.0-18d04e52`` for
             Bottlerocket; ``latest`` takes EKS' newest whenever the launch template changes. One of AL2023 for an older
             Kubernetes lets a group that exists stay behind while its cluster is upgraded, by three minor versions at
             most; EKS makes no new group of it. Default: for AL2023 in a cluster made here, the release pinned in
@@ -145,7 +150,15 @@ class ManagedNodeGroup(GpuNodes):
         # L1 on purpose: aws_eks_v2.Nodegroup (aws-cdk-lib 2.275) takes p5 and g6f for CPU types and cannot read
         # "p6-b200". No name: replacing a named group fails, because the old one still holds the name.
         block = capacity if isinstance(capacity, CapacityBlock) else None
-        size = DesiredSize(self, "Size", cluster=ref, min_nodes=min_nodes, max_nodes=max_nodes, block=block)
+        size = DesiredSize(
+            self,
+            "Size",
+            cluster=ref,
+            min_nodes=min_nodes,
+            max_nodes=max_nodes,
+            block=block,
+            reserved=isinstance(capacity, Reservation),
+        )
         self.resource = NodeGroup.create(
             self,
             "Resource",
@@ -167,6 +180,8 @@ class ManagedNodeGroup(GpuNodes):
             force_update_enabled=force_update or None,
             node_repair_config=node_repair.to_properties(),
         )
+        own = _identity(shape, name, block)
+        self.resource.override_logical_id(f"{stack_of(self).get_logical_id(self.resource)}{own}")
         if scaling_options is not None:
             self._tag(ref, scaling_options)
         if block is not None:
@@ -224,6 +239,25 @@ def _image(
         release=release,
         user_data=user_data(shape),
     )
+
+
+def _identity(shape: NodeShape, name: str, block: CapacityBlock | None) -> str:
+    """Return a hash of what changes the launch template of a group together with the group itself.
+
+    CloudFormation rejects both in one update of a group, so a change of these creates another group. The old one is
+    drained and deleted after everything else has succeeded.
+    """
+    both: list[Any] = [name, None if shape.uses_raid0 else shape.disk.size_gib, shape.kubelet.max_pods, shape.efa]
+    if shape.os == "bottlerocket" or isinstance(shape.sharing, Mig):
+        both.append(shape.sharing.profile)
+    if shape.image is not None:
+        # The user data of an image of one's own says labels and taints, too.
+        taints = [[taint.key, taint.value, taint.effect] for taint in shape.node_taints]
+        both += [shape.node_labels(name), taints, shape.resources()]
+    if block is not None:
+        # The launch template names the block, and its window decides the sizes.
+        both.append(block.id)
+    return hashlib.sha256(json.dumps(both, sort_keys=True).encode()).hexdigest()[:8]
 
 
 def _of_the_group(shape: NodeShape) -> tuple[Taint, ...]:

@@ -8,7 +8,8 @@ from typing import cast
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from gpu_constructs.installing.cluster_ref import ClusterRef, stack_of
+from gpu_constructs.installing.cluster_ref import ClusterRef
+from gpu_constructs.installing.own_stack import stack_of
 from gpu_constructs.pools.host.host import Host
 from gpu_constructs.pools.node_shape import NodeShape
 

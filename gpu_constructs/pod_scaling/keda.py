@@ -8,6 +8,7 @@ from typing import Any
 from constructs import Construct
 
 from gpu_constructs.facts.charts import KEDA_OPERATOR, NAMESPACES
+from gpu_constructs.facts.labels import OUR_DOMAIN
 from gpu_constructs.facts.versions import KEDA
 from gpu_constructs.installing.claims import PathOf
 from gpu_constructs.installing.cluster_ref import AnyCluster, cluster_ref
@@ -17,6 +18,10 @@ from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.refusals import words
 
 NAMESPACE = NAMESPACES[KEDA.name]
+# EKS sets the variables of a role in containers when it creates a pod. So pods that run get the role only if another
+# annotation replaces them.
+# Source: https://docs.aws.amazon.com/eks/latest/APIReference/API_CreatePodIdentityAssociation.html (2026-11)
+_WITH_ROLE = {f"{OUR_DOMAIN}/role": "true"}
 
 
 @named_arguments
@@ -58,6 +63,7 @@ class Keda(Construct):
         workspaces = words(who, "prometheus_workspace_arns", prometheus_workspace_arns)
         ref.claim(who, "KEDA", why="both provide the API of external metrics")
 
+        statements = _statements(queues, workspaces)
         self.chart = install_helm_chart(
             self,
             "Resource",
@@ -65,10 +71,9 @@ class Keda(Construct):
             chart=KEDA,
             namespace=NAMESPACE,
             create_namespace=True,
-            values=keda_values(),
+            values=keda_values(has_role=bool(statements)),
             user_values=values,
         )
-        statements = _statements(queues, workspaces)
         if statements:
             identity = PodIdentity(
                 self,
@@ -81,12 +86,13 @@ class Keda(Construct):
             self.chart.node.add_dependency(identity)
 
 
-def keda_values() -> Mapping[str, Any]:
+def keda_values(*, has_role: bool = False) -> Mapping[str, Any]:
     """Return the values of the chart.
 
     Source: kedacore/charts keda 2.20.2 values.yaml
     """
-    return {"serviceAccount": {"operator": {"name": KEDA_OPERATOR}}}
+    values: dict[str, Any] = {"serviceAccount": {"operator": {"name": KEDA_OPERATOR}}}
+    return values | ({"podAnnotations": {KEDA.name: _WITH_ROLE}} if has_role else {})
 
 
 def _statements(queues: Sequence[str], workspaces: Sequence[str]) -> list[dict[str, Any]]:

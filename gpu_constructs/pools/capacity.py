@@ -12,6 +12,7 @@ from gpu_constructs.facts.hardware.catalogue import InstanceType
 from gpu_constructs.facts.hardware.reservations import is_reservation_id
 from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.refusals import (
+    call_of,
     is_token,
     refuse_unless_bool,
     refuse_unless_instance,
@@ -83,14 +84,20 @@ class Reservation:
     karpenter_capacity_type: ClassVar[str] = "reserved"
 
     def __post_init__(self) -> None:
-        refuse_unless_zone("reservation", "availability_zone", self.availability_zone)
+        if self.id is not None:
+            _refuse_unless_reservation_id("reservation", self.id)
+        zone: object = self.availability_zone
+        if isinstance(zone, str) and zone.startswith("cr-"):
+            raise ValueError(
+                f"reservation: availability_zone must be a zone name such as 'us-east-1a', got {zone!r}; write "
+                f"Reservation(id={zone!r}, availability_zone=...)"
+            )
+        refuse_unless_zone("reservation", "availability_zone", zone)
         if (self.id is None) == (self.resource_group_arn is None):
             raise ValueError(
                 f"reservation: it must have either id or resource_group_arn, got {self.id!r} and "
                 f"{self.resource_group_arn!r}; 'aws ec2 describe-capacity-reservations' lists yours"
             )
-        if self.id is not None:
-            _refuse_unless_reservation_id("reservation", self.id)
         group = self.resource_group_arn
         if group is not None and not is_token(group) and not (isinstance(group, str) and _GROUP_ARN.fullmatch(group)):
             raise ValueError(f"reservation: resource_group_arn must be the ARN of a resource group, got {group!r}")
@@ -175,10 +182,13 @@ def refuse_unless_capacity(who: object, capacity: object) -> None:
     Raises:
         TypeError: ``capacity`` is a class, a string or something else.
     """
-    fix = "; a list is for pools of Karpenter and Auto Mode" if isinstance(capacity, (list, tuple)) else ""
+    written = "OnDemand(), Spot(), Reservation(...) or CapacityBlock(...)"
+    fix = ""
+    if isinstance(capacity, (list, tuple)):
+        first = capacity[0] if capacity else None
+        fix = f"{call_of(first, written)}; a list is for pools of Karpenter and Auto Mode"
     if isinstance(capacity, str) and capacity in CAPACITIES:
         fix = f"; write {type(CAPACITIES[capacity]).__name__}()"
-    written = "OnDemand(), Spot(), Reservation(...) or CapacityBlock(...)"
     refuse_unless_instance(who, "capacity", capacity, get_args(Capacity), written, fix=fix)
 
 

@@ -87,8 +87,9 @@ class UpTo:
 class Static:
     """A number of nodes that are there with or without pods.
 
-    The API server takes no weight for it, and no limit but one of nodes. It never changes a pool from `UpTo` to
-    `Static`, or back: change the name of the pool in the same deployment.
+    The API server takes no weight for it, and no limit but one of nodes. It never changes a NodePool that scales into
+    a static one, or back. So the NodePool's name ends in ``-static``: another kind of size creates another NodePool,
+    and the nodes of the old one are drained after everything else has succeeded.
     Source: karpenter v1.14.1 pkg/apis/v1/nodepool.go
 
     Attributes:

@@ -86,12 +86,12 @@ def checked_taints(who: object, taints: object, *, gpu_taint: object) -> tuple[T
     if not isinstance(taints, (list, tuple)) or not all(isinstance(each, Taint) for each in taints):
         raise TypeError(f"{who}: taints must be a list of Taint(key='team', value='a'), got {taints!r}")
     found = tuple(taints)
-    if gpu_taint is True and any((each.key, each.effect) == (GPU_TAINT.key, GPU_TAINT.effect) for each in found):
-        raise ValueError(
-            f"{who}: taints must leave out {GPU_TAINT.key}:{GPU_TAINT.effect}, which every GPU node gets, got it; "
-            "for another value write gpu_taint=False beside it"
-        )
     for each in found:
+        if gpu_taint is True and (each.key, each.effect) == (GPU_TAINT.key, GPU_TAINT.effect):
+            raise ValueError(
+                f"{who}: taints must not contain {each.key}:{each.effect}, which every GPU node has, got {each}; "
+                "remove it, or write gpu_taint=False to set another value"
+            )
         _refuse_startup_taint(who, each)
     if len({(each.key, each.effect) for each in found}) < len(found):
         raise ValueError(f"{who}: taints must differ in key or effect, got one twice")
@@ -103,6 +103,6 @@ def _refuse_startup_taint(who: object, taint: Taint) -> None:
     for driver, name in DRIVER_NAMES.items():
         if taint.key == STARTUP_TAINTS[name]:
             raise ValueError(
-                f"{who}: taints must leave out {taint.key}, which a driver takes away, got it; write "
+                f"{who}: taints must not contain {taint.key}, which a storage driver removes, got {taint}; write "
                 f"storage_drivers=('{driver}',)"
             )

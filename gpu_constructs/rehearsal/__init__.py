@@ -1,5 +1,6 @@
-"""A rehearsal: a synthesized stack lives on the real programs of a control plane, while AWS alone is played.
+"""Rehearsal: a synthesized stack on real Kubernetes binaries and simulated AWS APIs.
 
-`players` make the world of a stack, and know nothing of this library. A `stage` puts them together, a scene plays on it
-and judges, and a report says what happened. Needs the extra ``rehearsal``, and the programs of ``make e2e-tools``.
+`players` simulate AWS, nodes and registries, and import nothing else of this library. `stage` starts them, `scenes` are
+scenarios that check what a stack promises, and `report` renders the results. Needs the extra ``rehearsal`` and the
+binaries of ``make e2e-tools``.
 """

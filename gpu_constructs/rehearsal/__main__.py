@@ -8,9 +8,9 @@ from pathlib import Path
 import click
 
 from gpu_constructs.rehearsal.assemblies import read
-from gpu_constructs.rehearsal.play import play
+from gpu_constructs.rehearsal.play import play_and_write
 from gpu_constructs.rehearsal.players.cluster.control_plane import minor_of
-from gpu_constructs.rehearsal.stage import Props
+from gpu_constructs.rehearsal.stage import Props, run
 
 _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 
@@ -29,7 +29,16 @@ _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 @click.option("--definitions", type=_FOLDER, help="Folder of definitions of charts that are not there.")
 @click.option("--region", default="us-east-1", show_default=True, help="Region of stacks that say none.")
 @click.option("--stack", multiple=True, help="Play only these; by default all, which must share a cluster.")
-@click.option("--long", is_flag=True, help="Play hardship too: limits, capacity, interruption; minutes for each pool.")
+@click.option(
+    "--require",
+    multiple=True,
+    metavar="NAME",
+    help="End with exit code 3 unless this was tried: a scenario, as in 'Scale', or the beginning of a promise, as in "
+    "'pool gpu'. By default, every scenario that the report names.",
+)
+@click.option(
+    "--tolerate", multiple=True, metavar="KEY", help="A taint that your pods tolerate, besides the GPU taint."
+)
 @click.option("--out", type=click.Path(path_type=Path), help="Folder for the report and its times.")
 def main(
     assembly: Path,
@@ -39,10 +48,14 @@ def main(
     definitions: Path | None,
     region: str,
     stack: tuple[str, ...],
-    long: bool,
+    require: tuple[str, ...],
+    tolerate: tuple[str, ...],
     out: Path | None,
 ) -> None:
-    """Play the stacks of an assembly, and say what became of their promises."""
+    """Play the stacks of an assembly, and report what became of their promises.
+
+    The exit code is 1 if a promise failed, and 3 if nothing was tried, or less than --require lists.
+    """
     stacks = [each for each in read(assembly, region=region) if not stack or each.stack in stack]
     if not stacks:
         raise click.ClickException(f"no stack in {assembly}" + (f" is called {', '.join(stack)}" if stack else ""))
@@ -52,11 +65,10 @@ def main(
         charts=charts,
         definitions=definitions,
     )
-    report = play(stacks, props, long=long)
-    click.echo(report.text(), nl=False)
-    if out is not None:
-        report.write(out)
-    sys.exit(1 if report.failed else 0)
+    report = play_and_write(stacks, props, out=out, tolerate=tolerate)
+    for each in report.not_tried(require):
+        click.echo(f"rehearsal: not tried: {each}", err=True)
+    sys.exit(report.exit_code(require))
 
 
 def _karpenters(said: tuple[str, ...]) -> dict[str, Path]:
@@ -68,4 +80,4 @@ def _karpenters(said: tuple[str, ...]) -> dict[str, Path]:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

@@ -1,16 +1,16 @@
-"""Cloud assemblies: what `cdk synth` leaves for a deployment."""
+"""Cloud assemblies as `cdk synth` writes them, and what their stacks refer to and don't create."""
 
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import Any
+
+from gpu_constructs.rehearsal.players.aws.server import ACCOUNT
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -24,7 +24,6 @@ class Assembly:
         template: The stack's template.
         region: Region that it goes to.
         account: Account that it goes to; empty where the stack says none.
-        files: Folder of its files for Argo CD or Flux; ``None`` where the deployment applies everything.
     """
 
     stack: str
@@ -33,34 +32,6 @@ class Assembly:
     template: Mapping[str, Any]
     region: str
     account: str = ""
-    files: Path | None = None
-
-
-def synthesize(app: Path, folder: Path, *, root: Path, region: str, context: Mapping[str, Any]) -> list[Assembly]:
-    """Run an app, and return its stacks in the order of deployment.
-
-    Args:
-        app: The Python file of the app.
-        folder: Where the assembly goes.
-        root: Folder of the repository, in which the app runs.
-        region: Region of stacks that say none.
-        context: Context of the CDK.
-
-    Raises:
-        RuntimeError: The app failed, with its last words.
-    """
-    environment = os.environ | {
-        "CDK_OUTDIR": str(folder),
-        "CDK_DEFAULT_REGION": region,
-        "CDK_CONTEXT_JSON": json.dumps(dict(context)),
-        "PYTHONPATH": str(root),
-    }
-    done = subprocess.run(
-        [sys.executable, str(app)], cwd=root, env=environment, capture_output=True, text=True, check=False
-    )
-    if done.returncode:
-        raise RuntimeError(f"{app.name}: synthesis failed\n{done.stderr[-2000:]}")
-    return read(folder, region=region)
 
 
 def read(folder: Path, *, region: str) -> list[Assembly]:
@@ -97,3 +68,108 @@ def _stack(folder: Path, name: str, artifact: Mapping[str, Any], region: str) ->
         region=region if said == "unknown-region" else said,
         account="" if account == "unknown-account" else account,
     )
+
+
+_PRINCIPAL = re.compile(r"arn:aws[a-z-]*:iam::(?P<account>\d*):(?P<kind>role|user)(?P<path>/(?:.*/)?)(?P<name>[^/]+)")
+_VPC, _SUBNET = re.compile(r"\bvpc-[0-9a-f]{8,17}\b"), re.compile(r"\bsubnet-[0-9a-f]{8,17}\b")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Network:
+    """A VPC of somebody else.
+
+    Attributes:
+        vpc: Its id.
+        subnets: Ids of its subnets.
+    """
+
+    vpc: str
+    subnets: tuple[str, ...]
+
+
+def network_of(template: Mapping[str, Any]) -> Network | None:
+    """Return the network that a template names by id; ``None`` where it names none.
+
+    Raises:
+        LookupError: It names several VPCs, or subnets of one that it does not name.
+    """
+    text = json.dumps(template["Resources"])
+    vpcs, subnets = sorted(set(_VPC.findall(text))), tuple(sorted(set(_SUBNET.findall(text))))
+    if not vpcs and not subnets:
+        return None
+    if len(vpcs) != 1:
+        raise LookupError(f"a rehearsal makes one network for a stack, got subnets {list(subnets)} of VPCs {vpcs}")
+    return Network(vpc=vpcs[0], subnets=subnets)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Principal:
+    """A role or user that a stack names by its ARN.
+
+    Attributes:
+        kind: ``role`` or ``user``.
+        path: Its path, with slashes around it.
+    """
+
+    kind: str
+    path: str
+    name: str
+
+
+def account_of(template: Mapping[str, Any]) -> str:
+    """Return the account that a stack without one goes to: the one in ARNs of access entries, or AWS' example."""
+    named = (_PRINCIPAL.fullmatch(each) for each in _principal_arns(template, ""))
+    return next((each["account"] for each in named if each and each["account"]), ACCOUNT)
+
+
+def principals_of(template: Mapping[str, Any], account: str) -> list[Principal]:
+    """Return the roles and users of an account that a stack grants access to its cluster and doesn't create."""
+    found = (_PRINCIPAL.fullmatch(each) for each in sorted(set(_principal_arns(template, account))))
+    return [
+        Principal(kind=each["kind"], path=each["path"], name=each["name"])
+        for each in found
+        if each and each["account"] == account
+    ]
+
+
+def _principal_arns(template: Mapping[str, Any], account: str) -> Iterator[str]:
+    for each in template["Resources"].values():
+        if each["Type"] == "AWS::EKS::AccessEntry":
+            yield _text(each["Properties"]["PrincipalArn"], {"AWS::Partition": "aws", "AWS::AccountId": account})
+
+
+def _text(value: Any, pseudo: Mapping[str, str]) -> str:
+    """Return a text in which only pseudo parameters are joined; empty for any other value."""
+    parts = value["Fn::Join"][1] if isinstance(value, dict) and "Fn::Join" in value else [value]
+    texts = [pseudo.get(each.get("Ref", "")) if isinstance(each, dict) else str(each) for each in parts]
+    known = [each for each in texts if each is not None]
+    return "".join(known) if len(known) == len(texts) else ""
+
+
+def cluster_of(template: Mapping[str, Any]) -> str:
+    """Return the name of the cluster that a template makes.
+
+    Raises:
+        LookupError: It makes none, or its name is known at deployment only.
+    """
+    clusters = [each for each in template["Resources"].values() if each["Type"] == "AWS::EKS::Cluster"]
+    names = [each["Properties"].get("Name") for each in clusters]
+    if len(names) != 1 or not isinstance(names[0], str):
+        raise LookupError(f"a rehearsal plays one cluster with a name in the template, got {json.dumps(names)}")
+    return names[0]
+
+
+def kubernetes_of(template: Mapping[str, Any]) -> str:
+    """Return the minor version of the cluster that a template makes; empty where it says none."""
+    clusters = [each for each in template["Resources"].values() if each["Type"] == "AWS::EKS::Cluster"]
+    return next((str(each["Properties"]["Version"]) for each in clusters if "Version" in each["Properties"]), "")
+
+
+def why_not_played(template: Mapping[str, Any]) -> str:
+    """Return what a stack takes for granted that nothing here makes; empty where it can be played."""
+    try:
+        cluster_of(template)
+        network_of(template)
+    except LookupError as error:
+        return str(error)
+    return ""

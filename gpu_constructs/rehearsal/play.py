@@ -1,20 +1,63 @@
-"""A play: every scene of some stacks that share a cluster, and the report of it."""
+"""A play: every scenario of some stacks that share a cluster, and the report of it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
 
-from gpu_constructs.rehearsal.assemblies import Assembly
-from gpu_constructs.rehearsal.existing import why_not_played
-from gpu_constructs.rehearsal.pools import asked_of
+from gpu_constructs.rehearsal.assemblies import Assembly, why_not_played
+from gpu_constructs.rehearsal.pools import gpu_pools
 from gpu_constructs.rehearsal.report import Line, Outcome, Report
-from gpu_constructs.rehearsal.scenes.capacity_blocks import capacity_blocks
 from gpu_constructs.rehearsal.scenes.create import SCENE as CREATE
-from gpu_constructs.rehearsal.scenes.create import create
-from gpu_constructs.rehearsal.scenes.hardship import hardship
-from gpu_constructs.rehearsal.scenes.permissions import permissions
-from gpu_constructs.rehearsal.scenes.scale import STEP_SECONDS, scale
-from gpu_constructs.rehearsal.stage import PACE, Props, stage
+from gpu_constructs.rehearsal.scenes.create import create, daemon_sets
+from gpu_constructs.rehearsal.scenes.destroy import account, destroy
+from gpu_constructs.rehearsal.scenes.failure import Failures
+from gpu_constructs.rehearsal.scenes.permissions import network, of_accounts, of_roles
+from gpu_constructs.rehearsal.scenes.scale import STEP_SECONDS, put_to_work, scale
+from gpu_constructs.rehearsal.scenes.update import SCENE as UPDATE
+from gpu_constructs.rehearsal.scenes.update import Announce, update
+from gpu_constructs.rehearsal.stage import CLEAN_UP_SECONDS, PACE, Props, ended_in_order, stage
+
+
+def play_and_write(
+    assemblies: Sequence[Assembly], props: Props, *, name: str = "", out: Path | None = None, **how: Any
+) -> Report:
+    """Play some stacks, print each line as soon as it is known, and write the report after each line.
+
+    Args:
+        assemblies: The stacks, in the order of deployment.
+        props: Programs and files.
+        name: Name of the report. Default: the names of the stacks.
+        out: Folder of the report; ``None`` for none.
+        how: More arguments of `play`.
+
+    Raises:
+        SystemExit: A signal ended the play; the report so far is written.
+    """
+
+    def show(line: Line) -> None:
+        print(f"{line.outcome.value}: {line.scene}: {line.statement}", flush=True)
+        if out is not None:
+            report.write(out, name)
+
+    def told(name: str) -> None:
+        text = f"the play was ended by {name}"
+        report.add([Line(scene="End", promise="the rest is played", outcome=Outcome.NOT_PLAYED, text=text)])
+
+    report = Report(name_of(assemblies), listener=show)
+    try:
+        with ended_in_order(told, exit_after=CLEAN_UP_SECONDS):
+            return play(assemblies, props, report=report, **how)
+    finally:
+        print(f"rehearsal: {name or report.stack}: {report.counts}", flush=True)
+        if out is not None:
+            report.write(out, name)
+
+
+def name_of(assemblies: Sequence[Assembly]) -> str:
+    """Return the names of stacks as one."""
+    return ", ".join(each.stack for each in assemblies)
 
 
 def play(
@@ -23,7 +66,11 @@ def play(
     *,
     pace: float = PACE,
     step_seconds: float = STEP_SECONDS,
-    long: bool = False,
+    failures: int | None = 0,
+    versions: Sequence[tuple[str, Assembly]] = (),
+    announce: Announce | None = None,
+    tolerate: Iterable[str] = (),
+    report: Report | None = None,
 ) -> Report:
     """Play some stacks that share a cluster, from their creation on.
 
@@ -32,21 +79,36 @@ def play(
         props: Programs and files.
         pace: How long delays of machines and images are, against those that AWS usually has.
         step_seconds: How long a step of a job's life may take.
-        long: Whether there is hardship too, which takes minutes for each pool.
+        failures: In how many creations of each stack another custom resource fails first; `None` for every handler and
+            release.
+        versions: Versions of the first stack to which it is updated, as for `update`; the first is the one in
+            `assemblies`.
+        announce: Predicts what a change of it does.
+        tolerate: Keys of taints that jobs tolerate, besides the GPU taint.
+        report: Gets each line as soon as it is known. Default: a new one.
     """
-    report = Report(", ".join(each.stack for each in assemblies))
+    report = report or Report(name_of(assemblies))
     if reason := why_not_played(assemblies[0].template) or _why_no_control_plane(assemblies[0], props):
         promise = f"{assemblies[0].stack} is created"
         report.add([Line(scene=CREATE, promise=promise, outcome=Outcome.NOT_PLAYED, text=reason)])
         return report
     with stage(assemblies[0], props, pace=pace) as made:
-        if create(made, assemblies, report):
-            pools = asked_of(assemblies)
+        before = account(made)
+        tries = Failures(made, before, most=failures)
+        if create(made, assemblies, report, first=tries.of):
+            report.add(tries.made_up_for())
+            pools = gpu_pools(made.client, made.aws, made.cluster, tolerate=tolerate)
             scale(made, pools, report, seconds=step_seconds)
-            if long:
-                hardship(made, pools, report)
-                capacity_blocks(made, report)
-        report.add(permissions(made))
+            report.add(daemon_sets(made))
+            if announce is not None:
+                report.add(put_to_work(made, pools, UPDATE))
+                report.add(update(made, versions, announce))
+            report.add(of_accounts(made, since=tries.calls))
+            destroy(made, assemblies, pools, before, report)
+        else:
+            report.add(of_accounts(made, since=tries.calls))
+        report.add(of_roles(made))
+        report.add(network(made))
     return report
 
 

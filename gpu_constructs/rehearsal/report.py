@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from pathlib import Path
+
+# Exit code of a run that tried nothing, or less than is required.
+NOT_TRIED = 3
 
 
 class Outcome(Enum):
@@ -15,7 +18,6 @@ class Outcome(Enum):
     HELD = "held"
     FAILED = "FAILED"
     NOT_PLAYED = "not played"
-    NOT_USED = "not used"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -27,14 +29,17 @@ class Line:
         promise: What was to happen.
         outcome: How it fared.
         text: What happened instead, why it was not played, or what it was seen by.
-        same_source: Whether the judge rests on the same source as the judged, so that both may err alike.
     """
 
     scene: str
     promise: str
     outcome: Outcome
     text: str = ""
-    same_source: bool = False
+
+    @property
+    def statement(self) -> str:
+        """The promise, and the text if there is one."""
+        return f"{self.promise}: {self.text}" if self.text else self.promise
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -45,13 +50,11 @@ class Moment:
         what: What took that long.
         began: Seconds since the curtain rose.
         ended: The same.
-        after: What it waited for.
     """
 
     what: str
     began: float
     ended: float
-    after: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -62,85 +65,87 @@ class Report:
         stack: Name of the stack.
         lines: What happened, in the order of the scenes.
         moments: What took how long.
+        listener: Called with each line as soon as it is known.
     """
 
     stack: str
     lines: list[Line] = field(default_factory=list)
     moments: list[Moment] = field(default_factory=list)
+    listener: Callable[[Line], object] = lambda line: None
 
     def add(self, lines: Iterable[Line]) -> None:
-        """Take lines in."""
-        self.lines.extend(lines)
+        """Add lines, each as soon as the iterable yields it."""
+        for line in lines:
+            self.lines.append(line)
+            self.listener(line)
 
     def follow(self, moments: Iterable[Moment]) -> None:
-        """Take in moments that began when all before had ended: what waited for nothing else waited for the last.
+        """Add moments that began when all before had ended, timed from their own beginning."""
+        start = max((each.ended for each in self.moments), default=0.0)
+        self.moments += [replace(each, began=each.began + start, ended=each.ended + start) for each in moments]
 
-        Args:
-            moments: Timed from their own beginning.
-        """
-        last = max(self.moments, key=lambda each: each.ended, default=None)
-        if last is None:
-            self.moments.extend(moments)
-            return
-        self.moments += [
-            replace(
-                each,
-                began=each.began + last.ended,
-                ended=each.ended + last.ended,
-                after=each.after or (last.what,),
-            )
-            for each in moments
-        ]
+    @property
+    def counts(self) -> str:
+        """How many promises fared how, as one line."""
+        counts = Counter(each.outcome for each in self.lines)
+        return ", ".join(f"{counts[each]} {each.value}" for each in Outcome if counts[each]) or "nothing played"
 
     @property
     def failed(self) -> list[Line]:
         """The promises that did not hold."""
         return [each for each in self.lines if each.outcome is Outcome.FAILED]
 
+    def not_tried(self, required: Iterable[str] = ()) -> list[str]:
+        """Return what should have been tried and wasn't.
+
+        Args:
+            required: Names of scenarios, or beginnings of promises. Default: every scenario of the report.
+        """
+        tried = [each for each in self.lines if each.outcome is not Outcome.NOT_PLAYED]
+        wanted = list(required) or list(dict.fromkeys(each.scene for each in self.lines)) or ["anything"]
+        return [each for each in wanted if not any(_is_named(line, each) for line in tried)]
+
+    def exit_code(self, required: Iterable[str] = ()) -> int:
+        """Return 1 if a promise failed, 3 if something that is required wasn't tried, and 0 otherwise.
+
+        Args:
+            required: As for `not_tried`.
+        """
+        if self.failed:
+            return 1
+        return NOT_TRIED if self.not_tried(required) else 0
+
     def text(self) -> str:
         """Render it as Markdown, without a time."""
         return "\n".join(_rendered(self)) + "\n"
 
-    def write(self, folder: Path) -> None:
-        """Write the report, and its times beside it, under the name of the stack."""
+    def write(self, folder: Path, name: str = "") -> None:
+        """Write the report and its times to a folder, under a name. Default: the name of the stack."""
         folder.mkdir(parents=True, exist_ok=True)
-        name = self.stack.replace(", ", "+")
+        name = name or self.stack.replace(", ", "+")
         (folder / f"{name}.md").write_text(self.text())
         (folder / f"{name}.times.md").write_text(self.times())
 
     def times(self) -> str:
-        """Render how long everything took and the critical path, as Markdown."""
-        path = critical_path(self.moments)
+        """Render how long everything took, as Markdown."""
         rows = [f"| {each.began:.1f} | {each.ended - each.began:.1f} | {each.what} |" for each in self.moments]
-        said = " → ".join(f"{each.what} ({each.ended - each.began:.1f} s)" for each in path)
         table = ["| began (s) | took (s) | what |", "|---:|---:|---|", *rows]
-        return "\n".join([f"# Times of {self.stack}", "", f"Critical path: {said or 'nothing'}", "", *table]) + "\n"
-
-
-def critical_path(moments: Sequence[Moment]) -> list[Moment]:
-    """Return the chain that ended last: each of it waited for the one before, of all that it waited for the slowest."""
-    by_name = {each.what: each for each in moments}
-    last = max(moments, key=lambda each: each.ended, default=None)
-    path: list[Moment] = []
-    while last is not None:
-        path.append(last)
-        waited = (by_name[name] for name in last.after if name in by_name)
-        last = max(waited, key=lambda each: each.ended, default=None)
-    return path[::-1]
+        return "\n".join([f"# Times of {self.stack}", "", *table]) + "\n"
 
 
 def _rendered(report: Report) -> Iterator[str]:
-    counts = Counter(each.outcome for each in report.lines)
     yield f"# Rehearsal of {report.stack}"
     yield ""
-    yield ", ".join(f"{counts[outcome]} {outcome.value}" for outcome in Outcome if counts[outcome]) or "nothing played"
+    yield report.counts
     for scene in dict.fromkeys(each.scene for each in report.lines):
         yield from ("", f"## {scene}", "")
         for line in (each for each in report.lines if each.scene == scene):
             yield _item(line)
 
 
+def _is_named(line: Line, wanted: str) -> bool:
+    return line.scene.lower() == wanted.lower() or line.promise.startswith(wanted)
+
+
 def _item(line: Line) -> str:
-    said = f": {line.text}" if line.text else ""
-    source = " (same source)" if line.same_source else ""
-    return f"* **{line.outcome.value}**{source} {line.promise}{said}"
+    return f"* **{line.outcome.value}** {line.statement}"

@@ -3,36 +3,120 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import sys
 import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 from gpu_constructs.facts.charts import AWS_NODE
-from gpu_constructs.rehearsal.assemblies import Assembly
-from gpu_constructs.rehearsal.ending import ended_in_order
-from gpu_constructs.rehearsal.existing import cluster_of, kubernetes_of, network_of, people_of, reserved_for
-from gpu_constructs.rehearsal.players.authority import Authority
-from gpu_constructs.rehearsal.players.aws.server import ACCOUNT, Aws
-from gpu_constructs.rehearsal.players.cloudformation.bootstrapping import bootstrap
+from gpu_constructs.facts.schemas import created_with
+from gpu_constructs.rehearsal.assemblies import (
+    Assembly,
+    account_of,
+    cluster_of,
+    kubernetes_of,
+    network_of,
+    principals_of,
+)
+from gpu_constructs.rehearsal.players import processes
+from gpu_constructs.rehearsal.players.aws.server import Aws
+from gpu_constructs.rehearsal.players.cloudformation.account import bootstrap
 from gpu_constructs.rehearsal.players.cloudformation.events import Event
 from gpu_constructs.rehearsal.players.cloudformation.stack import Stack
+from gpu_constructs.rehearsal.players.cluster.absent_software import Definitions, Webhooks
 from gpu_constructs.rehearsal.players.cluster.addons import Addons
 from gpu_constructs.rehearsal.players.cluster.authenticator import Authenticator
 from gpu_constructs.rehearsal.players.cluster.client import Client
+from gpu_constructs.rehearsal.players.cluster.container import Programs, Starter
 from gpu_constructs.rehearsal.players.cluster.control_plane import ControlPlane, control_plane
 from gpu_constructs.rehearsal.players.cluster.devices import Devices
 from gpu_constructs.rehearsal.players.cluster.kubelet import Kubelet
 from gpu_constructs.rehearsal.players.cluster.nodes import Nodes
-from gpu_constructs.rehearsal.players.cluster.pod.container import Starter
-from gpu_constructs.rehearsal.players.cluster.programs import Programs
-from gpu_constructs.rehearsal.players.cluster.software.definitions import Definitions
-from gpu_constructs.rehearsal.players.cluster.software.webhooks import Webhooks
-from gpu_constructs.rehearsal.players.internet.charts import Charts
-from gpu_constructs.rehearsal.players.internet.proxy import Internet, internet
+from gpu_constructs.rehearsal.players.credentials import Authority
+from gpu_constructs.rehearsal.players.internet import Charts, Internet
 from gpu_constructs.rehearsal.unplayed import Unplayed
+
+# How long cleaning up may take before the process exits without it.
+CLEAN_UP_SECONDS = 3.5
+_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+@contextmanager
+def ended_in_order(
+    notice: Callable[[str], object] = lambda name: None, *, exit_after: float | None = None
+) -> Iterator[None]:
+    """Let SIGTERM and SIGINT leave the block as an exception does, and kill the processes that it waits for.
+
+    Only the main thread receives signals: in any other thread, and inside another such block, nothing changes.
+
+    Args:
+        notice: Called with the name of the signal, before anything is cleaned up.
+        exit_after: After how many seconds the process exits, whatever is still being cleaned up. Default: never.
+
+    Raises:
+        SystemExit: The process received one; its code is 128 and the number of the signal, as in a shell.
+    """
+
+    def end(number: int, _: FrameType | None) -> None:
+        code = 128 + number
+        if not processes.stopping():
+            name = signal.Signals(number).name
+            processes.stop_all(f"ended by {name}")
+            if exit_after is not None:
+                _exit_later(code, exit_after)
+            notice(name)
+        sys.exit(code)
+
+    if threading.current_thread() is not threading.main_thread() or _is_inside():
+        yield
+        return
+    before = {each: signal.signal(each, end) for each in _SIGNALS}
+    _handlers.append(end)
+    try:
+        yield
+    finally:
+        _handlers.pop()
+        for each, handler in before.items():
+            signal.signal(each, handler)
+        processes.resume()
+
+
+def run(main: Callable[[], object]) -> None:
+    """Call the main function of a program, and exit at once if a signal ended it.
+
+    The interpreter would first free the objects of the simulated account, which takes seconds.
+    """
+    try:
+        main()
+    except SystemExit as ended:
+        if ended.code in [128 + each for each in _SIGNALS]:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(int(ended.code or 0))
+        raise
+
+
+_handlers: list[Callable[[int, FrameType | None], None]] = []
+
+
+def _is_inside() -> bool:
+    return bool(_handlers) and signal.getsignal(signal.SIGTERM) is _handlers[-1]
+
+
+def _exit_later(code: int, seconds: float) -> None:
+    """Exit even if something doesn't end: a thread that waits, or one that the interpreter joins at its end."""
+    timer = threading.Timer(seconds, lambda: os._exit(code))
+    timer.daemon = True
+    timer.start()
+
 
 # How long delays of machines and images are, against those that AWS usually has.
 PACE = 0.1
@@ -49,14 +133,12 @@ class Props:
         karpenter: Its controller, by version.
         charts: Folder of packed charts; ``None`` for none.
         definitions: Folder of CustomResourceDefinitions of charts that are not there; ``None`` for none.
-        helm: The program, for charts that come as files; functions bring their own. ``None`` for none.
     """
 
     control_planes: Mapping[str, Path]
     karpenter: Mapping[str, Path] = field(default_factory=dict)
     charts: Path | None = None
     definitions: Path | None = None
-    helm: Path | None = None
 
     def control_plane(self, template: Mapping[str, Any]) -> Path:
         """Return the folder with programs of the version of a template's cluster; of the newest where it says none.
@@ -85,10 +167,10 @@ class Stage:
         addons: Who makes the workloads of add-ons.
         webhooks: Who answers for webhooks.
         unplayed: Says what cannot be played.
-        helm: The program; ``None`` where none is given.
         pace: How long delays are, against those that AWS usually has.
         cluster: Name of the cluster.
         folder: Files of the play: logs, code of functions.
+        daemon_sets_seen: DaemonSets that had a ready pod on a node that is gone by now.
     """
 
     def __init__(
@@ -106,7 +188,6 @@ class Stage:
         authority: Authority,
         unplayed: Unplayed,
         webhooks: Webhooks,
-        helm: Path | None,
         cluster: str,
         folder: Path,
     ) -> None:
@@ -114,16 +195,31 @@ class Stage:
         self.devices, self.addons, self.pace = devices, addons, pace
         self.internet, self.programs, self.cluster, self.folder = internet, programs, cluster, folder
         self._authority, self.unplayed, self.webhooks = authority, unplayed, webhooks
-        self.helm = helm
         self.stacks: dict[str, Stack] = {}
+        self.daemon_sets_seen: set[str] = set()
+        self._tries: Counter[str] = Counter()
 
     @property
     def client(self) -> Client:
         """An administrator of the cluster."""
         return self.plane.client
 
-    def deploy(self, assembly: Assembly) -> list[Event]:
-        """Create a stack, after those that it needs, and return how each of its resources ended."""
+    def stopped(self) -> str:
+        """Return why nothing is worth waiting for: a signal, or a controller that keeps crashing. Empty otherwise."""
+        loops = sorted(self.kubelet.crash_loops.items())
+        return processes.stopping() or "; ".join(f"pod {name}: {why}" for name, why in loops)
+
+    def deploy(self, assembly: Assembly, *, fails: Mapping[str, str] | None = None) -> list[Event]:
+        """Create a stack, after those that it needs, and return how each of its resources ended.
+
+        Args:
+            assembly: The stack. One of its name must have been rolled back.
+            fails: Why resources fail although they were created, by logical id; the stack is rolled back then.
+                Default: none, and a stack that fails stays as it is.
+        """
+        tries, failures = self._tries[assembly.stack], fails or {}
+        self._tries[assembly.stack] += 1
+        _create_principals(self.aws, assembly)
         exports = {name: value for each in self.stacks.values() for name, value in each.exports.items()}
         stack = Stack(
             assembly.template,
@@ -135,10 +231,31 @@ class Stage:
             environment=self.internet.environment(),
             authority=self._authority,
             skip=self.unplayed,
-            folder=self.folder / assembly.stack,
+            excuse=self.unplayed.excuse,
+            stopped=self.stopped,
+            replaces=created_with,
+            folder=self.folder / f"{assembly.stack}{tries or ''}",
+            fails=lambda logical_id: failures.get(logical_id, ""),
+            tries=tries,
         )
         self.stacks[assembly.stack] = stack
-        return stack.create()
+        return stack.create(rollback=bool(failures))
+
+    def update(self, assembly: Assembly) -> list[Event]:
+        """Update a stack that `deploy` created, and return how each of its changed resources ended."""
+        _create_principals(self.aws, assembly)
+        stack = self.stacks[assembly.stack]
+        others = [each for each in self.stacks.values() if each is not stack]
+        return stack.update(
+            assembly.template,
+            assembly=assembly.folder,
+            exports={name: value for each in others for name, value in each.exports.items()},
+            others={name: each.outputs for name, each in self.stacks.items() if each is not stack},
+        )
+
+
+# Description of the roles that exist although no stack creates them.
+OF_NO_STACK = "exists before the stack"
 
 
 @contextmanager
@@ -158,14 +275,13 @@ def stage(assembly: Assembly, props: Props, *, pace: float = PACE) -> Iterator[S
     with ended_in_order(), ExitStack() as running:
         folder = Path(running.enter_context(tempfile.TemporaryDirectory(prefix="gpu-constructs-rehearsal-")))
         authority = Authority(folder)
-        aws = running.enter_context(Aws(region=assembly.region, account=assembly.account or ACCOUNT))
+        account = assembly.account or account_of(assembly.template)
+        aws = running.enter_context(Aws(region=assembly.region, account=account))
         bootstrap(aws)
         if network:
             aws.have_network(vpc=network.vpc, in_zones=network.subnets)
-        _reserve(aws, assembly)
-        _have_roles(aws, assembly)
         charts = Charts(props.charts)
-        hosts = running.enter_context(internet(charts, authority))
+        hosts = running.enter_context(Internet(charts, authority))
         webhook = running.enter_context(Authenticator(aws, cluster=cluster))
         plane = running.enter_context(
             control_plane(props.control_plane(assembly.template), authenticator=webhook.address, audit=True)
@@ -175,6 +291,7 @@ def stage(assembly: Assembly, props: Props, *, pace: float = PACE) -> Iterator[S
         programs = Programs.built(karpenter=props.karpenter)
         starter = Starter(programs, plane.client, aws, cluster=cluster, folder=folder, pace=pace)
         nodes = running.enter_context(Nodes(aws, plane.client, cluster=cluster, pace=pace, network=NETWORK))
+        aws.nodes = nodes.outcome
         devices = Devices(plane.client, nodes.joined, nodes.instances, pace=pace)
         kubelet = Kubelet(plane.client, nodes.joined, starter=starter, refuses=devices.refuses, pace=pace)
         running.enter_context(kubelet)
@@ -194,25 +311,21 @@ def stage(assembly: Assembly, props: Props, *, pace: float = PACE) -> Iterator[S
             authority=authority,
             unplayed=Unplayed(charts, Definitions(props.definitions, plane.client)),
             webhooks=webhooks,
-            helm=props.helm,
             cluster=cluster,
             folder=folder,
         )
 
 
-def _reserve(aws: Aws, assembly: Assembly) -> None:
-    """Have the reservations that a stack launches into, all of them begun."""
-    zones = aws.client("ec2").describe_availability_zones()["AvailabilityZones"]
-    names = sorted(each["ZoneName"] for each in zones if each["ZoneType"] == "availability-zone")
-    for each in reserved_for(assembly.template):
-        zone = each.zone if isinstance(each.zone, str) else names[each.zone]
-        kind = "capacity-block" if each.block else "default"
-        aws.reserve(each.id, instance_type=each.instance_type, zone=zone, count=each.count, kind=kind)
-
-
-def _have_roles(aws: Aws, assembly: Assembly) -> None:
-    """Have the roles of people whom a stack lets into its cluster."""
+def _create_principals(aws: Aws, assembly: Assembly) -> None:
+    """Create the roles and users that a stack grants access to its cluster and doesn't create."""
+    iam = aws.client("iam")
     who = {"Effect": "Allow", "Action": "sts:AssumeRole", "Principal": {"AWS": f"arn:aws:iam::{aws.account}:root"}}
     trust = json.dumps({"Version": "2012-10-17", "Statement": [who]})
-    for name in people_of(assembly.template, aws.account):
-        aws.client("iam").create_role(RoleName=name, AssumeRolePolicyDocument=trust)
+    for each in principals_of(assembly.template, aws.account):
+        with suppress(iam.exceptions.EntityAlreadyExistsException):
+            if each.kind == "user":
+                iam.create_user(UserName=each.name, Path=each.path)
+            else:
+                iam.create_role(
+                    RoleName=each.name, Path=each.path, AssumeRolePolicyDocument=trust, Description=OF_NO_STACK
+                )

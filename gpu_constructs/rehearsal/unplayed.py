@@ -1,28 +1,31 @@
-"""What of a stack cannot be played here, and what stands in for it so that the rest can."""
+"""Resources of a stack that can't be simulated, and definitions that replace a chart that isn't in the folder."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from gpu_constructs.facts.labels import DEFINITIONS_RESOURCE, EKS_DOMAIN
-from gpu_constructs.rehearsal.players.cluster.software.definitions import Definitions
-from gpu_constructs.rehearsal.players.internet.charts import Charts
+from gpu_constructs.rehearsal.players.cluster.absent_software import GROUPS, Definitions
+from gpu_constructs.rehearsal.players.internet import Charts
 
 _RELEASE, _DEFINITIONS, _OBJECTS = (
     "Custom::AWSCDK-EKS-HelmChart",
     DEFINITIONS_RESOURCE,
     "Custom::AWSCDK-EKS-KubernetesResource",
 )
+# As kubectl and helm report an object whose definition isn't there.
+_NO_MATCH = re.compile(
+    r'resource mapping not found for name: "[^"]*" namespace: "[^"]*" from "[^"]*": '
+    r'no matches for kind "(?P<kind>[^"]+)" in version "(?P<group>[^"/]+)/[^"]+"'
+)
+_OTHER_ERROR = re.compile(r"Error from server|is invalid|forbidden|no matches for kind")
 
 
 class Unplayed:
     """Says of a resource that is about to be made why it is not played.
-
-    Args:
-        charts: Those that can be installed.
-        definitions: What stands in for those that cannot.
 
     Attributes:
         missing: Names of the charts that were asked for and could not be installed.
@@ -40,14 +43,8 @@ class Unplayed:
             return f"the definitions of {EKS_DOMAIN} are at AWS only"
         return ""
 
-    def of_chart(self, chart: str, version: str, *, definitions: bool) -> str:
-        """Return why a chart is not played, empty where it is.
-
-        Args:
-            chart: Its name.
-            version: Its version.
-            definitions: Whether a release of it would bring those inside it.
-        """
+    def _of_chart(self, chart: str, version: str, *, definitions: bool) -> str:
+        """Return why a chart isn't installed; empty if it is. `definitions` tells whether a release installs them."""
         if self._charts.has(chart, version):
             return ""
         self.missing.add(chart)
@@ -55,12 +52,23 @@ class Unplayed:
         said = f"chart {chart} {version} is not in the folder"
         return f"{said}; its definitions were given: {', '.join(applied)}" if applied else said
 
+    def excuse(self, error: str) -> str:
+        """Return why an error doesn't count: definitions of a chart that isn't there. Empty if it counts."""
+        found = {(each["kind"], each["group"]) for each in _NO_MATCH.finditer(error)}
+        absent = {group: chart for chart in sorted(self.missing) for group in GROUPS.get(chart, ())}
+        if not found or not absent.keys() >= {group for _, group in found}:
+            return ""
+        if _OTHER_ERROR.search(_NO_MATCH.sub("", error)):
+            return ""
+        kinds = ", ".join(f"{kind} of chart {absent[group]}" for kind, group in sorted(found))
+        return f"it needs the definition of {kinds}, which is not in the folder"
+
     def _of_release(self, properties: Mapping[str, Any]) -> str:
         # A chart of the assembly itself has a file and no name.
         if "Chart" not in properties:
             return ""
         skipped = bool(properties.get("SkipCrds"))
-        return self.of_chart(properties["Chart"], str(properties.get("Version", "")), definitions=not skipped)
+        return self._of_chart(properties["Chart"], str(properties.get("Version", "")), definitions=not skipped)
 
 
 def _is_of_auto_mode(manifest: list[dict[str, Any]]) -> bool:

@@ -13,7 +13,7 @@ from gpu_constructs.facts.kubernetes import KUBE_SYSTEM
 from gpu_constructs.installing import eks_resources
 from gpu_constructs.installing.cluster_ref import ClusterRef
 from gpu_constructs.installing.logical_ids import set_logical_id
-from gpu_constructs.installing.pod_identity import trust
+from gpu_constructs.installing.pod_identity import keep_role, trust
 from gpu_constructs.installing.shared import CsiDriver
 
 
@@ -46,6 +46,7 @@ def csi_addon(
         ),
         managed_policy_arns=list(managed_policy_arns) or None,
     )
+    keep_role(role, cluster, namespace=KUBE_SYSTEM, service_account=service_account)
     addon = eks_resources.CfnAddon(
         scope,
         "Resource",

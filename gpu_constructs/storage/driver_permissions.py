@@ -13,7 +13,8 @@ from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from gpu_constructs.facts.iam_policies import MAX_ATTACHED, MAX_INLINE, MAX_MANAGED, policy_size
-from gpu_constructs.installing.cluster_ref import ClusterRef, stack_of
+from gpu_constructs.installing.cluster_ref import ClusterRef
+from gpu_constructs.installing.own_stack import stack_of
 from gpu_constructs.installing.pod_identity import policy_document
 from gpu_constructs.installing.shared import CsiDriver
 from gpu_constructs.light_patterns import regex

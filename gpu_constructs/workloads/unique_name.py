@@ -9,8 +9,10 @@ from typing import Any
 import aws_cdk as cdk
 from constructs import Construct
 
+from gpu_constructs.refusals import has_token
+
 
 def unique_name(scope: Construct, name: str, content: Any) -> str:
     """Return a name with the hash of a content as the template writes it; a token reads otherwise in the next synth."""
-    written = cdk.Stack.of(scope).resolve(content) if cdk.Token.is_unresolved(json.dumps(content)) else content
+    written = cdk.Stack.of(scope).resolve(content) if has_token(json.dumps(content)) else content
     return f"{name}-{hashlib.sha256(json.dumps(written, sort_keys=True).encode()).hexdigest()[:8]}"

@@ -69,7 +69,7 @@ def test_session_manager_opens_the_role_of_karpenters_nodes(stack: cdk.Stack, cl
     karpenter_pool(stack, cluster, shape(session_manager=True), karpenter=karpenter)
 
     roles = of_type(resources_of(stack), "AWS::IAM::Role")
-    [role] = [each for id, each in roles.items() if id.startswith("KarpenterNodeRole")]
+    [role] = [each for id, each in roles.items() if id.startswith("NodeRoleKarpenter")]
     assert "AmazonSSMManagedInstanceCore" in str(role["Properties"]["ManagedPolicyArns"])
 
 

@@ -30,6 +30,7 @@ from gpu_constructs import (
     UpTo,
     find_instance_types,
 )
+from gpu_constructs.facts.labels import POOL
 from gpu_constructs.pools import CustomImage, Disruption, Kubelet
 from tests.chart_values import unknown_values
 from tests.schemas import validate_custom
@@ -71,6 +72,20 @@ def test_a_static_pool(karpenter: Karpenter, cluster: eks.ICluster, snapshot_yam
 
     assert manifest(resources, "NodePool") == snapshot_yaml
     assert gates(resources) == {"staticCapacity": True}
+
+
+def test_another_kind_of_size_makes_another_node_pool(karpenter: Karpenter, cluster: eks.ICluster) -> None:
+    resources = pool(karpenter, cluster, size=Static(nodes=2))
+
+    names = {kind: manifest(resources, kind)["metadata"]["name"] for kind in ("NodePool", "EC2NodeClass")}
+    assert names == {"NodePool": "l4-static", "EC2NodeClass": "l4"}
+    labels = manifest(resources, "NodePool")["spec"]["template"]["metadata"]["labels"]
+    assert labels[POOL] == "l4"
+
+
+def test_the_name_of_a_static_pool_is_a_label_value(karpenter: Karpenter, cluster: eks.ICluster) -> None:
+    with pytest.raises(ValueError, match=r"name must be at most 56 characters with Static\(...\), got 'a{57}'"):
+        pool(karpenter, cluster, name="a" * 57, size=Static(nodes=2))
 
 
 def test_a_static_pool_of_a_reservation_counts_its_instances(karpenter: Karpenter, cluster: eks.ICluster) -> None:

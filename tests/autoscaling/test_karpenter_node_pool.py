@@ -187,7 +187,7 @@ def test_every_type_is_asked_for_with_its_architecture_and_disks(name: str, syst
         ({"node_role": "nodes"}, TypeError, r"node_role must be an iam.IRole, got 'nodes'"),
         ({"karpenter": "yes"}, TypeError, r"karpenter must be a Karpenter, got 'yes'"),
         (
-            {"ami_release": "1.36.2-20260714"},
+            {"ami_release": "1.36.3-20260903"},
             ValueError,
             r"ami_release must be 'latest' or a release as Karpenter names",
         ),

@@ -207,7 +207,11 @@ def test_options_of_a_managed_group_reach_it(stack: cdk.Stack, gpu: GpuCluster) 
             "Test/Gpu/Pool-l4: capacity must be OnDemand(), Spot(), Reservation(...) or CapacityBlock(...), got "
             "'spot'; write Spot()",
         ),
-        ({"max_nodez": 8}, TypeError, "Test/Gpu.add_pool: argument must be one of "),
+        (
+            {"max_nodez": 8},
+            TypeError,
+            "Test/Gpu.add_pool: argument must be one that add_pool accepts, got 'max_nodez'; did you mean 'max_nodes'?",
+        ),
         (
             {"max_nodes": 8, "shape": 5},
             TypeError,
@@ -287,8 +291,14 @@ def test_a_second_autoscaler_made_afterwards_is_refused_with_the_fix(
 def test_karpenter_made_afterwards_is_told_what_becomes_of_the_pools(stack: cdk.Stack, gpu: GpuCluster) -> None:
     gpu.add_pool("l4", "g6.xlarge", max_nodes=8)
 
-    with pytest.raises(ValueError, match="makes every pool a KarpenterNodePool, and a ManagedNodeGroup for groups"):
+    with pytest.raises(ValueError, match="before the first add_pool") as refused:
         Karpenter(stack, "Mine", cluster=gpu)
+
+    assert str(refused.value) == (
+        "Test/Mine: cluster must not have a ClusterAutoscaler, because both would launch nodes for the same pod, got "
+        "'Test/Gpu/ClusterAutoscaler', which add_pool created; create Karpenter before the first add_pool, so that "
+        "add_pool creates KarpenterNodePools, and create node groups with ManagedNodeGroup"
+    )
 
 
 def test_two_autoscalers_that_somebody_made_are_theirs(stack: cdk.Stack, gpu: GpuCluster) -> None:

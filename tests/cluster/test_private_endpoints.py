@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import aws_cdk as cdk
 import pytest
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 
-from gpu_constructs import GpuCluster
+from gpu_constructs import GpuCluster, gpu_vpc
 from gpu_constructs.cluster import PrivateEndpoints
 from tests.templates import depends_on, of_type, resources_of, text_of
 
@@ -97,3 +97,29 @@ def test_a_cluster_in_their_vpc_waits_for_them_and_goes_before_them(stack: cdk.S
     [cluster] = of_type(resources, "AWS::EKS::Cluster")
     assert len(ends) > 10
     assert ends <= depends_on(resources, cluster)
+
+
+def test_rejects_a_second_gateway_for_s3(stack: cdk.Stack) -> None:
+    vpc = gpu_vpc(stack, "Net")
+
+    with pytest.raises(ValueError, match=r"Test/Ends: s3_gateway must be False .*, got True with 'Test/Net/S3'"):
+        PrivateEndpoints(stack, "Ends", vpc=vpc)
+
+    PrivateEndpoints(stack, "More", vpc=vpc, s3_gateway=False)
+
+
+def test_rejects_a_second_endpoint_for_a_service(stack: cdk.Stack) -> None:
+    vpc = gpu_vpc(stack, "Net", nat_gateways=0)
+
+    with pytest.raises(ValueError, match=r"Test/Ends: services .*, got ec2, sts, which 'Test/Net/Endpoints' has"):
+        PrivateEndpoints(stack, "Ends", vpc=vpc, services=("ec2", "sts", "monitoring"), s3_gateway=False)
+
+    PrivateEndpoints(stack, "More", vpc=vpc, services=("monitoring",), s3_gateway=False)
+
+
+def test_rejects_a_second_gateway_of_its_own(stack: cdk.Stack) -> None:
+    vpc = cast("ec2.IVpc", ec2.Vpc(stack, "Net"))
+    PrivateEndpoints(stack, "Ends", vpc=vpc)
+
+    with pytest.raises(ValueError, match=r"got s3, which 'Test/Ends' has; .* pass s3_gateway=False"):
+        PrivateEndpoints(stack, "More", vpc=vpc, services=("monitoring",))

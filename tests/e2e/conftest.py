@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from gpu_constructs.rehearsal.players.cluster.client import Client
-from gpu_constructs.rehearsal.players.cluster.control_plane import (
-    UNDISTURBED,
-    ControlPlane,
-    control_plane,
-    kubeconfig_of,
-)
+from gpu_constructs.rehearsal.players.cluster.control_plane import ControlPlane, control_plane, kubeconfig_of
 from tests.e2e.helm import Helm
-from tests.e2e.rig import Rig
+from tests.e2e.rig import UNDISTURBED, Rig
 from tools import build_e2e_tools
 from tools import charts as packed
 
@@ -52,13 +48,27 @@ def rig(plane: ControlPlane) -> Iterator[Rig]:
         yield made
 
 
-@pytest.fixture(scope="session")
-def helm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Helm]:
-    """Helm with the packed charts, and a control plane of its own: webhooks that nobody answers are no company."""
+@contextmanager
+def helm_on_a_new_control_plane(folder_of_kubeconfig: Path) -> Iterator[Helm]:
+    """Helm with the packed charts and a control plane of its own."""
     folder, charts = build_e2e_tools.folder_of_tools(), packed.folder_of_charts()
     if folder is None or charts is None:
         pytest.skip(build_e2e_tools.MISSING if folder is None else packed.MISSING)
-    kubeconfig = tmp_path_factory.mktemp("helm") / "kubeconfig"
+    kubeconfig = folder_of_kubeconfig / "kubeconfig"
     with control_plane(folder, controllers=()) as plane:
         kubeconfig.write_text(json.dumps(kubeconfig_of(plane.client)))
         yield Helm(charts, kubeconfig, plane.client)
+
+
+@pytest.fixture(scope="session")
+def helm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Helm]:
+    """Helm on a control plane without other tests: webhooks that nobody answers would reject their objects."""
+    with helm_on_a_new_control_plane(tmp_path_factory.mktemp("helm")) as made:
+        yield made
+
+
+@pytest.fixture
+def empty_helm(tmp_path: Path) -> Iterator[Helm]:
+    """Helm on a control plane where no chart was installed before."""
+    with helm_on_a_new_control_plane(tmp_path) as made:
+        yield made

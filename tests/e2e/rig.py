@@ -19,13 +19,22 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from functools import partial
 from typing import TypeVar
 
-from gpu_constructs.rehearsal.players.cluster.client import REFUSALS, THREADS, Refused
+from gpu_constructs.rehearsal.players.cluster.client import THREADS, Object, Refused
 from gpu_constructs.rehearsal.players.cluster.control_plane import ControlPlane
 from gpu_constructs.rehearsal.players.cluster.process import wait_until
 from tests.e2e.case import ASKED, Case, Decision, Pair, decision_on, last_pair
 
 DECIDE_SECONDS = 60.0
 POLL_SECONDS = 0.02
+# Statuses with which the API server rejects an object.
+REFUSALS = (400, 403, 409, 422)
+# A scheduler that decides on what fits beside the pods that are there, and does not wait before it tries again: it
+# drives out nobody.
+UNDISTURBED: Object = {
+    "podInitialBackoffSeconds": 1,
+    "podMaxBackoffSeconds": 1,
+    "profiles": [{"plugins": {"postFilter": {"disabled": [{"name": "DefaultPreemption"}]}}}],
+}
 
 Given = TypeVar("Given")
 Made = TypeVar("Made")

@@ -12,12 +12,12 @@ from gpu_constructs.preflight.cluster.clusters import clusters
 from gpu_constructs.preflight.model.cluster import Pool
 from gpu_constructs.preflight.model.label_values import LabelValues
 from gpu_constructs.preflight.reading.inputs import read_input
-from gpu_constructs.rehearsal.players.cluster.control_plane import UNDISTURBED, ControlPlane, control_plane
+from gpu_constructs.rehearsal.players.cluster.control_plane import ControlPlane, control_plane
 from gpu_constructs.rehearsal.players.cluster.process import wait_until
 from tests import behind_taints
 from tests.behind_taints import CLAIMED, DAEMON, DEVICE_CLASS, POOL_OF, RUNS
 from tests.e2e.case import Case
-from tests.e2e.rig import Rig
+from tests.e2e.rig import UNDISTURBED, Rig
 from tools import build_e2e_tools
 
 PODS = [each for each in RUNS if each != DAEMON]

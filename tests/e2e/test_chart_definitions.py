@@ -17,8 +17,8 @@ from gpu_constructs.facts import versions
 from gpu_constructs.installing.chart_definitions import rights
 from gpu_constructs.rehearsal.players.cluster.client import NOT_FOUND, Client, Refused
 from gpu_constructs.rehearsal.players.cluster.process import wait_until
-from gpu_constructs.rehearsal.players.internet.charts import Charts
-from gpu_constructs.rehearsal.players.internet.server import ChartHost, ChartServer
+from gpu_constructs.rehearsal.players.credentials import Authority
+from gpu_constructs.rehearsal.players.internet import Charts, Internet
 from tests.cloudformation import Answers, event_of
 from tests.e2e.helm import Helm
 from tests.e2e.test_charts import EMITTED
@@ -64,10 +64,9 @@ def schemas_in(helm: Helm, pin: versions.Chart | packed.Packed) -> list[Any]:
 
 
 @pytest.fixture(scope="module")
-def registry(helm: Helm) -> Iterator[str]:
+def registry(helm: Helm, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A registry of charts on this machine, and a repository of the same ones."""
-    server = ChartServer(Charts(helm.charts), ChartHost)
-    with server.serving():
+    with Internet(Charts(helm.charts), Authority(tmp_path_factory.mktemp("authority"))) as server:
         yield server.address.removeprefix("http://")
 
 

@@ -146,30 +146,20 @@ def test_a_chart_is_installed_and_installed_again(pin: versions.Chart, values: M
     assert helm.run("uninstall", pin.name, *where).returncode == 0
 
 
-_DEFINITIONS, _BUFFERS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", "autoscaling.x-k8s.io"
+def test_karpenters_definitions_bear_two_owners_and_an_upgrade(empty_helm: Helm) -> None:
+    """Helm 4 applies those inside the controller's chart too, over those of their own release.
 
-
-def karpenters(client: Client) -> list[str]:
-    """Return the names of Karpenter's definitions that are there."""
-    groups = {each["metadata"]["name"]: str(each["spec"]["group"]) for each in client.list(_DEFINITIONS)}
-    return [name for name, group in groups.items() if group.startswith("karpenter.") or group == _BUFFERS]
-
-
-def test_karpenters_definitions_bear_two_owners_and_an_upgrade(helm: Helm) -> None:
-    """Helm 4 applies those inside the controller's chart too, over those of their own release."""
+    Definitions of an earlier install of the controller alone have no owner, and no release takes them over.
+    """
     older, newer = versions.KARPENTER_RELEASES.values()
     where = ["--namespace", "kube-system"]
-    # Those that an earlier install of the controller alone has left are nobody's, and no release takes them over.
-    for each in karpenters(helm.client):
-        helm.client.delete(f"{_DEFINITIONS}/{each}")
-    wait_until(lambda: not karpenters(helm.client), "Karpenter's definitions to go")
 
     for release in (older, older, newer):
-        assert helm.install(release.crds, *where, values={}) == ""
-        assert helm.install(release.controller, *where, values=OF_KARPENTER) == ""
+        assert empty_helm.install(release.crds, *where, values={}) == ""
+        assert empty_helm.install(release.controller, *where, values=OF_KARPENTER) == ""
 
     for pin in (newer.controller, newer.crds):
-        assert helm.run("uninstall", pin.name, *where).returncode == 0
+        assert empty_helm.run("uninstall", pin.name, *where).returncode == 0
 
 
 def jobs_are_taken(client: Client, namespace: str) -> str:

@@ -15,8 +15,9 @@ from gpu_constructs import GpuDeployment, GpuJob, GpuPod, ManagedNodeGroup, Node
 from gpu_constructs.preflight.judging.check import check
 from gpu_constructs.preflight.reading.inputs import read_input
 from gpu_constructs.rehearsal.players.cluster.client import Client
-from gpu_constructs.rehearsal.players.cluster.control_plane import UNDISTURBED, control_plane
+from gpu_constructs.rehearsal.players.cluster.control_plane import control_plane
 from gpu_constructs.workloads import CopiedModel, HubModel, ImageModel, Model, MountedModel, SecretKey, StreamedModel
+from tests.e2e.rig import UNDISTURBED
 from tests.templates import manifests_of, resources_of
 from tools import build_e2e_tools
 

@@ -14,14 +14,13 @@ import pytest
 
 from gpu_constructs.rehearsal.players.cluster.addons import Addons
 from gpu_constructs.rehearsal.players.cluster.client import Client, Object
+from gpu_constructs.rehearsal.players.cluster.container import Programs, Starter
 from gpu_constructs.rehearsal.players.cluster.control_plane import ControlPlane, control_plane
 from gpu_constructs.rehearsal.players.cluster.devices import Devices
 from gpu_constructs.rehearsal.players.cluster.kubelet import Kubelet
 from gpu_constructs.rehearsal.players.cluster.nodes import Nodes
-from gpu_constructs.rehearsal.players.cluster.pod.container import Starter
-from gpu_constructs.rehearsal.players.cluster.pod.status import is_ready, owner
+from gpu_constructs.rehearsal.players.cluster.pod_status import is_ready, owner
 from gpu_constructs.rehearsal.players.cluster.process import wait_until
-from gpu_constructs.rehearsal.players.cluster.programs import Programs
 from tests.rehearsal.cluster.cloud import CLUSTER, PlayedCloud, node_config, played_cloud
 from tools import build_e2e_tools
 
@@ -148,6 +147,21 @@ def test_an_instance_without_user_data_never_joins(stage: Stage) -> None:
     assert stage.nodes.never[instance] == "it has no user data"
 
 
+def test_an_instance_that_reaches_nothing_joins_once_it_does(stage: Stage) -> None:
+    stage.cloud.unreached = "no route"
+    first = stage.cloud.run(node_config())
+    wait_until(lambda: first in stage.nodes.never, "the reason")
+    assert stage.nodes.outcome(first) == "no route"
+
+    second = stage.cloud.run(node_config())
+    assert stage.nodes.outcome(second) is None
+    stage.cloud.unreached = ""
+
+    wait_until(lambda: stage.nodes.outcome(second) == "", "the node")
+    for each in (first, second):
+        stage.cloud.terminate(each)
+
+
 def test_the_server_refuses_labels_that_no_kubelet_may_set(stage: Stage) -> None:
     instance = stage.run(flags=["--node-labels=node-role.kubernetes.io/gpu=true"])
 
@@ -186,7 +200,10 @@ def test_a_pod_that_is_deleted_ends(stage: Stage) -> None:
     stage.client.create(pod("deleted"))
     stage.wait_for_phase("deleted", "Running")
 
-    stage.client.evict("/api/v1/namespaces/default/pods/deleted")
+    # Source: https://kubernetes.io/docs/concepts/scheduling-eviction/api-eviction/
+    metadata = {"name": "deleted", "namespace": "default"}
+    eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": metadata}
+    stage.client.post("/api/v1/namespaces/default/pods/deleted/eviction", eviction)
 
     wait_until(lambda: stage.client.find("/api/v1/namespaces/default/pods/deleted") is None, "the pod to go")
 
@@ -197,6 +214,8 @@ def test_a_known_image_runs_as_its_program(stage: Stage) -> None:
     role = "arn:aws:iam::123456789012:role/karpenter"
     of = {"namespace": "default", "serviceAccount": "default", "associationId": "a-1", "roleArn": role}
     stage.cloud.eks.associations.append(of | {"createdAt": made})
+    # Whose pod on the node hands out the credentials.
+    stage.cloud.eks.addons["eks-pod-identity-agent"] = "{}"
     env = [
         {"name": "NODE", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}},
         {"name": "LIMIT", "valueFrom": {"resourceFieldRef": {"resource": "limits.memory", "divisor": "1Mi"}}},

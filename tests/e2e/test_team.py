@@ -16,15 +16,11 @@ from typing import Any
 
 import pytest
 
-from gpu_constructs.rehearsal.players.cluster.access.policies import AccessPolicies
+from gpu_constructs.rehearsal.players.cluster.authenticator import AccessPolicies
 from gpu_constructs.rehearsal.players.cluster.client import Client, Object, Refused
-from gpu_constructs.rehearsal.players.cluster.control_plane import (
-    UNDISTURBED,
-    ControlPlane,
-    control_plane,
-    kubeconfig_of,
-)
+from gpu_constructs.rehearsal.players.cluster.control_plane import ControlPlane, control_plane, kubeconfig_of
 from gpu_constructs.rehearsal.players.cluster.process import wait_until
+from tests.e2e.rig import UNDISTURBED
 from tests.e2e.test_manifests_are_accepted import documents, is_served
 from tests.templates import manifests_of, of_type
 from tests.test_teams_page import synthesized, template_of
@@ -279,12 +275,16 @@ def test_operators_drain_a_node(cluster: ControlPlane, as_principal: Any, node: 
     assert cluster.client.find("/api/v1/namespaces/vision/pods/running") is None
 
 
+def eviction(namespace: str, name: str) -> Object:
+    return {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name, "namespace": namespace}}
+
+
 def test_viewers_and_members_drain_nothing(as_principal: Any, node: str) -> None:
     for name in ("Everybody", "Vision", "NlpLead"):
         with pytest.raises(Refused, match="403"):
             as_principal(name).patch(f"/api/v1/nodes/{node}", {"spec": {"unschedulable": True}})
     with pytest.raises(Refused, match="403"):
-        as_principal("Everybody").evict("/api/v1/namespaces/vision/pods/running")
+        as_principal("Everybody").post("/api/v1/namespaces/vision/pods/running/eviction", eviction("vision", "running"))
 
 
 def test_operators_end_and_scale_but_run_nothing(cluster: ControlPlane, as_principal: Any) -> None:

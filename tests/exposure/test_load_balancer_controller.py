@@ -153,7 +153,7 @@ def test_it_starts_after_its_role_its_definitions_and_the_nodes(made: dict[str, 
 
 
 def test_its_pods_alone_take_its_role(made: dict[str, Any]) -> None:
-    [role] = [each for id, each in of_type(made, "AWS::IAM::Role").items() if id.startswith("ControllerIdentity")]
+    [role] = [each for id, each in of_type(made, "AWS::IAM::Role").items() if id.startswith("PodIdentityRole")]
 
     [statement] = role["Properties"]["AssumeRolePolicyDocument"]["Statement"]
     assert statement["Condition"]["StringEquals"].items() >= {

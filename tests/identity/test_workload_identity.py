@@ -129,10 +129,9 @@ def test_a_cluster_made_here_tells_its_name(stack: cdk.Stack) -> None:
     gpu = GpuCluster(stack, "Gpu")
     WorkloadIdentity(stack, "Train", cluster=gpu, service_account="train")
 
-    resources = resources_of(stack)
-    association = only(resources_under(stack, "Train"), ASSOCIATION)
-    [role] = [each for id, each in of_type(resources, "AWS::IAM::Role").items() if id.startswith("Train")]
-    [trusted] = role["Properties"]["AssumeRolePolicyDocument"]["Statement"]
+    resources = resources_under(stack, "Train")
+    association = only(resources, ASSOCIATION)
+    [trusted] = only(resources, "AWS::IAM::Role")["AssumeRolePolicyDocument"]["Statement"]
     reference = stack.resolve(gpu.cluster.cluster_name)
     assert association["ClusterName"] == reference
     assert reference in trusted["Condition"]["StringEquals"]["aws:RequestTag/eks-cluster-arn"]["Fn::Join"][1]

@@ -17,7 +17,7 @@ from gpu_constructs.metrics import PrometheusStack
 from gpu_constructs.metrics.prometheus_stack import RemoteWrite, stack_values
 from tests.chart_values import unknown_values
 from tests.schemas import validate_custom
-from tests.templates import CHART, MANIFEST, depends_on, manifest, of_type, only, resources_of, slice_of, text_of
+from tests.templates import CHART, MANIFEST, depends_on, manifest, of_type, only, resources_of, resources_under, text_of
 
 OTHER_CHARTS = ("kube-state-metrics", "grafana")
 ARN = "arn:aws:aps:eu-central-1:111122223333:workspace/ws-0a1b2c3d"
@@ -59,7 +59,7 @@ def test_metrics_go_to_the_workspace(stack: cdk.Stack, cluster: eks.ICluster) ->
     }
     association = only(resources, "AWS::EKS::PodIdentityAssociation")
     assert association["ServiceAccount"] == prometheus["serviceAccount"]["name"]
-    [policy] = only(slice_of(resources, "PrometheusIdentity"), "AWS::IAM::Role")["Policies"]
+    [policy] = only(resources_under(stack, "Prometheus"), "AWS::IAM::Role")["Policies"]
     [statement] = policy["PolicyDocument"]["Statement"]
     assert (statement["Action"], statement["Resource"]) == ("aps:RemoteWrite", ARN)
 

@@ -90,7 +90,7 @@ def test_what_a_group_boots(given: Any, version: str | None, system: str, found:
             "1.36",
             "al2023",
             TypeError,
-            r"Test/Nodes: ami_release must be a string such as '1\.36\.2-20260714', got 7",
+            r"Test/Nodes: ami_release must be a string such as '1\.36\.3-20260903', got 7",
         ),
         (
             7,
@@ -105,7 +105,7 @@ def test_what_a_group_boots(given: Any, version: str | None, system: str, found:
             "al2023",
             ValueError,
             r"Test/Nodes: ami_release must be 'latest' or a release as EKS names it for al2023, such as "
-            r"'1\.36\.2-20260714', got '1\.36\.2'",
+            r"'1\.36\.3-20260903', got '1\.36\.2'",
         ),
         (
             "1.34.0-18d04e5",
@@ -124,7 +124,7 @@ def test_what_a_group_boots(given: Any, version: str | None, system: str, found:
             r"minor versions before it, got '1\.3\.2-20260714' \[GPU093\]",
         ),
         (
-            "1.36.2-20260714",
+            "1.36.3-20260903",
             "1.3",
             "al2023",
             ValueError,
@@ -141,7 +141,7 @@ def test_refuses_what_eks_has_not(
 
 @pytest.mark.parametrize(
     ("given", "version"),
-    [("1.36.2-20260714", "1.36"), ("1.35.6-20260714", "1.35"), ("1.33.13-20260714", "1.33")],
+    [("1.36.3-20260903", "1.36"), ("1.35.6-20260714", "1.35"), ("1.33.13-20260714", "1.33")],
 )
 def test_a_group_may_stay_behind_its_cluster(given: str, version: str) -> None:
     kept = release(given, "1.36", "al2023")

@@ -188,14 +188,14 @@ def test_scaling_options_of_many_groups_take_one_policy(stack: cdk.Stack, cluste
             r"ami_release must be 'latest' or a release as EKS names it for al2",
         ),
         (
-            {"shape": NodeShape(instance_types=("g7.2xlarge",)), "ami_release": "1.36.2-20260714"},
+            {"shape": NodeShape(instance_types=("g7.2xlarge",)), "ami_release": "1.36.3-20260903"},
             ValueError,
-            r"ami_release must be one with NVIDIA driver 595, which g7.2xlarge needs, got '1.36.2-20260714', which "
+            r"ami_release must be one with NVIDIA driver 595, which g7.2xlarge needs, got '1.36.3-20260903', which "
             r"carries 580; take 'latest' \[GPU006\]",
         ),
-        ({"ami_release": 1}, TypeError, r"ami_release must be a string such as '1.36.2-20260714', got 1"),
+        ({"ami_release": 1}, TypeError, r"ami_release must be a string such as '1.36.3-20260903', got 1"),
         (
-            {"ami_release": "1.36.2-20260714", "shape": NodeShape(instance_types=("g6.xlarge",), image=IMAGE)},
+            {"ami_release": "1.36.3-20260903", "shape": NodeShape(instance_types=("g6.xlarge",), image=IMAGE)},
             ValueError,
             r"ami_release must be left out where the shape has an image of its own",
         ),
@@ -220,8 +220,8 @@ def test_refuses_before_a_child_is_created(
 
 
 def test_refuses_a_release_for_another_minor_than_the_clusters(stack: cdk.Stack, created_cluster: eks.Cluster) -> None:
-    with pytest.raises(ValueError, match=r"ami_release must be one for Kubernetes 1.35, .*got '1.36.2-20260714'"):
-        group(stack, created_cluster, ami_release="1.36.2-20260714")
+    with pytest.raises(ValueError, match=r"ami_release must be one for Kubernetes 1.35, .*got '1.36.3-20260903'"):
+        group(stack, created_cluster, ami_release="1.36.3-20260903")
 
 
 def test_training_takes_spot_from_those_who_save_checkpoints(stack: cdk.Stack, cluster: eks.ICluster) -> None:

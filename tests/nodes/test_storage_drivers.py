@@ -179,7 +179,8 @@ def test_auto_mode_attaches_ebs_volumes_itself(stack: cdk.Stack, cluster: eks.IC
         (
             {"taints": (Taint(key=KEYS[1], value="true"),)},
             ValueError,
-            r"taints must leave out s3.csi.aws.com/agent-not-ready, .* write storage_drivers=\('s3',\)",
+            r"taints must not contain s3.csi.aws.com/agent-not-ready, .*, got Taint\(key='s3.*\); "
+            r"write storage_drivers=\('s3',\)",
         ),
     ],
 )

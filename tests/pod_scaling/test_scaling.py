@@ -42,7 +42,7 @@ from gpu_constructs.pod_scaling.scaling_manifests import (
 from tests.chart_values import unknown_values
 from tests.clusters import imported_cluster, imported_vpc
 from tests.schemas import validate, validate_custom
-from tests.templates import CHART, depends_on, manifest, object_id, of_type, only, resources_of, slice_of
+from tests.templates import CHART, depends_on, manifest, object_id, of_type, only, resources_of, resources_under
 
 QUEUE = SqsQueue(url="https://sqs.us-east-1.amazonaws.com/111122223333/jobs", region="us-east-1", per_pod=2)
 WAITING = Demand(query='sum(vllm:num_requests_waiting{namespace="chat"}) or vector(0)', per_pod=4)
@@ -95,7 +95,7 @@ def test_a_workspace_of_aws_is_read_with_kedas_own_permissions(
         assert trigger["authenticationRef"]["name"] == authentication["metadata"]["name"]
     assert authentication["spec"] == {"podIdentity": {"provider": "aws"}}
     validate_custom(made, crds)
-    [policy] = only(slice_of(resources, "Keda"), "AWS::IAM::Role")["Policies"]
+    [policy] = only(resources_under(stack, "Keda"), "AWS::IAM::Role")["Policies"]
     [statement] = policy["PolicyDocument"]["Statement"]
     assert "aps:QueryMetrics" in statement["Action"]
     assert statement["Resource"] == [workspace]
@@ -155,7 +155,7 @@ def test_the_hpa_reads_what_prometheus_records() -> None:
 
 
 def test_every_chart_value_exists(chart_values: Path) -> None:
-    assert unknown_values(chart_values / "keda-2.20.2.yaml", keda_values()) == []
+    assert unknown_values(chart_values / "keda-2.20.2.yaml", keda_values(has_role=True)) == []
     assert unknown_values(chart_values / "prometheus-adapter-5.3.0.yaml", adapter_values(URL)) == []
     assert unknown_values(chart_values / "vertical-pod-autoscaler-0.11.yaml", controller_values()) == []
 
@@ -226,7 +226,7 @@ def test_a_queue_wakes_a_deployment_from_none(app: App) -> None:
     assert made["spec"]["minReplicaCount"] == 0
     assert manifest(resources, "TriggerAuthentication")["spec"] == {"podIdentity": {"provider": "aws"}}
     assert made["spec"]["triggers"][0]["metadata"]["activationQueueLength"] == "0"
-    role = only(slice_of(resources, "Keda"), "AWS::IAM::Role")
+    role = only(resources_under(app.stack, "Keda"), "AWS::IAM::Role")
     assert "arn:aws:sqs:us-east-1:111122223333:jobs" in json.dumps(role["Policies"])
 
 

@@ -247,8 +247,9 @@ EIGHT_TAINTS = tuple(Taint(key=f"example.com/{number}", value="a", effect="NoSch
             (),
             {"taints": (GPU_TAINT, TEAM)},
             ValueError,
-            "taints must leave out nvidia.com/gpu:NoSchedule, which every GPU node gets, got it; for another value "
-            "write gpu_taint=False beside it",
+            "taints must not contain nvidia.com/gpu:NoSchedule, which every GPU node has, got "
+            "Taint(key='nvidia.com/gpu', value='true', effect='NoSchedule'); remove it, or write gpu_taint=False to "
+            "set another value",
         ),
         ((), {"gpu_taint": "no"}, TypeError, "gpu_taint must be a bool, got 'no'; write True"),
         (
@@ -476,7 +477,7 @@ UNDRIVEN = (
     ("names", "release", "needs", "types"),
     [
         (("g7.2xlarge",), "v20260903", 595, "g7.2xlarge"),
-        (("g6.xlarge", "g7.2xlarge", "g7.4xlarge"), "1.36.2-20260714", 595, "g7.2xlarge, g7.4xlarge"),
+        (("g6.xlarge", "g7.2xlarge", "g7.4xlarge"), "1.36.3-20260903", 595, "g7.2xlarge, g7.4xlarge"),
     ],
 )
 def test_a_release_without_the_driver_of_a_type_is_refused(

@@ -8,8 +8,8 @@ from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.reason import Reason
 from gpu_constructs.preflight.scheduling.fitting import TURNED_AWAY
 from gpu_constructs.rehearsal.report import Outcome
-from gpu_constructs.rehearsal.scenes.agree import MOST_UNKNOWN, Agreement, Pair, Said, Told, batches, lines
-from gpu_constructs.rehearsal.scenes.decisions import Decision
+from tests.e2e.rehearsal.agree import MOST_UNKNOWN, Agreement, Pair, Said, Told, batches, lines
+from tests.e2e.rehearsal.decisions import Decision
 
 ONE_SHARED = f"asks for 2 nvidia.com/gpu.shared, {TURNED_AWAY}; ask for one"
 

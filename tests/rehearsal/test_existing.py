@@ -6,15 +6,16 @@ from typing import Any
 
 import pytest
 
-from gpu_constructs.rehearsal.existing import (
+from gpu_constructs.rehearsal.assemblies import (
     Network,
-    Reserved,
+    Principal,
+    account_of,
     cluster_of,
     network_of,
-    people_of,
-    reserved_for,
+    principals_of,
     why_not_played,
 )
+from gpu_constructs.rehearsal.players.aws.server import ACCOUNT
 
 
 def _template(*clusters: Any, **properties: Any) -> dict[str, Any]:
@@ -49,39 +50,38 @@ def test_subnets_without_one_vpc_are_not_played(vpcs: list[str]) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("subnet", "size", "zone"),
-    [
-        ("us-east-1b", 2, "us-east-1b"),
-        ({"Fn::Select": [1, {"Fn::GetAZs": ""}]}, {"Fn::GetAtt": ["Size", "MaxSize"]}, 1),
-    ],
-)
-def test_reserved_capacity_is_what_a_group_launches_into(subnet: Any, size: Any, zone: str | int) -> None:
-    target = {"CapacityReservationTarget": {"CapacityReservationId": "cr-0123456789abcdef0"}}
-    data = {"InstanceType": "p5.48xlarge", "CapacityReservationSpecification": target}
-    group = {
-        "LaunchTemplate": {"Id": {"Ref": "Template"}},
-        "Subnets": [{"Ref": "Subnet"}],
-        "ScalingConfig": {"MaxSize": size},
-        "CapacityType": "CAPACITY_BLOCK",
-    }
-    template = _template({"Name": "research"}, **group)
-    template["Resources"] |= {
-        "Template": {"Type": "AWS::EC2::LaunchTemplate", "Properties": {"LaunchTemplateData": data}},
-        "Subnet": {"Type": "AWS::EC2::Subnet", "Properties": {"AvailabilityZone": subnet}},
-        "Size": {"Type": "Custom::GpuNodeGroupSize", "Properties": {"Max": 2}},
-    }
-
-    assert reserved_for(template) == [
-        Reserved(id="cr-0123456789abcdef0", instance_type="p5.48xlarge", zone=zone, count=2, block=True)
-    ]
-
-
-def test_people_are_the_roles_of_the_account_that_a_stack_lets_in() -> None:
-    principals = ("arn:aws:iam::111122223333:role/Platform", "arn:aws:iam::444455556666:role/Other", {"Ref": "Role"})
+def _entries(*principals: Any) -> dict[str, Any]:
     entries = {
         f"E{n}": {"Type": "AWS::EKS::AccessEntry", "Properties": {"PrincipalArn": each}}
         for n, each in enumerate(principals)
     }
+    return {"Resources": entries}
 
-    assert people_of({"Resources": entries}, "111122223333") == ["Platform"]
+
+def test_principals_are_those_of_the_account_that_a_stack_grants_access() -> None:
+    joined = {"Fn::Join": ["", ["arn:", {"Ref": "AWS::Partition"}, ":iam::", {"Ref": "AWS::AccountId"}, ":role/Ops"]]}
+    template = _entries(
+        "arn:aws:iam::111122223333:role/teams/Platform",
+        "arn:aws:iam::444455556666:role/Other",
+        "arn:aws:iam::111122223333:user/alice",
+        joined,
+        {"Fn::GetAtt": ["Role", "Arn"]},
+    )
+
+    assert principals_of(template, "111122223333") == [
+        Principal(kind="role", path="/", name="Ops"),
+        Principal(kind="role", path="/teams/", name="Platform"),
+        Principal(kind="user", path="/", name="alice"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("principals", "account"),
+    [
+        (({"Ref": "Role"}, "arn:aws:iam::111122223333:role/Admin"), "111122223333"),
+        ((), ACCOUNT),
+        (({"Ref": "Role"},), ACCOUNT),
+    ],
+)
+def test_a_stack_without_an_account_goes_to_the_one_that_it_names(principals: tuple[Any, ...], account: str) -> None:
+    assert account_of(_entries(*principals)) == account

@@ -1,4 +1,4 @@
-"""Mutants change what they say of a template, nothing of the one they are given, and are told apart by what failed."""
+"""Mutants write one fault to a copy of an assembly, and are told apart by what failed."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from gpu_constructs.rehearsal.assemblies import Assembly
-from gpu_constructs.rehearsal.mutants import MUTANTS, Mutant
+from gpu_constructs.rehearsal.assemblies import Assembly, read
 from gpu_constructs.rehearsal.report import Line, Outcome, Report
+from tests.e2e.rehearsal.mutants import MUTANTS, Mutant
 
 PLUGIN = {
     "kind": "DaemonSet",
@@ -19,45 +19,55 @@ PLUGIN = {
 }
 
 
-def stack(**resources: dict[str, Any]) -> Assembly:
-    return Assembly(
-        stack="Any",
-        folder=Path("any"),
-        file=Path("any") / "any.json",
-        template={"Resources": resources},
-        region="us-east-1",
-    )
+def stack(folder: Path, **resources: dict[str, Any]) -> Assembly:
+    """Write an assembly of one stack."""
+    made = folder / "cdk.out"
+    made.mkdir()
+    artifact = {
+        "type": "aws:cloudformation:stack",
+        "environment": "aws://unknown-account/us-east-1",
+        "properties": {"templateFile": "Any.template.json"},
+    }
+    (made / "manifest.json").write_text(json.dumps({"artifacts": {"Any": artifact}}))
+    (made / "Any.template.json").write_text(json.dumps({"Resources": resources}))
+    (made / "asset.zip").write_text("asset")
+    [found] = read(made, region="us-east-1")
+    return found
 
 
 def applied(manifest: Any) -> dict[str, Any]:
     return {"Type": "Custom::AWSCDK-EKS-KubernetesResource", "Properties": {"Manifest": manifest}}
 
 
-def test_an_object_is_changed_and_values_of_deployment_stay() -> None:
+def test_a_fault_is_written_to_disk_and_values_of_deployment_stay(tmp_path: Path) -> None:
     before, after = json.dumps([PLUGIN]).split("nvidia-device-plugin")
-    given = stack(Plugin=applied({"Fn::Join": ["", [before, {"Ref": "Name"}, after]]}))
+    given = stack(tmp_path, Plugin=applied({"Fn::Join": ["", [before, {"Ref": "Name"}, after]]}))
 
-    mutant = MUTANTS["the device plugin tolerates nothing"].of(given)
+    mutant = MUTANTS["the device plugin tolerates nothing"].write(given, tmp_path / "mutant")
 
+    assert mutant.template == json.loads((tmp_path / "mutant" / "Any.template.json").read_text())
+    assert (tmp_path / "mutant" / "asset.zip").read_text() == "asset"
     changed = mutant.template["Resources"]["Plugin"]["Properties"]["Manifest"]["Fn::Join"][1]
     assert {"Ref": "Name"} in changed
     assert "tolerations" not in json.dumps(changed)
-    assert "tolerations" in json.dumps(given.template)
+    assert "tolerations" in given.file.read_text()
 
 
-def test_nothing_waits_for_what_was_dropped() -> None:
+def test_nothing_waits_for_what_was_dropped(tmp_path: Path) -> None:
     entry = {"Type": "AWS::EKS::AccessEntry", "Properties": {"Type": "EC2_LINUX"}}
     waits = {"Type": "AWS::EKS::Nodegroup", "DependsOn": ["Entry", "Role"], "Properties": {}}
 
-    mutant = MUTANTS["the node role has no access entry"].of(stack(Entry=entry, Nodes=waits))
+    given = stack(tmp_path, Entry=entry, Nodes=waits)
+
+    mutant = MUTANTS["the node role has no access entry"].write(given, tmp_path / "mutant")
 
     assert mutant.template["Resources"] == {"Nodes": waits | {"DependsOn": ["Role"]}}
 
 
 @pytest.mark.parametrize("name", MUTANTS)
-def test_refuses_a_stack_that_has_nothing_to_be_changed(name: str) -> None:
+def test_refuses_a_stack_that_has_nothing_to_be_changed(name: str, tmp_path: Path) -> None:
     with pytest.raises(LookupError, match="Any: nothing of it is changed"):
-        MUTANTS[name].of(stack())
+        MUTANTS[name].write(stack(tmp_path), tmp_path / "mutant")
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,7 @@ def test_a_version_of_which_there_are_no_programs_is_not_played() -> None:
 
     report = play([assembly], PROPS)
 
+    assert report.exit_code() == report.exit_code(["Create"]) == 3
     assert report.text().splitlines()[2:] == [
         "1 not played",
         "",

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from gpu_constructs.rehearsal.report import Line, Moment, Outcome, Report, critical_path
+from collections.abc import Iterator
+
+import pytest
+
+from gpu_constructs.rehearsal.report import Line, Moment, Outcome, Report
 
 
 def test_a_report_counts_and_names_each_promise() -> None:
@@ -10,26 +14,15 @@ def test_a_report_counts_and_names_each_promise() -> None:
     report.add(
         [
             Line(scene="Create", promise="every object is accepted", outcome=Outcome.HELD),
-            Line(scene="Scale", promise="g6 comes", outcome=Outcome.FAILED, text="no node", same_source=True),
+            Line(scene="Scale", promise="g6 comes", outcome=Outcome.FAILED, text="no node"),
         ]
     )
 
     assert report.text() == (
         "# Rehearsal of Gpu\n\n1 held, 1 FAILED\n\n## Create\n\n* **held** every object is accepted\n\n"
-        "## Scale\n\n* **FAILED** (same source) g6 comes: no node\n"
+        "## Scale\n\n* **FAILED** g6 comes: no node\n"
     )
     assert [each.promise for each in report.failed] == ["g6 comes"]
-
-
-def test_the_critical_path_is_of_what_ended_last_before() -> None:
-    moments = [
-        Moment(what="role", began=0, ended=1),
-        Moment(what="vpc", began=0, ended=4),
-        Moment(what="cluster", began=4, ended=9, after=("role", "vpc")),
-        Moment(what="queue", began=0, ended=2),
-    ]
-
-    assert [each.what for each in critical_path(moments)] == ["vpc", "cluster"]
 
 
 def test_the_moments_of_the_next_stack_follow_those_of_the_last() -> None:
@@ -39,7 +32,7 @@ def test_the_moments_of_the_next_stack_follow_those_of_the_last() -> None:
     report.follow(
         [
             Moment(what="Pools/role", began=0, ended=2),
-            Moment(what="Pools/pool", began=2, ended=3, after=("Pools/role",)),
+            Moment(what="Pools/pool", began=2, ended=3),
         ]
     )
 
@@ -49,4 +42,45 @@ def test_the_moments_of_the_next_stack_follow_those_of_the_last() -> None:
         ("Pools/role", 4, 6),
         ("Pools/pool", 6, 7),
     ]
-    assert [each.what for each in critical_path(report.moments)] == ["Cluster/vpc", "Pools/role", "Pools/pool"]
+
+
+def _line(scene: str, promise: str, outcome: Outcome) -> Line:
+    return Line(scene=scene, promise=promise, outcome=outcome)
+
+
+CREATED = _line("Create", "84 resources are created", Outcome.HELD)
+NO_JOB = _line("Scale", "pool gpu: a job gets a node", Outcome.NOT_PLAYED)
+JOB = _line("Scale", "pool gpu: the job runs", Outcome.HELD)
+
+
+@pytest.mark.parametrize(
+    ("lines", "required", "code"),
+    [
+        ([], (), 3),
+        ([CREATED], (), 0),
+        ([CREATED, NO_JOB], (), 3),
+        ([CREATED, NO_JOB, JOB], (), 0),
+        ([CREATED, NO_JOB], ("create",), 0),
+        ([CREATED], ("Create", "Scale"), 3),
+        ([CREATED, JOB], ("pool gpu", "pool h100"), 3),
+        ([_line("Create", "a queue is created", Outcome.FAILED), NO_JOB], (), 1),
+    ],
+)
+def test_a_report_of_what_was_not_tried_does_not_pass(lines: list[Line], required: tuple[str, ...], code: int) -> None:
+    report = Report("Gpu")
+    report.add(lines)
+
+    assert report.exit_code(required) == code
+
+
+def test_a_line_is_heard_before_the_next_one_is_known() -> None:
+    heard: list[str] = []
+
+    def lines() -> Iterator[Line]:
+        yield CREATED
+        assert heard == ["84 resources are created"]
+        yield JOB
+
+    Report("Gpu", listener=lambda line: heard.append(line.promise)).add(lines())
+
+    assert heard == ["84 resources are created", "pool gpu: the job runs"]

@@ -12,8 +12,8 @@ import pytest
 import yaml
 
 from gpu_constructs.facts import versions
-from gpu_constructs.rehearsal.players.cluster.software.definitions import GROUPS, Definitions
-from gpu_constructs.rehearsal.players.internet.charts import Charts
+from gpu_constructs.rehearsal.players.cluster.absent_software import GROUPS, Definitions
+from gpu_constructs.rehearsal.players.internet import Charts
 from gpu_constructs.rehearsal.unplayed import Unplayed
 
 _OBJECTS, _RELEASE, _DEFINITIONS = (
@@ -107,6 +107,33 @@ def test_what_only_auto_mode_knows_is_not_played(manifest: dict[str, Any], unpla
 
     assert said == "the definitions of eks.amazonaws.com are at AWS only"
     assert unplayed("Pool", _OBJECTS, {"Manifest": json.dumps([_pool("karpenter.k8s.aws")])}) == ""
+
+
+def _no_match(kind: str, version: str) -> str:
+    mapping = 'resource mapping not found for name: "a" namespace: "b" from "/tmp/manifest.yaml"'
+    return f'b\'error: {mapping}: no matches for kind "{kind}" in version "{version}"\\nensure CRDs are installed first'
+
+
+@pytest.mark.parametrize(
+    ("error", "excused"),
+    [
+        (_no_match("ScaledObject", "keda.sh/v1alpha1"), True),
+        (_no_match("ScaledObject", "keda.sh/v1alpha1") * 2, True),
+        (_no_match("EC2NodeClass", "karpenter.k8s.aws/v1"), False),
+        (_no_match("ScaledObject", "keda.sh/v1alpha1") + _no_match("RayJob", "ray.io/v1"), False),
+        (_no_match("ScaledObject", "keda.sh/v1alpha1") + "Error from server: quota", False),
+        ("Error from server (Forbidden)", False),
+    ],
+)
+def test_only_a_missing_definition_of_a_chart_that_is_not_there_is_excused(
+    error: str, excused: bool, unplayed: Unplayed
+) -> None:
+    assert unplayed.excuse(error) == ""
+
+    unplayed("Keda", _RELEASE, {**KEDA, "SkipCrds": True})
+
+    reason = "it needs the definition of ScaledObject of chart keda, which is not in the folder"
+    assert unplayed.excuse(error) == (reason if excused else "")
 
 
 def test_the_definitions_of_every_pinned_chart_are_known() -> None:

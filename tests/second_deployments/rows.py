@@ -327,7 +327,7 @@ CASES: tuple[Case, ...] = (
             "block": "10.8.0.0/16",
             "pod_block": "100.64.0.0/16",
             "availability_zones": ["us-east-1a", "us-east-1b", "us-east-1d"],
-            "nat_gateways": 2,
+            "nat_gateways": 0,
             "ip_family": "ipv6",
             "log_key": lambda world: world.key("1"),
         },
@@ -887,6 +887,7 @@ CASES: tuple[Case, ...] = (
             "pools": lambda world: [world.pool()],
             "teams": [TeamQueue(**TEAM)],
         },
+        before={"topology_levels": {"topology_levels": ("topology.kubernetes.io/zone", "kubernetes.io/hostname")}},
     ),
     Case(
         KaiQueues,

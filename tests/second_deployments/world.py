@@ -19,7 +19,7 @@ from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 from gpu_constructs import GpuDeployment, GpuPod, ManagedNodeGroup, NodeShape
-from gpu_constructs.preflight.judging.changes import ORDER, ResourceChange, resource_changes
+from gpu_constructs.preflight.judging.changes import EFFECTS, ORDER, ResourceChange, resource_changes
 from gpu_constructs.preflight.reading.inputs import Input, Stack, read_stacks
 from tests.clusters import CERTIFICATE, ENDPOINT
 from tests.conftest import FLAGS
@@ -39,7 +39,9 @@ class World:
     """
 
     def __init__(self, folder: str, cluster_name: str) -> None:
-        app = cdk.App(context=FLAGS, analytics_reporting=False, outdir=folder)
+        # As the cdk CLI does it.
+        context = {**FLAGS, "aws:cdk:enable-path-metadata": True}
+        app = cdk.App(context=context, analytics_reporting=False, outdir=folder)
         self.app = app
         self.stack = cdk.Stack(app, "Test", env=cdk.Environment(account=ACCOUNT, region=REGION))
         self._cluster_name = cluster_name
@@ -178,7 +180,9 @@ class Case:
         made = self.subject.__init__ if inspect.isclass(self.subject) else self.subject
         found = inspect.signature(inspect.unwrap(made)).parameters.values()
         named = (each for each in found if each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD))
-        return [each.name for each in named if each.name not in ("self", "scope", "id")]
+        # A value such as a reservation has an id of its own.
+        own = "id" if hasattr(self.subject, "__dataclass_fields__") else ""
+        return [each.name for each in named if each.name == own or each.name not in ("self", "scope", "id")]
 
     def deployed(self, option: str) -> Input:
         """Return the first version, before an option changes."""
@@ -237,5 +241,8 @@ def outcome(case: Case, option: str) -> tuple[str, tuple[ResourceChange, ...], s
     except (ValueError, RuntimeError) as error:
         return "rejected", (), str(error).splitlines()[0]
     found = resource_changes(before, after)
-    worst = min((each.change for each in found), key=ORDER.index, default="none")
-    return {"removed": "in place", "added": "in place"}.get(worst, worst), found, ""
+    worst: str = min((each.change for each in found), key=ORDER.index, default="none")
+    if worst in ("removed", "in place", "added"):
+        effects = {each.effect for each in found}
+        worst = next((effect for effect in EFFECTS if effect in effects), "in place")
+    return worst, found, ""

@@ -122,7 +122,7 @@ def test_a_driver_that_was_made_before_is_taken(stack: cdk.Stack, cluster: eks.I
     resources = resources_of(stack)
     [driver] = drivers(resources)
     assert driver["AddonVersion"] == "v1.63.1-eksbuild.1"
-    [role] = [id for id in of_type(resources, "AWS::IAM::Role") if id.startswith("Driver")]
+    [role] = [id for id in of_type(resources, "AWS::IAM::Role") if id.startswith("PodIdentityRoleEbs")]
     assert only(resources, USE)["RoleName"] == {"Ref": role}
 
 

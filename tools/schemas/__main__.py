@@ -1,7 +1,8 @@
 """Write what services take, of their own schemas, into one file of the package; `make schemas`.
 
 Definitions come of Go modules. GPU_CONSTRUCTS_CRDS names a folder for those that no module proxy has,
-GPU_CONSTRUCTS_SCHEMAS one with the schema of eksctl, GPU_CONSTRUCTS_CHART_VALUES one with the default values of charts.
+GPU_CONSTRUCTS_SCHEMAS one with the schemas of eksctl and nodeadm, GPU_CONSTRUCTS_CHART_VALUES one with the default
+values of charts.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tools.schemas import chart_values, cloudformation, definitions, eksctl, kubernetes
+from tools.schemas import chart_values, cloudformation, definitions, eksctl, kubernetes, nodeadm
 from tools.schemas.reduce import pack
 from tools.schemas.source import Source
 
@@ -53,6 +54,7 @@ def readers() -> dict[str, Callable[[], Iterable[Source]]]:
         "Kubernetes": lambda: [own],
         **{each.name: partial(_of_project, each, metadata) for each in definitions.PROJECTS},
         "eksctl": lambda: [eksctl.read()],
+        "nodeadm": lambda: [nodeadm.read()],
         "values of charts": chart_values.read,
     }
 

@@ -19,8 +19,34 @@ from gpu_constructs.light_dataclasses import dataclass
 
 Schema = Mapping[str, Any]
 _INDEX = "index.json"
+# Of types whose schemas aren't in `schemas.zip`, and what a schema there leaves out.
+# Source: createOnlyProperties of CloudFormation's schemas of 2026-10-20
+_CREATED_WITH: Mapping[str, tuple[str, ...]] = {
+    "AWS::CDK::Metadata": (),
+    "AWS::CloudWatch::Alarm": ("AlarmName",),
+    "AWS::EC2::EgressOnlyInternetGateway": ("VpcId",),
+    "AWS::EC2::SubnetCidrBlock": ("Ipv6CidrBlock", "Ipv6IpamPoolId", "Ipv6NetmaskLength", "SubnetId"),
+    "AWS::EC2::VPCCidrBlock": (
+        *("AmazonProvidedIpv6CidrBlock", "CidrBlock", "Ipv4IpamPoolId", "Ipv4NetmaskLength", "Ipv6CidrBlock"),
+        *("Ipv6CidrBlockNetworkBorderGroup", "Ipv6IpamPoolId", "Ipv6NetmaskLength", "Ipv6Pool", "VpcId"),
+    ),
+    # Its schema leaves out nested properties.
+    # Source: https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-properties-fsx-filesystem-lustreconfiguration.html
+    "AWS::FSx::FileSystem": ("LustreConfiguration/DeploymentType",),
+    "AWS::Lambda::Function": ("FunctionName", "PackageType", "TenancyConfig"),
+    "AWS::Lambda::LayerVersion": (
+        *("CompatibleArchitectures", "CompatibleRuntimes", "Content", "Description", "LayerName", "LicenseInfo"),
+    ),
+    "AWS::Lambda::Permission": (
+        *("Action", "EventSourceToken", "FunctionName", "FunctionUrlAuthType", "InvokedViaFunctionUrl", "Principal"),
+        *("PrincipalOrgID", "SourceAccount", "SourceArn"),
+    ),
+    "AWS::S3::Bucket": ("BucketName", "BucketNamePrefix", "BucketNamespace"),
+    "AWS::S3::BucketPolicy": ("Bucket",),
+    "AWS::SNS::Topic": ("FifoTopic", "TopicName"),
+}
 # Whose schemas are read in another way than those of controllers.
-KUBERNETES, EKSCTL = "Kubernetes", "eksctl"
+KUBERNETES, EKSCTL, NODEADM = "Kubernetes", "eksctl", "nodeadm"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -79,7 +105,12 @@ def schema_of(kind: str) -> Schema | None:
 
 def created_with(kind: str) -> tuple[str, ...]:
     """Return the properties of a resource type whose change makes another resource, with slashes; none if unknown."""
-    return tuple((schema_of(kind) or {}).get("createOnly", ()))
+    return (*(schema_of(kind) or {}).get("createOnly", ()), *_CREATED_WITH.get(kind, ()))
+
+
+def has_created_with(kind: str) -> bool:
+    """Whether the properties that replace a resource of this type are known."""
+    return schema_of(kind) is not None or kind in _CREATED_WITH
 
 
 @cache

@@ -15,6 +15,7 @@ from constructs import Construct
 from gpu_constructs.facts.labels import CLUSTER_TAG, KARPENTER_AWS_DOMAIN, KARPENTER_DOMAIN, NODE_POOL
 from gpu_constructs.installing.gitops import with_outputs
 from gpu_constructs.named_arguments import named_arguments
+from gpu_constructs.refusals import has_token
 
 # What EC2 launches with a node; a tag policy may ask for tags on each.
 _LAUNCHED = ("instance", "volume", "network-interface")
@@ -63,7 +64,7 @@ class NodeTags(Construct):
 
     def validate(self) -> list[str]:
         """Return what only deployment tells, which no file can have."""
-        late = [key for key, value in self.of_node_class().items() if cdk.Token.is_unresolved(value)]
+        late = [key for key, value in self.of_node_class().items() if has_token(value)]
         return [
             f"{self.node.path}: tag {key!r} must be known at synth to be written to a file, got one that only "
             "deployment tells; leave AWS::EC2::Instance out with exclude_resource_types"

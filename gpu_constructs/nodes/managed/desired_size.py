@@ -16,8 +16,9 @@ from constructs import Construct
 
 from gpu_constructs.facts.labels import SIZE_RESOURCE
 from gpu_constructs.installing import eks_resources as eks
-from gpu_constructs.installing.cluster_ref import ClusterRef, stack_of
+from gpu_constructs.installing.cluster_ref import ClusterRef
 from gpu_constructs.installing.inline_function import inline_function, own_log, role_of_function
+from gpu_constructs.installing.own_stack import place_of, stack_of
 from gpu_constructs.installing.pod_identity import policy_document
 from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.nodes.group_arguments import CLOSED_MAX
@@ -107,7 +108,8 @@ class DesiredSize(Construct):
 
     EKS asks for all three sizes of a group or for none, and CloudFormation sets the wanted one again whenever it
     changes the group's configuration. The resource is asked whenever that changes, before the group, and answers what
-    runs, within the group's bounds; for a group that is not there yet, the least. It keeps its last answer when only
+    runs, within the group's bounds; for a group that takes the place of another, what runs there; for a first one, the
+    least. It keeps its last answer when only
     the version, the image release or the launch template change.
 
     Source: https://docs.aws.amazon.com/eks/latest/APIReference/API_NodegroupScalingConfig.html
@@ -118,6 +120,8 @@ class DesiredSize(Construct):
         max_nodes: Most nodes.
         block: The Capacity Block that the group spends, whose window then decides all three sizes.
         closed_max: Most nodes before the block and after it.
+        reserved: Whether it has reserved instances only. In the place of another group, which holds them, it starts
+            with the least.
 
     Attributes:
         scaling_config: Sizes of the group.
@@ -133,6 +137,7 @@ class DesiredSize(Construct):
         max_nodes: int,
         block: CapacityBlock | None = None,
         closed_max: int = CLOSED_MAX,
+        reserved: bool = False,
     ) -> None:
         super().__init__(scope, id)
         handler = size_handler(scope, cluster)
@@ -148,6 +153,7 @@ class DesiredSize(Construct):
                 "Min": min_nodes,
                 "Max": max_nodes,
                 **(_window(block, closed_max) if block is not None else {}),
+                **({"Reserved": True} if reserved else {}),
             },
         )
         self._touched: dict[str, Any] = {}
@@ -272,8 +278,8 @@ class SizeHandler(Construct):
     def tagging(self) -> iam.CfnRolePolicy:
         """What lets the function tag: one policy, however many groups and tags there are."""
         if self._tagging is None:
-            stack = cdk.Stack.of(self)
-            groups = f"arn:{stack.partition}:autoscaling:{stack.region}:{stack.account}:autoScalingGroup:*"
+            place = place_of(self)
+            groups = f"arn:{place.partition}:autoscaling:{place.region}:{place.account}:autoScalingGroup:*"
             statement = {
                 "Effect": "Allow",
                 "Action": ["autoscaling:CreateOrUpdateTags", "autoscaling:DeleteTags"],
@@ -292,14 +298,14 @@ class SizeHandler(Construct):
 
 def _role(scope: Construct, cluster: ClusterRef, logging: dict[str, Any]) -> iam.CfnRole:
     """Return the role of the function: it reads the cluster's groups, and how its own stack is."""
-    stack = cdk.Stack.of(scope)
-    groups = f"arn:{stack.partition}:eks:{stack.region}:{stack.account}:nodegroup/{cluster.name_token}/*/*"
+    place = place_of(scope)
+    groups = f"arn:{place.partition}:eks:{place.region}:{place.account}:nodegroup/{cluster.name_token}/*/*"
     own_stack = ["cloudformation:DescribeStacks", "cloudformation:DescribeStackResource"]
     statements: list[dict[str, Any]] = [
         {"Effect": "Allow", "Action": "eks:DescribeNodegroup", "Resource": groups},
         # The action takes no resource.
         {"Effect": "Allow", "Action": "autoscaling:DescribeAutoScalingGroups", "Resource": "*"},
-        {"Effect": "Allow", "Action": own_stack, "Resource": stack.stack_id},
+        {"Effect": "Allow", "Action": own_stack, "Resource": stack_of(scope).stack_id},
         logging,
     ]
     return role_of_function(scope, {"ReadSizes": policy_document(statements)})

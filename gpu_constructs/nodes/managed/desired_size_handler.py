@@ -61,7 +61,7 @@ def size(event: dict[str, Any]) -> dict[str, int]:
     asked = event["ResourceProperties"]
     back = event["RequestType"] == "Update" and rolls_back(event["StackId"])
     try:
-        found = sizes(asked, event["StackId"], datetime.now(timezone.utc))
+        found = sizes(event, datetime.now(timezone.utc))
     except Exception:
         if not back:
             raise
@@ -77,14 +77,20 @@ def last_answer(event: dict[str, Any]) -> int:
     return int(number) if number.isdigit() else 0
 
 
-def sizes(asked: dict[str, Any], stack: str, now: datetime) -> dict[str, int]:
-    """Return the sizes that hold now."""
+def sizes(event: dict[str, Any], now: datetime) -> dict[str, int]:
+    """Return the sizes that hold now; of a group that takes the place of another, those of the other.
+
+    Where the other one holds reserved instances, the group starts with the least.
+    """
+    asked, before = event["ResourceProperties"], event.get("OldResourceProperties", {})
     if "Starts" in asked:
         starts, drained = (datetime.fromisoformat(asked[key]) for key in ("Starts", "Drained"))
         most = int(asked["Max"])
         return told(0, most, most) if starts <= now < drained else smallest(asked)
     least, most = int(asked["Min"]), int(asked["Max"])
-    group = deployed(stack, asked["Group"]["LogicalId"])
+    group = deployed(event["StackId"], asked["Group"]["LogicalId"])
+    if group is None and "Group" in before and "Reserved" not in asked:
+        group = deployed(event["StackId"], before["Group"]["LogicalId"])
     return told(least, most, min(max(running(group), least), most)) if group else smallest(asked)
 
 

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from typing import Any
 
+from gpu_constructs.facts.iam_policies import ACTIONS_OF_AWS
 from gpu_constructs.light_patterns import regex
 from gpu_constructs.preflight.model.answer import Answer, all_of, any_of, yes_if
 from gpu_constructs.preflight.model.cluster import Cluster
@@ -23,18 +24,8 @@ from gpu_constructs.preflight.reading.unknown import Unknown, dig, is_expression
 
 _ROLE = "AWS::IAM::Role"
 _POLICIES = ("AWS::IAM::Policy", "AWS::IAM::ManagedPolicy", "AWS::IAM::RolePolicy")
-# AWS's policies for nodes and clusters; none of them lets an autoscaler do its work.
-# Source: https://docs.aws.amazon.com/aws-managed-policy/latest/reference/ (2026-08)
-_HARMLESS = (
-    "AmazonEKSWorkerNodePolicy",
-    "AmazonEKSWorkerNodeMinimalPolicy",
-    "AmazonEKS_CNI_Policy",
-    "AmazonEC2ContainerRegistryReadOnly",
-    "AmazonEC2ContainerRegistryPullOnly",
-    "AmazonSSMManagedInstanceCore",
-    "CloudWatchAgentServerPolicy",
-    "AmazonEBSCSIDriverPolicy",
-)
+# A policy that a role has if a condition holds.
+_MAYBE = regex(r'\$\{Fn::If \["[^"]*","([^"]*)"\]\}')
 # Not the one between stack and resource of an expression.
 _SLASH = regex(r"/(?![^{}]*\})")
 ROLE_ANNOTATION = "eks.amazonaws.com/role-arn"
@@ -44,6 +35,8 @@ WEB_IDENTITY_ACTION = "sts:AssumeRoleWithWebIdentity"
 # What EKS' webhook puts into a token unless the service account names another.
 AUDIENCE = "sts.amazonaws.com"
 _ACCOUNT = "system:serviceaccount:"
+_TEXT_CONDITIONS = ("StringEquals", "StringLike")
+_REQUEST_TAG = "aws:requesttag/"
 # Of ACK and of Crossplane.
 _ASSOCIATION = "PodIdentityAssociation"
 # Every namespace has it, and pods that name none run as it.
@@ -109,7 +102,10 @@ def _managed(arn: Any, resources: Mapping[str, Resource]) -> Any:
     found = resources.get(arn.resource or "") if isinstance(arn, Unknown) else None
     if found is not None:
         return found.properties.get("PolicyDocument")
-    return {} if _last(str(arn)) in _HARMLESS else Unknown(str(arn))
+    named = _MAYBE.fullmatch(str(arn))
+    actions = ACTIONS_OF_AWS.get(_last(named[1] if named else str(arn)))
+    allowed = {"Effect": "Allow", "Action": [*(actions or ())], "Resource": "*"}
+    return Unknown(str(arn)) if actions is None else {"Statement": [allowed]}
 
 
 def _is_of(policy: Resource, role: Resource, resources: Mapping[str, Resource]) -> bool:
@@ -229,9 +225,13 @@ def has_role(account: tuple[str, str], cluster: Cluster) -> Answer:
 
 def may_pass(role: Resource, other: Any, resources: Mapping[str, Resource]) -> Answer:
     """Say whether a role's policies let it hand a role, named or referred to, to instances."""
-    granted = [each for one in _documents(role, resources) for each in _grants(one, "iam:PassRole")]
-    answers = {_covers(each, other, resources) for each in granted}
+    answers = {_covers(each, other, resources) for each in allowed_on(role, "iam:PassRole", resources)}
     return next((each for each in (Answer.YES, Answer.UNKNOWN) if each in answers), Answer.NO)
+
+
+def allowed_on(role: Resource, action: str, resources: Mapping[str, Resource]) -> list[Any]:
+    """Return the resources on which a role's policies allow an action; what cannot be read is `Unknown`."""
+    return [each for one in _documents(role, resources) for each in _grants(one, action)]
 
 
 def _grants(document: Any, action: str) -> Iterable[Any]:
@@ -293,6 +293,37 @@ def _conditions(role: Resource, ending: str) -> Iterator[Any]:
             for key, value in mapping(pairs).items():
                 if str(key).endswith(ending):
                     yield from listed(value)
+
+
+def refused_tags(role: Resource, tags: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the conditions of a role's trust policy that keep EKS Pod Identity from assuming it for a pod.
+
+    Nothing is returned where a statement lets it in.
+
+    Source: https://docs.aws.amazon.com/eks/latest/userguide/pod-id-abac.html (2026-11-24)
+
+    Args:
+        role: The role.
+        tags: Tags of the session, as far as they are known.
+    """
+    found: list[str] = []
+    for statement in statements(role.properties.get("AssumeRolePolicyDocument")):
+        if _statement_trusts(statement, "Service", POD_IDENTITY_ACTIONS[0], POD_IDENTITY) is Answer.NO:
+            continue
+        unmet = list(_unmet(statement, tags))
+        if not unmet:
+            return ()
+        found += unmet
+    return tuple(found)
+
+
+def _unmet(statement: Any, tags: Mapping[str, str]) -> Iterator[str]:
+    conditions = mapping(mapping(statement).get("Condition"))
+    for key, value in (pair for each in _TEXT_CONDITIONS for pair in mapping(conditions.get(each)).items()):
+        tag = str(key).lower().removeprefix(_REQUEST_TAG)
+        allowed = [str(each) for each in listed(value)]
+        if tag in tags and not any("*" in each or "?" in each or may_equal(each, tags[tag]) for each in allowed):
+            yield f"{tag} {' or '.join(allowed)}"
 
 
 def trusts(role: Resource, kind: str, action: str, principal: str = "") -> Answer:

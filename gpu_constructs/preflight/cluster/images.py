@@ -32,6 +32,7 @@ _BY_PARAMETER: tuple[tuple[str, OperatingSystem], ...] = (
 )
 # Canonical's images for EKS bring no driver of NVIDIA.
 # Source: https://docs.aws.amazon.com/eks/latest/eksctl/gpu-support.html (2026-08)
+_OF_EKS = "/optimized-ami/"
 _OF_CANONICAL = "/canonical/ubuntu/"
 _FAMILIES: Mapping[str, OperatingSystem] = {
     "AL2023": "al2023",
@@ -46,6 +47,11 @@ _FAMILIES: Mapping[str, OperatingSystem] = {
 _MINOR_OF_RELEASE = regex(r"(\d+\.\d+)\.\d+-\d{8}$")
 _AL2023_IMAGE = regex(r"-(\d+\.\d+)-(v\d{8})")
 _BOTTLEROCKET_IMAGE = regex(r"aws-k8s-(\d+\.\d+)-nvidia(?:-fips)?/[^/]+/([\w.]+)/")
+# Of parameters and names; other names of AL2023 may match its NVIDIA variant too.
+_PLAIN_IMAGE = regex(
+    r"^/aws/service/(?:eks/optimized-ami/[\w.]+/(?:amazon-linux-2023/\w+/standard|amazon-linux-2(?:-arm64)?)"
+    r"|bottlerocket/aws-k8s-[\d.]+(?:-fips)?)/|^amazon-eks-node-al2023-\w+-standard-"
+)
 _NEWEST_IMAGE = regex(r"/optimized-ami/(\d+\.\d+)/.*/recommended/")
 
 
@@ -89,8 +95,9 @@ def has_driver(pool: Pool) -> Answer:
         return Answer.YES
     if pool.kind == "karpenter":
         # Karpenter chooses the accelerated variant of an alias by the instance type.
-        aliased = any(pool.launch.aliases)
-        return Answer.YES if aliased or _selects_nvidia(pool) else Answer.UNKNOWN
+        if any(pool.launch.aliases) or _selects_nvidia(pool):
+            return Answer.YES
+        return Answer.NO if plain_images(pool) and not pool.user_data.scripts else Answer.UNKNOWN
     ami_type = pool.properties.get("AmiType")
     names = [known_text(each) for each in choices(ami_type)]
     if names and "CUSTOM" not in names:
@@ -117,6 +124,27 @@ def _selects_nvidia(pool: Pool) -> bool:
     terms = mappings(pool.launch.written.get("amiSelectorTerms"))
     names = [known_text(each.get("ssmParameter")) or known_text(each.get("name")) for each in terms]
     return bool(names) and all(each is not None and "nvidia" in each for each in names)
+
+
+def plain_images(pool: Pool) -> tuple[str, ...]:
+    """Return what an EC2NodeClass selects images by, if all of it names images of EKS without NVIDIA's driver.
+
+    Source: https://docs.aws.amazon.com/eks/latest/userguide/retrieve-ami-id.html (2026-11-24)
+    """
+    terms = mappings(pool.launch.written.get("amiSelectorTerms"))
+    names = [known_text(each.get("ssmParameter")) or known_text(each.get("name")) or "" for each in terms]
+    return tuple(names) if all(map(_PLAIN_IMAGE.search, names)) else ()
+
+
+def is_image_of_eks(pool: Pool) -> bool:
+    """Whether a pool names an image that EKS publishes."""
+    if pool.kind == "karpenter":
+        terms = mappings(pool.launch.written.get("amiSelectorTerms"))
+        named = [str(each.get("alias") or each.get("ssmParameter")) for each in terms]
+        return bool(named) and all("@" in each or _OF_EKS in each for each in named)
+    image = image_of(pool)
+    typed = known_text(pool.properties.get("AmiType")) not in (None, "CUSTOM")
+    return pool.is_group and (_OF_EKS in str(image) if image is not None else typed)
 
 
 def architecture_of(pool: Pool) -> Architecture | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from gpu_constructs.preflight.model.cluster import Cluster
@@ -26,14 +26,23 @@ def of_cluster(cluster: Cluster, *types: str) -> list[Resource]:
 
 
 def created_before(resource: Resource, cluster: Cluster) -> set[str]:
-    """Return the keys of what a resource says that it is created after, directly or not."""
-    before, found = list(resource.depends_on), set[str]()
+    """Return the keys of what a resource is created after: what it depends on or refers to, directly or not."""
+    before, found = [*resource.depends_on, *_mentioned(resource.properties)], set[str]()
     while before:
         key = before.pop()
         if key not in found and key in cluster.resources:
             found.add(key)
-            before += cluster.resources[key].depends_on
+            before += [*cluster.resources[key].depends_on, *_mentioned(cluster.resources[key].properties)]
     return found
+
+
+def _mentioned(value: Any) -> Iterator[str]:
+    """Yield the keys of the resources that a value refers to."""
+    if isinstance(value, Unknown):
+        yield from value.resources
+    elif isinstance(value, (dict, list)):
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from _mentioned(each)
 
 
 def is_named(name: Any, cluster: Cluster) -> bool:

@@ -137,14 +137,14 @@ def region_of_cluster(cluster: Cluster) -> str | None:
 
 
 def with_class_zones(pools: Iterable[Pool], used: Any, resources: Mapping[str, Resource]) -> tuple[Pool, ...]:
-    """Return pools, those of a class with the zones of the subnets that it selects.
+    """Return pools, those of a class with the subnets that it selects, and their zones.
 
     Args:
         pools: The pools of a cluster.
         used: The subnets of the cluster itself.
         resources: Every resource of the input.
     """
-    found: dict[int, tuple[tuple[str | Unknown, ...], bool]] = {}
+    found: dict[int, tuple[list[Resource], bool]] = {}
     placed, every = [], list(pools)
     classes = any(each.node_class is not None for each in every)
     own = classes and is_own_network(items(used), resources) and not tags_later(resources)
@@ -152,17 +152,19 @@ def with_class_zones(pools: Iterable[Pool], used: Any, resources: Mapping[str, R
         if pool.node_class is not None:
             terms = mappings(pool.node_class.spec.get("subnetSelectorTerms"))
             if id(pool.node_class) not in found:
-                found[id(pool.node_class)] = _class_zones(terms, resources, own=own)
-            zones, known = found[id(pool.node_class)]
-            pool = replace(pool, class_zones=zones, class_zones_known=known)
+                found[id(pool.node_class)] = _class_subnets(terms, resources, own=own)
+            subnets, known = found[id(pool.node_class)]
+            zones = tuple(dict.fromkeys(map(_zone_of, subnets)))
+            selected = tuple(each.ref() for each in subnets) if known else pool.subnets
+            pool = replace(pool, class_zones=zones, class_zones_known=known, subnets=selected)
         placed.append(pool if pool.is_group else replace(pool, zones=_zones_left(pool) or pool.zones))
     return tuple(placed)
 
 
-def _class_zones(
+def _class_subnets(
     terms: list[dict[str, Any]], resources: Mapping[str, Resource], *, own: bool
-) -> tuple[tuple[str | Unknown, ...], bool]:
-    """Return the zones of the subnets that terms select, and whether they select no others.
+) -> tuple[list[Resource], bool]:
+    """Return the subnets that terms select, and whether they select no others.
 
     Terms of tags select no others where the cluster's VPC is in the input, its ``own``: nodes start in no other VPC, to
     which security groups of this one are unknown.
@@ -175,7 +177,7 @@ def _class_zones(
     found = [*named, *(tagged if closed else tagged_subnets(by_tags, resources))]
     subnets = [each for each in found if each is not None and each.type == _SUBNET]
     known = closed and bool(subnets) and len(subnets) == len(found)
-    return tuple(dict.fromkeys(map(_zone_of, subnets))), known
+    return subnets, known
 
 
 def _zone_of(subnet: Resource) -> str | Unknown:

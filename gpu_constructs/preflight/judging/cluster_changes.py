@@ -80,7 +80,7 @@ def _changes(old: Cluster, new: Cluster) -> list[tuple[Change, str]]:
             found.append(("replaced", f"{moved(path, was, becomes)}; {gone}"))
     steps = (_minor(before), _minor(after))
     return found or [
-        *_step(*steps),
+        *version_step(before, after),
         *_support(before, after, *steps),
         *_authentication(before, after),
         *_order(old, *steps),
@@ -133,11 +133,12 @@ def _authentication(before: Resource, after: Resource) -> Iterator[tuple[Change,
         yield "refused", f"AuthenticationMode: {old} -> {new}; EKS does not go back from access entries"
 
 
-def _step(old: int | None, new: int | None) -> Iterator[tuple[Change, str]]:
-    """Yield what EKS makes of another version.
+def version_step(before: Resource, after: Resource) -> Iterator[tuple[Change, str]]:
+    """Yield why EKS rejects another version of a cluster, or on which conditions EKS rolls the cluster back.
 
     Source, read 2026-11: https://docs.aws.amazon.com/eks/latest/userguide/update-cluster.html and rollback-cluster.html
     """
+    old, new = _minor(before), _minor(after)
     if old is None or new is None:
         return
     text = f"Version: 1.{old} -> 1.{new}"

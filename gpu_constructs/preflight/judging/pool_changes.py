@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Literal
+from typing import Literal
 
 from gpu_constructs.facts.schemas import created_with
 from gpu_constructs.light_dataclasses import dataclass
-from gpu_constructs.preflight.judging.written import differ, moved
+from gpu_constructs.preflight.cluster.images import alias_of
+from gpu_constructs.preflight.judging.group_updates import VERSIONS, rejected_combination
+from gpu_constructs.preflight.judging.written import differ, leaf_changes, moved
 from gpu_constructs.preflight.model.cluster import Cluster, Pool, PoolKind
 from gpu_constructs.preflight.reading.eksctl.resources import is_of_eksctl
+from gpu_constructs.preflight.reading.unknown import dig, items, mappings
 
 Change = Literal["refused", "added", "removed", "replaced", "changed"]
-# What a managed group rolls its nodes for, and what it does not; of an Auto Scaling group running nodes stay.
-_ROLLING = ("ReleaseVersion", "Version")
+# What nodes of Karpenter drift for.
 _DRIFTING = ("template",)
-# EKS changes these by UpdateNodegroupVersion and everything else by other calls; CloudFormation makes one of them only.
-# Sources: https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-resource-eks-nodegroup.html
-# (Version, ReleaseVersion), https://github.com/aws/aws-cdk/issues/16644 (LaunchTemplate with Tags)
-_LAUNCH = "LaunchTemplate"
 _DRIFTS = "nodes drift and are replaced as the budgets allow"
+_NO_NODES = ("0", "0%", 0)
 _EFFECTS = {
     "managed": "rolls its nodes",
     "self-managed": "new nodes only, unless the group refreshes its instances",
@@ -52,11 +51,13 @@ class PoolChange:
 
 def pool_changes(old: Iterable[Cluster], new: Iterable[Cluster]) -> tuple[PoolChange, ...]:
     """Return what becomes of every pool, replaced ones first."""
-    before, after = pools_by_key(old), pools_by_key(new)
+    clusters = list(old), list(new)
+    before, after = map(pools_by_key, clusters)
+    versions = [{each.title: each.version for each in side} for side in clusters]
     found = [
         change
         for key in dict.fromkeys((*before, *after))
-        if (change := _change(key, before.get(key), after.get(key))) is not None
+        if (change := _change(key, before.get(key), after.get(key), *(each.get(key[0]) for each in versions)))
     ]
     order = ("refused", "replaced", "removed", "changed", "added")
     return tuple(sorted(_renamed(found, before, after), key=lambda each: (order.index(each.change), each.name)))
@@ -75,7 +76,7 @@ def pool_key(cluster: Cluster, pool: Pool) -> _Key:
     return cluster.title, pool.kind, pool.resource.key if pool.resource else pool.name
 
 
-def _change(key: _Key, before: Pool | None, after: Pool | None) -> PoolChange | None:
+def _change(key: _Key, before: Pool | None, after: Pool | None, *versions: str | None) -> PoolChange | None:
     pool = after or before
     if pool is None:  # pragma: no cover
         return None
@@ -87,6 +88,7 @@ def _change(key: _Key, before: Pool | None, after: Pool | None) -> PoolChange | 
         return PoolChange(key[0], pool.name, pool.kind, "removed", (*_summary(pool), fate))
     replacing = made_anew(before, after)
     details = [*_differences(before, after, replacing), *_launch_differences(before, after)]
+    details += _other_image(after, *versions)
     if not details:
         return None
     if not replacing and (apart := _made_apart(before, after)):
@@ -94,25 +96,41 @@ def _change(key: _Key, before: Pool | None, after: Pool | None) -> PoolChange | 
     return PoolChange(key[0], pool.name, pool.kind, "replaced" if replacing else "changed", tuple(details))
 
 
+def _other_image(pool: Pool, before: str | None, after: str | None) -> list[str]:
+    """Return that nodes drift to the image of another Kubernetes version, which Karpenter looks up for an alias.
+
+    Source, read 2026-11: https://karpenter.sh/v1.15/tasks/managing-amis/ (alias), and for Auto Mode
+    https://docs.aws.amazon.com/eks/latest/userguide/auto-upgrade.html
+    """
+    follows = pool.kind == "auto-mode" or (pool.kind == "karpenter" and alias_of(pool) is not None)
+    if not follows or before is None or after is None or before == after:
+        return []
+    return [f"{moved('image of Kubernetes', before, after)} ({_drifts(pool)})"]
+
+
+def _drifts(pool: Pool) -> str:
+    """Return what happens to nodes that drift, by the budgets of their NodePool.
+
+    Source, read 2026-11: https://karpenter.sh/v1.15/concepts/disruption/#nodepool-disruption-budgets
+    """
+    closed = [
+        items(each.get("reasons"))
+        for each in mappings(dig(dict(pool.properties), "disruption", "budgets"))
+        if each.get("nodes") in _NO_NODES and each.get("schedule") is None
+    ]
+    if not any(not reasons or "Drifted" in reasons for reasons in closed):
+        return _DRIFTS
+    if any(not reasons or "Empty" in reasons for reasons in closed):
+        return "nodes drift and stay: the budgets for drift and for empty nodes are 0"
+    return "nodes drift; the budget for drift is 0: a node is replaced when it is empty"
+
+
 def _made_apart(before: Pool, after: Pool) -> str:
     """Return which changes of a managed group CloudFormation rejects in one deployment; empty where it accepts all."""
     if after.kind != "managed" or after.resource is None or is_of_eksctl(after.resource):
         return ""
-    changed = [
-        name
-        for name in dict.fromkeys((*before.properties, *after.properties))
-        if name != _LAUNCH and differ(before.properties.get(name), after.properties.get(name))
-    ]
-    versions = [name for name in changed if name in _ROLLING]
-    others = [name for name in changed if name not in _ROLLING]
-    launch = [_LAUNCH] if _launch_differences(before, after) else []
-    steps = [" and ".join(each) for each in (versions, launch, others) if each]
-    if len(steps) < 2 or not (versions or launch):
-        return ""
-    return (
-        f"CloudFormation rejects a change of {', '.join(steps)} of one node group in one deployment; "
-        f"deploy them one after another: {', then '.join(steps)}"
-    )
+    launch_changes = bool(_launch_differences(before, after))
+    return rejected_combination(before.properties, after.properties, launch_changes=launch_changes)
 
 
 def _renamed(changes: list[PoolChange], before: Mapping[_Key, Pool], after: Mapping[_Key, Pool]) -> list[PoolChange]:
@@ -147,24 +165,10 @@ def _differences(before: Pool, after: Pool, replacing: list[str]) -> list[str]:
     for name in names:
         old, new = before.properties.get(name), after.properties.get(name)
         if differ(old, new):
-            found += [f"{each} ({_consequence(name, after, replacing)})" for each in _moves(name, old, new)]
+            found += [
+                f"{each} ({_consequence(name, after, replacing)})" for each in leaf_changes(name, old, new, joint=" ")
+            ]
     return found
-
-
-def _moves(name: str, before: Any, after: Any) -> list[str]:
-    """Return what differs, one line a key where both are mappings, of scalars or of mappings again."""
-    if isinstance(before, dict) and isinstance(after, dict):
-        keys = [key for key in dict.fromkeys((*before, *after)) if differ(before.get(key), after.get(key))]
-        return [line for key in keys for line in _moves(f"{name} {key}", before.get(key), after.get(key))]
-    if isinstance(before, list) and isinstance(after, list) and _are_mappings((*before, *after)):
-        gone = [each for each in before if each not in after]
-        come = [each for each in after if each not in before]
-        return [*(moved(name, each, None) for each in gone), *(moved(name, None, each) for each in come)]
-    return [moved(name, before, after)]
-
-
-def _are_mappings(values: tuple[Any, ...]) -> bool:
-    return all(isinstance(each, dict) for each in values)
 
 
 def _consequence(name: str, pool: Pool, replacing: list[str]) -> str:
@@ -172,20 +176,21 @@ def _consequence(name: str, pool: Pool, replacing: list[str]) -> str:
         return "in place" if name in _SIZES else _LEFT_BY_EKSCTL
     if name in replacing:
         return "replaces the group: a new one is made, then the old one is drained"
-    if pool.kind == "managed" and name in _ROLLING:
+    if pool.kind == "managed" and name in VERSIONS:
         return "rolls its nodes"
     if not pool.is_group and name in _DRIFTING:
-        return _DRIFTS
+        return _drifts(pool)
     return "in place"
 
 
 def _launch_differences(before: Pool, after: Pool) -> list[str]:
     of_eksctl = after.resource is not None and is_of_eksctl(after.resource)
-    effect = _LEFT_BY_EKSCTL if of_eksctl else _EFFECTS.get(after.kind, _DRIFTS)
+    effect = _LEFT_BY_EKSCTL if of_eksctl else _EFFECTS.get(after.kind) or _drifts(after)
     old, new = before.launch.written, after.launch.written
     names = dict.fromkeys((*old, *new))
     return [
-        f"{moved(name, old.get(name), new.get(name))} ({effect})"
+        f"{line} ({effect})"
         for name in names
         if differ(old.get(name), new.get(name))
+        for line in leaf_changes(name, old.get(name), new.get(name), joint=" ")
     ]

@@ -79,6 +79,25 @@ class Resource:
         return Unknown(f"${{{self.key}}}")
 
 
+@dataclass(frozen=True, slots=True)
+class Export:
+    """A value of a stack that other stacks may import.
+
+    Attributes:
+        name: Its name, which is unique in an account and Region.
+        stack: Name of the stack that exports it.
+        value: The value, resolved, or `Unknown`.
+        origin: The template of the stack.
+        importers: Names of the stacks of the same input that import it.
+    """
+
+    name: str
+    stack: str
+    value: Any
+    origin: Origin
+    importers: tuple[str, ...]
+
+
 @dataclass(slots=True)
 class Template:
     """A template and where it will be deployed.
@@ -97,6 +116,7 @@ class Template:
         nested: Templates nested in this one, by logical id.
         stacks: Every stack of the same app, by name and Region.
         work: What resolving may still cost.
+        imports: Names of the exports that its resources and its own exports import.
     """
 
     file: str
@@ -112,6 +132,7 @@ class Template:
     nested: dict[str, Template] = field(default_factory=dict)
     stacks: Mapping[tuple[str, str | None], Template] = field(default_factory=dict)
     work: Work = field(default_factory=Work)
+    imports: set[str] = field(default_factory=set)
     _conditions: dict[str, bool | None] = field(default_factory=dict)
     _resolved: dict[tuple[str, int], Any] = field(default_factory=dict)
     _outputs: dict[str, Any] = field(default_factory=dict)
@@ -361,6 +382,8 @@ class Template:
 
     def _import_value(self, argument: Any) -> Any:
         name = self._resolve(argument)
+        if isinstance(name, str):
+            self.imports.add(name)
         if not isinstance(name, str) or name in self.exports:
             return self.exports.get(name) if isinstance(name, str) else None
         # A template file doesn't state the name of its stack, with which eksctl begins every export.

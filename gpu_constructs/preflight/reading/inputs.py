@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
 from gpu_constructs.light_dataclasses import dataclass
 from gpu_constructs.light_patterns import regex
-from gpu_constructs.preflight.reading.cloudformation import Resource, Template
+from gpu_constructs.preflight.reading.cloudformation import Export, Resource, Template
 from gpu_constructs.preflight.reading.dangling import Dangling, dangling
 from gpu_constructs.preflight.reading.documents import (
     KUSTOMIZATIONS,
@@ -72,6 +72,7 @@ class Input:
         parameters: Names of the parameters that its templates have.
         assumed: Components that the user says run in the cluster.
         alternatives: Alternatives by name, each with its unknown parts; see `versions`.
+        templates: Its templates, in the order of reading.
     """
 
     resources: Mapping[str, Resource]
@@ -86,6 +87,16 @@ class Input:
     parameters: frozenset[str] = frozenset()
     alternatives: Mapping[str, tuple[Unread, ...]] = field(default_factory=dict)
     assumed: frozenset[str] = frozenset()
+    templates: tuple[Template, ...] = ()
+
+    def exports(self) -> Iterator[Export]:
+        """Yield what its stacks export. Only stacks of the same account and Region import it."""
+        for template in self.templates:
+            place = template.account, template.region
+            alike = [each for each in self.templates if (each.account, each.region) == place]
+            for name, value in template.exported().items():
+                importers = tuple(each.name for each in alike if name in each.imports)
+                yield Export(name, template.name, value, Origin(template.file, template.name), importers)
 
 
 @dataclass(slots=True)
@@ -429,6 +440,7 @@ def _input(found: _Found, parameters: Mapping[str, str]) -> Input:
         tuple(dict.fromkeys((*found.broken, *broken))),
         frozenset(name for each in found.templates for name in mapping(each.body.get("Parameters"))),
         versions.alternatives,
+        templates=tuple(found.templates),
     )
 
 

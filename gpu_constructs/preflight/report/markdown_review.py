@@ -11,6 +11,8 @@ from gpu_constructs.preflight.report.wording import (
     ceiling_notes,
     ceiling_rows,
     findings_summary,
+    listed_changes,
+    other_changes,
     review_summary,
 )
 
@@ -26,6 +28,7 @@ def parts(view: View) -> Iterator[str]:
     for each in view["controlPlanes"]:
         yield f"⚠️ **Cluster {each['change']}:** {code(each['cluster'])}, {told(each['detail'])}"
     yield from _pools(view)
+    yield from _changes(view)
     yield table(("At most", "Before", "After", "Change"), _ceiling(view))
     yield from (f"_{told(each)}_" for each in ceiling_notes(view["ceiling"]["after"]))
     yield from _workloads(view)
@@ -47,6 +50,17 @@ def _pools(view: View) -> Iterator[str]:
         rows = [_pool(each) for each in listed[:_MOST_POOLS]]
         left = f"\n\nAnd {len(listed) - _MOST_POOLS} more." if len(listed) > _MOST_POOLS else ""
         yield details(f"Pools that change ({len(listed)})", table(("Pool", "Change", "What"), rows) + left)
+
+
+def _changes(view: View) -> Iterator[str]:
+    listed = listed_changes(view)
+    if listed:
+        rows = [(each["change"], code(each["what"]), told(each["detail"])) for each in listed[:_MOST_POOLS]]
+        left = f"\n\nAnd {len(listed) - _MOST_POOLS} more." if len(listed) > _MOST_POOLS else ""
+        yield f"#### Resources and objects ({len(listed)})"
+        yield table(("Change", "What", "Detail"), rows) + left
+    if others := other_changes(view):
+        yield told(others)
 
 
 def _pool(pool: View) -> tuple[str, ...]:

@@ -18,20 +18,29 @@ from gpu_constructs.preflight.report.wording import MAY_BE
 _SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 # What is fixed is left out: code scanning closes what is no longer reported, and would open what is named.
 _STATES = {"new": "new", "standing": "unchanged"}
+# What a deployment does to resources and objects, where somebody has to act before it.
+_CHANGES = {
+    "destructive": ("warning", "The deployment loses data, or stops a run that has not ended"),
+    "fails": ("error", "AWS or Kubernetes rejects the update"),
+    "left behind": ("warning", "The object keeps running, in no stack"),
+}
 _UNSURE_LEVELS = {"error": "warning", "warning": "note", "note": "note"}
 
 
 def render(view: View) -> str:
     """Return the findings of a check or a review as SARIF."""
     findings = list(_findings(view))
-    rules = {each["id"]: each for each, _ in reversed(findings)}
+    changes = [each for each in view.get("changes", ()) if each["change"] in _CHANGES and each["origin"]]
+    rules = {each["id"]: _rule(each) for each, _ in reversed(findings)}
+    rules |= {_change_id(each): _change_rule(each["change"]) for each in changes}
+    order = sorted(rules)
     notifications = [_notification(each) for each in view.get("unread", ())]
     run = {
-        "tool": {"driver": _driver(view, rules)},
+        "tool": {"driver": _driver(view, [rules[each] for each in order])},
         "columnKind": "unicodeCodePoints",
         "automationDetails": {"id": f"gpu-constructs/{view['command']}/"},
         "invocations": [{"executionSuccessful": True, "toolExecutionNotifications": notifications}],
-        "results": list(_results(findings, sorted(rules))),
+        "results": [*_results(findings, order), *(_change(each, order) for each in changes)],
     }
     return json.dumps({"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2) + "\n"
 
@@ -42,11 +51,11 @@ def _findings(view: View) -> Iterator[tuple[View, str | None]]:
     yield from ((each, state) for key, state in _STATES.items() for each in view.get(key, ()))
 
 
-def _driver(view: View, rules: dict[str, View]) -> View:
+def _driver(view: View, rules: list[View]) -> View:
     return {
         "name": view["tool"]["name"],
         "version": view["tool"]["version"],
-        "rules": [_rule(each) for _, each in sorted(rules.items())],
+        "rules": rules,
     }
 
 
@@ -68,6 +77,35 @@ def _results(findings: list[tuple[View, str | None]], rules: list[str]) -> Itera
         place = "\n".join((finding["id"], finding["cluster"], finding["origin"]["path"]))
         seen[place] += 1
         yield _result(finding, rules.index(finding["id"]), _fingerprint(f"{place}\n{seen[place]}"), state)
+
+
+def _change_id(change: View) -> str:
+    return f"change-{change['change'].replace(' ', '-')}"
+
+
+def _change_rule(change: str) -> View:
+    level, title = _CHANGES[change]
+    return {
+        "id": _change_id({"change": change}),
+        "shortDescription": {"text": title},
+        "help": {"text": f"{title}. See docs/changes.md for each option."},
+        "defaultConfiguration": {"level": level},
+    }
+
+
+def _change(change: View, rules: list[str]) -> View:
+    id, (level, _) = _change_id(change), _CHANGES[change["change"]]
+    fingerprint = _fingerprint(f"{id}\n{change['what']}")
+    return {
+        "ruleId": id,
+        "ruleIndex": rules.index(id),
+        "kind": "fail",
+        "level": level,
+        "message": {"text": f"{change['what']}: {change['detail']}"},
+        "locations": [_location(change["origin"])],
+        "partialFingerprints": {"primaryLocationLineHash": fingerprint, "gpuConstructs/v1": fingerprint},
+        "baselineState": "new",
+    }
 
 
 def _fingerprint(text: str) -> str:

@@ -6,10 +6,9 @@ from collections.abc import Iterator
 
 from gpu_constructs.preflight.report.finding_view import View
 from gpu_constructs.preflight.report.text_parts import Part, Text, heading, line, table
-from gpu_constructs.preflight.report.wording import RESULTS, ceiling_notes, ceiling_rows
+from gpu_constructs.preflight.report.wording import RESULTS, ceiling_notes, ceiling_rows, listed_changes, other_changes
 
 _CEILING = ("At most", "Before", "After", "Change")
-_QUIET = ("in place", "added", "removed")
 _STYLES = {
     "replaced": "no",
     "refused": "no",
@@ -51,13 +50,11 @@ def _pools(view: View) -> Iterator[Part]:
 
 def _changes(view: View) -> Iterator[Part]:
     """Yield each change that is not merely in place, then how many of each class there are."""
-    listed = [each for each in view["changes"] if each["change"] not in _QUIET]
-    if listed:
+    if listed := listed_changes(view):
         yield heading("Resources and objects")
         yield table(("Change", "What", "Detail"), [(each["change"], each["what"], each["detail"]) for each in listed])
-    counted = ((each, sum(one["change"] == each for one in view["changes"])) for each in _QUIET)
-    if quiet := ", ".join(f"{number} {each}" for each, number in counted if number):
-        yield line(f"Other resources and objects: {quiet}.", "dim")
+    if others := other_changes(view):
+        yield line(others, "dim")
 
 
 def _versions(view: View) -> Iterator[Part]:

@@ -17,6 +17,7 @@ from gpu_constructs.preflight.report.finding_view import (
     counts,
     finding_view,
     open_values_view,
+    origin_view,
     rule_view,
     unread_view,
 )
@@ -109,7 +110,15 @@ def review_view(review: Review) -> View:
             }
             for each in review.pools
         ],
-        "changes": [{"what": each.what, "change": each.change, "detail": each.detail} for each in review.changes],
+        "changes": [
+            {
+                "what": each.what,
+                "change": each.change,
+                "detail": each.detail,
+                "origin": origin_view(each.origin) if each.origin else None,
+            }
+            for each in review.changes
+        ],
         "versions": [{"what": each.what, "before": each.before, "after": each.after} for each in review.moves],
         "ceiling": {"before": _ceiling(review.before), "after": _ceiling(review.after)},
         "workloads": [

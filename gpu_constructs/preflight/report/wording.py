@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 
 from gpu_constructs.facts.hardware.prices import price_text
 from gpu_constructs.facts.image_releases import LTS, PRODUCTION
+from gpu_constructs.preflight.judging.changes import EFFECTS
 from gpu_constructs.preflight.report.finding_view import View
 from gpu_constructs.preflight.rules.rule import SEVERITIES
 
@@ -21,6 +22,11 @@ PRICES = "Prices are the on-demand list prices of us-east-1."
 NEWER_DRIVER = (
     f"* Needs NVIDIA driver {PRODUCTION}: AL2023 from release v20260917 on, most of Bottlerocket from 1.68.0 on."
 )
+# What a deployment does to most resources.
+_QUIET = ("removed", "in place", "added")
+# Kinds that run pods or scale them, whose removal a reader has to see. Pools have a list of their own.
+_RUNNING = ("DaemonSet", "Deployment", "HorizontalPodAutoscaler", "LeaderWorkerSet", "ScaledObject", "StatefulSet")
+_CHART_TYPE = "Custom::AWSCDK-EKS-HelmChart"
 _POSSIBLE, _ACCEPTED = "possible error", "acknowledged"
 # Most rules that are named beside a value that only deployment sets.
 _RULES = 4
@@ -339,6 +345,27 @@ def review_summary(view: View) -> str:
     workloads = f"; {stuck}" if stuck else ""
     clusters = "".join(f"; cluster {each['cluster']} {each['change']}" for each in view["controlPlanes"])
     return f"Pools: {pools or 'no change'}{workloads}{clusters}."
+
+
+def listed_changes(view: View) -> list[View]:
+    """Return the resources and objects of a review that a reader has to see.
+
+    Updates in place that leave pods running, additions, and removals of what runs no pods are only counted.
+    """
+    return [each for each in view["changes"] if not _is_quiet(each)]
+
+
+def _is_quiet(change: View) -> bool:
+    if change["change"] == "removed":
+        return change["what"].partition(" ")[0] not in (*_RUNNING, _CHART_TYPE)
+    return change["change"] in _QUIET and not change["detail"].endswith(EFFECTS["pods restart"])
+
+
+def other_changes(view: View) -> str:
+    """Return how many other resources and objects there are of each class."""
+    found = Counter(each["change"] for each in view["changes"] if _is_quiet(each))
+    listed = ", ".join(f"{found[each]} {each}" for each in _QUIET if found[each])
+    return f"Other resources and objects: {listed}." if listed else ""
 
 
 def ceiling_notes(ceiling: View) -> list[str]:

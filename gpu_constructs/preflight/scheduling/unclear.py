@@ -20,7 +20,7 @@ from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Pool
 from gpu_constructs.preflight.model.reason import Reason
 from gpu_constructs.preflight.node.instance_labels import own_name
-from gpu_constructs.preflight.reading.unknown import Unknown, choices, is_expression, mapping
+from gpu_constructs.preflight.reading.unknown import Unknown, choices, is_expression, mapping, mappings
 from gpu_constructs.preflight.scheduling.demand import Demand
 
 _EVERY = ("taint", "label", "resource", "port", "autoscaler", "limit", "claim", "topology", "volume")
@@ -184,7 +184,9 @@ def _is_image_open(pool: Pool) -> bool:
     if isinstance(ami_type, Unknown) and ami_type.choices:
         # All of them may be alike in what matters here.
         return pool.operating_system == "unknown" or has_driver(pool) is Answer.UNKNOWN
-    return any(isinstance(each, Unknown) for each in (ami_type, *pool.launch.aliases))
+    terms = mappings(pool.launch.written.get("amiSelectorTerms"))
+    named = (each.get(key) for each in terms for key in ("name", "ssmParameter"))
+    return any(isinstance(each, Unknown) for each in (ami_type, *pool.launch.aliases, *named))
 
 
 def _is_open(value: object) -> bool:

@@ -1,4 +1,4 @@
-"""Who plays AWS, its services' machines and the kubelets, and starts the real programs between them.
+"""Simulators of AWS, nodes, kubelets and registries, which also start the real programs between them.
 
-A player may not know the answer: nothing here imports any other part of the library, its facts included.
+Nothing here imports another part of the library, its facts included, so that a simulator can't repeat its mistakes.
 """

@@ -1,8 +1,84 @@
-"""Whose calls AWS answers: credentials that every player passes on as AWS would."""
+"""Types that simulators share: credentials, AWS as machines call it, certificates, and errors of functions."""
 
 from __future__ import annotations
 
+import ssl
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from trustme import CA
+
+
+class Cloud(Protocol):
+    """AWS, at one address.
+
+    Attributes:
+        endpoint: The address.
+        region: Region of the cluster.
+    """
+
+    endpoint: str
+    region: str
+
+    @property
+    def administrator(self) -> str:
+        """ARN of the administrator, as access entries call it."""
+
+    def client(self, service: str, *, role: str = "", credentials: Credentials | None = None) -> Any:
+        """Return the boto3 client of a service, as a role, as the owner of credentials or as the administrator."""
+
+    def credentials(self, role: str = "") -> Credentials:
+        """Return credentials that AWS knows as a role's, whatever its trust policy allows."""
+
+    def assume(self, role: str, *, service: str, source: Source | None = None) -> Credentials:
+        """Return credentials of a role for a service, whose calls come from somewhere.
+
+        Raises:
+            ServiceException: Its trust policy doesn't allow it.
+        """
+
+    def pod_credentials(
+        self, cluster: str, *, namespace: str, service_account: str, pod: str, node_role: str, source: Source
+    ) -> Credentials | None:
+        """Return the credentials that EKS Pod Identity gives a pod; ``None`` if its service account has no role.
+
+        Raises:
+            ServiceException: The role doesn't trust it, or the node may not request them.
+        """
+
+    def rejected(self, why: str) -> Credentials:
+        """Return credentials of a pod whose request was rejected: its calls fail with the reason."""
+
+    def unreachable(self, source: Source, cluster: str, *services: str) -> str:
+        """Return why a source doesn't reach the API server of a cluster, or some AWS APIs; empty if it does."""
+
+    def unreachable_kubelet(self, node: Source, cluster: str) -> str:
+        """Return why the API server of a cluster doesn't reach the kubelet of a node; empty if it does."""
+
+    def role_of(self, access_key: str) -> str:
+        """Return the ARN of the role whose key that is; empty for the administrator's.
+
+        Raises:
+            Exception: Nobody has that key, in the words of AWS.
+        """
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Source:
+    """Where a connection starts.
+
+    Attributes:
+        name: What a report calls it: an instance or a function.
+        subnet: Its subnet; empty for what is in no VPC of the account, such as a function without one.
+        groups: Its security groups.
+        address: Its public address; empty without one.
+    """
+
+    name: str
+    subnet: str = ""
+    groups: tuple[str, ...] = ()
+    address: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -22,12 +98,7 @@ class Credentials:
     token: str = "rehearsal"
 
     def environment(self, *, endpoint: str, region: str) -> dict[str, str]:
-        """Return the environment variables by which the AWS SDKs of every language find AWS and these credentials.
-
-        Args:
-            endpoint: Address that plays all services.
-            region: Region of the stack.
-        """
+        """Return the environment variables by which the AWS SDKs of every language find AWS and these credentials."""
         return {
             "AWS_ENDPOINT_URL": endpoint,
             "AWS_REGION": region,
@@ -37,3 +108,49 @@ class Credentials:
             "AWS_SESSION_TOKEN": self.token,
             "AWS_EC2_METADATA_DISABLED": "true",
         }
+
+
+class FunctionError(Exception):
+    """A function ended without an answer of its own.
+
+    Lambda answers Invoke all the same: with the header ``X-Amz-Function-Error``, and what went wrong as the payload.
+    Source: https://docs.aws.amazon.com/lambda/latest/api/API_Invoke.html (2026-11)
+
+    Attributes:
+        payload: JSON with ``errorType`` and ``errorMessage``.
+        kind: Value of the header.
+    """
+
+    kind = "Unhandled"
+
+    def __init__(self, payload: bytes) -> None:
+        super().__init__(payload.decode())
+        self.payload = payload
+
+
+class Authority:
+    """A certificate authority of one play.
+
+    Attributes:
+        certificate: File with its certificate alone.
+        bundle: File with it and all that this machine trusts already.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._ca = CA()
+        self.certificate, self.bundle = folder / "authority.pem", folder / "trusted.pem"
+        self._ca.cert_pem.write_to_path(str(self.certificate))
+        trusted = ssl.get_default_verify_paths().cafile
+        self.bundle.write_bytes(
+            (Path(trusted).read_bytes() + b"\n" if trusted else b"") + self.certificate.read_bytes()
+        )
+
+    def context(self, host: str) -> ssl.SSLContext:
+        """Return what a host shows of itself."""
+        made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self._ca.issue_cert(host).configure_cert(made)
+        return made
+
+    def environment(self) -> dict[str, str]:
+        """Return the variables by which programs in Go, Python and Node trust it."""
+        return {"SSL_CERT_FILE": str(self.bundle), "NODE_EXTRA_CA_CERTS": str(self.certificate)}

@@ -1,1 +1,1 @@
-"""Scenes: what a stack promises, played and judged."""
+"""Scenarios: each checks promises of a stack on a stage."""

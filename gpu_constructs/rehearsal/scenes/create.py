@@ -3,36 +3,46 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from gpu_constructs.rehearsal.assemblies import Assembly
 from gpu_constructs.rehearsal.players.cloudformation.events import Event
 from gpu_constructs.rehearsal.players.cluster.client import Client, Object
-from gpu_constructs.rehearsal.players.cluster.pod.status import is_ready
+from gpu_constructs.rehearsal.players.cluster.pod_status import is_ready
 from gpu_constructs.rehearsal.report import Line, Moment, Outcome, Report
 from gpu_constructs.rehearsal.scenes.by_hand import NO_AUTOSCALER, ROUNDS, one_node_more, waits_for_hands
-from gpu_constructs.rehearsal.scenes.delivery import deliver
-from gpu_constructs.rehearsal.scenes.waiting import wait_until_none
-from gpu_constructs.rehearsal.scenes.waiting_pods import waits_for_the_absent
+from gpu_constructs.rehearsal.scenes.witnesses import cause, wait_until_none, waits_for_the_absent
+from gpu_constructs.rehearsal.scenes.workloads import workloads
 from gpu_constructs.rehearsal.stage import Stage
 
 SCENE = "Create"
+_RELEASE = "Custom::AWSCDK-EKS-HelmChart"
 # How long pods of a stack may take after it is complete; images are not pulled here.
 SETTLE_SECONDS = 120.0
 # How long pods may wait for what a node that is there will still show, before another is asked for.
 PATIENCE_SECONDS = 15.0
 
 
-def create(stage: Stage, assemblies: Iterable[Assembly], report: Report) -> bool:
-    """Deploy stacks one after the other, and report whether what they bring runs; return whether all were created."""
+def create(
+    stage: Stage,
+    assemblies: Iterable[Assembly],
+    report: Report,
+    *,
+    first: Callable[[Assembly], Iterable[Line]] = lambda assembly: (),
+) -> bool:
+    """Deploy stacks one after the other, and report whether what they bring runs; return whether all were created.
+
+    Args:
+        assemblies: The stacks, in the order of deployment.
+        first: Called before each stack is created.
+    """
     for assembly in assemblies:
+        report.add(first(assembly))
         events = stage.deploy(assembly)
-        report.add(_of_events(assembly.stack, events))
+        report.add(_of_events(stage, assembly.stack, events))
         report.follow(_moments(assembly.stack, events))
         if any(each.status == "CREATE_FAILED" for each in events):
             return False
-        if assembly.files:
-            report.add(deliver(stage, assembly.stack, assembly.files))
     report.add(_settled(stage))
     report.add(_stood_in(stage))
     return True
@@ -45,14 +55,13 @@ def _moments(stack: str, events: Iterable[Event]) -> list[Moment]:
             what=f"{stack}/{each.logical_id}",
             began=each.started,
             ended=each.ended,
-            after=tuple(sorted(f"{stack}/{name}" for name in each.after)),
         )
         for each in events
         if each.status in ("CREATE_COMPLETE", "CREATE_FAILED")
     ]
 
 
-def _of_events(stack: str, events: list[Event]) -> Iterator[Line]:
+def _of_events(stage: Stage, stack: str, events: list[Event]) -> Iterator[Line]:
     counts = Counter(each.status for each in events)
     made = counts["CREATE_COMPLETE"]
     if not counts["CREATE_FAILED"]:
@@ -60,14 +69,23 @@ def _of_events(stack: str, events: list[Event]) -> Iterator[Line]:
     for each in sorted(events, key=lambda each: each.logical_id):
         promise = f"{stack}: {each.type} {each.logical_id} is created"
         if each.status == "CREATE_FAILED":
-            yield Line(scene=SCENE, promise=promise, outcome=Outcome.FAILED, text=each.reason)
+            text = each.reason if each.type != _RELEASE else "; ".join((each.reason, *_failing(stage)))
+            yield Line(scene=SCENE, promise=promise, outcome=Outcome.FAILED, text=text)
         elif each.status == "NOT_PLAYED":
             yield Line(scene=SCENE, promise=promise, outcome=Outcome.NOT_PLAYED, text=each.reason)
 
 
+def _failing(stage: Stage) -> list[str]:
+    """Return why pods aren't ready, once for each workload: helm waits for them and doesn't report it."""
+    known = stage.stopped()
+    found = {f"pods of {_owner(each)}": cause(stage, each) for each in _unready(stage.client)}
+    return [f"{name}: {why}" for name, why in sorted(found.items()) if not known]
+
+
 def _settled(stage: Stage) -> Iterator[Line]:
     asked = _with_hands(stage) if waits_for_hands(stage) else 0
-    settled = wait_until_none(lambda: _that_should_run(stage), SETTLE_SECONDS)
+    wait_until_none(lambda: [] if stage.stopped() else _that_should_run(stage), SETTLE_SECONDS)
+    settled = not _that_should_run(stage)
     absent = list(_absent(stage))
     known = [f"after {asked} nodes were asked of its groups by hand"] if asked else []
     known += ["but for those that are not played"] if absent else []
@@ -86,9 +104,15 @@ def _settled(stage: Stage) -> Iterator[Line]:
             outcome=Outcome.NOT_PLAYED,
             text=NO_AUTOSCALER,
         )
-    found = stage.client.list("/apis/apps/v1/daemonsets")
-    for each in sorted(found, key=lambda each: str(each["metadata"]["name"])):
-        yield _reach(each)
+    yield from workloads(stage)
+
+
+def daemon_sets(stage: Stage) -> Iterator[Line]:
+    """Report on every DaemonSet, after the pools had nodes."""
+    path = "/apis/apps/v1/daemonsets"
+    wait_until_none(lambda: [each for each in stage.client.list(path) if _astray(each)], SETTLE_SECONDS)
+    for each in sorted(stage.client.list(path), key=lambda each: str(each["metadata"]["name"])):
+        yield _reach(stage, each)
 
 
 def _with_hands(stage: Stage) -> int:
@@ -109,7 +133,7 @@ def _with_hands(stage: Stage) -> int:
 def _that_should_run(stage: Stage) -> list[str]:
     """Return each unready pod with why, but for those that wait for what is not on stage."""
     found = _unready(stage.client)
-    return sorted(_told(each) for each in found if not waits_for_the_absent(stage, each))
+    return sorted(_told(stage, each) for each in found if not waits_for_the_absent(stage, each))
 
 
 def _absent(stage: Stage) -> Iterator[Line]:
@@ -165,23 +189,25 @@ def _unready(client: Client) -> list[Object]:
     return [each for each in found if not is_ready(each) and each["status"].get("phase") != "Succeeded"]
 
 
-def _told(pod: Object) -> str:
-    return f"{pod['metadata']['namespace']}/{pod['metadata']['name']}: {why_not(pod)}"
+def _told(stage: Stage, pod: Object) -> str:
+    return f"{pod['metadata']['namespace']}/{pod['metadata']['name']}: {cause(stage, pod)}"
 
 
-def why_not(pod: Object) -> str:
-    """Return why a pod is not ready, in the words of who says so."""
-    said = [each for each in pod["status"].get("conditions", ()) if each["status"] != "True" and each.get("message")]
-    return str(said[0]["message"]) if said else str(pod["status"].get("phase", "not seen"))
-
-
-def _reach(daemon_set: Object) -> Line:
-    name, status = daemon_set["metadata"]["name"], daemon_set["status"]
+def _astray(daemon_set: Object) -> str:
+    """Return how a DaemonSet's pods differ from those that it should have; empty if they don't."""
+    status = daemon_set["status"]
     wanted, ready = status["desiredNumberScheduled"], status.get("numberReady", 0)
     astray = status.get("numberMisscheduled", 0)
+    return f"{ready} of {wanted}, {astray} astray" if ready != wanted or astray else ""
+
+
+def _reach(stage: Stage, daemon_set: Object) -> Line:
+    name, astray = str(daemon_set["metadata"]["name"]), _astray(daemon_set)
+    seen = daemon_set["status"]["desiredNumberScheduled"] or name in stage.daemon_sets_seen
+    held, why = (Outcome.HELD, "") if seen else (Outcome.NOT_PLAYED, "no node that it selects was created")
     return Line(
         scene=SCENE,
         promise=f"DaemonSet {name} runs on every node that it selects and whose taints it tolerates",
-        outcome=Outcome.HELD if ready == wanted and not astray else Outcome.FAILED,
-        text=f"{ready} of {wanted}, {astray} astray",
+        outcome=Outcome.FAILED if astray else held,
+        text=astray or why,
     )

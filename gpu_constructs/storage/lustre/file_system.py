@@ -42,9 +42,9 @@ class LustreFileSystem(Construct):
     Brings `FsxCsiDriver` into a cluster of this app that has none. The file system lies in one zone, and its pods run
     there: from another zone it is slower, and each GB is billed. Its size grows and its throughput changes in place.
 
-    CloudFormation replaces it with an empty file system if the subnet, `key`, `security_group_ids` or the class of
-    ``storage`` change. Kubernetes never changes the file system of a volume and the zone of its nodes. So a change of
-    these, or of `other_zones`, fails and rolls back, unless you change ``name`` in the same deployment.
+    CloudFormation replaces it with an empty file system if the subnet, `key` or the class of ``storage`` change.
+    Kubernetes never changes the file system of a volume and the zone of its nodes. So a change of these, or of
+    `other_zones`, fails and rolls back, unless you change ``name`` in the same deployment. FSx rejects a smaller size.
 
     Sources: https://docs.aws.amazon.com/fsx/latest/LustreGuide/what-is.html,
     https://github.com/kubernetes-sigs/aws-fsx-csi-driver/tree/v1.9.0/examples/kubernetes/static_provisioning (2026-11)

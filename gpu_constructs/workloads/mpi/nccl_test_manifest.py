@@ -28,7 +28,9 @@ _PROGRAM = "/opt/nccl-tests/build/all_reduce_perf"
 def mpi_job(
     who: object, *, scope: Construct, pool: Pool, nodes: int, image: str, namespace: str, queue: str | KaiQueue | None
 ) -> dict[str, Any]:
-    """Return the MPIJob; the hash of what it does is in its name.
+    """Return the MPIJob; the hash of what it does, and of its queue, is in its name.
+
+    Kueue never changes the queue of a job that runs or has ended.
 
     Source: kubeflow/mpi-operator v0.8.0 pkg/apis/kubeflow/v2beta1/types.go
     """
@@ -68,7 +70,8 @@ def mpi_job(
         queue.put_on(made, *(each["template"] for each in spec["mpiReplicaSpecs"].values()))
     queued = {KUEUE_QUEUE: queue} if isinstance(queue, str) else {}
     labels = {APP_NAME: NAME} | queued | made["metadata"].get("labels", {})
-    return made | {"metadata": {"name": unique_name(scope, NAME, spec), "namespace": namespace, "labels": labels}}
+    name = unique_name(scope, NAME, [spec, queued] if queued else spec)
+    return made | {"metadata": {"name": name, "namespace": namespace, "labels": labels}}
 
 
 def _worker(who: object, pool: Pool, gpus: int, image: str) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import cdk8s
 from cdk8s_plus_28 import k8s
+from constructs import Construct
 
 from gpu_constructs.exposure.exposure import Exposure
 from gpu_constructs.exposure.ingress import let_answers_end
@@ -20,6 +21,7 @@ from gpu_constructs.facts.labels import (
     KUEUE_TOPOLOGY,
     WORKER_INDEX,
 )
+from gpu_constructs.facts.queued_pods import queued_pod
 from gpu_constructs.pools.pool import Pool
 from gpu_constructs.workloads.deployment_manifests import HTTP
 from gpu_constructs.workloads.gpu_pod import GpuPod
@@ -27,6 +29,7 @@ from gpu_constructs.workloads.kai_queue import KaiQueue
 from gpu_constructs.workloads.parts.overlay import with_overlay
 from gpu_constructs.workloads.pod_claim import PodClaim
 from gpu_constructs.workloads.pod_spec import Probes, pod_spec, with_parts
+from gpu_constructs.workloads.unique_name import unique_name
 
 
 def leader_template(
@@ -64,9 +67,15 @@ def finish(
     template["spec"] = with_overlay(who, template["spec"], pod.overlay)
 
 
+def queued_name(scope: Construct, name: str, *, nodes: int, templates: Sequence[dict[str, Any]], queue: str) -> str:
+    """Return a name with the hash of what Kueue rejects to change, so that a change of it makes another object."""
+    return unique_name(scope, name, [queue, nodes, *(queued_pod(each["spec"]) for each in templates)])
+
+
 def leader_worker_set(
     *,
     name: str,
+    workload: str,
     namespace: str,
     nodes: int,
     replicas: int,
@@ -79,7 +88,7 @@ def leader_worker_set(
 
     Source: kubernetes-sigs/lws 060ab4da1 api/leaderworkerset/v1/leaderworkerset_types.go (2026-11)
     """
-    metadata: dict[str, Any] = {"name": name, "namespace": namespace, "labels": {APP_NAME: name}}
+    metadata: dict[str, Any] = {"name": name, "namespace": namespace, "labels": {APP_NAME: workload}}
     made = {
         "apiVersion": "leaderworkerset.x-k8s.io/v1",
         "kind": "LeaderWorkerSet",
@@ -107,18 +116,18 @@ def leader_worker_set(
         metadata["labels"][KUEUE_QUEUE] = queue
     if topology is not None and queue is not None:
         for each in (leader, worker):
-            each["metadata"]["annotations"] = {KUEUE_TOPOLOGY: topology, KUEUE_PODSET_GROUP: name}
+            each["metadata"]["annotations"] = {KUEUE_TOPOLOGY: topology, KUEUE_PODSET_GROUP: workload}
     elif topology is not None:
         metadata["annotations"] = {EXCLUSIVE_GROUPS: topology}
     return made
 
 
-def service(*, name: str, groups: str, namespace: str, port: int) -> dict[str, Any]:
+def service(*, name: str, workload: str, groups: str, namespace: str, port: int) -> dict[str, Any]:
     """Return the Service of the leaders; one of the groups' own name is their controller's."""
     return {
         "apiVersion": "v1",
         "kind": "Service",
-        "metadata": {"name": name, "namespace": namespace, "labels": {APP_NAME: groups}},
+        "metadata": {"name": name, "namespace": namespace, "labels": {APP_NAME: workload}},
         "spec": {
             "selector": {GROUPS_NAME: groups, WORKER_INDEX: "0"},
             "ports": [{"name": HTTP, "port": port, "targetPort": HTTP}],
@@ -126,11 +135,11 @@ def service(*, name: str, groups: str, namespace: str, port: int) -> dict[str, A
     }
 
 
-def disruption_budget(*, name: str, namespace: str) -> dict[str, Any]:
+def disruption_budget(*, name: str, groups: str, namespace: str) -> dict[str, Any]:
     """Return the budget by which nodes are drained of one group at a time: the loss of a pod is that of its group."""
     return {
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",
         "metadata": {"name": name, "namespace": namespace, "labels": {APP_NAME: name}},
-        "spec": {"maxUnavailable": 1, "selector": {"matchLabels": {GROUPS_NAME: name}}},
+        "spec": {"maxUnavailable": 1, "selector": {"matchLabels": {GROUPS_NAME: groups}}},
     }

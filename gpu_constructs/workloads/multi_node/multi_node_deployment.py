@@ -25,8 +25,10 @@ from gpu_constructs.workloads.models.model import refuse_early_image_volumes
 from gpu_constructs.workloads.parts.command import command_words
 from gpu_constructs.workloads.pod_claim import pod_claim
 
-# A label of pods has the name of their StatefulSet, which ends in a group's number, and a hash.
+# A label of pods has the name of their StatefulSet, which ends in a group's number, and a hash. A group in a queue of
+# Kueue has one more hash.
 _MAX_NAME = 44
+_MAX_QUEUED_NAME = _MAX_NAME - len("-12345678")
 
 
 @named_arguments
@@ -37,15 +39,16 @@ class MultiNodeDeployment(Construct):
     starts anew. An update ends a group before it starts the next, because there are no nodes to spare.
 
     Kueue's webhook rejects changes of a group that has a queue: its nodes, the requests, ports and pool of its pods,
-    and ``queue`` itself, also when it is given later. The deployment then fails and rolls back. Change ``name`` in the
-    same deployment: the new groups wait until the old ones are deleted.
+    and ``queue`` itself. So the name of a LeaderWorkerSet in a queue of Kueue ends in a hash of them, and such a change
+    creates new groups. They wait in the queue until the old ones are deleted, and nothing serves until they have
+    loaded the model.
 
     Source: https://lws.sigs.k8s.io/docs/ (2026-11)
 
     Args:
         cluster: Cluster to run on, with `LeaderWorkerSets`; needs a kubectl provider.
         pool: Pool whose nodes run it.
-        name: Name of the LeaderWorkerSet.
+        name: Name of the LeaderWorkerSet, or what it begins with in a queue of Kueue.
         pod: What each pod is, without command; it takes so many GPUs that a node has room for one.
         nodes: Nodes of a group.
         leader: Command of the leader; ``$(LWS_GROUP_SIZE)`` is the number of nodes.
@@ -103,7 +106,7 @@ class MultiNodeDeployment(Construct):
         who = PathOf(self)
         ref = cluster_ref(who, cluster, kubectl=True)
         refuse_unless_pool(who, pool)
-        _refuse_unless_name(who, name)
+        _refuse_unless_name(who, name, queue)
         refuse_unless_object_name(who, "namespace", namespace)
         _refuse_unless_numbers(who, nodes=nodes, replicas=replicas, port=port, startup_minutes=startup_minutes)
         _refuse_unless_pod(who, pod, pool, nodes, replicas)
@@ -131,8 +134,11 @@ class MultiNodeDeployment(Construct):
         works = manifests.worker_template(who, pool=pool, name=name, pod=pod, command=commands["worker"])
         for template in (leads, works):
             manifests.finish(who, template, pod=pod, claim=claim, expose=expose)
+        if isinstance(queue, str):
+            self.name = manifests.queued_name(self, name, nodes=nodes, templates=(leads, works), queue=queue)
         groups = manifests.leader_worker_set(
-            name=name,
+            name=self.name,
+            workload=name,
             namespace=namespace,
             nodes=nodes,
             replicas=replicas,
@@ -143,8 +149,8 @@ class MultiNodeDeployment(Construct):
         )
         self.resource = apply_manifests(self, "Resource", cluster=ref, manifests=[groups])
         beside = [
-            manifests.service(name=self.service, groups=name, namespace=namespace, port=port),
-            manifests.disruption_budget(name=name, namespace=namespace),
+            manifests.service(name=self.service, workload=name, groups=self.name, namespace=namespace, port=port),
+            manifests.disruption_budget(name=name, groups=self.name, namespace=namespace),
         ]
         served = apply_manifests(self, "Service", cluster=ref, manifests=beside)
         self.resource.node.add_dependency(pool)
@@ -168,11 +174,11 @@ class MultiNodeDeployment(Construct):
             exposed.node.add_dependency(served)
 
 
-def _refuse_unless_name(who: object, name: object) -> None:
+def _refuse_unless_name(who: object, name: object, queue: object) -> None:
     refuse_unless_object_name(who, "name", name)
-    text = str(name)
-    if text[0].isdigit() or len(text) > _MAX_NAME:
-        raise ValueError(f"{who}: name must begin with a letter and be at most {_MAX_NAME} characters, got {name!r}")
+    text, most = str(name), _MAX_QUEUED_NAME if isinstance(queue, str) else _MAX_NAME
+    if text[0].isdigit() or len(text) > most:
+        raise ValueError(f"{who}: name must begin with a letter and be at most {most} characters, got {name!r}")
 
 
 def _refuse_unless_numbers(

@@ -17,10 +17,10 @@ from gpu_constructs.facts.labels import NODE_POOL
 from gpu_constructs.preflight.scheduling import fitting
 from gpu_constructs.rehearsal.assemblies import Assembly
 from gpu_constructs.rehearsal.report import Report
-from gpu_constructs.rehearsal.scenes.agree import MOST_UNKNOWN, SLOTS, Pair, Said, Told, agree, lines, verdicts
-from gpu_constructs.rehearsal.scenes.waiting import wait_for
+from gpu_constructs.rehearsal.scenes.witnesses import wait_for
 from gpu_constructs.rehearsal.stage import Stage
 from tests.e2e.rehearsal import drawn_pods, many_pools
+from tests.e2e.rehearsal.agree import MOST_UNKNOWN, SLOTS, Pair, Said, Told, agree, lines, verdicts
 
 PAIRS = int(os.environ.get("AGREE_PAIRS", "1000"))
 SEED = int(os.environ.get("AGREE_SEED", "1"))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gpu_constructs.rehearsal.existing import why_not_played
+from gpu_constructs.rehearsal.assemblies import why_not_played
 from gpu_constructs.rehearsal.report import Outcome, Report
 from gpu_constructs.rehearsal.scenes.create import create
 from gpu_constructs.rehearsal.stage import Props, stage

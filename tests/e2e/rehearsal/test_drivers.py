@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from gpu_constructs.rehearsal.assemblies import Assembly
-from gpu_constructs.rehearsal.mutants import Mutant, Resources
 from gpu_constructs.rehearsal.play import play
 from gpu_constructs.rehearsal.report import Outcome
 from gpu_constructs.rehearsal.stage import Props
 from tests.e2e.rehearsal import drivers
+from tests.e2e.rehearsal.mutants import Mutant, Resources
 from tools.plays import assemblies_of
 
 STEP_SECONDS = 60.0
@@ -31,10 +31,10 @@ def test_a_job_runs_once_the_drivers_are_there(stack: Assembly, props: Props) ->
     assert {f"pool {drivers.POOL}: the job runs", f"pool {drivers.POOL}: one node for one pod"} <= held
 
 
-def test_no_job_runs_without_the_driver(stack: Assembly, props: Props) -> None:
+def test_no_job_runs_without_the_driver(stack: Assembly, props: Props, tmp_path: Path) -> None:
     mutant = Mutant(_without_driver, "Scale", r"the job runs: .*s3\.csi\.aws\.com/agent-not-ready")
 
-    report = play([mutant.of(stack)], props, step_seconds=STEP_SECONDS)
+    report = play([mutant.write(stack, tmp_path)], props, step_seconds=STEP_SECONDS)
 
     assert mutant.seen(report), report.text()
 

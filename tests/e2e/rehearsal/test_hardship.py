@@ -1,18 +1,24 @@
-"""The default stack under Karpenter bears hardship, with nodes that are bought as spot."""
+"""Karpenter with limits, without capacity, interrupted and without GPUs, on nodes that are bought as spot."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from gpu_constructs.rehearsal.play import play
-from gpu_constructs.rehearsal.stage import Props
+from gpu_constructs.rehearsal.pools import gpu_pools
+from gpu_constructs.rehearsal.report import Report
+from gpu_constructs.rehearsal.scenes.create import create
+from gpu_constructs.rehearsal.stage import Props, stage
 from tests.e2e.rehearsal.conftest import default_stack
+from tests.e2e.rehearsal.hardship import SCENE, hardship
 
 
 def test_the_default_stack_bears_hardship(tmp_path: Path, props: Props) -> None:
     stack = default_stack(tmp_path, max_nodes=2, capacity="spot")
+    report = Report(stack.stack)
 
-    report = play([stack], props, long=True)
+    with stage(stack, props) as made:
+        assert create(made, [stack], report)
+        hardship(made, gpu_pools(made.client, made.aws, made.cluster), report)
 
     assert not report.failed, report.text()
-    assert "Hardship" in {each.scene for each in report.lines}
+    assert SCENE in {each.scene for each in report.lines}

@@ -128,7 +128,7 @@ def asked(least: int = 0, most: int = 8, **more: str) -> dict[str, Any]:
 
 
 def desired(code: ModuleType, **says: Any) -> int:
-    return int(code.sizes(asked(**says), STACK, NOW)["DesiredSize"])
+    return int(code.sizes(event("Create", ResourceProperties=asked(**says)), NOW)["DesiredSize"])
 
 
 @pytest.mark.parametrize("group", [{}, {"L4": ""}, {"L4": "demo/gone"}])
@@ -138,7 +138,25 @@ def test_without_a_group_it_is_the_least(
     aws.cluster()
     cloudformation.groups = group
 
-    assert code.sizes(asked(2, 4), STACK, NOW) == {"MinSize": 2, "MaxSize": 4, "DesiredSize": 2}
+    assert code.sizes(event("Create", ResourceProperties=asked(2, 4)), NOW) == {
+        "MinSize": 2,
+        "MaxSize": 4,
+        "DesiredSize": 2,
+    }
+
+
+@pytest.mark.parametrize(
+    ("more", "becomes"), [({}, 5), ({"Max": "3"}, 3), ({"Reserved": "true"}, 0)], ids=["runs", "bound", "reserved"]
+)
+def test_a_group_in_the_place_of_another_starts_with_what_runs_there(
+    aws: Aws, code: ModuleType, more: dict[str, str], becomes: int
+) -> None:
+    aws.cluster()
+    aws.group(runs=5)
+    other = asked() | more | {"Group": {"LogicalId": "Other"}}
+    sent = event("Update", ResourceProperties=other, OldResourceProperties=asked())
+
+    assert code.sizes(sent, NOW)["DesiredSize"] == becomes
 
 
 def test_what_somebody_scaled_stays(aws: Aws, code: ModuleType) -> None:
@@ -176,7 +194,9 @@ def test_bounds_move_with_what_runs(aws: Aws, code: ModuleType, least: int, most
     aws.cluster()
     aws.group(runs=5)
 
-    assert code.sizes(asked(least, most), STACK, NOW) == {"MinSize": least, "MaxSize": most, "DesiredSize": becomes}
+    sent = event("Create", ResourceProperties=asked(least, most))
+
+    assert code.sizes(sent, NOW) == {"MinSize": least, "MaxSize": most, "DesiredSize": becomes}
 
 
 @pytest.mark.parametrize("status", ["CREATE_FAILED", "DELETING"])
@@ -213,7 +233,7 @@ OPEN = {"MinSize": 0, "MaxSize": 4, "DesiredSize": 4}
 def test_a_capacity_block_has_its_nodes_in_its_window(code: ModuleType, now: datetime, sizes: dict[str, int]) -> None:
     window = {"Starts": STARTS.isoformat(), "Drained": DRAINED.isoformat(), "ClosedMax": "1"}
 
-    assert code.sizes(asked(0, 4, **window), STACK, now) == sizes
+    assert code.sizes(event("Create", ResourceProperties=asked(0, 4, **window)), now) == sizes
 
 
 def event(kind: str, **more: Any) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -46,17 +47,23 @@ DATA = {"BlockDeviceMappings": [{"DeviceName": "/dev/xvda", "Ebs": {"VolumeSize"
 @pytest.mark.parametrize(
     ("changes", "data", "change", "order"),
     [
-        ({"Version": "1.36", "ReleaseVersion": "1.36.2-20260714"}, None, "changed", ""),
+        ({"Version": "1.36", "ReleaseVersion": "1.36.3-20260903"}, None, "changed", ""),
         ({}, DATA, "changed", ""),
         ({"Labels": {"a": "b"}, "Tags": {"a": "b"}}, None, "changed", ""),
         ({"Version": "1.36", "Tags": {"a": "b"}}, None, "refused", "one after another: Version, then Tags"),
         (
-            {"ReleaseVersion": "1.36.2-20260714", "ScalingConfig": {"MinSize": 0, "MaxSize": 3}},
+            {"ReleaseVersion": "1.36.3-20260903", "ScalingConfig": {"MinSize": 0, "MaxSize": 3}},
             None,
             "refused",
             "one after another: ReleaseVersion, then ScalingConfig",
         ),
-        ({"Tags": {"a": "b"}}, DATA, "refused", "one after another: LaunchTemplate, then Tags"),
+        ({"Tags": {"a": "b"}}, DATA, "refused", "one after another: Tags, then LaunchTemplate. If Tags.of(stack)"),
+        (
+            {"Tags": {"a": "b"}, "Labels": {"a": "b"}},
+            DATA,
+            "refused",
+            "one after another: LaunchTemplate, then Tags and Labels",
+        ),
         ({"Version": "1.36"}, DATA, "refused", "one after another: Version, then LaunchTemplate"),
         ({"InstanceTypes": ["g6.2xlarge"], "Version": "1.36", "Tags": {"a": "b"}}, DATA, "replaced", ""),
     ],
@@ -242,3 +249,63 @@ def test_of_a_template_the_leaves_are_told(tmp_path: Path) -> None:
     [changed] = compared(tmp_path, pool("24h"), pool("48h")).pools
 
     assert [each.partition(" (")[0] for each in changed.details] == ["template spec expireAfter: 24h -> 48h"]
+
+
+def _node_pool(alias: str | None, budgets: Any, kubernetes: str = "1.35") -> dict[str, Any]:
+    """A cluster with Karpenter, and a NodePool whose class has an alias or an image id."""
+    terms = [{"alias": alias}] if alias else [{"id": "ami-0123456789abcdef0"}]
+    specs = {
+        "EC2NodeClass": ("karpenter.k8s.aws/v1", {"amiSelectorTerms": terms}),
+        "NodePool": (
+            "karpenter.sh/v1",
+            {
+                "template": {
+                    "spec": {
+                        "requirements": [
+                            {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["g6.xlarge"]}
+                        ],
+                        "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "gpus"},
+                    }
+                },
+                "disruption": {"budgets": budgets},
+            },
+        ),
+    }
+    made = with_karpenter(kubernetes, "1.15.1")
+    for kind, (api, spec) in specs.items():
+        manifest = [{"apiVersion": api, "kind": kind, "metadata": {"name": "gpus"}, "spec": spec}]
+        properties = {"ClusterName": {"Ref": "Cluster"}, "Manifest": json.dumps(manifest)}
+        made["Resources"][kind] = {"Type": "Custom::AWSCDK-EKS-KubernetesResource", "Properties": properties}
+    return made
+
+
+@pytest.mark.parametrize(
+    ("budgets", "consequence"),
+    [
+        ([], "nodes drift and are replaced as the budgets allow"),
+        ([{"nodes": "10%"}], "nodes drift and are replaced as the budgets allow"),
+        (
+            [{"nodes": "0", "schedule": "0 9 * * *", "duration": "8h"}],
+            "nodes drift and are replaced as the budgets allow",
+        ),
+        (
+            [{"nodes": "100%", "reasons": ["Empty"]}, {"nodes": "0", "reasons": ["Drifted"]}],
+            "nodes drift; the budget for drift is 0: a node is replaced when it is empty",
+        ),
+        ([{"nodes": "0"}], "nodes drift and stay: the budgets for drift and for empty nodes are 0"),
+    ],
+)
+def test_nodes_of_karpenter_drift_to_the_image_of_another_version(
+    tmp_path: Path, budgets: Any, consequence: str
+) -> None:
+    old, new = (_node_pool("al2023@v20260903", budgets, version) for version in ("1.35", "1.36"))
+
+    [changed] = compared(tmp_path, old, new).pools
+
+    assert changed.details == (f"image of Kubernetes: 1.35 -> 1.36 ({consequence})",)
+
+
+def test_an_image_that_is_named_by_its_id_stays(tmp_path: Path) -> None:
+    old, new = (_node_pool(None, [], version) for version in ("1.35", "1.36"))
+
+    assert compared(tmp_path, old, new).pools == ()

@@ -9,6 +9,7 @@ from typing import Any
 
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.clusters import clusters
+from gpu_constructs.preflight.judging.changes import Change, ResourceChange
 from gpu_constructs.preflight.judging.check import Report
 from gpu_constructs.preflight.judging.explain import Explanation, explain
 from gpu_constructs.preflight.judging.pool_changes import PoolChange
@@ -85,12 +86,29 @@ def report(findings: Iterable[Finding] = FINDINGS) -> Report:
     )
 
 
+def _change(change: Change, what: str, detail: str) -> ResourceChange:
+    return ResourceChange(what, change, detail, Origin("app.yaml", f"Stack/{what}"))
+
+
 def review(**changes: Any) -> Review:
     """A change that replaces one pool and adds another."""
     found: dict[str, Any] = dict(
         pools=(
             PoolChange("demo", "Train", "managed", "replaced", ("InstanceTypes: p4d.24xlarge -> p5.48xlarge",)),
             PoolChange("demo", "Infer", "karpenter", "added", ("g6.xlarge", "at most 4 nodes")),
+        ),
+        changes=(
+            _change(
+                "destructive", "Job default/train-1a2b", "default/train-1a2b -> default/train-3c4d; a run is stopped"
+            ),
+            _change("fails", "AWS::EKS::Nodegroup Stack/Train", "CloudFormation rejects LaunchTemplate, Tags together"),
+            _change("replaced", "PersistentVolume default.data", "default.data -> default.more"),
+            _change("left behind", "AWS::FSx::FileSystem Stack/Data", "it stays, in no stack"),
+            _change("removed", "Deployment web/old", ""),
+            _change("removed", "Service web/old", ""),
+            _change("in place", "Deployment web/chat", "spec.replicas: 1 -> 2"),
+            _change("in place", "Deployment web/code", "spec.template.spec.nodeName: a -> b; the pods restart"),
+            _change("added", "Service web/chat", ""),
         ),
         moves=(Move("Kubernetes of demo", "1.35", "1.36"),),
         before=Ceiling(gpus=16, vcpus={"L-417A185B": ("Running On-Demand P instances", 192)}, usd_per_hour=43.91),

@@ -11,7 +11,7 @@ import pytest
 from gpu_constructs.preflight.report.finding_view import View
 from gpu_constructs.preflight.report.html.element import Html, tag
 from gpu_constructs.preflight.report.html.page import render
-from gpu_constructs.preflight.report.view import check_view
+from gpu_constructs.preflight.report.view import check_view, review_view
 from tests.preflight.report import samples
 
 _EMPTY = {"meta", "input", "br", "link"}
@@ -100,3 +100,14 @@ def test_blocked_workloads_say_why() -> None:
 
     assert re.search(r'class="workload no"><h5><code>Deployment web/chat</code>.*?does not tolerate taint', page)
     assert re.search(r'class="workload unknown"><h5><code>Pod default/gated</code>.*?scheduling gate', page)
+
+
+def test_a_review_lists_what_a_deployment_does_to_each_resource() -> None:
+    page = render(review_view(samples.review()))
+
+    assert '<span class="badge replaced">destructive</span>' in page
+    assert "CloudFormation rejects LaunchTemplate, Tags together" in page
+    assert "Other resources and objects: 1 removed, 1 in place, 1 added." in page
+    assert "<code>AWS::FSx::FileSystem Stack/Data</code>" in page
+    assert "<code>Deployment web/old</code>" in page
+    assert "Service web/old" not in page

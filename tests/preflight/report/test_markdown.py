@@ -32,7 +32,8 @@ def test_review(snapshot_text: SnapshotAssertion) -> None:
 def test_drained_nodes_come_before_everything_else() -> None:
     written = markdown.render(review_view(samples.review()))
 
-    order = [written.index(each) for each in ("every node is drained", "L-417A185B", "verdict changes", "New findings")]
+    parts = ("every node is drained", "#### Resources and objects (6)", "1 removed, 1 in place, 1 added", "L-417A185B")
+    order = [written.index(each) for each in (*parts, "verdict changes", "New findings")]
     assert order == sorted(order)
 
 

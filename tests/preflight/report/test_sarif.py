@@ -89,7 +89,7 @@ def test_what_cannot_be_read_is_notified(run: dict[str, Any]) -> None:
 
 
 def test_review_leaves_out_what_is_fixed() -> None:
-    results = run_of(review_view(samples.review()))["results"]
+    results = run_of(review_view(samples.review(changes=())))["results"]
 
     assert [(each["ruleId"], each["baselineState"]) for each in results] == [
         ("GPU901", "new"),
@@ -114,3 +114,18 @@ def test_official_schema(kind: str) -> None:
     log = json.loads(sarif.render(samples.views()[kind]))
 
     jsonschema.validate(log, json.loads(Path(file).read_text()))
+
+
+def test_what_fails_or_is_lost_in_a_change_is_a_result() -> None:
+    run = run_of(review_view(samples.review()))
+    rules = run["tool"]["driver"]["rules"]
+    found = [each for each in run["results"] if each["ruleId"].startswith("change-")]
+
+    assert [(each["ruleId"], each["level"]) for each in found] == [
+        ("change-destructive", "warning"),
+        ("change-fails", "error"),
+        ("change-left-behind", "warning"),
+    ]
+    assert all(rules[each["ruleIndex"]]["id"] == each["ruleId"] for each in run["results"])
+    assert "CloudFormation rejects" in found[1]["message"]["text"]
+    assert found[1]["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == "app.yaml"

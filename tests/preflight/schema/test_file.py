@@ -19,7 +19,7 @@ from tools.schemas import cloudformation, definitions
 from tools.schemas.__main__ import FILE, INDEX, readers, texts
 from tools.schemas.source import Source
 
-OTHERS = ("CloudFormation", "Kubernetes", "eksctl", "values of charts")
+OTHERS = ("CloudFormation", "Kubernetes", "eksctl", "nodeadm", "values of charts")
 MOST_BYTES = 2 * 1024**2
 # What a pattern must not be slow with: the beginnings of many words and no end.
 TRAPS = tuple(

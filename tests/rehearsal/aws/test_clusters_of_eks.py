@@ -9,9 +9,11 @@ import pytest
 from botocore.exceptions import ClientError
 
 from gpu_constructs.rehearsal.players.aws.server import Aws
+from gpu_constructs.rehearsal.players.credentials import Source
 from tests.rehearsal.aws.conftest import Role
 
 ADMIN = "arn:aws:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy"
+POD_IDENTITY = {"Effect": "Allow", "Action": "eks-auth:AssumeRoleForPodIdentity", "Resource": "*"}
 PARAMETER = "/aws/service/eks/optimized-ami/1.36/amazon-linux-2023/{}/image_id"
 
 
@@ -99,7 +101,14 @@ def test_an_add_on_gives_its_account_a_role(aws: Aws, cluster: str, role: Role) 
         podIdentityAssociations=[{"serviceAccount": "aws-node", "roleArn": cni}],
     )
 
-    credentials = aws.pod_credentials(cluster, namespace="kube-system", service_account="aws-node", pod="one")
+    credentials = aws.pod_credentials(
+        cluster,
+        namespace="kube-system",
+        service_account="aws-node",
+        pod="one",
+        node_role=role("Node", POD_IDENTITY),
+        source=Source(name="i-1"),
+    )
 
     assert credentials is not None
     assert credentials.role == cni
@@ -107,7 +116,8 @@ def test_an_add_on_gives_its_account_a_role(aws: Aws, cluster: str, role: Role) 
 
 def test_one_image_for_each_release(aws: Aws) -> None:
     ssm = aws.client("ssm")
-    paths = ("x86_64/nvidia/recommended", "arm64/nvidia/recommended", "x86_64/nvidia/amazon-eks-node-1.36-v20260714")
+    # The last is later than the list of releases.
+    paths = ("x86_64/nvidia/recommended", "arm64/nvidia/recommended", "x86_64/nvidia/amazon-eks-node-1.36-v29990101")
     ids = [ssm.get_parameter(Name=PARAMETER.format(path))["Parameter"]["Value"] for path in paths]
 
     images = aws.client("ec2").describe_images(ImageIds=ids)["Images"]
@@ -116,9 +126,10 @@ def test_one_image_for_each_release(aws: Aws) -> None:
     assert {one["ImageId"]: one["Architecture"] for one in images}[ids[1]] == "arm64"
 
 
-def test_an_image_that_is_not_published_is_not_found(aws: Aws) -> None:
+@pytest.mark.parametrize("path", ["gpu/recommended", "nvidia/amazon-eks-node-al2023-x86_64-nvidia-1.36-v20190101"])
+def test_an_image_that_is_not_published_is_not_found(aws: Aws, path: str) -> None:
     with pytest.raises(ClientError, match="ParameterNotFound"):
-        aws.client("ssm").get_parameter(Name=PARAMETER.format("x86_64/gpu/recommended"))
+        aws.client("ssm").get_parameter(Name=PARAMETER.format(f"x86_64/{path}"))
 
 
 def test_a_type_is_told_with_its_gpus(aws: Aws) -> None:

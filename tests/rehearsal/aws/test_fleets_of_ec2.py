@@ -103,3 +103,41 @@ def test_every_instance_of_a_fleet_has_the_profile_of_its_template(aws: Aws, sub
     reservations = ec2.describe_instances(InstanceIds=fleet["Instances"][0]["InstanceIds"])["Reservations"]
     profiles = [one["IamInstanceProfile"]["Arn"] for each in reservations for one in each["Instances"]]
     assert [each.rpartition("/")[2] for each in profiles] == ["nodes", "nodes"]
+
+
+@pytest.fixture
+def published(aws: Aws) -> str:
+    """An x86_64 image of EKS."""
+    path = "1.36/amazon-linux-2023/x86_64/nvidia/recommended"
+    found = aws.client("ssm").get_parameter(Name=f"/aws/service/eks/optimized-ami/{path}/image_id")
+    return str(found["Parameter"]["Value"])
+
+
+@pytest.mark.parametrize(
+    ("changes", "error"),
+    [
+        ({}, None),
+        ({"BlockDeviceMappings": [{"DeviceName": "/dev/xvda", "Ebs": {"VolumeSize": 20}}]}, None),
+        ({"BlockDeviceMappings": [{"DeviceName": "/dev/xvdb", "Ebs": {"VolumeSize": 5}}]}, None),
+        (
+            {"BlockDeviceMappings": [{"DeviceName": "/dev/xvda", "Ebs": {"VolumeSize": 5}}]},
+            "InvalidBlockDeviceMapping",
+        ),
+        ({"InstanceType": "g5g.xlarge"}, "InvalidParameterValue"),
+    ],
+)
+def test_an_instance_must_be_able_to_boot_its_image(
+    aws: Aws, published: str, subnets: list[str], changes: dict[str, Any], error: str | None
+) -> None:
+    data = {"ImageId": published, "InstanceType": "g6.xlarge", **changes}
+    aws.client("ec2").create_launch_template(LaunchTemplateName="boots", LaunchTemplateData=data)
+    template = {"LaunchTemplateName": "boots", "Version": "$Latest"}
+
+    fleet = aws.client("ec2").create_fleet(
+        Type="instant",
+        LaunchTemplateConfigs=[{"LaunchTemplateSpecification": template, "Overrides": [{"SubnetId": subnets[0]}]}],
+        TargetCapacitySpecification={"TotalTargetCapacity": 1, "DefaultTargetCapacityType": "on-demand"},
+    )
+
+    assert [each["ErrorCode"] for each in fleet["Errors"]] == ([error] if error else [])
+    assert bool(fleet["Instances"]) is (error is None)

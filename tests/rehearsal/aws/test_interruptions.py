@@ -1,4 +1,4 @@
-"""Warnings of EC2 reach a queue by the rules and the policy of a stack; schedules and pods act by their roles."""
+"""Warnings of EC2 reach a queue by the rules and the policy of a stack; pods act by their roles."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from gpu_constructs.rehearsal.players.aws.api.refusals import AwsRefusal
+from gpu_constructs.rehearsal.players.aws.api import AwsRefusal
 from gpu_constructs.rehearsal.players.aws.server import Aws
+from gpu_constructs.rehearsal.players.credentials import Source
 from tests.rehearsal.aws.conftest import Role
 
 QUEUE = "arn:aws:sqs:us-east-1:123456789012:interruptions"
@@ -38,7 +39,6 @@ def test_a_warning_reaches_the_queue(aws: Aws, queue: str) -> None:
     let_in(aws, queue)
 
     aws.interrupt("i-0123456789abcdef0")
-    aws.recommend_rebalance("i-0123456789abcdef0")
 
     (message,) = aws.client("sqs").receive_message(QueueUrl=queue, MaxNumberOfMessages=10)["Messages"]
     told = json.loads(message["Body"])
@@ -60,66 +60,37 @@ def associate(aws: Aws, cluster: str, role: str) -> None:
     )
 
 
-def pod(aws: Aws, cluster: str, account: str = "karpenter") -> Any:
-    return aws.pod_credentials(cluster, namespace="kube-system", service_account=account, pod="one")
+@pytest.fixture
+def node(role: Role) -> str:
+    return role("Node", {"Effect": "Allow", "Action": "eks-auth:AssumeRoleForPodIdentity", "Resource": "*"})
+
+
+def pod(aws: Aws, cluster: str, node: str, account: str = "karpenter") -> Any:
+    return aws.pod_credentials(
+        cluster, namespace="kube-system", service_account=account, pod="one", node_role=node, source=Source(name="i-1")
+    )
 
 
 def test_a_pod_gets_the_role_of_its_account_with_tags_that_policies_may_ask_for(
-    aws: Aws, cluster: str, role: Role
+    aws: Aws, cluster: str, role: Role, node: str
 ) -> None:
     condition = {"StringEquals": {"aws:PrincipalTag/kubernetes-service-account": "karpenter"}}
     described = {"Effect": "Allow", "Action": "eks:DescribeCluster", "Resource": "*", "Condition": condition}
     karpenter = role("Karpenter", described, trusts="pods.eks.amazonaws.com")
     associate(aws, cluster, karpenter)
 
-    credentials = pod(aws, cluster)
+    credentials = pod(aws, cluster, node)
 
-    assert pod(aws, cluster, "default") is None
+    assert pod(aws, cluster, node, "default") is None
     assert aws.role_of(credentials.access_key) == karpenter
     aws.client("eks", credentials=credentials).describe_cluster(name=cluster)
     with pytest.raises(ClientError, match="not authorized"):
         aws.client("eks", role=karpenter).describe_cluster(name=cluster)
 
 
-def test_a_role_that_does_not_trust_these_pods_is_not_given(aws: Aws, cluster: str, role: Role) -> None:
+def test_a_role_that_does_not_trust_these_pods_is_not_given(aws: Aws, cluster: str, role: Role, node: str) -> None:
     other = {"StringEquals": {"aws:RequestTag/kubernetes-namespace": "other"}}
     associate(aws, cluster, role("Karpenter", trusts="pods.eks.amazonaws.com", Condition=other))
 
     with pytest.raises(AwsRefusal, match=r"pods.eks.amazonaws.com is not authorized to perform: sts:AssumeRole"):
-        pod(aws, cluster)
-
-
-@pytest.mark.parametrize("action", ["eks:UpdateNodegroupConfig", "eks:DescribeNodegroup"])
-def test_a_schedule_calls_by_its_role(aws: Aws, cluster: str, role: Role, subnets: list[str], action: str) -> None:
-    aws.client("eks").create_nodegroup(
-        clusterName=cluster,
-        nodegroupName="gpu",
-        subnets=subnets,
-        nodeRole=role("Node"),
-        instanceTypes=["g6.xlarge"],
-        scalingConfig={"minSize": 0, "maxSize": 1, "desiredSize": 0},
-    )
-    scheduled = role(
-        "Schedule", {"Effect": "Allow", "Action": action, "Resource": "*"}, trusts="scheduler.amazonaws.com"
-    )
-    name = action.replace(":", "-")
-    sizes = {"ClusterName": cluster, "NodegroupName": "gpu", "ScalingConfig": {"MinSize": 0, "MaxSize": 3}}
-    aws.client("scheduler").create_schedule(
-        Name=name,
-        ScheduleExpression="at(2027-01-11T11:30:00)",
-        FlexibleTimeWindow={"Mode": "OFF"},
-        Target={
-            "Arn": "arn:aws:scheduler:::aws-sdk:eks:updateNodegroupConfig",
-            "RoleArn": scheduled,
-            "Input": json.dumps(sizes),
-        },
-    )
-
-    if action == "eks:DescribeNodegroup":
-        with pytest.raises(ClientError, match="not authorized to perform: eks:UpdateNodegroupConfig"):
-            aws.fire(name)
-        return
-    aws.fire(name)
-
-    told = aws.client("eks").describe_nodegroup(clusterName=cluster, nodegroupName="gpu")["nodegroup"]
-    assert told["scalingConfig"]["maxSize"] == 3
+        pod(aws, cluster, node)

@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError, ParamValidationError
 
-from gpu_constructs.rehearsal.players.aws.calls import Call
+from gpu_constructs.rehearsal.players.aws.region import Call
 from gpu_constructs.rehearsal.players.aws.server import Aws
-from gpu_constructs.rehearsal.players.credentials import Credentials
-from gpu_constructs.rehearsal.players.function_error import FunctionError
+from gpu_constructs.rehearsal.players.credentials import Credentials, FunctionError
 from tests.rehearsal.aws.conftest import Role
 
 OURS = {"StringEquals": {"aws:ResourceTag/team": "vision"}}

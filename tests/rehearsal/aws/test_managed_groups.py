@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -143,7 +144,7 @@ def test_where_no_zone_has_any_the_activity_fails_in_the_words_of_ec2(aws: Aws, 
     assert running(aws) == []
 
 
-def test_a_block_is_spent_by_its_group_alone(aws: Aws, create: Any) -> None:
+def test_a_capacity_block_launches_where_no_other_capacity_is(aws: Aws, create: Any) -> None:
     target = {"CapacityReservationId": "cr-0123456789abcdef0"}
     data = {
         "InstanceType": "p5.48xlarge",
@@ -157,13 +158,13 @@ def test_a_block_is_spent_by_its_group_alone(aws: Aws, create: Any) -> None:
         "instanceTypes": [],
         "scalingConfig": {"minSize": 0, "maxSize": 2, "desiredSize": 2},
     }
-    aws.reserve("cr-0123456789abcdef0", instance_type="p5.48xlarge", zone="us-east-1a", count=1, kind="capacity-block")
+    for zone in ("us-east-1a", "us-east-1b"):
+        aws.capacity.exhaust("p5.48xlarge", zone)
 
     create(**block)
 
-    assert [one["InstanceLifecycle"] for one in running(aws)] == ["capacity-block"]
-    told = aws.client("ec2").describe_capacity_reservations()["CapacityReservations"]
-    assert told[0]["AvailableInstanceCount"] == 0
+    assert [one["InstanceLifecycle"] for one in running(aws)] == ["capacity-block"] * 2
+    assert {one["CapacityReservationId"] for one in running(aws)} == {"cr-0123456789abcdef0"}
 
 
 @pytest.mark.parametrize(
@@ -171,6 +172,9 @@ def test_a_block_is_spent_by_its_group_alone(aws: Aws, create: Any) -> None:
     [
         ({"clusterName": "other"}, "No cluster found for name: other"),
         ({"releaseVersion": "1.35.0-20260101"}, "is not valid for kubernetes version 1.36"),
+        ({"releaseVersion": "1.36.0-20260713"}, "1.36.0-20260713 is not valid for kubernetes version 1.36"),
+        ({"amiType": "AL2023_ARM_64_NVIDIA"}, "g6.xlarge. is not a valid instance type for requested amiType"),
+        ({"instanceTypes": ["g5g.xlarge"]}, "g5g.xlarge. is not a valid instance type for requested amiType"),
         ({"amiType": "WINDOWS_CORE_2022_x86_64"}, "the AMI type WINDOWS_CORE_2022_x86_64 is not played"),
         ({"scalingConfig": {"minSize": 2, "maxSize": 1, "desiredSize": 2}}, "must be between"),
     ],
@@ -178,3 +182,76 @@ def test_a_block_is_spent_by_its_group_alone(aws: Aws, create: Any) -> None:
 def test_refuses(create: Any, changes: dict[str, Any], message: str) -> None:
     with pytest.raises(ClientError, match=message):
         create(**changes)
+
+
+def status(aws: Aws, cluster: str) -> tuple[str, list[Any]]:
+    found = aws.client("eks").describe_nodegroup(clusterName=cluster, nodegroupName="gpu")["nodegroup"]
+    return found["status"], found["health"]["issues"]
+
+
+@pytest.fixture
+def outcomes(world: Aws) -> Iterator[dict[str, str]]:
+    """What became of instances, by id; those that are not in it boot."""
+    found: dict[str, str] = {}
+    world.nodes = found.get
+    yield found
+    world.nodes = lambda instance: ""
+
+
+def test_a_group_is_active_once_its_nodes_joined(aws: Aws, cluster: str, create: Any, outcomes: dict[str, str]) -> None:
+    assert create()["status"] == "CREATING"
+    assert status(aws, cluster) == ("CREATING", [])
+
+    outcomes[running(aws)[0]["InstanceId"]] = ""
+
+    assert status(aws, cluster) == ("ACTIVE", [])
+
+
+def test_a_group_without_nodes_is_active_at_once(aws: Aws, cluster: str, create: Any, outcomes: dict[str, str]) -> None:
+    create(scalingConfig={"minSize": 0, "maxSize": 2, "desiredSize": 0})
+
+    assert status(aws, cluster) == ("ACTIVE", [])
+
+
+def test_a_group_whose_node_never_joins_fails(aws: Aws, cluster: str, create: Any, outcomes: dict[str, str]) -> None:
+    create()
+    instance = running(aws)[0]["InstanceId"]
+
+    outcomes[instance] = "spec.kubelet.flags must be of type array"
+
+    message = "Instances failed to join the kubernetes cluster: spec.kubelet.flags must be of type array"
+    issue = {"code": "NodeCreationFailure", "message": message, "resourceIds": [instance]}
+    assert status(aws, cluster) == ("CREATE_FAILED", [issue])
+
+
+def test_a_group_that_launches_nothing_fails_in_the_words_of_ec2(aws: Aws, cluster: str, create: Any) -> None:
+    for zone in ("us-east-1a", "us-east-1b"):
+        aws.capacity.exhaust("g6.xlarge", zone)
+
+    create()
+
+    told, (issue,) = status(aws, cluster)
+    assert (told, issue["code"]) == ("CREATE_FAILED", "AsgInstanceLaunchFailures")
+    assert "We currently do not have sufficient g6.xlarge capacity" in issue["message"]
+
+
+def test_refuses_a_role_that_does_not_trust_ec2(create: Any, role: Role) -> None:
+    message = r"\[ec2.amazonaws.com\] were not found in the trust relationships of nodeRole"
+    with pytest.raises(ClientError, match=message):
+        create(nodeRole=role("Node", trusts="eks.amazonaws.com"))
+
+
+@pytest.mark.parametrize(("gib", "fits"), [(19, False), (20, True)])
+def test_refuses_a_volume_smaller_than_the_snapshot_of_the_image(aws: Aws, create: Any, gib: int, fits: bool) -> None:
+    disk = {"DeviceName": "/dev/xvda", "Ebs": {"VolumeSize": gib}}
+    made = aws.client("ec2").create_launch_template(
+        LaunchTemplateName="disk", LaunchTemplateData={"BlockDeviceMappings": [disk]}
+    )
+    template = {"id": made["LaunchTemplate"]["LaunchTemplateId"], "version": "1"}
+
+    if fits:
+        create(launchTemplate=template)
+        assert len(running(aws)) == 1
+    else:
+        with pytest.raises(ClientError, match=r"Volume of size 19GB is smaller than snapshot 'snap-\w+', .* 20GB"):
+            create(launchTemplate=template)

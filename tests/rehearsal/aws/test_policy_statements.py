@@ -6,10 +6,15 @@ from typing import Any
 
 import pytest
 
-from gpu_constructs.rehearsal.players.aws.permissions.conditions import Unjudged
-from gpu_constructs.rehearsal.players.aws.permissions.evaluation import Decision, Question, decide
-from gpu_constructs.rehearsal.players.aws.permissions.statements import Statement, read_statements
-from gpu_constructs.rehearsal.players.aws.permissions.trust import lets_in
+from gpu_constructs.rehearsal.players.aws.permissions.policies import (
+    Decision,
+    Question,
+    Statement,
+    Unjudged,
+    decide,
+    lets_in,
+    read_statements,
+)
 
 RUN = Question(action="ec2:RunInstances", resource="arn:aws:ec2:us-east-1:123456789012:instance/*")
 

@@ -13,7 +13,7 @@ import boto3
 from botocore.model import ListShape, MapShape, Shape, StructureShape
 from moto.server import ThreadedMotoServer
 
-from gpu_constructs.rehearsal.players.credentials import Credentials
+from gpu_constructs.rehearsal.players.credentials import Credentials, Source
 
 REGION = "us-east-1"
 # One, since each would read the models of the services again.
@@ -37,6 +37,14 @@ class MotoAccount:
     def credentials(self, role: str = "") -> Credentials:
         """Return the same for everybody."""
         return Credentials(role=role, access_key="AKIAIOSFODNN7EXAMPLE")
+
+    def assume(self, role: str, *, service: str, source: Source | None = None) -> Credentials:
+        """Return the same for everybody."""
+        return self.credentials(role)
+
+    def unreachable(self, source: Source, cluster: str, *services: str) -> str:
+        """Return nothing: everybody reaches everything."""
+        return ""
 
     def client(self, service: str, *, role: str = "") -> Any:
         """Return a client of the server."""
@@ -92,10 +100,13 @@ class UnsentAccount(MotoAccount):
 
 # What a resource looks like that is ready and was not refused.
 READY: dict[str, Any] = {
+    "Arn": "arn:aws:iam::123456789012:policy/any",
+    "AssociationId": "dra-0123456789abcdef0",
     "AssumeRolePolicyDocument": json.dumps(
         {"Statement": [{"Effect": "Allow", "Principal": {"Service": "lambda.amazonaws.com"}}]}
     ),
     "FailedEntries": [],
+    "FileSystemId": "fs-0123456789abcdef0",
     "State": "available",
     "Unsuccessful": [],
     "status": "ACTIVE",

@@ -11,16 +11,13 @@ from typing import Any
 
 import pytest
 
-from gpu_constructs.rehearsal.players.authority import Authority
-from gpu_constructs.rehearsal.players.cloudformation.answers import Answers
-from gpu_constructs.rehearsal.players.cloudformation.functions import node_packages
-from gpu_constructs.rehearsal.players.cloudformation.functions.assets import Assets
-from gpu_constructs.rehearsal.players.cloudformation.functions.function import Function
-from gpu_constructs.rehearsal.players.cloudformation.functions.invocation import Invocation
-from gpu_constructs.rehearsal.players.cloudformation.functions.opt import merge, search_path
-from gpu_constructs.rehearsal.players.function_error import FunctionError
+from gpu_constructs.rehearsal.players.cloudformation.events import Answers
+from gpu_constructs.rehearsal.players.cloudformation.functions import assets
+from gpu_constructs.rehearsal.players.cloudformation.functions.assets import Assets, merge, search_path
+from gpu_constructs.rehearsal.players.cloudformation.functions.invocation import Function, Invocation
+from gpu_constructs.rehearsal.players.credentials import Authority, FunctionError
 
-NODE = shutil.which("node") and node_packages.are_installed()
+NODE = shutil.which("node") and assets.are_installed()
 # Sends an answer as the CDK's handlers do: without the port of its address.
 ANSWERS = """
 const https = require("https"), url = require("url");

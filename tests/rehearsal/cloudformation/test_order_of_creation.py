@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from gpu_constructs.rehearsal.players.cloudformation.templates.order import existing, order
-from gpu_constructs.rehearsal.players.cloudformation.templates.template import Template
+from gpu_constructs.rehearsal.players.cloudformation.template import Template, existing, order
 
 VPC = {"Type": "AWS::EC2::VPC"}
 

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from gpu_constructs.rehearsal.players.authority import Authority
-from gpu_constructs.rehearsal.players.cloudformation.bootstrapping import bootstrap
+from gpu_constructs.rehearsal.players.cloudformation.account import bootstrap
 from gpu_constructs.rehearsal.players.cloudformation.events import Event
-from gpu_constructs.rehearsal.players.cloudformation.resource_types import custom as custom_resources
+from gpu_constructs.rehearsal.players.cloudformation.resource_types import lambdas as custom_resources
 from gpu_constructs.rehearsal.players.cloudformation.stack import Stack
+from gpu_constructs.rehearsal.players.credentials import Authority
 from tests.conftest import ROOT
 from tests.rehearsal.cloudformation.accounts import MotoAccount, moto_account
 
@@ -81,7 +81,7 @@ def test_resources_are_made_in_the_order_of_their_references(aws: MotoAccount, t
 
     events = by_id(stack.create())
 
-    vpc_id = stack.resources["Vpc"].ref
+    vpc_id = stack.resources["Vpc"].made.ref
     assert {event.status for event in events.values()} == {"CREATE_COMPLETE"}
     assert events["One"].after == events["Other"].after == ("Vpc",)
     assert events["Vpc"].ended <= min(events["One"].started, events["Other"].started)
@@ -196,7 +196,7 @@ def test_a_custom_resource_gets_texts_and_gives_attributes(aws: MotoAccount, tmp
         "Many": ["1", {"Deep": "false"}],
     }
     [run] = stack.runs
-    assert (run.role, run.error) == (stack.resources["Role"].attributes["Arn"], "")
+    assert (run.role, run.error) == (stack.resources["Role"].made.attributes["Arn"], "")
 
 
 @pytest.mark.parametrize(
@@ -235,7 +235,7 @@ def test_the_size_of_a_group_that_is_not_there_yet_is_its_least(aws: MotoAccount
     events = by_id(stack.create())
 
     assert events["Thing"].reason == ""
-    assert stack.resources["Thing"].attributes == {"MinSize": 2, "MaxSize": 4, "DesiredSize": 2}
+    assert stack.resources["Thing"].made.attributes == {"MinSize": 2, "MaxSize": 4, "DesiredSize": 2}
 
 
 def test_a_stack_uses_the_function_of_another(aws: MotoAccount, tmp_path: Path) -> None:
@@ -262,3 +262,48 @@ def test_a_role_that_lambda_cannot_assume_fails_its_function(aws: MotoAccount, t
 
     assert "The role defined for the function cannot be assumed by Lambda." in events["Function"].reason
     assert events["Thing"].status == "NOT_BEGUN"
+
+
+SLEEPS = """
+import time
+
+def handler(event, context):
+    time.sleep(600)
+"""
+
+
+def test_a_custom_resource_is_given_up_when_nothing_can_come_of_it(aws: MotoAccount, tmp_path: Path) -> None:
+    template, why = {"Resources": custom(SLEEPS, {}, Timeout=900)}, "pod kube-system/karpenter crashed 2 times"
+    runs = tmp_path / "runs"
+    stack = Stack(
+        template,
+        name=tmp_path.name,
+        assembly=tmp_path,
+        aws=aws,
+        folder=tmp_path,
+        stopped=lambda: why if runs.exists() else "",
+    )
+
+    events = by_id(stack.create())
+
+    assert events["Thing"].status == "CREATE_FAILED"
+    assert events["Thing"].reason == f"CreationFailed: Thing: {why}"
+    [run] = stack.runs
+    assert why in run.error
+
+
+def test_an_error_that_does_not_count_is_not_played(aws: MotoAccount, tmp_path: Path) -> None:
+    resources = custom(ECHO, {"Status": "FAILED"}, Timeout=60)
+    excused: list[str] = []
+    template = {"Resources": resources}
+
+    def excuse(error: str) -> str:
+        excused.append(error)
+        return "its chart is not here"
+
+    stack = Stack(template, name=tmp_path.name, assembly=tmp_path, aws=aws, folder=tmp_path, excuse=excuse)
+
+    events = by_id(stack.create())
+
+    assert (events["Thing"].status, events["Thing"].reason) == ("NOT_PLAYED", "its chart is not here")
+    assert "as asked" in excused[0]

@@ -11,7 +11,7 @@ import boto3
 import yaml
 from moto import mock_aws
 
-from gpu_constructs.rehearsal.players.credentials import Credentials
+from gpu_constructs.rehearsal.players.credentials import Credentials, Source
 
 CLUSTER = "training"
 ZONE = "us-east-1a"
@@ -86,27 +86,56 @@ class Eks:
 
 
 class PlayedCloud:
-    """AWS without a server."""
+    """AWS without a server.
+
+    Attributes:
+        unreached: Why nobody reaches anything; empty where everybody does.
+    """
 
     endpoint = "http://127.0.0.1:1"
     region = "us-east-1"
     administrator = "arn:aws:iam::123456789012:role/administrator"
 
     def __init__(self) -> None:
-        self.eks = Eks()
+        self.eks, self.unreached = Eks(), ""
         iam = self.client("iam")
         self.role = str(iam.create_role(RoleName="nodes", AssumeRolePolicyDocument="{}")["Role"]["Arn"])
         iam.create_instance_profile(InstanceProfileName="nodes")
         iam.add_role_to_instance_profile(InstanceProfileName="nodes", RoleName="nodes")
         self.eks.entries[self.role] = {"type": "EC2_LINUX"}
 
-    def client(self, service: str, *, role: str = "") -> Any:
+    def client(self, service: str, *, role: str = "", credentials: Credentials | None = None) -> Any:
         """EC2 and IAM of moto; EKS as it is here."""
         return self.eks if service == "eks" else boto3.client(service, region_name=self.region)
 
-    def credentials(self, role: str = "", *, tags: dict[str, str] | None = None) -> Credentials:
+    def credentials(self, role: str = "") -> Credentials:
         """A key that tells its role."""
         return Credentials(role=role, access_key=f"AKIA{role.rpartition('/')[2]}")
+
+    def rejected(self, why: str) -> Credentials:
+        """A key that tells nothing."""
+        return Credentials(role="", access_key="REJECTED")
+
+    def unreachable(self, source: Source, cluster: str, *services: str) -> str:
+        """Why nobody reaches anything."""
+        return self.unreached
+
+    def unreachable_kubelet(self, node: Source, cluster: str) -> str:
+        """Nothing: everybody reaches everything."""
+        return ""
+
+    def assume(self, role: str, *, service: str, source: Source | None = None) -> Credentials:
+        """The same, for whoever asks."""
+        return self.credentials(role)
+
+    def pod_credentials(
+        self, cluster: str, *, namespace: str, service_account: str, pod: str, node_role: str, source: Source
+    ) -> Credentials | None:
+        """The role of the association."""
+        found = self.eks.list_pod_identity_associations(
+            clusterName=cluster, namespace=namespace, serviceAccount=service_account
+        )["associations"]
+        return self.credentials(found[0]["roleArn"]) if found else None
 
     def role_of(self, access_key: str) -> str:
         """The role that a key tells."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gpu_constructs.rehearsal.players.cluster.addon.table import WORKLOADS
+from gpu_constructs.rehearsal.players.cluster.addons import WORKLOADS
 from gpu_constructs.rehearsal.players.cluster.client import Object
 
 ALL = [{"operator": "Exists"}]

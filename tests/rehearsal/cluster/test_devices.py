@@ -6,19 +6,20 @@ from typing import Any
 
 import pytest
 
-from gpu_constructs.rehearsal.players.cluster.boot.bootstrap import Bootstrap
-from gpu_constructs.rehearsal.players.cluster.device.gpus import Gpus, gpus_of
-from gpu_constructs.rehearsal.players.cluster.device.managers import (
+from gpu_constructs.rehearsal.players.cluster.bootstrap import Bootstrap
+from gpu_constructs.rehearsal.players.cluster.device_managers import (
     DRA,
     EFA,
     PLUGIN,
+    Advertised,
+    Gpus,
+    advertised,
     container_of,
+    gpus_of,
     is_control_daemon,
-    operators,
+    of_bottlerocket,
 )
-from gpu_constructs.rehearsal.players.cluster.device.plugin import Advertised, advertised, of_bottlerocket
-from gpu_constructs.rehearsal.players.cluster.node.image import Image
-from gpu_constructs.rehearsal.players.cluster.node.instances import Instance
+from gpu_constructs.rehearsal.players.cluster.instances import Image, Instance
 
 AL2023 = Image("amazon-eks-node-al2023-x86_64-nvidia-1.36-v20261012")
 L4 = {"Manufacturer": "NVIDIA", "Name": "L4", "Count": 4, "LogicalGpuCount": 4, "MemoryInfo": {"SizeInMiB": 22888}}
@@ -145,10 +146,3 @@ def test_other_programs_of_the_image_manage_nothing() -> None:
 
     assert container_of(pod, PLUGIN) is None
     assert is_control_daemon(pod)
-
-
-def test_an_operator_is_told_whose_managers_are_not_played() -> None:
-    image = "nvcr.io/nvidia/gpu-operator:v26.7.0"
-    pods = [{"spec": {"containers": [{"name": "main", "image": each}]}} for each in (image, "example.com/other:1")]
-
-    assert list(operators(pods)) == [image]

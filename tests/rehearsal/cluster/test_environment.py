@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
 from typing import Any, cast
 
 import pytest
 
 from gpu_constructs.rehearsal.players.cluster.client import Client, Object
-from gpu_constructs.rehearsal.players.cluster.cloud import Cloud
-from gpu_constructs.rehearsal.players.cluster.pod.environment import environment, expanded
-from gpu_constructs.rehearsal.players.cluster.pod.identity import Identity, has_token, identity_of
-from gpu_constructs.rehearsal.players.cluster.pod.mounts import missing
-from tests.rehearsal.cluster.cloud import CLUSTER, Eks
+from gpu_constructs.rehearsal.players.cluster.pod_identity import has_token
+from gpu_constructs.rehearsal.players.cluster.pod_status import environment, expanded, missing
 
 HELD: dict[str, Object] = {
     "/api/v1/namespaces/apps/configmaps/settings": {"data": {"A": "1", "B": "2"}},
@@ -23,8 +19,6 @@ POD: Object = {
     "spec": {"nodeName": "node-1", "serviceAccountName": "web", "containers": []},
     "status": {"podIP": "10.0.0.9"},
 }
-ACCOUNT: Object = {"metadata": {"name": "web"}}
-ROLE = "arn:aws:iam::123456789012:role/web"
 
 
 class Held:
@@ -119,49 +113,3 @@ def test_a_container_has_a_token_where_one_is_mounted() -> None:
 
     assert has_token(mounted, {"volumeMounts": [{"name": "api"}]})
     assert not has_token(mounted, {})
-
-
-class OnlyEks:
-    """AWS with nothing but EKS."""
-
-    def __init__(self) -> None:
-        self.eks = Eks()
-
-    def client(self, service: str, *, role: str = "") -> Eks:
-        """EKS as a table."""
-        assert service == "eks"
-        return self.eks
-
-
-def who(account: Object = ACCOUNT, *, second: int | None = None, **spec: Any) -> Identity:
-    """Who a pod of second 10 is, with an association of some second."""
-    cloud = OnlyEks()
-    if second is not None:
-        at = datetime(2026, 1, 1, 0, 0, second, tzinfo=timezone.utc)
-        of = {"namespace": "apps", "serviceAccount": "web", "associationId": "a-1", "roleArn": ROLE}
-        cloud.eks.associations.append(of | {"createdAt": at})
-    pod = POD | {"spec": POD["spec"] | spec}
-    return identity_of(pod, account=account, cloud=cast("Cloud", cloud), cluster=CLUSTER, node_role="node")
-
-
-def test_a_pod_has_the_role_of_its_account() -> None:
-    found = who(second=10)
-
-    assert found.role == ROLE
-    assert found.tags["kubernetes-namespace"] == "apps"
-    assert found.tags["eks-cluster-name"] == CLUSTER
-
-
-def test_an_association_is_for_pods_that_are_made_after_it() -> None:
-    assert who(second=11) == Identity()
-
-
-def test_an_annotation_names_the_role_too() -> None:
-    account = {"metadata": {"name": "web", "annotations": {"eks.amazonaws.com/role-arn": ROLE}}}
-
-    assert who(account) == Identity(role=ROLE)
-
-
-def test_only_the_network_of_the_host_reaches_the_role_of_the_node() -> None:
-    assert who() == Identity()
-    assert who(hostNetwork=True) == Identity(role="node")

@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from gpu_constructs.rehearsal.players.cluster.boot.bootstrap import Bootstrap
-from gpu_constructs.rehearsal.players.cluster.node.node_size import allocatable, capacity, network_pods
-from gpu_constructs.rehearsal.players.cluster.quantities import number
+from gpu_constructs.rehearsal.players.cluster.bootstrap import Bootstrap
+from gpu_constructs.rehearsal.players.cluster.node_size import allocatable, capacity, network_pods, number
 
 G6_XLARGE = {
     "VCpuInfo": {"DefaultVCpus": 4},

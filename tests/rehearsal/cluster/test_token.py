@@ -10,7 +10,7 @@ from botocore.auth import SigV4QueryAuth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
-from gpu_constructs.rehearsal.players.cluster.access.token import BadToken, read
+from gpu_constructs.rehearsal.players.cluster.authenticator import BadToken, read_token
 
 
 def signed(cluster: str = "training", *, action: str = "GetCallerIdentity", secret: str = "secret") -> str:
@@ -25,7 +25,7 @@ def now() -> datetime:
 
 
 def test_a_token_tells_whose_key_signed_it() -> None:
-    token = read(signed(), now=now())
+    token = read_token(signed(), now=now())
 
     token.check("training", "secret")
     assert token.access_key == "AKIAONE"
@@ -34,18 +34,18 @@ def test_a_token_tells_whose_key_signed_it() -> None:
 @pytest.mark.parametrize(("cluster", "secret"), [("other", "secret"), ("training", "stolen")])
 def test_a_token_is_for_one_cluster_and_of_one_key(cluster: str, secret: str) -> None:
     with pytest.raises(BadToken, match="was not signed for cluster training"):
-        read(signed(cluster, secret=secret), now=now()).check("training", "secret")
+        read_token(signed(cluster, secret=secret), now=now()).check("training", "secret")
 
 
 def test_a_token_for_no_cluster_is_none() -> None:
     with pytest.raises(BadToken, match="is for no cluster"):
-        read(signed(""), now=now())
+        read_token(signed(""), now=now())
 
 
 def test_a_token_lasts_a_quarter_of_an_hour() -> None:
-    read(signed(), now=now() + timedelta(minutes=14))
+    read_token(signed(), now=now() + timedelta(minutes=14))
     with pytest.raises(BadToken, match="is not of now"):
-        read(signed(), now=now() + timedelta(minutes=16))
+        read_token(signed(), now=now() + timedelta(minutes=16))
 
 
 @pytest.mark.parametrize(
@@ -58,4 +58,4 @@ def test_a_token_lasts_a_quarter_of_an_hour() -> None:
 )
 def test_what_is_no_token(written: str, reason: str) -> None:
     with pytest.raises(BadToken, match=reason):
-        read(written, now=now())
+        read_token(written, now=now())

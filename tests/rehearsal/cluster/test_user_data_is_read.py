@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 import yaml
 
-from gpu_constructs.rehearsal.players.cluster.boot.bootstrap import NeverJoins
-from gpu_constructs.rehearsal.players.cluster.user_data import bootstrap
+from gpu_constructs.rehearsal.players.cluster.bootstrap import NeverJoins, bootstrap
 from tests.merged_user_data import MERGED, Merged
 from tests.rehearsal.cluster.cloud import CLUSTER, encoded, multipart, node_config
 
@@ -69,6 +68,12 @@ def test_several_node_configs_make_one(merged: Merged) -> None:
     assert told.kubelet.get("maxPods") == merged.max_pods
 
 
+def test_nodeadm_ignores_fields_that_it_does_not_know() -> None:
+    told = bootstrap(encoded(node_config(config={"maxPods": 29, "imageGCHighThresholdPercent": 80}, flagz=["--v=2"])))
+
+    assert told.kubelet["maxPods"] == 29
+
+
 def test_settings_of_bottlerocket() -> None:
     told = bootstrap(encoded(SETTINGS), is_bottlerocket=True)
 
@@ -89,6 +94,16 @@ def test_settings_of_bottlerocket() -> None:
         (multipart("{"), "nodeadm reads no NodeConfig"),
         ("Content-Type: multipart/mixed\n\n", "no MIME multipart"),
         (SETTINGS, "nodeadm reads no NodeConfig|must be a NodeConfig"),
+        (
+            multipart(part(instance={"localStorage": {"strategy": "RAID9"}})),
+            r"spec\.instance\.localStorage\.strategy .*RAID9",
+        ),
+        (node_config(flags="--v=2"), r"spec\.kubelet\.flags must be of type array"),
+        (node_config(flags=[2]), r"spec\.kubelet\.flags\[0\] must be of type string, got 2"),
+        (
+            multipart(part(featureGates={"FastImagePull": "true"})),
+            r"spec\.featureGates\.FastImagePull must be of type bool",
+        ),
         (node_config(flags=["--register-with-taints=gpu=true"]), "is no taint"),
         (node_config(flags=["--register-with-taints=gpu:Never"]), "is no taint"),
     ],

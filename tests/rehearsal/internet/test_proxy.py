@@ -12,9 +12,8 @@ import pytest
 import yaml
 from urllib3 import BaseHTTPResponse, ProxyManager
 
-from gpu_constructs.rehearsal.players.authority import Authority
-from gpu_constructs.rehearsal.players.internet.charts import Charts
-from gpu_constructs.rehearsal.players.internet.proxy import Internet, internet
+from gpu_constructs.rehearsal.players.credentials import Authority
+from gpu_constructs.rehearsal.players.internet import Charts, Internet
 
 
 @pytest.fixture
@@ -39,17 +38,17 @@ def _get(net: Internet, address: str) -> BaseHTTPResponse:
 
 
 def test_a_registry_gives_the_chart_by_what_its_manifest_names(charts: Charts, authority: Authority) -> None:
-    with internet(charts, authority) as net:
+    with Internet(charts, authority) as net:
         manifest = json.loads(_get(net, "https://public.ecr.aws/v2/karpenter/karpenter/manifests/1.14.1").data)
         [layer] = manifest["layers"]
         blob = _get(net, f"https://public.ecr.aws/v2/karpenter/karpenter/blobs/{layer['digest']}").data
     assert blob == charts.file("karpenter", "1.14.1").read_bytes()
     assert layer["digest"] == f"sha256:{hashlib.sha256(blob).hexdigest()}"
-    assert net.asked == ["public.ecr.aws"]
+    assert net.asked == {"public.ecr.aws"}
 
 
 def test_a_repository_gives_the_chart_that_its_index_names(charts: Charts, authority: Authority) -> None:
-    with internet(charts, authority) as net:
+    with Internet(charts, authority) as net:
         index = yaml.safe_load(_get(net, "https://example.com/charts/index.yaml").data)
         [entry] = index["entries"]["karpenter"]
         got = _get(net, f"https://example.com/charts/{entry['urls'][0]}").data
@@ -65,7 +64,7 @@ def test_a_repository_gives_the_chart_that_its_index_names(charts: Charts, autho
     ],
 )
 def test_what_is_not_in_the_folder_is_not_there(charts: Charts, authority: Authority, address: str) -> None:
-    with internet(charts, authority) as net:
+    with Internet(charts, authority) as net:
         assert _get(net, address).status == 404
 
 
@@ -75,5 +74,5 @@ def test_a_leading_v_is_the_same_version(charts: Charts) -> None:
 
 
 def test_who_does_not_trust_the_stage_is_not_served(charts: Charts, authority: Authority) -> None:
-    with internet(charts, authority) as net, pytest.raises(Exception, match="certificate verify failed"):
+    with Internet(charts, authority) as net, pytest.raises(Exception, match="certificate verify failed"):
         ProxyManager(net.address).request("GET", "https://public.ecr.aws/v2/", retries=False)

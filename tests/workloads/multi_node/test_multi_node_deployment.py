@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,11 @@ from syrupy.assertion import SnapshotAssertion
 
 from gpu_constructs import GpuPod, ManagedNodeGroup, NodeShape
 from gpu_constructs.exposure import Internal, LoadBalancerController
+from gpu_constructs.facts.labels import GROUPS_NAME
 from gpu_constructs.installing.cluster_ref import AnyCluster
 from gpu_constructs.queueing import GpuQueues, KaiQueues, KaiScheduler, Kueue, LeaderWorkerSets, TeamQueue
 from gpu_constructs.workloads import KaiQueue, MultiNodeDeployment
+from tests.clusters import imported_cluster, imported_vpc
 from tests.schemas import validate, validate_custom
 from tests.templates import CHART, MANIFEST, depends_on, manifest, of_type, resources_of
 
@@ -59,6 +62,39 @@ def test_manifest(stack: cdk.Stack, cluster: eks.ICluster, snapshot_yaml: Snapsh
     serve(stack, cluster, queue=QUEUE)
 
     assert groups(stack) == snapshot_yaml
+
+
+def name_in_a_queue(**changes: Any) -> str:
+    """Return the name of the groups, without the hash in other parts of the app."""
+    stack = cdk.Stack(cdk.App(), "Test", env=cdk.Environment(region="us-east-1"))
+    cluster = imported_cluster(stack, imported_vpc(stack))
+    made = serve(stack, cluster, **{"queue": QUEUE, **changes})
+    assert groups(stack)["metadata"]["name"] == made.name
+    assert groups(stack, "PodDisruptionBudget")["spec"]["selector"]["matchLabels"] == {GROUPS_NAME: made.name}
+    assert groups(stack, "Service")["metadata"]["name"] == made.service == "r1-leader"
+    return made.name
+
+
+@pytest.mark.parametrize(
+    ("changes", "same"),
+    [
+        ({"replicas": 2}, True),
+        ({"pod": replace(POD, image="example.com/vllm:2")}, True),
+        ({"health_path": "/ready", "startup_minutes": 5}, True),
+        ({"queue": "nlp"}, False),
+        ({"nodes": 3}, False),
+        ({"port": 9000}, False),
+        ({"pod": replace(POD, cpus=8)}, False),
+    ],
+    ids=["replicas", "image", "probes", "queue", "nodes", "port", "cpus"],
+)
+def test_what_kueue_rejects_to_change_makes_other_groups(changes: dict[str, Any], same: bool) -> None:
+    assert (name_in_a_queue(**changes) == name_in_a_queue()) is same
+
+
+def test_a_name_leaves_room_for_the_hash(stack: cdk.Stack, cluster: eks.ICluster) -> None:
+    with pytest.raises(ValueError, match="Test/R1: name must begin with a letter and be at most 35 characters"):
+        serve(stack, cluster, queue=QUEUE, name="r" * 36)
 
 
 @pytest.mark.parametrize("queue", [None, QUEUE, KaiQueue("research")], ids=["none", "kueue", "kai"])

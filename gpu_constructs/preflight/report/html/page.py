@@ -21,6 +21,8 @@ from gpu_constructs.preflight.report.wording import (
     cluster_summary,
     findings_summary,
     headline,
+    listed_changes,
+    other_changes,
     pods_of,
     review_summary,
     workloads_alike,
@@ -33,6 +35,10 @@ _BADGES = {
     "refused": "replaced",
     "rolled back": "removed",
     "too early": "removed",
+    "destructive": "replaced",
+    "fails": "replaced",
+    "left behind": "replaced",
+    "unknown": "removed",
 }
 
 
@@ -119,6 +125,7 @@ def _review(view: View) -> Iterator[Html]:
     yield tag("p", review_summary(view))
     yield _control_planes(view["controlPlanes"])
     yield _pools(view["pools"])
+    yield _changes(view)
     rows = ceiling_rows(view["ceiling"])
     yield table(("At most", "Before", "After", "Change"), rows, caption="All GPU pools together")
     yield joined(*(tag("p", each, cls="quiet") for each in ceiling_notes(view["ceiling"]["after"])))
@@ -155,6 +162,22 @@ def _pools(pools: list[View]) -> Html:
         for each in pools
     ]
     return table(("Pool", "Change", "What"), rows, caption="Pools; those replaced are drained") if rows else Html()
+
+
+def _changes(view: View) -> Html:
+    rows = [
+        (
+            tag("span", each["change"], cls=f"badge {_BADGES.get(each['change'], '')}"),
+            tag("code", each["what"]),
+            each["detail"],
+        )
+        for each in listed_changes(view)
+    ]
+    others = other_changes(view)
+    return joined(
+        table(("Change", "What", "Detail"), rows, caption="Resources and objects") if rows else None,
+        tag("p", others, cls="quiet") if others else None,
+    )
 
 
 def _moves(view: View) -> Html:

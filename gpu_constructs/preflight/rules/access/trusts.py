@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from gpu_constructs.preflight.case import Case
@@ -16,12 +16,15 @@ from gpu_constructs.preflight.cluster.iam import (
     identity,
     is_associated,
     may_pass,
+    refused_tags,
     role_of,
     trusted_accounts,
     trusted_audiences,
     trusts,
 )
+from gpu_constructs.preflight.cluster.references import setting
 from gpu_constructs.preflight.model.answer import Answer
+from gpu_constructs.preflight.model.cluster import Cluster
 from gpu_constructs.preflight.reading.cloudformation import Resource
 from gpu_constructs.preflight.reading.objects import Object
 from gpu_constructs.preflight.reading.unknown import is_expression, mappings, may_equal
@@ -35,9 +38,11 @@ _AUDIENCE_ANNOTATION = "eks.amazonaws.com/audience"
 def role_that_pod_identity_cannot_assume(case: Case) -> Iterator[Problem]:
     """Role that EKS Pod Identity cannot assume.
 
-    EKS assumes the role for the pod and tags the session; without both actions the pod gets no credentials.
+    EKS assumes the role for the pod and tags the session; without both actions, or if a condition names another service
+    account, the pod gets no credentials.
 
-    Fix: Let pods.eks.amazonaws.com take sts:AssumeRole and sts:TagSession in the role's trust policy.
+    Fix: Let pods.eks.amazonaws.com take sts:AssumeRole and sts:TagSession in the role's trust policy, and correct the
+    tags in its conditions.
     """
     cluster = case.cluster
     given = [(each, each.properties) for each in associations(cluster)]
@@ -47,13 +52,24 @@ def role_that_pod_identity_cannot_assume(case: Case) -> Iterator[Problem]:
     for each, said in given:
         role = role_of(said.get("RoleArn"), cluster.resources)
         actions = POD_IDENTITY_ACTIONS if role else ()
+        account = "/".join(str(said[key]) for key in ("Namespace", "ServiceAccount") if key in said)
         refused = [one for one in actions if role and trusts(role, "Service", one, POD_IDENTITY) is Answer.NO]
         if role and refused:
-            account = "/".join(str(said[key]) for key in ("Namespace", "ServiceAccount") if key in said)
-            text = (
-                f"role {role.path} of service account {account} lets {POD_IDENTITY} take no {' and no '.join(refused)}"
-            )
-            yield Problem(each, text)
+            text = f"lets {POD_IDENTITY} take no {' and no '.join(refused)}"
+            yield Problem(each, f"role {role.path} of service account {account} {text}")
+        elif role and (unmet := refused_tags(role, _session_tags(said, cluster))):
+            text = f"trusts {POD_IDENTITY} only for {', '.join(unmet)}"
+            yield Problem(each, f"role {role.path} of service account {account} {text}")
+
+
+def _session_tags(said: Mapping[str, Any], cluster: Cluster) -> dict[str, str]:
+    """Return the tags of the sessions of an association that are known."""
+    tags = {
+        "kubernetes-namespace": said.get("Namespace"),
+        "kubernetes-service-account": said.get("ServiceAccount"),
+        "eks-cluster-name": setting(cluster, "Name"),
+    }
+    return {key: value for key, value in tags.items() if isinstance(value, str)}
 
 
 @rule("GPU341", "error", source=_IRSA)

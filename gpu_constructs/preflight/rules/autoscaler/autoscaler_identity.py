@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.iam import (
@@ -24,7 +24,16 @@ from gpu_constructs.preflight.node.karpenter_options import option
 from gpu_constructs.preflight.node.nodes import minor
 from gpu_constructs.preflight.reading.cloudformation import Resource
 from gpu_constructs.preflight.reading.eksctl.resources import NODES_SCALE, is_of_eksctl
-from gpu_constructs.preflight.reading.unknown import Unknown, is_true, known_number, known_text, mapping, may_equal
+from gpu_constructs.preflight.reading.objects import Object
+from gpu_constructs.preflight.reading.unknown import (
+    Unknown,
+    is_true,
+    known_number,
+    known_text,
+    mapping,
+    mappings,
+    may_equal,
+)
 from gpu_constructs.preflight.rules.rule import Problem, rule
 
 _README = "kubernetes/autoscaler cluster-autoscaler 1.36.1 cluster-autoscaler/cloudprovider/aws/README.md"
@@ -45,6 +54,28 @@ _SCALES = {
         "ec2:RunInstances",
     ),
 }
+# What else the releases of Karpenter that were read call before a launch. Each of them ends the launch if it is denied.
+# Source: aws/karpenter-provider-aws v1.14.1 and v1.15.1 pkg/providers/amifamily/ami.go, securitygroup/securitygroup.go,
+# instancetype/instancetype.go, launchtemplate/launchtemplate.go (2026-11-24)
+_READ = ((1, 14), (1, 15))
+_BEFORE_A_LAUNCH = (
+    "ec2:DescribeImages",
+    "ec2:DescribeInstanceTypeOfferings",
+    "ec2:DescribeLaunchTemplates",
+    "ec2:DescribeSecurityGroups",
+)
+# What Karpenter reads of the cluster: its endpoint at the start, its addresses for nodes with AL2023.
+# Source: aws/karpenter-provider-aws v1.14.1 and v1.15.1 pkg/operator/operator.go,
+# pkg/controllers/nodeclass/validation.go
+_CLUSTER = "eks:DescribeCluster"
+# Source: aws/karpenter-provider-aws v1.14.1 and v1.15.1 pkg/providers/ssm/provider.go, amifamily/ami.go
+_PARAMETER = "ssm:GetParameter"
+# Source: aws/karpenter-provider-aws v1.14.1 and v1.15.1 pkg/providers/instanceprofile/instanceprofile.go
+_OWN_PROFILE = ("iam:AddRoleToInstanceProfile", "iam:CreateInstanceProfile", "iam:GetInstanceProfile")
+# What ends instances and removes what was made for them. Without these calls it stays and costs money.
+# Source: aws/karpenter-provider-aws v1.14.1 and v1.15.1 pkg/providers/instance/instance.go,
+# launchtemplate/launchtemplate.go
+_ENDS = ("ec2:DescribeInstances", "ec2:TerminateInstances", "ec2:DeleteLaunchTemplate")
 # Of which there is no endpoint in a VPC: a Karpenter of `isolatedVPC` never calls it.
 # Source: aws/karpenter-provider-aws v1.14.1 and v1.15.1 pkg/controllers/controllers.go, .../nodeclass/controller.go
 _PROFILES = "iam:ListInstanceProfiles"
@@ -156,8 +187,53 @@ def karpenter_that_may_not_launch_instances(case: Case) -> Iterator[Problem]:
 
     Fix: Attach the policies of Karpenter's own CloudFormation template for that version.
     """
-    for each, actions in _lacking(case.cluster, "karpenter", _SCALES["karpenter"]):
+    cluster = case.cluster
+    for each, actions in _lacking(cluster, "karpenter", _SCALES["karpenter"]):
         yield Problem(each, f"Karpenter: its role does not allow {', '.join(actions)}")
+    for each in cluster.autoscalers:
+        unread = minor(each.version or "") not in _READ
+        reads = () if option(cluster, "clusterEndpoint") else (_CLUSTER,)
+        actions = _denied(each, (*_BEFORE_A_LAUNCH, *reads), cluster)
+        if actions:
+            yield Problem(each, f"Karpenter: its role does not allow {', '.join(actions)}", unknown=unread)
+        for pool in cluster.pools:
+            called = dict(_calls_for_class(pool.node_class)) if pool.kind == "karpenter" and pool.node_class else {}
+            if denied := _denied(each, (one for one in called if one not in reads), cluster):
+                text = f"Karpenter calls {', '.join(denied)} for its EC2NodeClass, and its role does not allow it"
+                yield Problem.of(pool, text, unknown=unread or not any(called[one] for one in denied))
+
+
+def _denied(karpenter: Autoscaler, actions: Iterable[str], cluster: Cluster) -> list[str]:
+    """Return the actions that the policies of Karpenter's role certainly don't allow."""
+    role = _role(karpenter, cluster) if karpenter.kind == "karpenter" else None
+    return [each for each in actions if role is not None and allows(role, each, cluster.resources) is Answer.NO]
+
+
+def _calls_for_class(node_class: Object) -> Iterator[tuple[str, bool]]:
+    """Yield what Karpenter calls for nodes of an EC2NodeClass, and whether it certainly does."""
+    terms = node_class.spec.get("amiSelectorTerms")
+    if isinstance(terms, Unknown) or any("alias" in each or "ssmParameter" in each for each in mappings(terms)):
+        yield _PARAMETER, not isinstance(terms, Unknown)
+    written = [node_class.spec.get("amiFamily"), *(each.get("alias") for each in mappings(terms))]
+    known = any(str(each).partition("@")[0].lower() == "al2023" for each in written)
+    if known or any(isinstance(each, Unknown) for each in (*written, terms)):
+        yield _CLUSTER, known
+    if node_class.spec.get("role"):
+        yield from ((each, True) for each in _OWN_PROFILE)
+
+
+@rule("GPU499", "warning", source=_POLICY)
+def karpenter_that_may_not_end_instances(case: Case) -> Iterator[Problem]:
+    """Karpenter's role doesn't allow it to remove what it launches.
+
+    Nodes that are empty, expired or broken keep running and cost money.
+
+    Fix: Attach the policies of Karpenter's own CloudFormation template for that version.
+    """
+    for each in case.cluster.autoscalers:
+        if actions := _denied(each, _ENDS, case.cluster):
+            unread = minor(each.version or "") not in _READ
+            yield Problem(each, f"Karpenter: its role does not allow {', '.join(actions)}", unknown=unread)
 
 
 @rule("GPU169", "warning", source=_README)

@@ -6,18 +6,24 @@ from collections.abc import Iterator
 
 from gpu_constructs.facts.charts import AWS_NODE, NETWORKS, VPC_CNI
 from gpu_constructs.preflight.case import Case
+from gpu_constructs.preflight.cluster.iam import allows, role_of
 from gpu_constructs.preflight.cluster.node_roles import node_role, own_actions, policy_names, trusted_services
 from gpu_constructs.preflight.cluster.references import of_cluster, referred, refers, setting
+from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Cluster, Pool
 from gpu_constructs.preflight.reading.cloudformation import Resource
 from gpu_constructs.preflight.reading.objects import Object
-from gpu_constructs.preflight.reading.unknown import Unknown, is_true, known_text, mapping
+from gpu_constructs.preflight.reading.unknown import Unknown, is_true, known_text, mapping, mappings
 from gpu_constructs.preflight.rules.rule import Problem, rule
 
 _ENTRY = "AWS::EKS::AccessEntry"
 _ACCESS = "https://docs.aws.amazon.com/eks/latest/userguide/creating-access-entries.html"
 _ROLE = "https://docs.aws.amazon.com/eks/latest/userguide/create-node-role.html"
 _ANYTHING = ("AdministratorAccess", "PowerUserAccess")
+_CNI_POLICY = "AmazonEKS_CNI_Policy"
+# What the network plugin calls for the addresses of pods.
+# Source: https://docs.aws.amazon.com/eks/latest/userguide/cni-iam-role.html (2026-11-24)
+_ASSIGNS = {"ipv4": "ec2:AssignPrivateIpAddresses", "ipv6": "ec2:AssignIpv6Addresses"}
 _PULL = tuple(f"AmazonEC2ContainerRegistry{each}" for each in ("PullOnly", "ReadOnly", "PowerUser", "FullAccess"))
 
 
@@ -137,6 +143,12 @@ def role_of_the_nodes_lacks_a_policy(case: Case) -> Iterator[Problem]:
         lacking = [name for name, prefixes in _needed(cluster, pool, names) if not _allow(actions, prefixes)]
         if lacking:
             yield Problem.of(pool, f"role {role.path} lacks {', '.join(lacking)}")
+    plugin = _powerless_network_role(cluster)
+    for pool in case.gpu_pools if plugin else ():
+        if plugin and pool.kind != "auto-mode":
+            calls = " and ".join(_assigning(cluster))
+            text = f"its pods get no addresses: role {plugin.path} of the network plugin does not allow {calls}"
+            yield Problem.of(pool, text)
 
 
 def _allow(actions: list[str], prefixes: tuple[str, ...]) -> bool:
@@ -152,8 +164,8 @@ def _needed(cluster: Cluster, pool: Pool, names: tuple[str, ...]) -> Iterator[tu
         yield worker, ("ec2:*", "ec2:describe", "eks-auth:")
     if not any(each in names for each in _PULL):
         yield "AmazonEC2ContainerRegistryPullOnly", ("ecr:",)
-    if not auto and "AmazonEKS_CNI_Policy" not in names and _network_needs_role(cluster):
-        yield "AmazonEKS_CNI_Policy", ("ec2:*", "ec2:assign")
+    if not auto and _CNI_POLICY not in names and _network_needs_role(cluster):
+        yield _CNI_POLICY, ("ec2:*", "ec2:assign")
 
 
 def _network_needs_role(cluster: Cluster) -> bool:
@@ -173,6 +185,30 @@ def _network_needs_role(cluster: Cluster) -> bool:
         or any(each.name == AWS_NODE for each in cluster.of_kind("ServiceAccount", "DaemonSet"))
         or any(cluster.chart(each) for each in NETWORKS)
     )
+
+
+def _powerless_network_role(cluster: Cluster) -> Resource | None:
+    """Return the network plugin's own role if it certainly lets the plugin assign no address."""
+    addon = cluster.addon(VPC_CNI)
+    if addon is None or any(cluster.chart(each) for each in NETWORKS):
+        return None
+    own, linked = addon.resource.properties, of_cluster(cluster, "AWS::EKS::PodIdentityAssociation")
+    given = [*mappings(own.get("PodIdentityAssociations")), *(each.properties for each in linked)]
+    named = [each.get("RoleArn") for each in given if each.get("ServiceAccount") == AWS_NODE]
+    named += [own["ServiceAccountRoleArn"]] if "ServiceAccountRoleArn" in own else []
+    roles = [role_of(each, cluster.resources) for each in named]
+    powerless = [each for each in roles if each and all(_denies(each, one, cluster) for one in _assigning(cluster))]
+    return powerless[0] if powerless and len(powerless) == len(roles) else None
+
+
+def _assigning(cluster: Cluster) -> list[str]:
+    """Return the action by which the network plugin assigns addresses, both where the family isn't known."""
+    family = setting(cluster, "KubernetesNetworkConfig", "IpFamily") or "ipv4"
+    return [_ASSIGNS[family]] if family in _ASSIGNS else [*_ASSIGNS.values()]
+
+
+def _denies(role: Resource, action: str, cluster: Cluster) -> bool:
+    return allows(role, action, cluster.resources) is Answer.NO
 
 
 @rule("GPU074", "error", source=_ROLE)

@@ -7,7 +7,15 @@ from collections.abc import Iterator
 
 from gpu_constructs.facts.charts import GPU_OPERATOR
 from gpu_constructs.facts.hardware.catalogue import InstanceType, catalogue
-from gpu_constructs.facts.image_releases import FAULTS, LTS, NEWEST_WITHOUT_FAULT, Fault
+from gpu_constructs.facts.image_releases import (
+    AL2023_FIRST,
+    AL2023_FIRST_WITH_NVIDIA,
+    FAULTS,
+    LTS,
+    NEWEST_WITHOUT_FAULT,
+    Fault,
+    release_date,
+)
 from gpu_constructs.light_patterns import regex
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.images import (
@@ -17,6 +25,7 @@ from gpu_constructs.preflight.cluster.images import (
     has_driver,
     image_of,
     image_version,
+    plain_images,
     release_of,
 )
 from gpu_constructs.preflight.cluster.launch import is_given
@@ -28,6 +37,9 @@ from gpu_constructs.preflight.reading.unknown import known_text
 from gpu_constructs.preflight.rules.rule import Problem, rule
 
 _AMI_TYPES = "https://docs.aws.amazon.com/eks/latest/userguide/ml-eks-optimized-ami.html"
+_ALIAS = (
+    f"Select the image by an alias, such as al2023@{NEWEST_WITHOUT_FAULT}, or name the parameter of the variant nvidia."
+)
 # The last minor version with Amazon Linux 2 is the one before.
 # Source: https://docs.aws.amazon.com/eks/latest/userguide/eks-ami-deprecation-faqs.html (2026-08)
 _WITHOUT_AMAZON_LINUX_2 = (1, 33)
@@ -46,14 +58,17 @@ def image_without_nvidia_driver_on_gpu_instances(case: Case) -> Iterator[Problem
     """
     operator = case.cluster.chart(GPU_OPERATOR)
     for pool in case.gpu_pools:
-        if pool.is_group and has_driver(pool) is Answer.NO and operator is None:
-            types = gpu_types(pool)
+        if has_driver(pool) is Answer.NO and operator is None:
+            types, selected = gpu_types(pool), plain_images(pool)
             own = "an image of its own" if is_given(pool.launch.image) else "the default image"
             image = known_text(pool.properties.get("AmiType")) or own
-            text = f"{', '.join(types)} gets {image}, which has no NVIDIA driver"
+            gets = f"its class selects {', '.join(selected)}" if selected else f"{', '.join(types)} gets {image}"
             # The operator installs a driver where the image has none.
             elsewhere = bool(case.cluster.of_kind("ClusterPolicy"))
-            yield Problem.of(pool, text, unknown=elsewhere or not surely_launches(pool, types))
+            unknown = elsewhere or not surely_launches(pool, types)
+            yield Problem.of(
+                pool, f"{gets}, which has no NVIDIA driver", fix=_ALIAS if selected else "", unknown=unknown
+            )
 
 
 @rule("GPU470", "error", source="https://github.com/bottlerocket-os/bottlerocket-kernel-kit/pull/321")
@@ -221,6 +236,23 @@ def image_release_of_another_kubernetes_version(case: Case) -> Iterator[Problem]
         if release and runs and release[0] != runs:
             named = pool.properties["ReleaseVersion"]
             yield Problem.of(pool, f"release {named} is not one for Kubernetes {runs}")
+
+
+@rule("GPU503", "error", source="https://github.com/awslabs/amazon-eks-ami/blob/main/CHANGELOG.md")
+def image_release_that_was_never_published(case: Case) -> Iterator[Problem]:
+    """Image release that AWS never published.
+
+    Karpenter finds no image for the alias, or EKS rejects the group: no node is made.
+
+    Fix: Name a release of the changelog of awslabs/amazon-eks-ami, or leave ReleaseVersion out.
+    """
+    for pool in case.cluster.pools:
+        date = release_date(release_of(pool)) if pool.operating_system == "al2023" else None
+        with_driver = bool(gpu_types(pool)) and has_driver(pool) is Answer.YES
+        first = AL2023_FIRST_WITH_NVIDIA if with_driver else AL2023_FIRST
+        if date is not None and date < first:
+            variant = "with NVIDIA's driver " if with_driver else ""
+            yield Problem.of(pool, f"release {release_of(pool)}: the first of AL2023 {variant}is v{first}")
 
 
 def _release(pool: Pool) -> tuple[str, str] | None:

@@ -10,7 +10,7 @@ from gpu_constructs.facts.charts import AWS_NODE, NETWORKS, VPC_CNI
 from gpu_constructs.facts.hardware.catalogue import InstanceType, catalogue
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.references import of_cluster, referred, refers, setting
-from gpu_constructs.preflight.cluster.security_groups import covers_port, groups_of, known_groups, rules
+from gpu_constructs.preflight.cluster.security_groups import covers_port, groups_of, known_groups, rules, shut_out
 from gpu_constructs.preflight.cluster.subnets import is_isolated, vpcs_of, way_out
 from gpu_constructs.preflight.model.cluster import Cluster, Pool
 from gpu_constructs.preflight.node.nodes import gpu_types
@@ -25,12 +25,22 @@ _SERVICES = ("ec2", "ecr.api", "ecr.dkr", "s3")
 # VPC keeps the first four addresses of a subnet and the last.
 # Source: https://docs.aws.amazon.com/vpc/latest/userguide/subnet-sizing.html
 _KEPT_ADDRESSES = 5
+_LET_IN = (
+    "Add the cluster's ClusterSecurityGroupId to the security groups of the nodes, or rules for port 443 to the API "
+    "server and for port 10250 back."
+)
 # With one of them set, the network plugin takes fewer addresses than whole interfaces, or takes them elsewhere.
 _FRUGAL = ("WARM_IP_TARGET", "MINIMUM_IP_TARGET", "ENABLE_PREFIX_DELEGATION", "AWS_VPC_K8S_CNI_CUSTOM_NETWORK_CFG")
 
 
 def _groups(case: Case) -> list[Pool]:
     return [each for each in case.gpu_pools if each.is_group]
+
+
+def _placed(case: Case) -> list[Pool]:
+    """Return the GPU pools whose subnets are known: groups, and NodePools whose class selects no others."""
+    selecting = [each for each in case.gpu_pools if each.kind == "karpenter" and each.class_zones_known]
+    return [*_groups(case), *selecting]
 
 
 def _is_private(cluster: Cluster) -> bool | None:
@@ -48,11 +58,19 @@ def nodes_cannot_reach_the_api_server(case: Case) -> Iterator[Problem]:
     Fix: Set ResourcesVpcConfig.EndpointPrivateAccess of the cluster to true.
     """
     cluster = case.cluster
-    if not cluster.whole or _is_private(cluster) is not False:
+    private = _is_private(cluster)
+    if not cluster.whole:
+        return
+    for pool in cluster.pools if private is not False else ():
+        if groups := shut_out(pool, cluster):
+            names = ", ".join(each.path for each in groups)
+            text = f"its nodes have security group {names}, and no rule lets them call the API server on port 443"
+            yield Problem.of(pool, text, fix=_LET_IN, unknown=private is None)
+    if private is not False:
         return
     listed = items(setting(cluster, "ResourcesVpcConfig", "PublicAccessCidrs"))
     open_to_all = not listed or "0.0.0.0/0" in listed or any(isinstance(each, Unknown) for each in listed)
-    for pool in _groups(case):
+    for pool in _placed(case):
         if is_isolated(pool, cluster.resources):
             message = "the API server is public only, and nothing leads out of its subnets"
             yield Problem.of(pool, message)
@@ -79,10 +97,12 @@ def isolated_nodes_without_the_vpc_endpoints_they_need(case: Case) -> Iterator[P
     cluster = case.cluster
     identities = of_cluster(cluster, "AWS::EKS::PodIdentityAssociation")
     wanted = (*_SERVICES, "eks-auth") if identities else _SERVICES
-    for pool in _groups(case):
-        if not is_isolated(pool, cluster.resources):
-            continue
-        for vpc in vpcs_of(pool, cluster.resources):
+    for pool in _placed(case):
+        shut = [each for each in pool.subnets if way_out(each, cluster.resources) == "nowhere"]
+        every = len(shut) == len(pool.subnets)
+        names = ", ".join(str(each.resource) for each in shut)
+        where = "its subnets" if every else f"{len(shut)} of its {len(pool.subnets)} subnets ({names})"
+        for vpc in vpcs_of(pool, cluster.resources) if shut else ():
             own = [
                 each
                 for each in cluster.resources_of("AWS::EC2::VPCEndpoint")
@@ -91,8 +111,9 @@ def isolated_nodes_without_the_vpc_endpoints_they_need(case: Case) -> Iterator[P
             ]
             lacking = [service for service in wanted if not any(_offers(each, service) for each in own)]
             if lacking:
-                message = f"nothing leads out of its subnets, and {vpc.path} has no endpoint for "
-                yield Problem.of(pool, message + ", ".join(lacking))
+                message = f"nothing leads out of {where}, and {vpc.path} has no endpoint for "
+                # A node starts in any of the subnets.
+                yield Problem.of(pool, message + ", ".join(lacking), unknown=not every)
 
 
 @rule("GPU078", "error", source="https://docs.aws.amazon.com/eks/latest/userguide/managed-node-groups.html")
@@ -135,7 +156,7 @@ def security_groups_of_the_nodes_let_nothing_out_on_port_443(case: Case) -> Iter
     Fix: Allow TCP 443 out, or give the nodes the cluster's security group.
     """
     cluster = case.cluster
-    for pool in _groups(case):
+    for pool in case.gpu_pools:
         groups = known_groups(groups_of(pool), cluster.resources)
         if groups is None:
             continue

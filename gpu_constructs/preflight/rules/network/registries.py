@@ -9,7 +9,7 @@ from gpu_constructs.facts.registries import NVIDIA_CHARTS, NVIDIA_REGISTRY, PUBL
 from gpu_constructs.facts.versions import pinned_charts
 from gpu_constructs.light_patterns import regex
 from gpu_constructs.preflight.case import Case
-from gpu_constructs.preflight.cluster.references import referred
+from gpu_constructs.preflight.cluster.functions import functions_of
 from gpu_constructs.preflight.cluster.subnets import Way, is_isolated, region_of, way_out
 from gpu_constructs.preflight.model.cluster import Cluster, Pool
 from gpu_constructs.preflight.model.container import Container
@@ -27,9 +27,6 @@ _CHINA = (
 _ECR = regex(r"\d{12}\.dkr\.ecr(?:-fips)?\.([a-z0-9-]+)\.amazonaws\.com(?:\.cn)?/")
 _ECR_ENDPOINT = regex(r"(?:cn\.)?com\.amazonaws\.([a-z0-9-]+)\.ecr\.dkr")
 _DOCKER_HUB = "docker.io"
-_FUNCTION = "AWS::Lambda::Function"
-# Where the CDK's provider framework is told of the function that does the work.
-_HANDLER = "USER_ON_EVENT_FUNCTION_ARN"
 
 
 @rule("GPU076", "error", source=_PRIVATE)
@@ -171,13 +168,10 @@ def chart_that_an_isolated_function_cannot_fetch(case: Case) -> Iterator[Problem
 def _ways_to_fetch(chart: Chart, cluster: Cluster) -> set[Way]:
     """Return how traffic leaves the subnets of the function with helm; nothing where a proxy may lead it elsewhere."""
     resources = cluster.resources
-    provider = referred(chart.properties.get("ServiceToken"), resources)
-    if provider is None or provider.type != _FUNCTION:
-        return set()
-    handler = referred(dig(provider.properties, "Environment", "Variables", _HANDLER), resources)
-    for each in (provider, *([handler] if handler else [])):
+    called = functions_of(chart.properties.get("ServiceToken"), resources)
+    for each in called:
         variables = dig(each.properties, "Environment", "Variables") or {}
         if not isinstance(variables, dict) or any(str(name).upper().endswith("PROXY") for name in variables):
             return set()
-    subnets = items(dig((handler or provider).properties, "VpcConfig", "SubnetIds"))
+    subnets = items(dig(called[-1].properties, "VpcConfig", "SubnetIds")) if called else []
     return {way_out(each, resources) for each in subnets}

@@ -10,7 +10,15 @@ from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.model.container import Container
 from gpu_constructs.preflight.model.programs import SERVERS, Program, programs
 from gpu_constructs.preflight.model.workload import Workload
-from gpu_constructs.preflight.reading.unknown import Unknown, dig, known_number, known_text, mapping, mappings
+from gpu_constructs.preflight.reading.unknown import (
+    Unknown,
+    dig,
+    known_number,
+    known_text,
+    mapping,
+    mappings,
+    may_equal,
+)
 from gpu_constructs.preflight.rules.rule import Problem, of_each_pod, rule
 
 _PROBES = ("startupProbe", "livenessProbe", "readinessProbe")
@@ -23,6 +31,8 @@ _DEFAULT_PORT = {"vllm": 8000, "sglang": 30000, "tensorrt-llm": 8000, "lmdeploy"
 _ENGINE_SECONDS = 45
 # Bytes of weights a second. Assumption, without a source: faster than any disk or network that usually holds them.
 _BYTES_PER_SECOND = 2e9
+# Labels of pods that controllers add.
+_MADE_LABELS = ("pod-template-hash", "statefulset.kubernetes.io/", "apps.kubernetes.io/")
 _HTTP = ("httpGet", "tcpSocket", "grpc")
 
 
@@ -99,6 +109,15 @@ def _probes_of_other_ports(workload: Workload) -> Iterator[Problem]:
                     f"{text}, and {listens[0].name} listens on {listens[1]}",
                     unknown=not listens[0].is_sure,
                 )
+            elif listens is None and number is not None and _is_undeclared(number, workload):
+                yield Problem.of(workload, f"{text}, which no container of the pod declares", unknown=True)
+
+
+def _is_undeclared(port: int, workload: Workload) -> bool:
+    """Whether the containers of a pod declare ports, and not this one. A program may listen on others too."""
+    every = (*(workload.pod.containers or ()), *(each for each in workload.pod.init_containers if each.sidecar))
+    declared = [known_number(one.container) for each in every for one in each.ports]
+    return bool(declared) and None not in declared and port not in declared
 
 
 @rule("GPU491", "warning", source="https://kubernetes.io/docs/concepts/services-networking/service/#defining-a-service")
@@ -122,6 +141,35 @@ def service_with_a_target_port_that_nothing_listens_on(case: Case) -> Iterator[P
                 if why := _unreached(workload, each.get("targetPort", each.get("port"))):
                     text = f"Service {service.namespace}/{service.name} sends requests to {why}"
                     yield Problem.of(workload, text)
+
+
+@rule("GPU505", "warning", source="https://kubernetes.io/docs/concepts/services-networking/service/#defining-a-service")
+def service_that_selects_no_pod(case: Case) -> Iterator[Problem]:
+    """Service selects no pod, and a workload has its name.
+
+    Clients get "connection refused" or time out, while the pods are ready and hold their GPUs.
+
+    Fix: Write labels of the workload's pods into the selector of the Service.
+    """
+    gpus = {id(each) for each in case.gpu_workloads}
+    for service in case.cluster.of_kind("Service"):
+        selector = service.spec.get("selector")
+        if not isinstance(selector, dict) or any(each.startswith(_MADE_LABELS) for each in selector):
+            continue
+        near = [each for each in case.cluster.workloads if each.namespace == service.namespace]
+        if any(_may_be_selected(each, selector) for each in near):
+            continue
+        for each in near:
+            meant = each.owner.kind in ("Deployment", "StatefulSet") and each.owner.name == service.name
+            if meant and id(each) in gpus:
+                wanted = ", ".join(f"{key}={value}" for key, value in selector.items())
+                text = f"Service {service.namespace}/{service.name} selects {wanted}, which no pod in the input has"
+                yield Problem.of(each, text)
+
+
+def _may_be_selected(workload: Workload, selector: Mapping[str, Any]) -> bool:
+    pairs = [(workload.labels.get(key), value) for key, value in selector.items()]
+    return all(left is not None and may_equal(str(left), str(right)) for left, right in pairs)
 
 
 def _unreached(workload: Workload, target: Any) -> str:

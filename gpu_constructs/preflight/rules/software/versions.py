@@ -10,6 +10,7 @@ from gpu_constructs.facts.kubernetes_support import OLDEST_KUBELET
 from gpu_constructs.light_patterns import regex
 from gpu_constructs.preflight.case import Case
 from gpu_constructs.preflight.cluster.images import branches_of, has_driver, image_of
+from gpu_constructs.preflight.cluster.references import created_before
 from gpu_constructs.preflight.model.answer import Answer
 from gpu_constructs.preflight.model.cluster import Cluster
 from gpu_constructs.preflight.node.nodes import minor
@@ -69,6 +70,35 @@ def definitions_of_karpenter_of_another_version(case: Case) -> Iterator[Problem]
     if definitions and len(versions) > 1 and _NOTHING not in versions and versions[0] != versions[1]:
         text = f"{KARPENTER_CRDS} {definitions.version} beside Karpenter {controller.version if controller else ''}"
         yield Problem(definitions, text)
+
+
+@rule(
+    "GPU507",
+    "warning",
+    source="https://karpenter.sh/v1.15/troubleshooting/#helm-error-when-installing-the-karpenter-crd-chart",
+)
+def controller_of_karpenter_before_its_definitions(case: Case) -> Iterator[Problem]:
+    """Karpenter's controller may be installed before its definitions.
+
+    The controller's chart then creates definitions that no release owns, and the release of karpenter-crd fails on
+    them. At an upgrade, the newer controller starts on the older definitions, which drop the fields that it writes.
+
+    Fix: Add the release of karpenter-crd to DependsOn of Karpenter's release, in the CDK by
+    karpenter.node.add_dependency(definitions).
+    """
+    cluster = case.cluster
+    definitions, controller = cluster.chart(KARPENTER_CRDS), cluster.chart(KARPENTER)
+    if definitions is None or controller is None:
+        return
+    first, second = (cluster.resources.get(each.origin.resource or "") for each in (definitions, controller))
+    # Stacks have an order of their own.
+    if first is None or second is None or first.file != second.file or first.key in created_before(second, cluster):
+        return
+    reversed_order = second.key in created_before(first, cluster)
+    order = "is installed before" if reversed_order else "doesn't depend on"
+    unknown = not reversed_order and (first.conditional or second.conditional)
+    text = f"chart {KARPENTER}: {order} {first.path}, the release of {KARPENTER_CRDS}"
+    yield Problem(controller, text, unknown=unknown)
 
 
 @rule("GPU449", "warning", source="https://github.com/kubernetes-sigs/dra-driver-nvidia-gpu/pull/1088")

@@ -15,7 +15,10 @@ from gpu_constructs.facts.hardware.gp3 import (
     MAX_THROUGHPUT,
     MIB_PER_SECOND_PER_IOPS,
 )
+from gpu_constructs.facts.image_releases import AL2023_SNAPSHOT_GIB
+from gpu_constructs.light_patterns import regex
 from gpu_constructs.preflight.case import Case
+from gpu_constructs.preflight.cluster.images import is_image_of_eks
 from gpu_constructs.preflight.cluster.launch import is_visible
 from gpu_constructs.preflight.cluster.objects.storage import gp3_of
 from gpu_constructs.preflight.model.cluster import Pool
@@ -37,6 +40,8 @@ _DEVICES = "https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.ht
 _SMALL_GIB = 50
 # Source: awslabs/amazon-eks-ami v20260724 nodeadm/doc/api.md
 _FAST_PULL_THROUGHPUT = 600
+# With a snapshot of its own, a volume has nothing of the image.
+_SNAPSHOT = regex("[sS]napshotI[dD]")
 _KNOWN_SYSTEMS = ("al2023", "al2", "bottlerocket")
 
 
@@ -67,6 +72,22 @@ def disk_too_small_for_cuda_images(case: Case) -> Iterator[Problem]:
         size = root_gib(pool)
         if size is not None and size < _SMALL_GIB and not _misses_root(pool):
             yield Problem.of(pool, f"{root_device(pool)}, for images and pods, has {size} GiB")
+
+
+@rule("GPU504", "error", source="https://github.com/cilium/cilium/pull/43051")
+def volume_smaller_than_the_snapshot_of_its_image(case: Case) -> Iterator[Problem]:
+    """Volume is smaller than the snapshot of its image.
+
+    EKS rejects the node group, or EC2 each launch: "Volume of size 10GB is smaller than snapshot, expect size >= 20GB".
+
+    Fix: Give /dev/xvda 100 GiB, and never less than 20 GiB on Amazon Linux 2023.
+    """
+    for pool in case.cluster.pools:
+        sized = pool.launch.disk_sizes or {"/dev/xvda": known_number(pool.properties.get("DiskSize"))}
+        size = sized.get("/dev/xvda") if pool.operating_system == "al2023" and is_image_of_eks(pool) else None
+        if size is not None and size < AL2023_SNAPSHOT_GIB and not _SNAPSHOT.search(str(pool.launch.written)):
+            text = f"/dev/xvda has {size} GiB, and the snapshot of its image has {AL2023_SNAPSHOT_GIB} GiB"
+            yield Problem.of(pool, text)
 
 
 def _misses_root(pool: Pool) -> bool:

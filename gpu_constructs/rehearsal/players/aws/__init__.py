@@ -1,1 +1,1 @@
-"""AWS as far as a stack and its programs ask it: moto's server, what it lacks, and who may call what."""
+"""AWS APIs: moto's server, the operations that moto lacks, and permissions of callers."""

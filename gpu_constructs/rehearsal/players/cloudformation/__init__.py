@@ -1,1 +1,1 @@
-"""CloudFormation for the types that this library's assemblies contain, and the functions of custom resources."""
+"""CloudFormation for the resource types in this library's assemblies, and Lambda functions of custom resources."""

@@ -8,9 +8,9 @@ from typing import Any
 
 from gpu_constructs.rehearsal.players.cloudformation.account import partition_of
 from gpu_constructs.rehearsal.players.cloudformation.creation import Made
-from gpu_constructs.rehearsal.players.cloudformation.deployment import StackIdentity
-from gpu_constructs.rehearsal.players.cloudformation.templates.intrinsics import NO_VALUE, evaluate
-from gpu_constructs.rehearsal.players.cloudformation.templates.template import Template
+from gpu_constructs.rehearsal.players.cloudformation.events import StackIdentity
+from gpu_constructs.rehearsal.players.cloudformation.intrinsics import NO_VALUE, evaluate
+from gpu_constructs.rehearsal.players.cloudformation.template import Template
 
 
 class Known:

@@ -15,7 +15,7 @@ from botocore.exceptions import ParamValidationError
 from botocore.model import ListShape, MapShape, Shape, StructureShape
 from botocore.validate import ParamValidator
 
-from gpu_constructs.rehearsal.players.cloudformation.templates.intrinsics import as_text
+from gpu_constructs.rehearsal.players.cloudformation.intrinsics import as_text
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -34,10 +34,6 @@ class Shaping:
 
     def parameters(self, shape: Shape, properties: Mapping[str, Any]) -> dict[str, Any]:
         """Return the parameters of a call.
-
-        Args:
-            shape: Input of the operation.
-            properties: Of the resource, functions applied.
 
         Raises:
             ValueError: A property is none of the call's.

@@ -1,40 +1,38 @@
-"""A stack: everything that a template declares, created as CloudFormation creates it.
+"""A stack: everything that a template declares, created, updated and deleted as CloudFormation does.
 
-Only creation is played. Updates, deletions, rollbacks, change sets, drift and imports are not; what a failed creation
-has made stays, so that it can be looked at.
+Change sets, drift, imports, stack policies and termination protection aren't simulated. An update that failed to
+roll back can't be continued, and the deletion of its stack leaves replacements behind that it created.
 """
 
 from __future__ import annotations
 
 import tempfile
-import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from botocore.exceptions import BotoCoreError, ClientError
-
-from gpu_constructs.rehearsal.players.authority import Authority
 from gpu_constructs.rehearsal.players.cloudformation.account import Account, partition_of
-from gpu_constructs.rehearsal.players.cloudformation.answers import Answers
-from gpu_constructs.rehearsal.players.cloudformation.creation import Creation, CreationFailed, Made
-from gpu_constructs.rehearsal.players.cloudformation.deployment import Clients, Deployment, StackIdentity
-from gpu_constructs.rehearsal.players.cloudformation.events import Event, Status
-from gpu_constructs.rehearsal.players.cloudformation.executor import create_all
+from gpu_constructs.rehearsal.players.cloudformation.creation import Deployed
+from gpu_constructs.rehearsal.players.cloudformation.events import (
+    Answers,
+    Clients,
+    Deployment,
+    Event,
+    Phase,
+    StackIdentity,
+)
 from gpu_constructs.rehearsal.players.cloudformation.functions.assets import Assets
 from gpu_constructs.rehearsal.players.cloudformation.functions.functions import Functions, Run
+from gpu_constructs.rehearsal.players.cloudformation.intrinsics import evaluate, refuse_unless_asserted
 from gpu_constructs.rehearsal.players.cloudformation.known import Known
-from gpu_constructs.rehearsal.players.cloudformation.resource_types.table import creator
-from gpu_constructs.rehearsal.players.cloudformation.templates.dynamic_references import resolve
-from gpu_constructs.rehearsal.players.cloudformation.templates.intrinsics import evaluate
-from gpu_constructs.rehearsal.players.cloudformation.templates.order import Order, existing, order
-from gpu_constructs.rehearsal.players.cloudformation.templates.parameters import values
-from gpu_constructs.rehearsal.players.cloudformation.templates.rules import refuse_unless_asserted
-from gpu_constructs.rehearsal.players.cloudformation.templates.template import Resource, Template, references
+from gpu_constructs.rehearsal.players.cloudformation.operation import Operation, Replaces, Skip
+from gpu_constructs.rehearsal.players.cloudformation.template import Order, Resource, Template, existing, order, values
+from gpu_constructs.rehearsal.players.credentials import Authority
 
-Initiated = Callable[[str, str, str], None]
-Skip = Callable[[str, str, Mapping[str, Any]], str]
+# Source: https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/view-stack-events.html (2026-11)
+_CAN_BE_UPDATED = ("CREATE_COMPLETE", "UPDATE_COMPLETE", "UPDATE_ROLLBACK_COMPLETE")
 
 
 class Stack:
@@ -52,17 +50,24 @@ class Stack:
         authority: Vouches for where functions answer; one for all stacks that use each other's functions. Default: one
             of its own.
         folder: For code, layers and logs of functions. Default: a temporary one, that stays.
-        initiated: Told logical id, type and physical id of a cluster, node group, add-on or gateway when it is being
-            made, before anybody waits for it.
         skip: Asked for a resource that is about to be made, by logical id, type and properties with functions applied:
             returns why it is not played, or nothing where it is. What refers to it is not played then; what only waits
             for it goes on.
+        excuse: Asked for an error: returns why it doesn't count against the stack, so that the resource is not played;
+            empty if it counts. Errors of rollbacks and deletions count.
+        stopped: Returns why a creation or update is given up, with what is on its way; empty while it isn't. Rollbacks
+            and deletions go on.
+        replaces: Returns the properties of a resource type whose change replaces the resource, with slashes. Default:
+            none, so that such a change is an update that fails.
         at_once: How many resources may be on their way.
+        fails: Returns why a resource fails, by logical id, although it was created; empty if it doesn't. Default: none.
+        tries: How many stacks of that name were created before and rolled back.
 
     Attributes:
         id: ARN of the stack.
+        status: As CloudFormation names it, empty before the creation.
         resources: What exists, by logical id.
-        outputs: Values of the template's outputs, once it is created whole.
+        outputs: Values of the template's outputs, once every resource is complete.
         exports: Those of them that other stacks may import, by name.
     """
 
@@ -79,72 +84,157 @@ class Stack:
         environment: Mapping[str, str] | None = None,
         authority: Authority | None = None,
         folder: Path | None = None,
-        initiated: Initiated | None = None,
         skip: Skip | None = None,
+        excuse: Callable[[str], str] = lambda error: "",
+        stopped: Callable[[], str] = lambda: "",
+        replaces: Replaces = lambda _: (),
         at_once: int = 16,
+        fails: Callable[[str], str] = lambda logical_id: "",
+        tries: int = 0,
     ) -> None:
-        self._template, self._aws, self._assembly = Template.read(template), aws, assembly
+        self._template, self._aws, self._assets = Template.read(template), aws, Assets(assembly)
         self._parameters, self._imports, self._others = parameters or {}, exports or {}, others or {}
-        self._environment, self._initiated, self._skip = environment or {}, initiated, skip
-        self._at_once = at_once
+        self._skip, self._excuse, self._replaces, self._at_once = skip, excuse, replaces, at_once
+        self._fails = fails
         self._folder = folder or Path(tempfile.mkdtemp(prefix="rehearsal-"))
         self._authority = authority or Authority(self._folder)
         self._clients = Clients(aws)
-        self._functions: Functions | None = None
-        identifier = uuid.uuid5(uuid.NAMESPACE_URL, f"{aws.account}/{aws.region}/{name}")
+        environment = {**self._authority.environment(), **(environment or {})}
+        self._functions = Functions(aws, self._folder, environment, stopped)
+        identifier = uuid.uuid5(uuid.NAMESPACE_URL, f"{aws.account}/{aws.region}/{name}{tries or ''}")
         where = f"arn:{partition_of(aws.region)}:cloudformation:{aws.region}:{aws.account}"
-        self._identity = StackIdentity(name=name, id=f"{where}:stack/{name}/{identifier}")
+        self._identity = StackIdentity(name=name, id=f"{where}:stack/{name}/{identifier}", tries=tries)
         self.id = self._identity.id
-        self.resources: dict[str, Made] = {}
+        self.status = ""
+        self.resources: dict[str, Deployed] = {}
         self.outputs: dict[str, str] = {}
         self.exports: dict[str, str] = {}
 
     @property
     def runs(self) -> list[Run]:
         """Every run of a function of this stack that has ended."""
-        return list(self._functions.runs) if self._functions else []
+        return list(self._functions.runs)
 
-    def create(self) -> list[Event]:
+    def create(self, *, rollback: bool = False) -> list[Event]:
         """Create everything in the order of its dependencies, and return how each resource ended.
 
+        Args:
+            rollback: Whether a failure deletes what was created. By default it stays, so that you can look at it.
+
         Raises:
-            ValueError: CloudFormation would refuse the template or its parameters before it makes anything.
+            ValueError: CloudFormation would reject the template or its parameters before it creates anything.
         """
-        known = self._known()
-        refuse_unless_asserted(self._template.rules, known)
-        resources = existing(self._template, known.condition)
-        needs = order(resources, declared=self._template.resources, others=known.names)
+        return self._deploy("create", self._template, self._assets, rolls_back=rollback)
+
+    def update(
+        self,
+        template: Mapping[str, Any],
+        *,
+        assembly: Path,
+        exports: Mapping[str, str] | None = None,
+        others: Mapping[str, Mapping[str, str]] | None = None,
+    ) -> list[Event]:
+        """Update the stack to another template, or roll back, and return how each changed resource ended.
+
+        Args:
+            template: The new document.
+            assembly: Folder with its asset manifest.
+            exports: What other stacks export now. Default: as before.
+            others: Outputs of other stacks now. Default: as before.
+
+        Raises:
+            ValueError: CloudFormation would reject the update before it changes anything.
+        """
+        if self.status not in _CAN_BE_UPDATED:
+            raise ValueError(f"Stack:{self.id} is in {self.status} state and can not be updated.")
+        self._imports, self._others = exports or self._imports, others or self._others
+        new = Template.read(template)
+        old = self.resources
+        if kinds := sorted(
+            name for name, each in new.resources.items() if name in old and each.type != old[name].resource.type
+        ):
+            raise ValueError(
+                "Update of resource type is not permitted. The new template modifies resource type of the following "
+                f"resources: [{', '.join(kinds)}]"
+            )
+        return self._deploy("update", new, Assets(assembly), rolls_back=True)
+
+    def delete(self) -> list[Event]:
+        """Delete every resource, each before those that it depends on. Repeat it to retry what failed."""
+        with self._operation(self._assets) as operation:
+            events = operation.delete_all()
+        self.resources = operation.deployed
+        self.status = "DELETE_FAILED" if self.resources else "DELETE_COMPLETE"
+        if not self.resources:
+            self.outputs, self.exports = {}, {}
+        return events
+
+    def _deploy(self, phase: Phase, template: Template, assets: Assets, *, rolls_back: bool) -> list[Event]:
+        known = self._known(template)
+        refuse_unless_asserted(template.rules, known)
+        resources = existing(template, known.condition)
+        needs = order(resources, declared=template.resources, others=known.names)
+        verb = phase.upper()
+        with self._operation(assets) as operation:
+            events = operation.forward(phase, resources, needs, known)
+            whole = {each.status for each in events} <= {f"{verb}_COMPLETE", "CREATE_COMPLETE", "UNCHANGED"}
+            if not any(each.failed for each in events):
+                self._template, self._assets = template, assets
+                events += operation.clean_up(resources)
+                self.status = f"{verb}_COMPLETE"
+                if whole:
+                    self._tell_outputs(known)
+            elif rolls_back:
+                events += _not_begun(resources, needs, events) if phase == "create" else []
+                back = operation.roll_back(self._assets)
+                events += back
+                # A failed deletion fails the rollback of a creation only: an update forgets the resource.
+                blocking = "UPDATE_FAILED" if phase == "update" else "DELETE_FAILED"
+                ended = "FAILED" if any(each.status == blocking for each in back) else "COMPLETE"
+                self.status = f"{'UPDATE_' if phase == 'update' else ''}ROLLBACK_{ended}"
+            else:
+                events += _not_begun(resources, needs, events)
+                self.status = f"{verb}_FAILED"
+        self.resources = operation.deployed
+        return [each for each in events if each.status != "UNCHANGED"]
+
+    @contextmanager
+    def _operation(self, assets: Assets) -> Iterator[Operation]:
         with Answers(self._authority) as answers:
-            self._functions = Functions(self._aws, self._folder, {**self._authority.environment(), **self._environment})
             deployment = Deployment(
                 stack=self._identity,
                 aws=self._aws,
                 clients=self._clients,
                 functions=self._functions,
                 answers=answers,
-                assets=Assets(self._assembly),
+                assets=assets,
             )
-            creating = _Creating(deployment, known, resources, needs, self._initiated, self._skip, self._stored)
-            events = create_all(needs, creating.create, at_once=self._at_once)
+            yield Operation(
+                deployment,
+                self.resources,
+                at_once=self._at_once,
+                replaces=self._replaces,
+                skip=self._skip,
+                excuse=self._excuse,
+                stored=self._stored,
+                fails=self._fails,
+            )
             self._functions.settle()
-        self.resources = creating.made
-        if all(event.status == "CREATE_COMPLETE" for event in events) and len(events) == len(resources):
-            self._tell_outputs(known)
-        return [*events, *_not_begun(resources, needs, events)]
 
-    def _known(self) -> Known:
+    def _known(self, template: Template) -> Known:
         return Known(
-            self._template,
+            template,
             stack=self._identity,
             region=self._aws.region,
             account=self._aws.account,
-            parameters=values(self._template.parameters, self._parameters, self._stored),
+            parameters=values(template.parameters, self._parameters, self._stored),
             zones=self._zones,
             exports=self._imports,
             outputs=self._others,
         )
 
     def _tell_outputs(self, known: Known) -> None:
+        self.outputs, self.exports = {}, {}
         for name, each in self._template.outputs.items():
             if "Condition" in each and not known.condition(each["Condition"]):
                 continue
@@ -165,84 +255,6 @@ class Stack:
             raise ValueError(f"Fn::GetAZs: region must be {self._aws.region!r}, got {region!r}")
         found = self._clients.of("ec2").describe_availability_zones()["AvailabilityZones"]
         return sorted(each["ZoneName"] for each in found if each["ZoneType"] == "availability-zone")
-
-
-class _Creating:
-    """The creation of a stack's resources, one by one, each in a thread of its own."""
-
-    def __init__(
-        self,
-        deployment: Deployment,
-        known: Known,
-        resources: Mapping[str, Resource],
-        needs: Order,
-        initiated: Initiated | None,
-        skip: Skip | None,
-        stored: Callable[[str], str],
-    ) -> None:
-        self._deployment, self._known, self._resources, self._needs = deployment, known, resources, needs
-        self._initiated, self._skip, self._stored = initiated, skip, stored
-        self._began = time.monotonic()
-        self._unplayed: set[str] = set()
-        self.made: dict[str, Made] = {}
-
-    def create(self, logical_id: str) -> Event:
-        """Create a resource and return how that ended."""
-        resource, started = self._resources[logical_id], time.monotonic() - self._began
-        status, said = self._ended(resource)
-        made = self.made.get(logical_id)
-        return Event(
-            logical_id=logical_id,
-            type=resource.type,
-            status=status,
-            reason=said,
-            started=started,
-            ended=time.monotonic() - self._began,
-            after=self._needs[logical_id],
-            physical_id=made.ref if made else "",
-        )
-
-    def _ended(self, resource: Resource) -> tuple[Status, str]:
-        try:
-            if reason := self._why_not_played(resource):
-                self._unplayed.add(resource.logical_id)
-                return "NOT_PLAYED", reason
-            made = self._make(resource)
-        except (CreationFailed, ClientError, BotoCoreError, ValueError, LookupError) as error:
-            return "CREATE_FAILED", f"{type(error).__name__}: {error}"
-        self._known.add(resource.logical_id, made)
-        self.made[resource.logical_id] = made
-        return "CREATE_COMPLETE", made.note
-
-    def _why_not_played(self, resource: Resource) -> str:
-        if creator(resource.type) is None:
-            return f"nothing here plays {resource.type}"
-        asked = sorted(self._unplayed.intersection(references(resource.properties)))
-        if asked:
-            return f"refers to {', '.join(asked)}, not played"
-        return self._skip(resource.logical_id, resource.type, self._properties(resource)) if self._skip else ""
-
-    def _properties(self, resource: Resource) -> dict[str, Any]:
-        """Return its properties with functions applied."""
-        found: dict[str, Any] = resolve(evaluate(resource.properties, self._known), self._stored)
-        return found
-
-    def _make(self, resource: Resource) -> Made:
-        make = creator(resource.type)
-        assert make is not None
-        creation = Creation(
-            deployment=self._deployment,
-            resource=resource,
-            properties=self._properties(resource),
-            initiated=lambda physical_id: self._tell(resource, physical_id),
-        )
-        made = make(creation)
-        creation.refuse_unused()
-        return made
-
-    def _tell(self, resource: Resource, physical_id: str) -> None:
-        if self._initiated:
-            self._initiated(resource.logical_id, resource.type, physical_id)
 
 
 def _not_begun(resources: Mapping[str, Resource], needs: Order, events: list[Event]) -> list[Event]:

@@ -1,1 +1,1 @@
-"""What a cluster is made of: its control plane, who gets in, nodes, kubelets, and programs that run as pods."""
+"""A cluster: its control plane, authentication, nodes, kubelets, devices, and programs that run as pods."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -19,9 +20,11 @@ APPLY = "application/apply-patch+yaml"
 FORBIDDEN = 403
 NOT_FOUND = 404
 CONFLICT = 409
+# The server asks to try again: it reads definitions that were just created.
+BUSY = 429
+_TRIES, _TRIES_AFTER = 30, 0.5
 # The server and the scheduler take what cores there are: more threads only wait.
 THREADS = 8
-REFUSALS = (400, 403, 409, 422)
 
 
 class Refused(Exception):
@@ -38,13 +41,7 @@ class Refused(Exception):
 
 
 class Client:
-    """An administrator of one API server on this machine, for any number of threads.
-
-    Args:
-        port: Port of the server on loopback.
-        token: Bearer token.
-        certificate: File with the certificate of the server.
-    """
+    """An administrator of one API server on this machine, for any number of threads."""
 
     def __init__(self, port: int, token: str, certificate: Path) -> None:
         self.port, self.token, self.certificate = port, token, certificate
@@ -74,7 +71,14 @@ class Client:
         return other
 
     def get(self, path: str, **query: str) -> Object:
-        """Read an object or a list."""
+        """Read an object or a list, again while the server is busy."""
+        for _ in range(_TRIES):
+            try:
+                return self._request("GET", path, None, JSON, query)
+            except Refused as refused:
+                if refused.status != BUSY:
+                    raise
+            time.sleep(_TRIES_AFTER)
         return self._request("GET", path, None, JSON, query)
 
     def list(self, path: str, **query: str) -> list[Object]:
@@ -123,15 +127,6 @@ class Client:
         except Refused as refused:
             if refused.status != NOT_FOUND:
                 raise
-
-    def evict(self, path: str) -> None:
-        """Ask a pod to end, as who drains a node does.
-
-        Source: https://kubernetes.io/docs/concepts/scheduling-eviction/api-eviction/
-        """
-        [name, namespace] = path.split("/")[:-4:-2]
-        metadata = {"name": name, "namespace": namespace}
-        self.post(f"{path}/eviction", {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": metadata})
 
     def path_of(self, manifest: Object) -> str:
         """Return the path of an object."""

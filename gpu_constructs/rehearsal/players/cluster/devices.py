@@ -11,33 +11,35 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from gpu_constructs.rehearsal.players.cluster.client import CONFLICT, NOT_FOUND, Client, Object, Refused
-from gpu_constructs.rehearsal.players.cluster.device import managers, slices
-from gpu_constructs.rehearsal.players.cluster.device.gpus import Gpus, gpus_of
-from gpu_constructs.rehearsal.players.cluster.device.plugin import Advertised, advertised, of_bottlerocket
-from gpu_constructs.rehearsal.players.cluster.loop import Loop
-from gpu_constructs.rehearsal.players.cluster.node.instances import Instances
-from gpu_constructs.rehearsal.players.cluster.node.node import Node
-from gpu_constructs.rehearsal.players.cluster.pod.status import is_ready
+from gpu_constructs.rehearsal.players.cluster.device_managers import (
+    DRA,
+    EFA,
+    PLUGIN,
+    Advertised,
+    Gpus,
+    advertised,
+    config_of,
+    container_of,
+    gpus_of,
+    is_control_daemon,
+    of_bottlerocket,
+    slice_of,
+)
+from gpu_constructs.rehearsal.players.cluster.instances import Instances, Node
+from gpu_constructs.rehearsal.players.cluster.pod_status import is_ready
+from gpu_constructs.rehearsal.players.cluster.process import Loop, Looped
 
 # From a manager that runs to devices that are known; what is usual, not what is promised.
 ADVERTISE_SECONDS = 10.0
 _EFA = "vpc.amazonaws.com/efa"
 
 
-class Devices:
+class Devices(Looped):
     """The devices of all nodes that joined.
 
     Attributes:
         broken: Nodes whose devices never come, by name.
         failures: Why a manager advertises nothing, by node.
-        not_played: Images of operators whose own managers are not played.
-
-    Args:
-        client: An administrator of the cluster.
-        nodes: The nodes, by name; it may change.
-        instances: EC2 as the nodes see it.
-        pace: How long delays are, against those of a cluster.
-        clock: Seconds from some point.
     """
 
     def __init__(
@@ -53,7 +55,6 @@ class Devices:
         self._pace, self._clock = pace, clock
         self.broken: set[str] = set()
         self.failures: dict[str, str] = {}
-        self.not_played: set[str] = set()
         self._since: dict[tuple[str, str], float] = {}
         self._shown: dict[str, dict[str, Advertised]] = {}
         self._sliced: set[str] = set()
@@ -61,13 +62,6 @@ class Devices:
         self._configs: dict[str, dict[str, Any]] = {}
         self._efas: dict[str, int] = {}
         self.loop = Loop("devices", self.step, seconds=0.5)
-
-    def __enter__(self) -> Devices:
-        self.loop.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.loop.stop()
 
     def refuses(self, pod: Object, node: Node) -> str:
         """Return why a plugin of a node refuses a pod; empty where it does not.
@@ -85,7 +79,6 @@ class Devices:
     def step(self) -> None:
         """Bring what is advertised to what manages devices now."""
         every, pods = self._client.list("/api/v1/pods"), dict[str, list[Object]]()
-        self.not_played.update(managers.operators(every))
         for pod in every:
             pods.setdefault(pod["spec"].get("nodeName", ""), []).append(pod)
         for name, node in list(self._nodes.items()):
@@ -106,10 +99,10 @@ class Devices:
 
     def _advertised(self, node: Node, pods: list[Object]) -> Iterator[Advertised]:
         for pod in pods:
-            plugin, efa = (managers.container_of(pod, each) for each in (managers.PLUGIN, managers.EFA))
+            plugin, efa = (container_of(pod, each) for each in (PLUGIN, EFA))
             if plugin and self._is_time(node, pod):
                 config = self._config(pod, plugin, node)
-                if not (config.get("sharing") or {}).get("mps") or any(map(managers.is_control_daemon, pods)):
+                if not (config.get("sharing") or {}).get("mps") or any(map(is_control_daemon, pods)):
                     yield from advertised(config, self._gpus_of(node))
             elif efa and self._is_time(node, pod):
                 yield from self._efa(node)
@@ -121,7 +114,7 @@ class Devices:
         """Return what a plugin read when it started."""
         uid = pod["metadata"]["uid"]
         if uid not in self._configs:
-            self._configs[uid] = managers.config_of(pod, plugin, node.client)
+            self._configs[uid] = config_of(pod, plugin, node.client)
         return self._configs[uid]
 
     def _is_time(self, node: Node, pod: Object) -> bool:
@@ -146,13 +139,13 @@ class Devices:
 
     def _slice(self, node: Node, pods: list[Object]) -> None:
         """Publish devices as the driver of the node does, by its own rights."""
-        drivers = [each for each in pods if managers.container_of(each, managers.DRA)]
+        drivers = [each for each in pods if container_of(each, DRA)]
         due = [each for each in drivers if self._is_time(node, each)]
         if due and node.name not in self._sliced:
             found, of = self._client.get(f"/api/v1/nodes/{node.name}"), due[0]
             account = f"{of['metadata']['namespace']}:{of['spec']['serviceAccountName']}"
             driver = self._client.impersonating(f"system:serviceaccount:{account}", node=node.name)
-            driver.create(slices.slice_of(found, self._gpus_of(node)))
+            driver.create(slice_of(found, self._gpus_of(node)))
             self._sliced.add(node.name)
 
     def _show(self, node: Node, found: dict[str, Advertised]) -> None:

@@ -12,19 +12,19 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from gpu_constructs.rehearsal.players.cluster import pod_status as status
 from gpu_constructs.rehearsal.players.cluster.client import CONFLICT, FORBIDDEN, NOT_FOUND, Client, Object, Refused
-from gpu_constructs.rehearsal.players.cluster.loop import Loop
-from gpu_constructs.rehearsal.players.cluster.node.node import Node
-from gpu_constructs.rehearsal.players.cluster.node.registration import now
-from gpu_constructs.rehearsal.players.cluster.pod import status
-from gpu_constructs.rehearsal.players.cluster.pod.container import Container, Starter
-from gpu_constructs.rehearsal.players.cluster.pod.mounts import missing
-from gpu_constructs.rehearsal.players.cluster.pod.status import ContainerState
+from gpu_constructs.rehearsal.players.cluster.container import Container, Starter, last_error
+from gpu_constructs.rehearsal.players.cluster.instances import Node, now
+from gpu_constructs.rehearsal.players.cluster.pod_status import ContainerState, missing
+from gpu_constructs.rehearsal.players.cluster.process import Loop, Looped
 
 # Pulling an image and starting it, and each container before the others; what is usual, not what is promised.
 START_SECONDS, FIRST_SECONDS = 5.0, 2.0
 # How long a pod runs that ends by itself.
 RUN_SECONDS = 3.0
+# How often a program may end by itself before it counts as a crash loop.
+_MAX_ENDS = 1
 # The exit code of a program that a signal ended.
 _SIGTERM = 143
 # How long a pod takes to end that is asked to: most listen.
@@ -62,14 +62,14 @@ class Attended:
     told: Object = field(default_factory=dict)
 
 
-class Kubelet:
+class Kubelet(Looped):
     """The kubelets of all nodes that joined.
 
     Attributes:
         waits: What a pod waits for that is not there, by namespace and name.
+        crash_loops: Why a pod keeps crashing, by namespace and name; from its second crash until it serves.
 
     Args:
-        client: An administrator of the cluster.
         nodes: The nodes, by name; it may change.
         starter: Starts the containers whose programs are known; without, all are played.
         refuses: Says why a device of a node refuses a pod; empty where it does not.
@@ -90,13 +90,10 @@ class Kubelet:
         self._client, self._nodes, self._starter = client, nodes, starter
         self._refuses, self._pace, self._clock = refuses, pace, clock
         self.waits: dict[str, str] = {}
+        self.crash_loops: dict[str, str] = {}
         self._attended: dict[str, Attended] = {}
         self._addresses = itertools.count(1)
         self.loop = Loop("kubelet", self.step)
-
-    def __enter__(self) -> Kubelet:
-        self.loop.start()
-        return self
 
     def __exit__(self, *_: object) -> None:
         try:
@@ -152,6 +149,7 @@ class Kubelet:
             self._wait(one)
         for each in one.containers.values():
             each.keep()
+        self._note_crashes(one)
         if one.started is not None and self._is_done(one):
             self._report(one, "Succeeded", self._states(one, lambda _: status.ended(one.began)))
         elif one.started is not None:
@@ -180,7 +178,8 @@ class Kubelet:
     def _lacks(self, one: Attended) -> str:
         if not one.node.ready and not status.on_host_network(one.pod):
             return "network is not ready: container runtime network not ready"
-        return missing(one.pod, one.node.client)
+        lacks = missing(one.pod, one.node.client)
+        return lacks or (self._starter.lacks(one.pod, one.node) if self._starter else "")
 
     def _addressed(self, one: Attended) -> Object:
         addresses = {"podIP": one.address, "hostIP": self._host(one)}
@@ -188,6 +187,19 @@ class Kubelet:
 
     def _host(self, one: Attended) -> str:
         return str(one.node.instance.said["PrivateIpAddress"])
+
+    def _note_crashes(self, one: Attended) -> None:
+        for name, each in one.containers.items():
+            if each.state().ready:
+                self.crash_loops.pop(_name(one.pod), None)
+            elif each.ends > _MAX_ENDS and _name(one.pod) not in self.crash_loops:
+                self.crash_loops[_name(one.pod)] = f"container {name} crashed {each.ends} times: {last_error(each.log)}"
+
+    def last_errors(self, pod: Object) -> list[str]:
+        """Return the last error line of each program of a pod, with the name of its container."""
+        prefix = f"{_name(pod)}/"
+        found = {each.removeprefix(prefix): log for each, log in self.logs.items() if each.startswith(prefix)}
+        return [f"container {name}: {said}" for name, log in sorted(found.items()) if (said := last_error(log))]
 
     def _is_done(self, one: Attended) -> bool:
         lasts = status.runs_for(one.pod, RUN_SECONDS)

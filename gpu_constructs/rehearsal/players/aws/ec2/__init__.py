@@ -1,1 +1,1 @@
-"""EC2 beyond moto: launches of every kind, what capacity is left, reservations, images and interruptions."""
+"""EC2 beyond moto: launches, fleets, capacity, images, networks and interruptions."""

@@ -1,25 +1,120 @@
-"""A launch: from a launch template and what overrides it to instances that run.
+"""Launches of EC2: from a launch template and its overrides to running instances, while there is capacity.
 
-moto runs what it is told, but knows neither a template's version, tags, profile, interfaces nor purchase: they are
-resolved here.
+moto doesn't resolve a template's version, tags, profile, interfaces or purchase option, so they are resolved here.
 """
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
+import json
+from collections.abc import Callable, Mapping
 from copy import deepcopy
+from datetime import datetime, timezone
 from typing import Any
+from uuid import uuid4
 
 from botocore.exceptions import ClientError
 from moto.ec2.exceptions import InvalidSubnetIdError
+from moto.events.models import events_backends
 
-from gpu_constructs.rehearsal.players.aws.api.refusals import AwsRefusal
-from gpu_constructs.rehearsal.players.aws.ec2.capacity import Capacity
-from gpu_constructs.rehearsal.players.aws.ec2.notices import STATE, Notices
-from gpu_constructs.rehearsal.players.aws.ec2.reservations import Reservation, Reservations
-from gpu_constructs.rehearsal.players.aws.kept import kept_by_moto
-from gpu_constructs.rehearsal.players.aws.region import Region
+from gpu_constructs.rehearsal.players.aws.api import AwsRefusal
+from gpu_constructs.rehearsal.players.aws.ec2.images import check_image
+from gpu_constructs.rehearsal.players.aws.permissions.policies import Question, Unjudged, lets_in, read_statements
+from gpu_constructs.rehearsal.players.aws.region import Call, Region, kept_by_moto
+
+STATE = "EC2 Instance State-change Notification"
+INTERRUPTION = "EC2 Spot Instance Interruption Warning"
+_SENDER = "events.amazonaws.com"
+
+
+class Notices:
+    """The default event bus of a region."""
+
+    def __init__(self, region: Region, write: Callable[[Call], None]) -> None:
+        self._region, self._write = region, write
+
+    def tell(self, what: str, instance: str, detail: Mapping[str, str]) -> None:
+        """Tell of an instance whoever has a rule for it."""
+        event: Any = {
+            "version": "0",
+            "id": str(uuid4()),
+            "detail-type": what,
+            "source": "aws.ec2",
+            "account": self._region.account,
+            "time": datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "region": self._region.name,
+            "resources": [f"arn:aws:ec2:{self._region.name}:{self._region.account}:instance/{instance}"],
+            "detail": {"instance-id": instance, **detail},
+        }
+        bus = events_backends[self._region.account][self._region.name].describe_event_bus("default")
+        for rule in list(bus.rules.values()):
+            if rule.state == "ENABLED" and rule.event_pattern.matches_event(event):
+                for target in rule.targets:
+                    self._send(rule.arn, str(target["Arn"]), event)
+
+    def _send(self, rule: str, target: str, event: Mapping[str, Any]) -> None:
+        """Send an event to a queue whose policy lets EventBridge."""
+        call = Call(principal=_SENDER, service="sqs", action="sqs:SendMessage", resources=(target,))
+        try:
+            self._write(self._sent(call, rule, target, event))
+        except Unjudged as error:
+            self._write(call.refused("NotPlayed", str(error)))
+
+    def _sent(self, call: Call, rule: str, target: str, event: Mapping[str, Any]) -> Call:
+        if target.split(":")[2] != "sqs":
+            raise Unjudged(f"a rule that sends to {target}")
+        sqs = self._region.service("sqs")
+        url = sqs.get_queue_url(QueueName=target.rpartition(":")[2])["QueueUrl"]
+        told = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["Policy"]).get("Attributes", {})
+        said = read_statements(f"{target}/policy", json.loads(told.get("Policy") or "{}"))
+        context = {
+            "aws:SourceArn": (rule,),
+            "aws:SourceAccount": (self._region.account,),
+            "aws:SecureTransport": ("true",),
+        }
+        question = Question(action=call.action, resource=target, context=context)
+        decision = lets_in(said, question, kind="Service", principal=_SENDER)
+        if not decision.allowed:
+            return call.refused("AccessDenied", f"the policy of {target} does not let {rule} send")
+        sqs.send_message(QueueUrl=url, MessageBody=json.dumps(event))
+        return call.allowed_by(decision.statement)
+
+
+class Capacity:
+    """Everything is to be had, until somebody takes the last one."""
+
+    def __init__(self) -> None:
+        self._exhausted: set[tuple[str, str, str]] = set()
+
+    def exhaust(self, instance_type: str, zone: str, *, lifecycle: str = "on-demand") -> None:
+        """Have a zone be out of a type.
+
+        Args:
+            instance_type: ``p5.48xlarge``.
+            zone: ``us-east-1a``.
+            lifecycle: ``on-demand`` or ``spot``.
+        """
+        self._exhausted.add((instance_type, zone, lifecycle))
+
+    def restore_all(self) -> None:
+        """Have everything again."""
+        self._exhausted.clear()
+
+    def check(self, instance_type: str, zone: str, lifecycle: str) -> None:
+        """Refuse to sell what is not there, in EC2's words.
+
+        Source: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/troubleshooting-launch.html
+
+        Raises:
+            AwsRefusal: There is none.
+        """
+        if (instance_type, zone, lifecycle) in self._exhausted:
+            raise AwsRefusal(
+                "InsufficientInstanceCapacity",
+                f"We currently do not have sufficient {instance_type} capacity in the Availability Zone you requested "
+                f"({zone}). Our system will be working on provisioning additional capacity.",
+            )
+
 
 # What of a launch moto takes as it is.
 _TAKEN = (
@@ -37,17 +132,10 @@ _LIFECYCLES = {"spot": "spot", "capacity-block": "capacity-block"}
 
 
 class Launches:
-    """Whoever launches does it here: people, fleets and Auto Scaling groups.
+    """Whoever launches does it here: people, fleets and Auto Scaling groups."""
 
-    Args:
-        region: Where.
-        capacity: What is left to sell.
-        reservations: What was bought before.
-        notices: Who is told of instances.
-    """
-
-    def __init__(self, region: Region, capacity: Capacity, reservations: Reservations, notices: Notices) -> None:
-        self._region, self._capacity, self._reservations, self._notices = region, capacity, reservations, notices
+    def __init__(self, region: Region, capacity: Capacity, notices: Notices) -> None:
+        self._region, self._capacity, self._notices = region, capacity, notices
 
     def template(self, reference: Mapping[str, Any]) -> dict[str, Any]:
         """Return what a version of a launch template says, with the tags that EC2 puts on its instances.
@@ -78,28 +166,37 @@ class Launches:
 
         Args:
             data: What they are, as data of a launch template.
-            subnet: Where.
             count: How many.
 
         Raises:
-            AwsRefusal: EC2 has none there, or a reservation is not to be spent.
+            AwsRefusal: EC2 has none there. Every reservation has begun and has room.
         """
         zone = self.zone_of(subnet)
         kind, market = str(data["InstanceType"]), data.get("InstanceMarketOptions", {}).get("MarketType", "on-demand")
         self._offered(kind, zone)
-        reservation = self._reservation(data, kind, zone)
-        if reservation is None:
+        self.check_image(data, [kind])
+        if not _reservation(data):
             self._capacity.check(kind, zone, market)
         instances = self._run(data, subnet, count)
         for identity in instances:
-            self._complete(identity, data, market, reservation)
+            self._complete(identity, data, market)
             self._notices.tell(STATE, identity, {"state": "running"})
         return instances
 
+    def check_image(self, data: Mapping[str, Any], kinds: list[str]) -> None:
+        """Reject data of a launch template with which a type can't boot its image.
+
+        Raises:
+            AwsRefusal: The architectures differ, or the root volume is too small.
+        """
+        kept = kept_by_moto(self._region)
+        if image := kept.amis.get(data.get("ImageId")):
+            for kind in kept.describe_instance_types(kinds, {}):
+                check_image(image, kind, data.get("BlockDeviceMappings") or ())
+
     def terminate(self, instances: list[str]) -> dict[str, Any]:
-        """End instances, give back what they have spent, and return EC2's answer."""
+        """Terminate instances, and return EC2's answer."""
         ended = self._region.service("ec2").terminate_instances(InstanceIds=instances)
-        self._reservations.release(instances)
         for instance in instances:
             for state in ("shutting-down", "terminated"):
                 self._notices.tell(STATE, instance, {"state": state})
@@ -141,15 +238,14 @@ class Launches:
         except ClientError as error:
             raise AwsRefusal(error.response["Error"]["Code"], error.response["Error"]["Message"]) from error
 
-    def _complete(self, identity: str, data: Mapping[str, Any], market: str, reservation: Reservation | None) -> None:
+    def _complete(self, identity: str, data: Mapping[str, Any], market: str) -> None:
         """Have moto tell of an instance what it did not take."""
         instance = kept_by_moto(self._region).get_instance(identity)
         instance.lifecycle = _LIFECYCLES.get(market)
         if market == "spot":
             instance.spot_instance_request_id = f"sir-{identity[-8:]}"
-        if reservation is not None:
-            reservation.used.add(identity)
-            instance.capacity_reservation_id = reservation.id
+        if reservation := _reservation(data):
+            instance.capacity_reservation_id = reservation
             instance.capacity_reservation_specification = data["CapacityReservationSpecification"]
         for number, asked in enumerate(data.get("NetworkInterfaces", ())):
             self._interface(instance, number, asked)
@@ -172,10 +268,11 @@ class Launches:
             )
             raise AwsRefusal("Unsupported", message)
 
-    def _reservation(self, data: Mapping[str, Any], kind: str, zone: str) -> Reservation | None:
-        target = data.get("CapacityReservationSpecification", {}).get("CapacityReservationTarget", {})
-        identity = target.get("CapacityReservationId")
-        return self._reservations.spendable(identity, kind, zone) if identity else None
+
+def _reservation(data: Mapping[str, Any]) -> str:
+    """Return the id of the Capacity Reservation or Capacity Block that a launch uses; empty without one."""
+    target = data.get("CapacityReservationSpecification", {}).get("CapacityReservationTarget", {})
+    return str(target.get("CapacityReservationId") or "")
 
 
 def with_tags(data: Mapping[str, Any], resource: str, tags: Mapping[str, str]) -> dict[str, Any]:

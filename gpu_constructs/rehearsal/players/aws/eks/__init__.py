@@ -1,1 +1,1 @@
-"""EKS: clusters, who gets into them, add-ons, identities of pods, and managed node groups with real instances."""
+"""EKS: clusters, access entries, add-ons, Pod Identity, and managed node groups with instances."""

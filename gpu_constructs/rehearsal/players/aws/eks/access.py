@@ -5,16 +5,13 @@ Source: https://docs.aws.amazon.com/eks/latest/userguide/access-entries.html
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timezone
 from typing import Any
 
-from gpu_constructs.rehearsal.players.aws.api.operations import plays
-from gpu_constructs.rehearsal.players.aws.api.refusals import AwsRefusal
-from gpu_constructs.rehearsal.players.aws.api.requests import Request
+from gpu_constructs.rehearsal.players.aws.api import AwsRefusal, Request, plays
 from gpu_constructs.rehearsal.players.aws.eks.clusters import Cluster, Clusters
-from gpu_constructs.rehearsal.players.aws.principals import Principals
-from gpu_constructs.rehearsal.players.aws.region import Region
+from gpu_constructs.rehearsal.players.aws.region import Principals, Region
 
 CLUSTER_ADMIN = "arn:aws:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy"
 # Source: https://docs.aws.amazon.com/eks/latest/userguide/access-policy-permissions.html (2026-11)
@@ -40,13 +37,7 @@ NODES = {
 
 
 class Access:
-    """The access entries of every cluster.
-
-    Args:
-        region: Where they are.
-        clusters: What they let in to.
-        principals: Who creates clusters.
-    """
+    """The access entries of every cluster."""
 
     def __init__(self, region: Region, clusters: Clusters, principals: Principals) -> None:
         self._region, self._clusters, self._principals = region, clusters, principals
@@ -81,6 +72,14 @@ class Access:
         if policy:
             names = [each for each in names if policy in self._policies.get((cluster.name, each), {})]
         return {"accessEntries": sorted(names)}
+
+    @plays("eks", "UpdateAccessEntry")
+    def update(self, request: Request) -> Mapping[str, Any]:
+        """Change the groups and the user name of a role."""
+        entry, asked = self._entry(request), request.parameters
+        _check_groups(asked)
+        entry |= {key: asked[key] for key in ("kubernetesGroups", "username") if asked.get(key) is not None}
+        return {"accessEntry": entry}
 
     @plays("eks", "DeleteAccessEntry")
     def delete(self, request: Request) -> Mapping[str, Any]:
@@ -130,6 +129,10 @@ class Access:
         if takes_entries and (cluster.name, role) not in self._known(cluster):
             self._add(cluster, role, {"type": "EC2_LINUX"})
 
+    def described(self) -> Iterable[dict[str, Any]]:
+        """Return the description of each."""
+        return self._entries.values()
+
     def _add(self, cluster: Cluster, principal: str, asked: Mapping[str, Any]) -> dict[str, Any]:
         self._check_role(principal)
         kind = str(asked.get("type") or "STANDARD")
@@ -137,9 +140,7 @@ class Access:
             raise AwsRefusal(
                 "InvalidRequestException", f"An entry of type {kind} has no username and no groups of yours"
             )
-        if any(group.startswith("system:") for group in asked.get("kubernetesGroups", ())):
-            message = "The kubernetes group name must not begin with 'system:'"
-            raise AwsRefusal("InvalidParameterException", message)
+        _check_groups(asked)
         username, groups = NODES.get(kind, (_username(principal), []))
         now = datetime.now(timezone.utc)
         entry = {
@@ -184,12 +185,15 @@ class Access:
         return found
 
     def _check_role(self, principal: str) -> None:
-        """Refuse a role that is not there, as EKS does."""
+        """Refuse a role or user that is not there, as EKS does."""
         if principal == self._principals.administrator:
             return
         iam = self._region.service("iam")
         try:
-            found = iam.get_role(RoleName=_name(principal))["Role"]["Arn"]
+            if ":user/" in principal:
+                found = iam.get_user(UserName=_name(principal))["User"]["Arn"]
+            else:
+                found = iam.get_role(RoleName=_name(principal))["Role"]["Arn"]
         except iam.exceptions.NoSuchEntityException:
             found = ""
         if found != principal:
@@ -201,6 +205,12 @@ class Access:
         if cluster.description["accessConfig"]["authenticationMode"] == "CONFIG_MAP":
             message = "The cluster's authentication mode must be set to one of [API, API_AND_CONFIG_MAP]"
             raise AwsRefusal("InvalidRequestException", message)
+
+
+def _check_groups(asked: Mapping[str, Any]) -> None:
+    if any(group.startswith("system:") for group in asked.get("kubernetesGroups") or ()):
+        message = "The kubernetes group name must not begin with 'system:'"
+        raise AwsRefusal("InvalidParameterException", message)
 
 
 def _username(principal: str) -> str:

@@ -1,4 +1,4 @@
-"""Clusters of EKS: made in the creating state, active once somebody serves their API.
+"""Clusters of EKS, and the tags of everything that belongs to EKS.
 
 Source: https://docs.aws.amazon.com/eks/latest/APIReference/API_Cluster.html
 """
@@ -7,16 +7,15 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from ipaddress import ip_network
 from threading import RLock
 from typing import Any
 
-from gpu_constructs.rehearsal.players.aws.api.operations import plays
-from gpu_constructs.rehearsal.players.aws.api.refusals import AwsRefusal
-from gpu_constructs.rehearsal.players.aws.api.requests import Request
+from gpu_constructs.rehearsal.players.aws.api import AwsRefusal, Request, Unplayed, plays
 from gpu_constructs.rehearsal.players.aws.region import Region
 
 # Used unless the VPC has addresses of them.
@@ -29,7 +28,6 @@ class Cluster:
     """One cluster.
 
     Attributes:
-        name: Its name.
         description: What was asked for, and what EKS adds, by the names of the API.
         creator: Access key of who created it.
     """
@@ -37,7 +35,6 @@ class Cluster:
     name: str
     description: dict[str, Any]
     creator: str
-    lock: RLock = field(default_factory=RLock)
 
     @property
     def arn(self) -> str:
@@ -51,11 +48,7 @@ class Cluster:
 
 
 class Clusters:
-    """The clusters of a region.
-
-    Args:
-        region: Where they are.
-    """
+    """The clusters of a region."""
 
     def __init__(self, region: Region) -> None:
         self._region = region
@@ -65,10 +58,6 @@ class Clusters:
 
     def find(self, name: str, *, active: bool = False) -> Cluster:
         """Return a cluster.
-
-        Args:
-            name: Its name.
-            active: Whether it must be active.
 
         Raises:
             AwsRefusal: There is none, or it is not active yet.
@@ -114,10 +103,44 @@ class Clusters:
 
     @plays("eks", "DeleteCluster")
     def delete(self, request: Request) -> Mapping[str, Any]:
-        """Forget a cluster."""
+        """Delete a cluster and its security group."""
         cluster = self.find(request.parameters["name"])
+        group = cluster.description["resourcesVpcConfig"]["clusterSecurityGroupId"]
+        self._region.service("ec2").delete_security_group(GroupId=group)
         del self._clusters[cluster.name]
         return {"cluster": cluster.description | {"status": "DELETING"}}
+
+    @plays("eks", "UpdateClusterVersion")
+    def update_version(self, _: Request) -> Mapping[str, Any]:
+        """Reject another version: the control plane is a real one, and it keeps its version."""
+        raise Unplayed("another version of Kubernetes for a control plane that runs")
+
+    @plays("eks", "UpdateClusterConfig")
+    def update(self, request: Request) -> Mapping[str, Any]:
+        """Change one setting of a cluster.
+
+        Source: https://docs.aws.amazon.com/eks/latest/APIReference/API_UpdateClusterConfig.html (2026-11)
+        """
+        cluster = self.find(request.parameters["name"], active=True)
+        others = ("name", "clientRequestToken")
+        asked = {key: each for key, each in request.parameters.items() if each is not None and key not in others}
+        if len(asked) != 1:
+            raise AwsRefusal("InvalidParameterException", "Only one type of update can be allowed.")
+        [(setting, changed)] = asked.items()
+        if setting in ("deletionProtection", "upgradePolicy", "zonalShiftConfig"):
+            cluster.description[setting] = changed
+            return {"update": done("ConfigUpdate")}
+        now = dict(cluster.description.get(setting, {}))
+        if setting not in ("accessConfig", "logging", "resourcesVpcConfig"):
+            raise Unplayed(f"a change of {setting} of a cluster")
+        if {*changed.get("subnetIds", ())} - {*now.get("subnetIds", ())}:
+            raise Unplayed("a change of the subnets of a cluster")
+        cluster.description[setting] = now | dict(changed)
+        return {"update": done("ConfigUpdate")}
+
+    def described(self) -> Iterable[dict[str, Any]]:
+        """Return the description of each."""
+        return [each.description for each in self._clusters.values()]
 
     def _describe(self, name: str, asked: Mapping[str, Any]) -> dict[str, Any]:
         arn = self._region.arn("eks", f"cluster/{name}")
@@ -186,5 +209,50 @@ class Clusters:
         }
 
 
+def done(kind: str) -> dict[str, Any]:
+    """Return the description of an update that is complete."""
+    now = datetime.now(timezone.utc)
+    return {
+        "id": str(uuid.uuid4()),
+        "status": "Successful",
+        "type": kind,
+        "params": [],
+        "errors": [],
+        "createdAt": now,
+    }
+
+
 def _pairs(tags: Mapping[str, str]) -> list[dict[str, str]]:
     return [{"Key": key, "Value": value} for key, value in tags.items()]
+
+
+_ARNS = ("arn", "nodegroupArn", "addonArn", "accessEntryArn", "associationArn")
+
+
+class Tags:
+    """Changes tags in descriptions of clusters, node groups, add-ons, access entries and associations."""
+
+    def __init__(self, *described: Callable[[], Iterable[dict[str, Any]]]) -> None:
+        self._described = described
+
+    @plays("eks", "TagResource")
+    def tag(self, request: Request) -> Mapping[str, Any]:
+        """Set tags."""
+        found = self._find(request)
+        found["tags"] = {**(found.get("tags") or {}), **request.parameters["tags"]}
+        return {}
+
+    @plays("eks", "UntagResource")
+    def untag(self, request: Request) -> Mapping[str, Any]:
+        """Remove tags."""
+        found, gone = self._find(request), request.parameters["tagKeys"]
+        found["tags"] = {key: value for key, value in (found.get("tags") or {}).items() if key not in gone}
+        return {}
+
+    def _find(self, request: Request) -> dict[str, Any]:
+        arn = request.parameters["resourceArn"]
+        for described in self._described:
+            for each in described():
+                if arn == next((each[name] for name in _ARNS if name in each), None):
+                    return each
+        raise AwsRefusal("NotFoundException", f"Resource was not found: {arn}")

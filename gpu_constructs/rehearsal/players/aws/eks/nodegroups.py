@@ -7,21 +7,22 @@ https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timezone
 from typing import Any
 
-from gpu_constructs.rehearsal.players.aws.api.operations import plays
-from gpu_constructs.rehearsal.players.aws.api.refusals import AwsRefusal, Unplayed
-from gpu_constructs.rehearsal.players.aws.api.requests import Request
+from gpu_constructs.rehearsal.players.aws.api import AwsRefusal, Request, Unplayed, plays
 from gpu_constructs.rehearsal.players.aws.ec2.images import Images
 from gpu_constructs.rehearsal.players.aws.ec2.launches import Launches, with_tags
 from gpu_constructs.rehearsal.players.aws.eks.access import Access
-from gpu_constructs.rehearsal.players.aws.eks.clusters import Cluster, Clusters
-from gpu_constructs.rehearsal.players.aws.eks.joining import Joining
+from gpu_constructs.rehearsal.players.aws.eks.clusters import Cluster, Clusters, done
+from gpu_constructs.rehearsal.players.aws.eks.joining import Joining, own_name
+from gpu_constructs.rehearsal.players.aws.iam import Roles
 from gpu_constructs.rehearsal.players.aws.region import Region
-from gpu_constructs.rehearsal.players.aws.scaling.groups import Groups
+from gpu_constructs.rehearsal.players.aws.scaling import Groups
 
+Outcome = Callable[[str], "str | None"]
+_EC2 = "ec2.amazonaws.com"
 # Source: https://docs.aws.amazon.com/eks/latest/APIReference/API_NodegroupScalingConfig.html
 _SIZES = {"minSize": 1, "maxSize": 2, "desiredSize": 2}
 
@@ -29,18 +30,22 @@ _SIZES = {"minSize": 1, "maxSize": 2, "desiredSize": 2}
 class Nodegroups:
     """The managed groups of every cluster.
 
-    Args:
-        region: Where they are.
-        clusters: What their nodes join.
-        access: How their nodes get in.
-        images: What their nodes boot.
-        launches: Who reads launch templates.
-        groups: Auto Scaling.
+    Attributes:
+        outcome: Returns why an instance never becomes a node; empty if it is one, ``None`` while it boots.
     """
 
     def __init__(
-        self, region: Region, clusters: Clusters, access: Access, images: Images, launches: Launches, groups: Groups
+        self,
+        region: Region,
+        clusters: Clusters,
+        access: Access,
+        images: Images,
+        launches: Launches,
+        groups: Groups,
+        roles: Roles,
     ) -> None:
+        self.outcome: Outcome | None = None
+        self._roles = roles
         self._region, self._clusters, self._access = region, clusters, access
         self._launches, self._groups = launches, groups
         self._joining = Joining(region, images)
@@ -55,12 +60,13 @@ class Nodegroups:
         if (cluster.name, name) in self._nodegroups:
             message = f"NodeGroup already exists with name {name} and cluster name {cluster.name}"
             raise AwsRefusal("ResourceInUseException", message)
+        self._check_trust(str(asked["nodeRole"]))
         described = self._describe(cluster, asked)
         self._access.add_nodes(cluster, described["nodeRole"])
         launched = self._scaling_group(cluster, described)
         described["resources"] = {"autoScalingGroups": [{"name": launched}]}
         self._nodegroups[cluster.name, name] = described
-        return {"nodegroup": described}
+        return {"nodegroup": dict(described)}
 
     @plays("eks", "DescribeNodegroup")
     def describe(self, request: Request) -> Mapping[str, Any]:
@@ -90,16 +96,52 @@ class Nodegroups:
         self._groups.resize(
             group, minimum=sizes.get("minSize"), desired=sizes.get("desiredSize"), maximum=sizes.get("maxSize")
         )
-        update = {"id": str(uuid.uuid4()), "status": "Successful", "type": "ConfigUpdate", "params": [], "errors": []}
-        return {"update": update | {"createdAt": datetime.now(timezone.utc)}}
+        return {"update": done("ConfigUpdate")}
+
+    @plays("eks", "UpdateNodegroupVersion")
+    def update_version(self, request: Request) -> Mapping[str, Any]:
+        """Change version, image or launch template of a group, and replace its instances at once, without a drain.
+
+        Source: https://docs.aws.amazon.com/eks/latest/APIReference/API_UpdateNodegroupVersion.html (2026-11)
+        """
+        found, asked = self._find(request), request.parameters
+        cluster = self._clusters.find(asked["clusterName"], active=True)
+        version = asked.get("version") or found["version"]
+        if version != cluster.description["version"]:
+            message = (
+                f"Requested Nodegroup version {version} is not supported by cluster {cluster.description['version']}"
+            )
+            raise AwsRefusal("InvalidParameterException", message)
+        changed = {key: asked[key] for key in ("version", "releaseVersion") if asked.get(key)}
+        if asked.get("launchTemplate"):
+            changed["launchTemplate"] = self._identified(asked["launchTemplate"])
+            if changed["launchTemplate"]["id"] != found["launchTemplate"].get("id"):
+                message = "You cannot change the launch template of a node group, only its version."
+                raise AwsRefusal("InvalidParameterException", message)
+        data, _ = self._data(cluster, found | changed)
+        found |= changed
+        group = self._groups.find(_group_name(found))
+        made = self._region.service("ec2").create_launch_template_version(
+            LaunchTemplateId=group.template["LaunchTemplateId"], LaunchTemplateData=data
+        )
+        of_policy = [group.policy["LaunchTemplate"]["LaunchTemplateSpecification"]] if group.policy else []
+        for reference in (group.template, *of_policy):
+            reference["Version"] = str(made["LaunchTemplateVersion"]["VersionNumber"])
+        self._groups.replace_instances(group)
+        return {"update": done("VersionUpdate")}
 
     @plays("eks", "DeleteNodegroup")
     def delete(self, request: Request) -> Mapping[str, Any]:
-        """End a group and its instances."""
+        """End a group and its instances, and delete what EKS made for it."""
         found = self._find(request)
         self._groups.remove(_group_name(found))
+        self._joining.forget(found)
         del self._nodegroups[found["clusterName"], found["nodegroupName"]]
         return {"nodegroup": found | {"status": "DELETING"}}
+
+    def described(self) -> Iterable[dict[str, Any]]:
+        """Return the description of each."""
+        return self._nodegroups.values()
 
     def _find(self, request: Request) -> dict[str, Any]:
         asked = request.parameters
@@ -110,8 +152,44 @@ class Nodegroups:
             raise AwsRefusal("ResourceNotFoundException", message)
         return found
 
+    def _check_trust(self, role: str) -> None:
+        """Reject a role that EC2 can't assume.
+
+        Source of the words: aws/aws-k8s-tester eks/mng, which quotes EKS (2026-11)
+        """
+        try:
+            self._roles.assume(role, kind="Service", principal=_EC2)
+        except AwsRefusal as error:
+            message = f"Following required service principals [{_EC2}] were not found in the trust relationships of"
+            raise AwsRefusal("InvalidParameterException", f"{message} nodeRole {role}") from error
+
+    def _settle(self, described: dict[str, Any]) -> None:
+        """Decide whether a new group is active: EKS waits for its nodes.
+
+        Source: https://docs.aws.amazon.com/eks/latest/APIReference/API_Issue.html (2026-11)
+        """
+        group = self._groups.find(_group_name(described))
+        outcomes = {each.id: self.outcome(each.id) if self.outcome else "" for each in list(group.members)}
+        failed = {id: why for id, why in outcomes.items() if why}
+        last = group.activities[0] if group.activities else {}
+        if failed:
+            message = f"Instances failed to join the kubernetes cluster: {'; '.join(dict.fromkeys(failed.values()))}"
+            self._fail(described, "NodeCreationFailure", message, [*failed])
+        elif len(outcomes) >= group.desired and None not in outcomes.values():
+            described["status"] = "ACTIVE"
+        elif last.get("StatusCode") == "Failed":
+            message = f"Could not launch instances. {last['StatusMessage']}"
+            self._fail(described, "AsgInstanceLaunchFailures", message, [group.name])
+
+    @staticmethod
+    def _fail(described: dict[str, Any], code: str, message: str, resources: list[str]) -> None:
+        issue = {"code": code, "message": message, "resourceIds": resources}
+        described |= {"status": "CREATE_FAILED", "health": {"issues": [issue]}}
+
     def _told(self, described: dict[str, Any]) -> dict[str, Any]:
-        """Return a group with the sizes that its Auto Scaling group has by now."""
+        """Return a group with the status and the sizes that it has by now."""
+        if described["status"] == "CREATING":
+            self._settle(described)
         group = self._groups.find(_group_name(described))
         sizes = {"minSize": group.minimum, "maxSize": group.maximum, "desiredSize": group.desired}
         return described | {"scalingConfig": sizes}
@@ -132,7 +210,7 @@ class Nodegroups:
                 "nodegroupArn": self._region.arn("eks", f"nodegroup/{path}"),
                 "launchTemplate": template,
                 "scalingConfig": {"desiredSize": sizes.get("minSize", 0)} | sizes,
-                "status": "ACTIVE",
+                "status": "CREATING",
                 "health": {"issues": []},
                 "createdAt": now,
                 "modifiedAt": now,
@@ -150,7 +228,11 @@ class Nodegroups:
         return {"id": found["LaunchTemplateId"], "name": found["LaunchTemplateName"], "version": version}
 
     def _scaling_group(self, cluster: Cluster, described: Mapping[str, Any]) -> str:
-        own, kinds = self._template(cluster, described)
+        data, kinds = self._data(cluster, described)
+        made = self._region.service("ec2").create_launch_template(
+            LaunchTemplateName=own_name(described), LaunchTemplateData=data
+        )
+        own = str(made["LaunchTemplate"]["LaunchTemplateId"])
         name = f"eks-{described['nodegroupName']}-{described['nodegroupArn'].rpartition('/')[2]}"
         sizes = described["scalingConfig"]
         reference = {"LaunchTemplateId": own, "Version": "1"}
@@ -182,8 +264,8 @@ class Nodegroups:
         )
         return name
 
-    def _template(self, cluster: Cluster, described: Mapping[str, Any]) -> tuple[str, list[str]]:
-        """Make the template that EKS launches from, and return it with the types of the group."""
+    def _data(self, cluster: Cluster, described: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+        """Return the data of the template that EKS launches from, and the types of the group."""
         source = described["launchTemplate"]
         data: dict[str, Any] = {}
         if source:
@@ -196,13 +278,14 @@ class Nodegroups:
             message = "You cannot specify an instance type in both the launch template and the managed node group."
             raise AwsRefusal("InvalidParameterException", message)
         data = self._joining.complete(data, cluster, described, kinds)
+        try:
+            self._launches.check_image(data, kinds)
+        except AwsRefusal as error:
+            raise AwsRefusal("InvalidRequestException", error.message) from error
         data = with_tags(
             data, "instance", {"eks:cluster-name": cluster.name, "eks:nodegroup-name": described["nodegroupName"]}
         )
-        made = self._region.service("ec2").create_launch_template(
-            LaunchTemplateName=f"eks-{described['nodegroupArn'].rpartition('/')[2]}", LaunchTemplateData=data
-        )
-        return str(made["LaunchTemplate"]["LaunchTemplateId"]), kinds
+        return data, kinds
 
 
 def _tags(described: Mapping[str, Any]) -> dict[str, str]:

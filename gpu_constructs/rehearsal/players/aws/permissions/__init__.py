@@ -1,1 +1,1 @@
-"""Who may do what: the policies of a role, judged for each call as IAM would, and never in doubt for the caller."""
+"""IAM permissions: each call is checked against the policies of its role."""

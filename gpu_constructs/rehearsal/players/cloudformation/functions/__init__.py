@@ -1,1 +1,1 @@
-"""Lambda: the code of an assembly, each invocation a process of its own."""
+"""Lambda: functions of an assembly, each invocation a process of its own."""

@@ -1,14 +1,47 @@
-"""Files that a deployment would have put into the bucket of assets: code of functions and layers."""
+"""Code of Lambda functions: assets of an assembly, and layers merged into ``/opt``."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import os
+import re
 import shutil
+import sys
 import tempfile
 import zipfile
+from collections.abc import Iterable
 from pathlib import Path
+
+# What the CDK's handlers of custom resources require (aws-cdk-lib 2.275), as of 2026-11-22.
+PACKAGES = {
+    "@aws-sdk/client-ec2": "3.1169.0",
+    "@aws-sdk/client-lambda": "3.1162.0",
+    "@aws-sdk/client-sfn": "3.1162.0",
+}
+CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gpu-constructs" / "rehearsal" / "node"
+
+
+def are_installed(folder: Path = CACHE) -> bool:
+    """Whether a folder holds every package at its version."""
+    return all(_version(folder, name) == version for name, version in PACKAGES.items())
+
+
+def modules(folder: Path = CACHE) -> Path:
+    """Return the folder for NODE_PATH.
+
+    Raises:
+        LookupError: The packages are not installed.
+    """
+    if not are_installed(folder):
+        raise LookupError(f"{folder}: must hold {', '.join(PACKAGES)}; run 'python tools/build_rehearsal.py'")
+    return folder / "node_modules"
+
+
+def _version(folder: Path, name: str) -> str:
+    manifest = folder / "node_modules" / name / "package.json"
+    return str(json.loads(manifest.read_text())["version"]) if manifest.exists() else ""
+
 
 # Of the user: layers are some ten thousand files, which every play would unpack, and Python compile, anew.
 KEPT = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gpu-constructs" / "rehearsal"
@@ -79,3 +112,52 @@ def unzip(archive: Path, target: Path) -> None:
             made = Path(opened.extract(entry, target))
             if (mode := entry.external_attr >> 16 & 0o777) and not entry.is_dir():
                 made.chmod(mode)
+
+
+# Where Lambda keeps the Python of its runtime; scripts of layers name it in their first line.
+_LAMBDAS_PYTHON = re.compile(rb"#!/var/lang/bin/python[0-9.]*\s")
+# Folder of what starts those scripts here.
+STARTERS = ".starters"
+
+
+def merge(layers: Iterable[Path], opt: Path) -> Path:
+    """Link the files of layers into one folder, as Lambda extracts them one over the other into ``/opt``.
+
+    Source: https://docs.aws.amazon.com/lambda/latest/dg/chapter-layers.html (2026-11)
+
+    Raises:
+        ValueError: Two layers have an entry of the same name, which is not played.
+    """
+    opt.mkdir(parents=True)
+    for layer in layers:
+        for entry in sorted(layer.iterdir()):
+            if (opt / entry.name).exists():
+                raise ValueError(f"layers of {opt}: entries must have names of their own, got {entry.name!r} twice")
+            (opt / entry.name).symlink_to(entry.resolve())
+    _start_scripts(opt)
+    return opt
+
+
+def search_path(opt: Path) -> str:
+    """Return a PATH with the programs of layers, and with none of this machine, which may have a kubectl of its own.
+
+    Handlers put ``/opt/kubectl`` and the like before the PATH that they find. There is no such folder here, so that
+    what follows is taken: every folder of the stand-in, whether the handler names it or not.
+    """
+    return os.pathsep.join(str(each) for each in [opt / STARTERS, *sorted(opt.glob("[!.]*"))] if each.is_dir())
+
+
+def _start_scripts(opt: Path) -> None:
+    """Write a starter for each program that names Lambda's Python, on which it runs here."""
+    starters = opt / STARTERS
+    starters.mkdir()
+    for program in sorted(opt.glob("*/*")):
+        if program.is_file() and os.access(program, os.X_OK) and _first_line_names_python(program):
+            starter = starters / program.name
+            starter.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{program}" "$@"\n')
+            starter.chmod(0o755)
+
+
+def _first_line_names_python(program: Path) -> bool:
+    with program.open("rb") as opened:
+        return bool(_LAMBDAS_PYTHON.match(opened.read(64)))

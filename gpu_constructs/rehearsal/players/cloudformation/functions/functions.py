@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import json
 import shutil
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,9 +17,8 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from gpu_constructs.rehearsal.players.cloudformation.account import Account, Invoke
-from gpu_constructs.rehearsal.players.cloudformation.functions.function import Function
-from gpu_constructs.rehearsal.players.cloudformation.functions.invocation import Invocation
-from gpu_constructs.rehearsal.players.function_error import FunctionError
+from gpu_constructs.rehearsal.players.cloudformation.functions.invocation import Function, Invocation
+from gpu_constructs.rehearsal.players.credentials import FunctionError
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -48,25 +49,48 @@ class Functions:
         aws: Answers what they call.
         folder: For code, layers, and all that runs write.
         environment: Variables that every run gets beside its own, e.g. those by which it trusts certificates.
+        stopped: Returns why nobody waits for a run any longer; empty while somebody does.
 
     Attributes:
+        can_be_stopped: Whether `stopped` counts: it doesn't for a rollback or a deletion.
         layers: Folders of layers, by ARN.
         runs: Those that have ended.
     """
 
-    def __init__(self, aws: Account, folder: Path, environment: Mapping[str, str]) -> None:
+    def __init__(
+        self, aws: Account, folder: Path, environment: Mapping[str, str], stopped: Callable[[], str] = lambda: ""
+    ) -> None:
+        self._stopped, self.can_be_stopped = stopped, False
         self.layers: dict[str, Path] = {}
         self.runs: list[Run] = []
         self.folder, self._aws, self._environment = folder, aws, environment
         self._made: dict[str, Function] = {}
         self._others: Invoke | None = aws.functions
-        self._numbers, self._lock = itertools.count(1), threading.Lock()
-        self._running, self._idle = 0, threading.Condition()
+        self._numbers, self._versions, self._lock = itertools.count(1), itertools.count(1), threading.Lock()
+        self._layer_versions: Counter[str] = Counter()
+        self._running, self._idle = Counter[str](), threading.Condition()
         aws.functions = self.invoke
 
     def add(self, function: Function) -> None:
-        """Have a function answer by its name."""
+        """Have a function answer by its name, in place of an older version of it."""
         self._made[function.name] = function
+
+    def remove(self, name: str) -> None:
+        """Delete a function after its runs have ended: Lambda has written their logs by then."""
+        self._made.pop(name, None)
+        with self._idle:
+            self._idle.wait_for(lambda: not self._running[name])
+
+    def next_layer(self, layer: str) -> str:
+        """Return the ARN of the next version of a layer; no number is used twice."""
+        with self._lock:
+            self._layer_versions[layer] += 1
+            return f"{layer}:{self._layer_versions[layer]}"
+
+    def new_folder(self, kind: str, name: str) -> Path:
+        """Return the path of a new folder for a version of something."""
+        with self._lock:
+            return self.folder / kind / f"{name}-{next(self._versions):03}"
 
     def invoke(self, name: str, payload: bytes) -> bytes:
         """Run a function and return its answer as JSON.
@@ -83,24 +107,38 @@ class Functions:
             if self._others is None:
                 raise LookupError(f"Function not found: {name}")
             return self._others(name, payload)
-        with self._one_more_runs():
+        if why := self._why_unreached(self._made[name], payload):
+            raise FunctionError(json.dumps({"errorType": "Sandbox.Timedout", "errorMessage": why}).encode())
+        with self._one_more_runs(name):
             function = self._made[name]
-            return self._run(Invocation(function, self._folder_of_run(name), self._environment_of(function)), payload)
+            folder, environment = self._folder_of_run(name), self._environment_of(function)
+            return self._run(Invocation(function, folder, environment, self.stopped), payload)
+
+    def stopped(self) -> str:
+        """Return why nobody waits for a run any longer; empty while somebody does."""
+        return self._stopped() if self.can_be_stopped else ""
 
     def settle(self) -> None:
         """Wait for every run to end: one that has answered a custom resource still runs for a moment."""
         with self._idle:
-            self._idle.wait_for(lambda: not self._running)
+            self._idle.wait_for(lambda: not self._running.total())
+
+    def _why_unreached(self, function: Function, payload: bytes) -> str:
+        """Return why kubectl in a function doesn't reach the cluster of its event: its calls are sent elsewhere."""
+        if not (function.opt / "kubectl").exists():
+            return ""
+        cluster = json.loads(payload).get("ResourceProperties", {}).get("ClusterName")
+        return self._aws.unreachable(function.source, cluster) if cluster else ""
 
     @contextmanager
-    def _one_more_runs(self) -> Iterator[None]:
+    def _one_more_runs(self, name: str) -> Iterator[None]:
         with self._idle:
-            self._running += 1
+            self._running[name] += 1
         try:
             yield
         finally:
             with self._idle:
-                self._running -= 1
+                self._running[name] -= 1
                 self._idle.notify_all()
 
     def _run(self, invocation: Invocation, payload: bytes) -> bytes:
@@ -114,7 +152,7 @@ class Functions:
             self._close(invocation, time.monotonic() - started, error)
 
     def _environment_of(self, function: Function) -> dict[str, str]:
-        credentials = self._aws.credentials(function.role)
+        credentials = self._aws.assume(function.role, service="lambda.amazonaws.com", source=function.source)
         return {
             **self._environment,
             **credentials.environment(endpoint=self._aws.endpoint, region=self._aws.region),

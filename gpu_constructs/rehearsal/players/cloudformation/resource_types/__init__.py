@@ -1,1 +1,1 @@
-"""The types of resources that are played, each with the calls that make one."""
+"""Resource types, each with the calls that create, update and delete a resource."""

@@ -1,0 +1,361 @@
+"""Requests and answers of AWS APIs, by the models of the SDK: how they are read, checked, simulated and written."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+from functools import cache
+from typing import Any, TypeVar
+from uuid import uuid4
+from xml.sax.saxutils import escape
+
+from botocore.exceptions import ParamValidationError
+from botocore.parsers import create_parser
+from botocore.validate import ParamValidator
+from moto.core.errors import COMMON_ERROR_CODES
+from moto.core.exceptions import ServiceException
+from moto.core.parse import PROTOCOL_PARSERS
+from moto.core.request import Request as HttpRequest
+from moto.core.request import determine_request_protocol
+from moto.core.routing import get_service_router
+from moto.core.serialize import get_serializer_class
+from moto.core.utils import get_service_model
+from werkzeug.exceptions import NotFound
+from werkzeug.wrappers import Response
+
+
+class AwsRefusal(ServiceException):
+    """A call that AWS answers with an error."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(code, message)
+
+
+class Unplayed(AwsRefusal):
+    """A call, or a form of one, that this AWS does not know. It fails, so that nothing rests on a guess."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__("NotPlayed", f"{what} is not played")
+
+
+# As many as a reader takes in.
+_FEW = 12
+# The models are written for Java's regular expressions, which know classes of Unicode by name; some are escaped twice.
+# Source: https://docs.oracle.com/en/java/javase/21/docs/api/java.base/java/util/regex/Pattern.html
+_IN_PYTHON = {
+    r"\\u": r"\u",
+    r"\\r\\n\\t": r"\r\n\t",
+    r"\uD800\uDC00-\uDBFF\uDFFF": r"\U00010000-\U0010FFFF",
+    r"\w-_": r"\w_-",
+    r"\p{L}": r"\w",
+    r"\p{N}": r"\d",
+    r"\p{Z}": r"\s",
+    r"\p{ASCII}": r"\x00-\x7f",
+    r"\p{Alnum}": "A-Za-z0-9",
+    r"\p{Alpha}": "A-Za-z",
+    r"\p{Graph}": r"\x21-\x7e",
+    r"\p{Print}": r"\x20-\x7e",
+}
+# Enumerations that lack what AWS takes: ReceiveMessage has long taken the names of attributes of messages there.
+# Source: https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_ReceiveMessage.html
+_INCOMPLETE = frozenset({"QueueAttributeName"})
+
+
+def add_to(client: Any) -> None:
+    """Have a client of the SDK check what it sends by all that its model says."""
+    client.meta.events.register("provide-client-params.*.*", _check, unique_id="gpu-constructs-model")
+
+
+def _check(params: Mapping[str, Any], model: Any, **_: object) -> None:
+    said = faults(params, model.input_shape) if model.input_shape else []
+    if said:
+        raise ParamValidationError(report=f"{model.name}: {'; '.join(said)}")
+
+
+def faults(value: Any, shape: Any, path: str = "") -> list[str]:
+    """Return what in a value breaks an enumeration, a pattern or a length of its model."""
+    if value is None:
+        return []
+    if shape.type_name == "structure":
+        known = [(name, shape.members[name]) for name in value if name in shape.members]
+        return [each for name, member in known for each in faults(value[name], member, f"{path}.{name}")]
+    if shape.type_name == "list":
+        return [each for number, one in enumerate(value) for each in faults(one, shape.member, f"{path}[{number}]")]
+    if shape.type_name == "map":
+        return [each for key, one in value.items() for each in faults(one, shape.value, f"{path}.{key}")]
+    if shape.type_name == "string" and isinstance(value, str):
+        return list(_faults_of_string(value, shape, path.lstrip(".")))
+    return []
+
+
+def _faults_of_string(value: str, shape: Any, path: str) -> Iterator[str]:
+    if shape.enum and value not in shape.enum and shape.name not in _INCOMPLETE:
+        near = shape.enum if len(shape.enum) <= _FEW else get_close_matches(value, shape.enum)
+        yield f"{path} must be one of {len(shape.enum)} values, got {value!r}; such are {', '.join(near)}"
+    longest = shape.metadata.get("max")
+    if longest is not None and len(value) > longest:
+        yield f"{path} must have at most {longest} characters, got {len(value)}"
+    pattern = shape.metadata.get("pattern")
+    if pattern and not _compiled(pattern).fullmatch(value):
+        yield f"{path} must match {pattern}, got {value!r}"
+
+
+@cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    for java, python in _IN_PYTHON.items():
+        pattern = pattern.replace(java, python)
+    return re.compile(pattern)
+
+
+# Credential=<key>/<day>/<region>/<service>/aws4_request, in a header or, of a presigned URL, in the query.
+# Source: https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html
+_SCOPE = re.compile(r"Credential=([^/]+)/(\d{8})/([^/]+)/([^/]+)/aws4_request")
+# Where the name that is signed with is not the name of the SDK's client.
+_CLIENTS = {"eventbridge": "events", "elasticloadbalancing": "elbv2", "monitoring": "cloudwatch"}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Request:
+    """One call of an AWS API.
+
+    Attributes:
+        access_key: Key it is signed with.
+        region: Region it is signed for.
+        service: Name of the SDK's client, ``ec2``.
+        operation: The SDK's model of the operation.
+        parameters: What is said with it, by the names of the model.
+        http: The request itself.
+        protocol: How its parameters are written, e.g. ``rest-json``.
+    """
+
+    access_key: str
+    region: str
+    service: str
+    operation: Any
+    parameters: Mapping[str, Any]
+    http: HttpRequest
+    protocol: str
+
+    @property
+    def name(self) -> str:
+        """Name of the operation."""
+        return str(self.operation.name)
+
+
+def read_request(environ: dict[str, Any]) -> Request:
+    """Read a request, and leave its body to be read again.
+
+    Raises:
+        AwsRefusal: It is not signed, no service has such an operation, or its parameters are none of the model.
+    """
+    rewind(environ)
+    http = HttpRequest(environ)
+    access_key, region, service = _scope(http)
+    model = _model(service)
+    try:
+        operation, in_path = get_service_router(service).match(http)
+    except (NotFound, NotImplementedError) as error:
+        raise Unplayed(f"{http.method} {http.path} of {service}") from error
+    protocol = determine_request_protocol(model, http.content_type)
+    parameters = _parse(http, operation, protocol, in_path)
+    return Request(
+        access_key=access_key,
+        region=region,
+        service=service,
+        operation=operation,
+        parameters=parameters,
+        http=http,
+        protocol=protocol,
+    )
+
+
+def check(request: Request) -> None:
+    """Refuse parameters that the SDK's model of the operation does not allow.
+
+    Raises:
+        AwsRefusal: With each fault.
+    """
+    shape = request.operation.input_shape
+    if shape is None:
+        return
+    try:
+        report = ParamValidator().validate(request.parameters, shape)
+    except ParamValidationError as error:
+        raise AwsRefusal("ValidationException", str(error)) from error
+    said = [report.generate_report()] if report.has_errors() else faults(request.parameters, shape)
+    if said:
+        raise AwsRefusal("ValidationException", f"{request.name}: {'; '.join(said)}")
+
+
+def rewind(environ: dict[str, Any]) -> None:
+    """Have the body be read from its beginning, however often it was read."""
+    if "rehearsal.body" not in environ:
+        length = int(environ.get("CONTENT_LENGTH") or 0)
+        environ["rehearsal.body"] = environ["wsgi.input"].read(length) if length else b""
+    environ["wsgi.input"] = io.BytesIO(environ["rehearsal.body"])
+    # What werkzeug made of it belongs to the reader before.
+    environ.pop("werkzeug.request", None)
+
+
+def _scope(http: HttpRequest) -> tuple[str, str, str]:
+    signed = http.headers.get("Authorization") or f"Credential={http.args.get('X-Amz-Credential', '')}"
+    found = _SCOPE.search(signed)
+    if found is None:
+        raise AwsRefusal("MissingAuthenticationToken", f"{http.method} {http.path} is not signed")
+    key, _, region, service = found.groups()
+    return key, region, _CLIENTS.get(service, service)
+
+
+def _model(service: str) -> Any:
+    try:
+        return get_service_model(service)
+    except Exception as error:
+        raise Unplayed(f"the service {service}") from error
+
+
+def _parse(http: HttpRequest, operation: Any, protocol: str, in_path: dict[str, Any]) -> Mapping[str, Any]:
+    parser = PROTOCOL_PARSERS[protocol](operation)
+    return dict(
+        parser.parse(
+            {
+                "method": http.method,
+                "values": http.values,
+                "headers": http.headers,
+                "body": http.get_data(),
+                "url_path": http.path,
+                "url_params": in_path,
+            }
+        )
+    )
+
+
+# What is answered; nothing when moto's answer will do.
+Play = Callable[[Request], Mapping[str, Any] | None]
+Method = TypeVar("Method", bound=Callable[..., Mapping[str, Any] | None])
+
+
+def plays(service: str, operation: str) -> Callable[[Method], Method]:
+    """Mark a method as the one that answers an operation.
+
+    Args:
+        service: Name of the SDK's client.
+        operation: Name of the operation, as the API reference has it.
+    """
+
+    def mark(method: Method) -> Method:
+        method.operation = (service, operation)  # type: ignore[attr-defined]  # functions carry attributes
+        return method
+
+    return mark
+
+
+def operations_of(player: object) -> dict[tuple[str, str], Play]:
+    """Return what a player's marked methods answer, by service and operation."""
+    methods = (getattr(player, name) for name in dir(player) if not name.startswith("_"))
+    return {method.operation: method for method in methods if hasattr(method, "operation")}
+
+
+def matching(
+    items: list[dict[str, Any]], filters: Iterable[Mapping[str, Any]], names: Mapping[str, str]
+) -> list[dict[str, Any]]:
+    """Return the items that every filter lets through.
+
+    Args:
+        items: What is described, by the names of the API.
+        filters: As the call has them.
+        names: Field that a filter asks about, by the filter's name; tags are known.
+
+    Raises:
+        Unplayed: A filter is not known.
+    """
+    return [item for item in items if all(_passes(item, one, names) for one in filters)]
+
+
+def _passes(item: Mapping[str, Any], one: Mapping[str, Any], names: Mapping[str, str]) -> bool:
+    name, wanted = str(one["Name"]), one["Values"]
+    tags = {tag["Key"]: tag["Value"] for tag in item.get("Tags", ())}
+    if name == "tag-key":
+        return any(fnmatchcase(key, pattern) for key in tags for pattern in wanted)
+    if name.startswith("tag:"):
+        return name[4:] in tags and any(fnmatchcase(tags[name[4:]], pattern) for pattern in wanted)
+    if name not in names:
+        raise Unplayed(f"the filter {name}")
+    return any(fnmatchcase(str(item.get(names[name], "")), pattern) for pattern in wanted)
+
+
+def ec2_xml(operation: Any, result: Mapping[str, Any]) -> str:
+    """Write the result of an operation.
+
+    Args:
+        operation: The SDK's model of it.
+        result: By the names of the model; what is ``None`` is left out.
+    """
+    name, version = operation.name, operation.service_model.api_version
+    body = "".join(_members(result, operation.output_shape)) if operation.output_shape else "<return>true</return>"
+    space = f'xmlns="http://ec2.amazonaws.com/doc/{version}/"'
+    return f"<{name}Response {space}><requestId>{uuid4()}</requestId>{body}</{name}Response>"
+
+
+def _members(value: Mapping[str, Any], shape: Any) -> Iterator[str]:
+    members = shape.members
+    for key, one in value.items():
+        if one is not None and key in members:
+            tag = members[key].serialization.get("name", key)
+            yield f"<{tag}>{_written(one, members[key])}</{tag}>"
+
+
+def _written(value: Any, shape: Any) -> str:
+    kind = shape.type_name
+    if kind == "structure":
+        return "".join(_members(value, shape))
+    if kind == "list":
+        tag = shape.member.serialization.get("name", "item")
+        return "".join(f"<{tag}>{_written(one, shape.member)}</{tag}>" for one in value)
+    if kind == "boolean":
+        return "true" if value else "false"
+    if kind == "timestamp":
+        return _instant(value)
+    return escape(str(value))
+
+
+def _instant(value: datetime) -> str:
+    return value.astimezone(timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.000Z")
+
+
+def answer(request: Request, result: Mapping[str, Any] | AwsRefusal) -> Response:
+    """Write a result, or an error, of an operation."""
+    if isinstance(result, AwsRefusal) and result.code not in COMMON_ERROR_CODES:
+        # Every service has errors that its model does not list, and moto warns of each.
+        COMMON_ERROR_CODES.append(result.code)
+    if request.protocol == "ec2" and not isinstance(result, AwsRefusal):
+        return Response(ec2_xml(request.operation, result), mimetype="text/xml")
+    serializer = get_serializer_class(request.service, request.protocol)(operation_model=request.operation)
+    written = serializer.serialize(result)
+    body = written["body"]
+    return Response(body, status=written["status_code"], headers=dict(written["headers"]))
+
+
+def plain_refusal(refusal: AwsRefusal) -> Response:
+    """Write an error for a request that no model describes."""
+    body = json.dumps({"__type": refusal.code, "message": refusal.message})
+    headers = {"Content-Type": "application/json", "x-amzn-errortype": refusal.code}
+    return Response(body, status=400, headers=headers)
+
+
+def error_of(response: Response, request: Request) -> tuple[str, str]:
+    """Return code and message of the error in an answer; both empty when there is none."""
+    if response.status_code < 400:
+        return "", ""
+    parser = create_parser(request.operation.service_model.metadata["protocol"])
+    raw = {"status_code": response.status_code, "headers": dict(response.headers), "body": response.get_data()}
+    try:
+        error = parser.parse(raw, request.operation.output_shape)["Error"]
+    except Exception:  # An answer that even botocore cannot read is told as it is.
+        return str(response.status_code), response.get_data(as_text=True)[:500]
+    return error.get("Code", "") or str(response.status_code), error.get("Message", "")

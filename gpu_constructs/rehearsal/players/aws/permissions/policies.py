@@ -1,0 +1,359 @@
+"""IAM policies: statements, conditions, and whether they allow an action on a resource.
+
+Sources: https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_elements.html,
+https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_elements_condition_operators.html,
+https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_evaluation-logic.html
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import unquote
+
+from moto.iam.models import iam_backends
+
+Context = Mapping[str, Sequence[str]]
+
+# Keys that are known here: one that is not in a context is absent of that call. Keys are no matter of case.
+KNOWN = frozenset(
+    key.lower()
+    for key in (
+        "aws:PrincipalAccount",
+        "aws:PrincipalArn",
+        "aws:RequestedRegion",
+        "aws:SecureTransport",
+        "aws:SourceAccount",
+        "aws:SourceArn",
+        "aws:TagKeys",
+        "arc-zonal-shift:ResourceIdentifier",
+        "ec2:CreateAction",
+        "iam:PassedToService",
+    )
+)
+KNOWN_FAMILIES = tuple(
+    family.lower()
+    for family in (
+        "aws:PrincipalTag/",
+        "aws:RequestTag/",
+        "aws:ResourceTag/",
+        "autoscaling:ResourceTag/",
+        "ec2:ResourceTag/",
+    )
+)
+
+
+def is_known(key: str) -> bool:
+    """Return whether it is known when a call has a key and when it has not."""
+    return key.lower() in KNOWN or key.lower().startswith(KNOWN_FAMILIES)
+
+
+def request_tags(tags: Mapping[str, str]) -> dict[str, Sequence[str]]:
+    """Return the keys of a call that puts tags on something."""
+    named: dict[str, Sequence[str]] = {f"aws:RequestTag/{key}": (value,) for key, value in tags.items()}
+    return named | ({"aws:TagKeys": tuple(tags)} if tags else {})
+
+
+def resource_tags(tags: Mapping[str, str], service: str = "") -> dict[str, Sequence[str]]:
+    """Return the keys of a call about something that has tags.
+
+    Args:
+        tags: Its tags.
+        service: Service that has a key of its own for them too.
+    """
+    families = ("aws", service) if service else ("aws",)
+    return {f"{family}:ResourceTag/{key}": (value,) for family in families for key, value in tags.items()}
+
+
+def pairs(tags: Sequence[Mapping[str, Any]] | None) -> dict[str, str]:
+    """Return tags by key, of a list as most APIs have them."""
+    return {str(tag["Key"]): str(tag.get("Value", "")) for tag in tags or ()}
+
+
+_VARIABLE = re.compile(r"\$\{([^}]*)\}")
+
+
+class Unjudged(Exception):
+    """Something of a policy that this evaluator does not know. Nobody is let through on it."""
+
+
+def matches(pattern: str, value: str) -> bool:
+    """Return whether a value is like a pattern, in which ``*`` stands for anything and ``?`` for one character."""
+    parts = (".*" if each == "*" else "." if each == "?" else re.escape(each) for each in pattern)
+    return re.fullmatch("".join(parts), value, re.DOTALL) is not None
+
+
+def matches_arn(pattern: str, value: str) -> bool:
+    """Return whether an ARN is like a pattern, field by field."""
+    wanted, found = pattern.split(":", 5), value.split(":", 5)
+    return len(wanted) == len(found) == 6 and all(matches(one, other) for one, other in zip(wanted, found, strict=True))
+
+
+_POSITIVE: dict[str, Callable[[str, str], bool]] = {
+    "StringEquals": lambda wanted, found: wanted == found,
+    "StringEqualsIgnoreCase": lambda wanted, found: wanted.lower() == found.lower(),
+    "StringLike": matches,
+    "ArnEquals": matches_arn,
+    "ArnLike": matches_arn,
+    "Bool": lambda wanted, found: wanted.lower() == found.lower(),
+}
+_NEGATIVE = {
+    "StringNotEquals": "StringEquals",
+    "StringNotEqualsIgnoreCase": "StringEqualsIgnoreCase",
+    "StringNotLike": "StringLike",
+    "ArnNotEquals": "ArnEquals",
+    "ArnNotLike": "ArnLike",
+}
+
+
+def holds(condition: Mapping[str, Any], context: Context) -> bool:
+    """Return whether every operator of a condition holds for every key.
+
+    Args:
+        condition: The ``Condition`` of a statement.
+        context: The keys of a call.
+
+    Raises:
+        Unjudged: An operator or a key is not known.
+    """
+    found = {key.lower(): tuple(values) for key, values in context.items()}
+    asked = [(operator, key, wanted) for operator, keys in condition.items() for key, wanted in keys.items()]
+    for _, key, _ in asked:
+        if not is_known(key):
+            raise Unjudged(f"the condition key {key}")
+    # All are worked out, so that an operator nobody knows is told even beside one that does not hold.
+    return all([_holds(operator, found.get(key.lower()), _listed(wanted), found) for operator, key, wanted in asked])
+
+
+def _holds(said: str, found: Sequence[str] | None, wanted: list[str], context: Context) -> bool:
+    """Return whether one operator holds for the values of one key."""
+    quantifier, _, operator = said.rpartition(":")
+    operator, if_exists = operator.removesuffix("IfExists"), operator.endswith("IfExists")
+    if operator == "Null":
+        return (found is None) == (wanted[0].lower() == "true")
+    test = _test(operator, [_filled(each, context) for each in wanted])
+    if found is None:
+        return if_exists or quantifier == "ForAllValues" or (not quantifier and operator in _NEGATIVE)
+    if quantifier == "ForAllValues":
+        return all(test(each) for each in found)
+    if quantifier == "ForAnyValue" or (not quantifier and len(found) == 1):
+        return any(test(each) for each in found)
+    raise Unjudged(f"the operator {said} for {len(found)} values")
+
+
+def _test(operator: str, wanted: list[str]) -> Callable[[str], bool]:
+    if operator in _POSITIVE:
+        return lambda value: any(_POSITIVE[operator](each, value) for each in wanted)
+    if operator in _NEGATIVE:
+        return lambda value: not any(_POSITIVE[_NEGATIVE[operator]](each, value) for each in wanted)
+    raise Unjudged(f"the condition operator {operator}")
+
+
+def _filled(pattern: str, context: Context) -> str:
+    """Return a value with the variables in it filled in.
+
+    Source: https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_variables.html
+    """
+
+    def value_of(variable: re.Match[str]) -> str:
+        values = context.get(variable[1].lower(), ())
+        if len(values) != 1:
+            raise Unjudged(f"the policy variable {variable[0]}")
+        return values[0]
+
+    return _VARIABLE.sub(value_of, pattern)
+
+
+def _listed(values: Any) -> list[str]:
+    several = values if isinstance(values, list) else [values]
+    return [str(each).lower() if isinstance(each, bool) else str(each) for each in several]
+
+
+_ELEMENTS = frozenset({"Sid", "Effect", "Action", "NotAction", "Resource", "NotResource", "Condition", "Principal"})
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Statement:
+    """One statement.
+
+    Attributes:
+        name: ``<policy>#<its Sid, or its number from 0>``.
+        effect: ``Allow`` or ``Deny``.
+        actions: Patterns of actions.
+        resources: Patterns of ARNs.
+        except_actions: Whether it is about every action but these.
+        except_resources: Whether it is about every resource but these.
+        condition: Its condition.
+        principals: To whom it speaks, by kind; empty for a policy of a role.
+    """
+
+    name: str
+    effect: str
+    actions: tuple[str, ...]
+    resources: tuple[str, ...]
+    except_actions: bool = False
+    except_resources: bool = False
+    condition: Mapping[str, Any] = field(default_factory=dict)
+    principals: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+def statements_of(account: str, role: str) -> list[Statement]:
+    """Return the statements of all policies of a role, attached and inline.
+
+    Raises:
+        Unjudged: A statement has an element that is not known.
+    """
+    found = _role(account, role)
+    documents = [(policy.arn, _document(policy)) for policy in found.managed_policies.values()]
+    documents += [(f"{found.name}/{name}", _loaded(document)) for name, document in found.policies.items()]
+    return [statement for name, document in documents for statement in read_statements(name, document)]
+
+
+def trust_of(account: str, role: str) -> list[Statement]:
+    """Return the statements by which a role says who may take it."""
+    found = _role(account, role)
+    return list(read_statements(f"{found.name}/trust", _loaded(found.assume_role_policy_document)))
+
+
+def tags_of(account: str, role: str) -> dict[str, str]:
+    """Return the tags of a role."""
+    return {str(tag["Key"]): str(tag["Value"]) for tag in _role(account, role).tags}
+
+
+def read_statements(name: str, document: Mapping[str, Any]) -> Iterator[Statement]:
+    """Read a policy document.
+
+    Raises:
+        Unjudged: A statement has an element that is not known.
+    """
+    said = document.get("Statement", [])
+    for number, one in enumerate(said if isinstance(said, list) else [said]):
+        unknown = set(one) - _ELEMENTS
+        if unknown:
+            raise Unjudged(f"{name}: {', '.join(sorted(unknown))} of a statement")
+        yield Statement(
+            name=f"{name}#{one.get('Sid', number)}",
+            effect=one["Effect"],
+            actions=_several(one.get("NotAction", one.get("Action"))),
+            resources=_several(one.get("NotResource", one.get("Resource", "*"))),
+            except_actions="NotAction" in one,
+            except_resources="NotResource" in one,
+            condition=one.get("Condition", {}),
+            principals=_principals(one.get("Principal")),
+        )
+
+
+def _role(account: str, role: str) -> Any:
+    return iam_backends[account]["aws"].get_role_by_arn(role)
+
+
+def _document(policy: Any) -> Mapping[str, Any]:
+    version = next(one for one in policy.versions if one.version_id == policy.default_version_id)
+    return _loaded(version.document)
+
+
+def _loaded(document: Any) -> Mapping[str, Any]:
+    if isinstance(document, Mapping):
+        return document
+    loaded = json.loads(document if document.lstrip().startswith("{") else unquote(document))
+    return dict(loaded)
+
+
+def _several(value: Any) -> tuple[str, ...]:
+    return tuple(value) if isinstance(value, list) else (str(value),)
+
+
+def _principals(value: Any) -> dict[str, tuple[str, ...]]:
+    if value is None:
+        return {}
+    if value == "*":
+        return {"*": ("*",)}
+    return {kind: _several(named) for kind, named in value.items()}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Question:
+    """May somebody do this to that?
+
+    Attributes:
+        action: ``ec2:RunInstances``.
+        resource: ARN; ``*`` of an action that is about no resource.
+        context: Keys of the call about this resource.
+    """
+
+    action: str
+    resource: str = "*"
+    context: Context = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Decision:
+    """The answer.
+
+    Attributes:
+        allowed: Whether.
+        statement: Name of the statement that allows or denies it; empty when none speaks of it.
+    """
+
+    allowed: bool
+    statement: str = ""
+
+
+def decide(statements: Iterable[Statement], question: Question) -> Decision:
+    """Return whether an action is allowed: somebody allows it and nobody denies it.
+
+    Raises:
+        Unjudged: A statement about this action and resource has a condition that is not known.
+    """
+    said = [one for one in statements if applies(one, question)]
+    denied = next((one for one in said if one.effect == "Deny"), None)
+    if denied:
+        return Decision(allowed=False, statement=denied.name)
+    allowed = next((one for one in said if one.effect == "Allow"), None)
+    return Decision(allowed=allowed is not None, statement=allowed.name if allowed else "")
+
+
+def applies(statement: Statement, question: Question) -> bool:
+    """Return whether a statement speaks of this action on this resource in this context."""
+    action = any(matches(each.lower(), question.action.lower()) for each in statement.actions)
+    resource = any(matches(each, question.resource) for each in statement.resources)
+    if action == statement.except_actions or resource == statement.except_resources:
+        return False
+    return holds(statement.condition, question.context)
+
+
+KINDS = frozenset({"*", "AWS", "Service"})
+
+
+def lets_in(statements: Iterable[Statement], question: Question, *, kind: str, principal: str) -> Decision:
+    """Return whether a policy lets a principal do something with what it belongs to.
+
+    Args:
+        statements: What the policy says.
+        question: What is to be done.
+        kind: ``AWS`` or ``Service``.
+        principal: ARN of a role, or name of a service.
+
+    Raises:
+        Unjudged: It speaks of principals that are not known, or has a condition that is not.
+    """
+    return decide([one for one in statements if _speaks_of(one, kind, principal)], question)
+
+
+def _speaks_of(statement: Statement, kind: str, principal: str) -> bool:
+    unknown = set(statement.principals) - KINDS
+    if unknown:
+        raise Unjudged(f"{statement.name}: the principal {', '.join(sorted(unknown))}")
+    if "*" in statement.principals or "*" in statement.principals.get(kind, ()):
+        return True
+    named = statement.principals.get(kind, ())
+    return any(each == principal or _is_account_of(each, principal) for each in named)
+
+
+def _is_account_of(named: str, principal: str) -> bool:
+    """Return whether an account is named that a role belongs to."""
+    account = principal.split(":")[4] if principal.startswith("arn:") else None
+    return account is not None and named in (account, f"arn:aws:iam::{account}:root")

@@ -1,0 +1,227 @@
+"""Intrinsic functions, dynamic references and rules of templates.
+
+Source, 2026-11:
+https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/intrinsic-function-reference.html
+"""
+
+from __future__ import annotations
+
+import base64
+import ipaddress
+import itertools
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+NO_VALUE = object()
+_PLACEHOLDER = re.compile(r"\$\{([^}]*)\}")
+
+
+class Scope(Protocol):
+    """What functions may ask while a stack is created."""
+
+    def ref(self, name: str) -> Any:
+        """Return what ``Ref`` gives of a parameter, a pseudo parameter or a resource; `NO_VALUE` of AWS::NoValue."""
+
+    def attribute(self, logical_id: str, name: str) -> Any:
+        """Return an attribute of a resource."""
+
+    def condition(self, name: str) -> bool:
+        """Whether a condition of the template holds."""
+
+    def mapping(self, name: str) -> Mapping[str, Mapping[str, Any]]:
+        """Return a mapping of the template."""
+
+    def zones(self, region: str) -> list[str]:
+        """Return the names of the Availability Zones of a region; of the stack's for an empty name."""
+
+    def imported(self, name: str) -> Any:
+        """Return the value that another stack exports."""
+
+    def output(self, stack: str, name: str, region: str) -> Any:
+        """Return the value of another stack's output; the stack's own region for an empty one."""
+
+
+def evaluate(value: Any, scope: Scope) -> Any:
+    """Return a value with its functions applied and without what is `NO_VALUE`.
+
+    Raises:
+        ValueError: A function is not played, or its arguments are none it takes.
+        LookupError: It names what there is not.
+    """
+    if isinstance(value, list):
+        return [got for each in value if (got := evaluate(each, scope)) is not NO_VALUE]
+    if not isinstance(value, Mapping):
+        return value
+    name = next(iter(value), "")
+    if len(value) == 1 and is_function(name):
+        return _call(name, value[name], scope)
+    return {key: got for key, each in value.items() if (got := evaluate(each, scope)) is not NO_VALUE}
+
+
+def is_function(name: str) -> bool:
+    """Whether a key is a function's and no property's."""
+    return name in ("Ref", "Condition") or name.startswith("Fn::")
+
+
+def as_text(value: Any) -> str:
+    """Return a scalar as CloudFormation writes it into a text.
+
+    Raises:
+        ValueError: It is no scalar.
+    """
+    if isinstance(value, bool):
+        return str(value).lower()
+    if not isinstance(value, (str, int, float)):
+        raise ValueError(f"a text must be made of texts and numbers, got {value!r}")
+    return str(value)
+
+
+def _call(name: str, argument: Any, scope: Scope) -> Any:
+    if name == "Condition" and not isinstance(argument, str):
+        # The element of a policy has the same name.
+        return {name: evaluate(argument, scope)}
+    if name in _LAZY:
+        return _LAZY[name](argument, scope)
+    if name not in _EAGER:
+        raise ValueError(f"{name} is not played; it must be one of {sorted([*_LAZY, *_EAGER])}")
+    return _EAGER[name](evaluate(argument, scope), scope)
+
+
+def _get_att(argument: Any, scope: Scope) -> Any:
+    logical_id, name = argument if isinstance(argument, list) else argument.split(".", 1)
+    return scope.attribute(logical_id, evaluate(name, scope))
+
+
+def _if(argument: Any, scope: Scope) -> Any:
+    name, then, otherwise = argument
+    return evaluate(then if scope.condition(name) else otherwise, scope)
+
+
+def _sub(argument: Any, scope: Scope) -> str:
+    text, own = (argument, {}) if isinstance(argument, str) else argument
+
+    def fill(found: re.Match[str]) -> str:
+        name = found[1]
+        if name.startswith("!"):
+            return "${" + name[1:] + "}"
+        return as_text(_named(name.strip(), own, scope))
+
+    return _PLACEHOLDER.sub(fill, text)
+
+
+def _named(name: str, own: Mapping[str, Any], scope: Scope) -> Any:
+    if name in own:
+        return evaluate(own[name], scope)
+    logical_id, dot, attribute = name.partition(".")
+    return scope.attribute(logical_id, attribute) if dot else scope.ref(name)
+
+
+def _find_in_map(argument: Any, scope: Scope) -> Any:
+    name, first, second = argument
+    return scope.mapping(name)[first][second]
+
+
+def _get_stack_output(argument: Any, scope: Scope) -> Any:
+    """Return another stack's output.
+
+    Source, 2026-11:
+    https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/intrinsic-function-reference-getstackoutput.html
+    """
+    if others := sorted(set(argument) - {"StackName", "OutputName", "Region"}):
+        raise ValueError(f"Fn::GetStackOutput: {others} are not played")
+    return scope.output(argument["StackName"], argument["OutputName"], argument.get("Region", ""))
+
+
+def _join(argument: Any, _scope: Scope) -> str:
+    separator, parts = argument
+    return str(separator).join(as_text(part) for part in parts)
+
+
+def _select(argument: Any, _scope: Scope) -> Any:
+    index, values = argument
+    if not 0 <= int(index) < len(values):
+        raise LookupError(f"Fn::Select cannot select nonexistent value at index {index} of {values!r}")
+    return values[int(index)]
+
+
+def _split(argument: Any, _scope: Scope) -> list[str]:
+    separator, text = argument
+    return str(text).split(separator)
+
+
+def _cidr(argument: Any, _scope: Scope) -> list[str]:
+    block, count, bits = argument
+    networks = ipaddress.ip_network(block).subnets(new_prefix=ipaddress.ip_network(block).max_prefixlen - int(bits))
+    return [str(each) for each in itertools.islice(networks, int(count))]
+
+
+def _contains(argument: Any, _scope: Scope) -> bool:
+    values, value = argument
+    return value in values
+
+
+# Their arguments are names, or are evaluated only in part.
+_LAZY: dict[str, Callable[[Any, Scope], Any]] = {
+    "Condition": lambda argument, scope: scope.condition(argument),
+    "Fn::GetAtt": _get_att,
+    "Fn::If": _if,
+    "Fn::Sub": _sub,
+    "Ref": lambda argument, scope: scope.ref(argument),
+}
+_EAGER: dict[str, Callable[[Any, Scope], Any]] = {
+    "Fn::And": lambda argument, _scope: all(argument),
+    "Fn::Base64": lambda argument, _scope: base64.b64encode(as_text(argument).encode()).decode(),
+    "Fn::Cidr": _cidr,
+    "Fn::Contains": _contains,
+    "Fn::Equals": lambda argument, _scope: argument[0] == argument[1],
+    "Fn::FindInMap": _find_in_map,
+    "Fn::GetAZs": lambda argument, scope: scope.zones(argument),
+    "Fn::GetStackOutput": _get_stack_output,
+    "Fn::ImportValue": lambda argument, scope: scope.imported(argument),
+    "Fn::Join": _join,
+    "Fn::Not": lambda argument, _scope: not argument[0],
+    "Fn::Or": lambda argument, _scope: any(argument),
+    "Fn::Select": _select,
+    "Fn::Split": _split,
+}
+
+
+_REFERENCE = re.compile(r"\{\{resolve:([a-z-]+):([^}]*)\}\}")
+
+
+def resolve(value: Any, stored: Callable[[str], str]) -> Any:
+    """Return a value with every reference replaced.
+
+    Args:
+        value: Properties, functions applied.
+        stored: Reads a parameter by its name, which may end with a version: ``name:3``.
+
+    Raises:
+        ValueError: It refers to another service, which is not played.
+    """
+    if isinstance(value, Mapping):
+        return {key: resolve(each, stored) for key, each in value.items()}
+    if isinstance(value, list):
+        return [resolve(each, stored) for each in value]
+    return _REFERENCE.sub(lambda found: _read(found, stored), value) if isinstance(value, str) else value
+
+
+def _read(found: re.Match[str], stored: Callable[[str], str]) -> str:
+    if found[1] != "ssm":
+        raise ValueError(f"dynamic reference {found[0]}: service must be 'ssm', got {found[1]!r}")
+    return stored(found[2])
+
+
+def refuse_unless_asserted(rules: Mapping[str, Any], scope: Scope) -> None:
+    """Refuse parameters that a rule forbids.
+
+    Raises:
+        ValueError: An assertion does not hold.
+    """
+    for name, rule in rules.items():
+        if "RuleCondition" in rule and not evaluate(rule["RuleCondition"], scope):
+            continue
+        for each in rule["Assertions"]:
+            if not evaluate(each["Assert"], scope):
+                raise ValueError(f"rule {name}: {each.get('AssertDescription', each['Assert'])}")

@@ -1,1 +1,0 @@
-"""The language of templates: what is declared, what values are, and what comes before what."""

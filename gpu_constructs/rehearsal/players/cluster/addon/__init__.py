@@ -1,1 +1,0 @@
-"""What add-ons of EKS run in a cluster."""

@@ -1,1 +1,0 @@
-"""What an instance is told when it boots, in the words of its image."""

@@ -1,1 +1,0 @@
-"""One node: the instance behind it, its size, and how it registers."""

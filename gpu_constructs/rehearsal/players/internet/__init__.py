@@ -1,1 +1,0 @@
-"""The part of the internet that a deployment asks: registries and repositories of charts."""

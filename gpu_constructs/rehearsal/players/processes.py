@@ -1,0 +1,146 @@
+"""Programs and HTTP servers of a play."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import ssl
+import subprocess
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, TypeVar
+
+_Server = TypeVar("_Server", bound="Server")
+
+
+class Server(ThreadingHTTPServer):
+    """A server on a free port, over TLS if it gets a context."""
+
+    daemon_threads = True
+
+    def __init__(self, handler: type[Handler], tls: ssl.SSLContext | None = None) -> None:
+        super().__init__((LOOPBACK, 0), handler)
+        if tls is not None:
+            self.socket = tls.wrap_socket(self.socket, server_side=True)
+
+    @property
+    def address(self) -> str:
+        """Address without TLS."""
+        return f"http://{LOOPBACK}:{self.server_port}"
+
+    def __enter__(self: _Server) -> _Server:
+        threading.Thread(target=self.serve_forever, args=(0.02,), daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.shutdown()
+        self.server_close()
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Reads and answers requests, and logs none."""
+
+    protocol_version = "HTTP/1.1"
+
+    def body(self) -> bytes:
+        """Return the body of the request."""
+        return self.rfile.read(int(self.headers["Content-Length"]))
+
+    def send(self, status: int, body: bytes = b"", kind: str = "application/json", **headers: str) -> None:
+        """Answer; a name of a header has ``_`` instead of ``-``."""
+        self.send_response(status)
+        named = {"Content-Type": kind, "Content-Length": str(len(body)), **headers}
+        for name, value in named.items():
+            self.send_header(name.replace("_", "-"), value)
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Log nothing."""
+
+
+# How often a process that runs is compared with what could end it.
+LOOKS_EVERY = 0.5
+LOOPBACK = "127.0.0.1"
+_running: set[subprocess.Popen[Any]] = set()
+# Reentrant: a signal handler may need it while the main thread holds it.
+_lock = threading.RLock()
+_reason = ""
+
+
+def start(command: Sequence[str], **how: Any) -> subprocess.Popen[Any]:
+    """Start a process in a session of its own, with the arguments of `subprocess.Popen`.
+
+    Raises:
+        RuntimeError: All processes were stopped.
+    """
+    with _lock:
+        if _reason:
+            raise RuntimeError(f"{command[0]} isn't started: {_reason}")
+        process = subprocess.Popen(command, start_new_session=True, **how)
+        _running.difference_update([each for each in _running if each.poll() is not None])
+        _running.add(process)
+    return process
+
+
+def wait(process: subprocess.Popen[Any], seconds: float, stopped: Callable[[], str]) -> str:
+    """Wait for a process to end, and return why that was given up; empty if the process ended.
+
+    Args:
+        seconds: How long at most.
+        stopped: Returns why nobody waits any longer; empty while somebody does.
+
+    Raises:
+        subprocess.TimeoutExpired: The time is over.
+    """
+    left = seconds
+    while True:
+        try:
+            process.wait(min(left, LOOKS_EVERY))
+            return ""
+        except subprocess.TimeoutExpired:
+            left -= LOOKS_EVERY
+            if why := stopped() or _reason:
+                return why
+            if left <= 0:
+                raise
+
+
+def kill(process: subprocess.Popen[Any]) -> None:
+    """Kill a process and those that it started."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def stop_all(reason: str) -> None:
+    """Kill every process, and start none until `resume` is called."""
+    global _reason
+    with _lock:
+        _reason = reason
+        for each in _running:
+            with suppress(ProcessLookupError):
+                if each.poll() is None:
+                    os.killpg(each.pid, signal.SIGKILL)
+
+
+def resume() -> None:
+    """Allow processes again."""
+    global _reason
+    _reason = ""
+
+
+def stopping() -> str:
+    """Return why all processes were stopped; empty if they weren't."""
+    return _reason
+
+
+def free_port() -> int:
+    """Return a port on which nobody listens now."""
+    with socket.socket() as one:
+        one.bind((LOOPBACK, 0))
+        return int(one.getsockname()[1])
