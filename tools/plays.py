@@ -28,30 +28,54 @@ class Play:
         stacks: Names of those that are played, in the order of deployment; empty for all.
         context: Context of the CDK beside that of ``cdk.json``.
         require: What must be tried, as for `Report.not_tried`.
-        updated: Whether the app makes versions of one stack, as tools/changes_played.py does.
+        updates: Changes of the first stack, one after the other: context that is added, or a text of the app and what
+            replaces it.
     """
 
     app: str
     stacks: tuple[str, ...] = ()
     context: Mapping[str, Any] = field(default_factory=dict)
     require: tuple[str, ...] = ("Create", "Scale", "Permissions", "Destroy")
-    updated: bool = False
+    updates: tuple[Mapping[str, Any] | tuple[str, str], ...] = ()
 
     @property
     def newer(self) -> bool:
         """Whether it runs on a newer Kubernetes than the default."""
         return "kubernetes_version" in self.context
 
-    def versions(self, folder: Path, changes: int) -> list[tuple[str, Assembly]]:
-        """Synthesize versions of one stack, each with a change more, and what the change is.
+    @property
+    def updated(self) -> bool:
+        """Whether its first stack is updated."""
+        return bool(self.updates) or self.app == _CHANGED
+
+    def versions(self, folder: Path, most: int | None = None) -> list[tuple[str, Assembly]]:
+        """Synthesize versions of the first stack, each with an update more, and what the update is.
 
         Args:
             folder: Where their assemblies go.
-            changes: How many changes.
+            most: How many updates at most. Default: all.
         """
-        _run_app(ROOT / self.app, folder, {}, CHANGES=str(changes))
-        names = ["", *(f"{name}.{option}" for name, option, _ in CHANGES[:changes])]
-        return [(name, read(folder / f"{number:02}", region=REGION)[0]) for number, name in enumerate(names)]
+        if self.app == _CHANGED:
+            changes = CHANGES[:most]
+            _run_app(ROOT / self.app, folder, {}, CHANGES=str(len(changes)))
+            names = ["", *(f"{name}.{option}" for name, option, _ in changes)]
+            return [(name, read(folder / f"{number:02}", region=REGION)[0]) for number, name in enumerate(names)]
+        made = [("", self.assemblies(folder)[0])]
+        app, context = (ROOT / self.app).read_text(), dict(self.context)
+        for number, update in enumerate(self.updates[:most], start=1):
+            if isinstance(update, Mapping):
+                context |= update
+                what = json.dumps(update)
+            else:
+                old, new = update
+                if old not in app:
+                    raise ValueError(f"{self.app}: update {number} replaces {old!r}, which the app doesn't have")
+                app, what = app.replace(old, new), f"{old} becomes {new}"
+            file = folder / f"app_{number}.py"
+            file.write_text(app)
+            stacks = {each.stack: each for each in assemblies_of(file, folder / str(number), context)}
+            made.append((what, stacks[made[0][1].stack]))
+        return made
 
     def assemblies(self, folder: Path) -> list[Assembly]:
         """Synthesize the stacks into a folder."""
@@ -84,7 +108,17 @@ def _run_app(app: Path, folder: Path, context: Mapping[str, Any], **variables: s
         raise RuntimeError(f"{app.name}: synthesis failed\n{done.stderr[-2000:]}")
 
 
+_ALL = ("Create", "Failure", "Scale", "Update", "Permissions", "Destroy")
+_CHANGED = "tools/changes_played.py"
 _KARPENTER = {"autoscaler": "karpenter"}
+_POOL = {"name": "gpu", "instance_types": ["g6.xlarge"]}
+# Of the default stack. The last ones replace nodes.
+_UPDATES: tuple[Mapping[str, Any], ...] = (
+    {"pools": [_POOL | {"max_nodes": 6}]},
+    {"public_access_cidrs": ["203.0.113.0/24"]},
+    {"pools": [_POOL | {"max_nodes": 6, "disk_gib": 250}]},
+    {"tags": {"team": "research"}},
+)
 _STAGING = tuple(f"staging-us-east-1-{each}" for each in ("Cluster", "Pools1", "Pools2"))
 # The first is the short form, which the gate plays too.
 PLAYS: Mapping[str, Play] = {
@@ -97,18 +131,35 @@ PLAYS: Mapping[str, Play] = {
             "pool gpu: one node for one pod",
             "Permissions",
             "Failure",
+            "Update",
             "Destroy",
         ),
+        updates=_UPDATES,
     ),
-    "updates": Play(
-        app="tools/changes_played.py", require=("Create", "Scale", "Permissions", "Update", "Destroy"), updated=True
-    ),
-    "default": Play(app="app.py", stacks=("GpuClusterStack",)),
+    "updates": Play(app=_CHANGED, require=("Create", "Scale", "Permissions", "Update", "Destroy")),
+    "default": Play(app="app.py", stacks=("GpuClusterStack",), require=_ALL, updates=_UPDATES),
     "newest-kubernetes": Play(
         app="app.py", stacks=("GpuClusterStack",), context=_KARPENTER | {"kubernetes_version": "1.37"}
     ),
-    "quickstart": Play(app="examples/quickstart/app.py"),
-    "shared-notebooks": Play(app="examples/shared_notebooks/app.py"),
+    "quickstart": Play(
+        app="examples/quickstart/app.py",
+        require=_ALL,
+        updates=(
+            ("max_nodes=8", "max_nodes=12"),
+            ('GpuCluster(stack, "Gpu")', 'GpuCluster(stack, "Gpu", log_days=30)'),
+            ('"g6.xlarge"', '"g6.2xlarge"'),
+        ),
+    ),
+    "shared-notebooks": Play(
+        app="examples/shared_notebooks/app.py",
+        require=_ALL,
+        updates=(
+            ("replicas=2", "replicas=3"),
+            ("UpTo(gpus=8)", "UpTo(gpus=12)"),
+            ("shm_gib=1", "shm_gib=2"),
+            ("TimeSlicing(4)", "TimeSlicing(6)"),
+        ),
+    ),
     "llm-service": Play(app="examples/llm_service/app.py"),
     "model-from-s3": Play(app="examples/model_from_s3/app.py"),
     "dra-pool": Play(app="examples/dra_pool/app.py"),
