@@ -103,6 +103,8 @@ def play(
             if announce is not None:
                 report.add(put_to_work(made, pools, UPDATE))
                 report.add(update(made, versions, announce))
+                # An update may replace them.
+                pools = gpu_pools(made.client, made.aws, made.cluster, tolerate=tolerate)
             report.add(of_accounts(made, since=tries.calls))
             destroy(made, assemblies, pools, before, report)
         else:

@@ -11,6 +11,7 @@ from gpu_constructs.rehearsal.players.cloudformation.events import Event
 from gpu_constructs.rehearsal.players.cluster.client import Client
 from gpu_constructs.rehearsal.players.cluster.pod_status import is_over, is_ready
 from gpu_constructs.rehearsal.report import Line, Outcome
+from gpu_constructs.rehearsal.scenes.by_hand import one_node_more, waits_for_hands
 from gpu_constructs.rehearsal.scenes.witnesses import cause, wait_until_none, waits_for_the_absent
 from gpu_constructs.rehearsal.stage import Stage
 
@@ -68,7 +69,9 @@ def update(stage: Stage, versions: Sequence[tuple[str, Assembly]], announce: Ann
     for number, (what, after) in enumerate(versions[1:], start=1):
         announced, pods = announce(before, after), running_pods(stage.client)
         events = stage.update(after)
-        wait_until_none(lambda: _unready(stage), SETTLE_SECONDS)
+        runs = wait_until_none(lambda: _unready(stage), SETTLE_SECONDS)
+        if not runs and waits_for_hands(stage) and one_node_more(stage):
+            wait_until_none(lambda: _unready(stage), SETTLE_SECONDS)
         nodes = {each["metadata"]["name"] for each in stage.client.list("/api/v1/nodes")}
         # An autoscaler may remove a node without work at any time.
         stays = nodes | {each.node for each in pods.values() if not each.of_daemon_set}
@@ -126,12 +129,12 @@ def running_pods(client: Client) -> dict[str, Pod]:
     found = {}
     for each in client.list("/api/v1/pods"):
         metadata = each["metadata"]
-        if not is_ready(each) or "deletionTimestamp" in metadata:
+        on = str(each["spec"].get("nodeName"))
+        if not is_ready(each) or "deletionTimestamp" in metadata or on not in nodes:
             continue
         owner = next(iter(metadata.get("ownerReferences", ())), {"kind": "", "name": metadata["name"]})
         workload = str(owner["name"]).removesuffix(f"-{metadata.get('labels', {}).get('pod-template-hash', '')}")
-        on = str(each["spec"].get("nodeName"))
-        labels = nodes.get(on, {})
+        labels = nodes[on]
         release = metadata.get("labels", {}).get("app.kubernetes.io/instance", "")
         found[str(metadata["uid"])] = Pod(
             name=f"{metadata['namespace']}/{workload}",
@@ -143,10 +146,16 @@ def running_pods(client: Client) -> dict[str, Pod]:
 
 
 def _unready(stage: Stage) -> list[str]:
-    """Return each pod that doesn't run, with the cause, except those that wait for programs that aren't simulated."""
-    pods = stage.client.list("/api/v1/pods")
-    return [
-        f"{each['metadata']['namespace']}/{each['metadata']['name']}: {cause(stage, each)}"
-        for each in pods
-        if not is_ready(each) and not is_over(each) and not waits_for_the_absent(stage, each)
-    ]
+    """Return each pod that doesn't run, with the cause, except those that wait for programs that aren't simulated.
+
+    A pod counts as running until the garbage collector of pods deletes it, although its node is gone.
+    """
+    nodes = {each["metadata"]["name"] for each in stage.client.list("/api/v1/nodes")}
+    found = []
+    for each in stage.client.list("/api/v1/pods"):
+        node, name = each["spec"].get("nodeName"), f"{each['metadata']['namespace']}/{each['metadata']['name']}"
+        if node and node not in nodes:
+            found.append(f"{name}: its node {node} is gone")
+        elif not is_ready(each) and not is_over(each) and not waits_for_the_absent(stage, each):
+            found.append(f"{name}: {cause(stage, each)}")
+    return found
