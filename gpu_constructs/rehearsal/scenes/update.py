@@ -16,8 +16,10 @@ from gpu_constructs.rehearsal.scenes.witnesses import cause, wait_until_none, wa
 from gpu_constructs.rehearsal.stage import Stage
 
 SCENE = "Update"
-# How long pods that an update replaces may take to end and to run again.
-SETTLE_SECONDS = 60.0
+# How long pods that an update replaces may take to end and to run again, on new nodes if need be.
+SETTLE_SECONDS = 150.0
+# How long they may take before a node is added by hand: pods of a node that is gone are deleted after 40 s.
+PATIENCE_SECONDS = 60.0
 # What the simulated CloudFormation says of a change that it doesn't simulate.
 _UNPLAYED = ("nothing here updates", "nothing here removes", "nothing here plays", "is not played")
 
@@ -69,8 +71,9 @@ def update(stage: Stage, versions: Sequence[tuple[str, Assembly]], announce: Ann
     for number, (what, after) in enumerate(versions[1:], start=1):
         announced, pods = announce(before, after), running_pods(stage.client)
         events = stage.update(after)
-        runs = wait_until_none(lambda: _unready(stage), SETTLE_SECONDS)
-        if not runs and waits_for_hands(stage) and one_node_more(stage):
+        by_hand = waits_for_hands(stage)
+        runs = wait_until_none(lambda: _unready(stage), PATIENCE_SECONDS if by_hand else SETTLE_SECONDS)
+        if not runs and by_hand and one_node_more(stage):
             wait_until_none(lambda: _unready(stage), SETTLE_SECONDS)
         nodes = {each["metadata"]["name"] for each in stage.client.list("/api/v1/nodes")}
         # An autoscaler may remove a node without work at any time.
