@@ -48,7 +48,6 @@ CHANGES: tuple[tuple[str, str, Any], ...] = (
     ("gpu_vpc", "nat_gateways", 2),
     ("gpu_vpc", "nat_gateways", 1),
     ("SystemNodes", "max_nodes", 3),
-    ("SystemNodes", "labels", {"example.com/team": "platform"}),
     ("Karpenter", "values", {"priorityClassName": "system-node-critical"}),
     ("KarpenterNodePool", "size", UpTo(gpus=6)),
     ("KarpenterNodePool", "disruption", Disruption(consolidation="WhenEmpty", consolidate_after_minutes=10)),

@@ -33,6 +33,7 @@ class MotoAccount:
 
     def __init__(self, endpoint: str) -> None:
         self.endpoint = endpoint
+        self.stack_resources: dict[str, Callable[[str], str]] = {}
 
     def credentials(self, role: str = "") -> Credentials:
         """Return the same for everybody."""

@@ -21,11 +21,13 @@ class OtherServices:
     """Lambda functions, stacks and registries of an account.
 
     Attributes:
-        invoke: What runs one, called with name and payload.
+        invoke: What runs a function, called with name and payload.
+        resources: What returns the physical id of a resource by its logical id, by name and ARN of the stack.
     """
 
     def __init__(self) -> None:
         self.invoke: Invoke | None = None
+        self.resources: dict[str, Callable[[str], str]] = {}
 
     @plays("lambda", "Invoke")
     def run(self, request: Request) -> Mapping[str, Any]:
@@ -46,12 +48,14 @@ class OtherServices:
 
     @plays("cloudformation", "DescribeStackResource")
     def stack_resource(self, request: Request) -> Mapping[str, Any]:
-        """Return no resource: while a stack is created, nothing that is asked for exists.
+        """Return the resource that a stack had before the operation that runs; of a creation, none.
 
         Source: https://docs.aws.amazon.com/AWSCloudFormation/latest/APIReference/API_DescribeStackResource.html
         """
         stack, name = (str(request.parameters[each]) for each in ("StackName", "LogicalResourceId"))
-        raise AwsRefusal("ValidationError", f"Resource {name} does not exist for stack {stack}")
+        if not (found := self.resources.get(stack, lambda _: "")(name)):
+            raise AwsRefusal("ValidationError", f"Resource {name} does not exist for stack {stack}")
+        return {"StackResourceDetail": {"LogicalResourceId": name, "PhysicalResourceId": found}}
 
     @plays("ecr-public", "GetAuthorizationToken")
     def log_in_to_public(self, request: Request) -> Mapping[str, Any]:

@@ -232,6 +232,11 @@ class Aws:
         self._others.invoke = invoke
 
     @property
+    def stack_resources(self) -> dict[str, Callable[[str], str]]:
+        """What returns the physical id of a resource by its logical id, by name and ARN of the stack."""
+        return self._others.resources
+
+    @property
     def nodes(self) -> Outcome | None:
         """What tells whether an instance became a node; without it each does."""
         return self._nodegroups.outcome

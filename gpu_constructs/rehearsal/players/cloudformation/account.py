@@ -33,6 +33,10 @@ class Account(Protocol):
     @functions.setter
     def functions(self, invoke: Invoke) -> None: ...
 
+    @property
+    def stack_resources(self) -> dict[str, Callable[[str], str]]:
+        """What returns the physical id of a resource by its logical id, by name and ARN of the stack."""
+
     def client(self, service: str, *, role: str = "") -> Any:
         """Return a client of the SDK that acts as a role, or as the administrator."""
 

@@ -109,6 +109,7 @@ class Stack:
         self.resources: dict[str, Deployed] = {}
         self.outputs: dict[str, str] = {}
         self.exports: dict[str, str] = {}
+        aws.stack_resources.update(dict.fromkeys((name, self.id), self._physical_id))
 
     @property
     def runs(self) -> list[Run]:
@@ -168,6 +169,10 @@ class Stack:
         if not self.resources:
             self.outputs, self.exports = {}, {}
         return events
+
+    def _physical_id(self, logical_id: str) -> str:
+        found = self.resources.get(logical_id)
+        return found.made.ref if found else ""
 
     def _deploy(self, phase: Phase, template: Template, assets: Assets, *, rolls_back: bool) -> list[Event]:
         known = self._known(template)
