@@ -53,7 +53,8 @@ class OtherServices:
         Source: https://docs.aws.amazon.com/AWSCloudFormation/latest/APIReference/API_DescribeStackResource.html
         """
         stack, name = (str(request.parameters[each]) for each in ("StackName", "LogicalResourceId"))
-        if not (found := self.resources.get(stack, lambda _: "")(name)):
+        find = self.resources.get(stack)
+        if not (found := find(name) if find else ""):
             raise AwsRefusal("ValidationError", f"Resource {name} does not exist for stack {stack}")
         return {"StackResourceDetail": {"LogicalResourceId": name, "PhysicalResourceId": found}}
 
