@@ -151,10 +151,18 @@ def running_pods(client: Client) -> dict[str, Pod]:
 def _unready(stage: Stage) -> list[str]:
     """Return each pod that doesn't run, with the cause, except those that wait for programs that aren't simulated.
 
-    A pod counts as running until the garbage collector of pods deletes it, although its node is gone.
+    A node stays a while after its instance has ended, and its pods count as running until the garbage collector of pods
+    deletes them.
     """
-    nodes = {each["metadata"]["name"] for each in stage.client.list("/api/v1/nodes")}
-    found = []
+    nodes = {str(each["metadata"]["name"]): each["spec"] for each in stage.client.list("/api/v1/nodes")}
+    pages = stage.aws.client("ec2").get_paginator("describe_instances").paginate()
+    instances = (each for page in pages for group in page["Reservations"] for each in group["Instances"])
+    running = {each["InstanceId"] for each in instances if each["State"]["Name"] in ("pending", "running")}
+    found = [
+        f"node {name}: its instance has ended"
+        for name, spec in nodes.items()
+        if str(spec.get("providerID")).rpartition("/")[2] not in running
+    ]
     for each in stage.client.list("/api/v1/pods"):
         node, name = each["spec"].get("nodeName"), f"{each['metadata']['namespace']}/{each['metadata']['name']}"
         if node and node not in nodes:
