@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from gpu_constructs.facts.labels import NODE_GROUP, NODE_POOL
 from gpu_constructs.rehearsal.assemblies import Assembly
 from gpu_constructs.rehearsal.players.cloudformation.events import Event
-from gpu_constructs.rehearsal.players.cluster.client import Client
 from gpu_constructs.rehearsal.players.cluster.pod_status import is_over, is_ready
 from gpu_constructs.rehearsal.report import Line, Outcome
 from gpu_constructs.rehearsal.scenes.by_hand import one_node_more, waits_for_hands
@@ -69,7 +68,7 @@ def update(stage: Stage, versions: Sequence[tuple[str, Assembly]], announce: Ann
     """
     before, drifts = versions[0][1], frozenset[str]()
     for number, (what, after) in enumerate(versions[1:], start=1):
-        announced, pods = announce(before, after), running_pods(stage.client)
+        announced, pods = announce(before, after), running_pods(stage)
         events = stage.update(after)
         by_hand = waits_for_hands(stage)
         runs = wait_until_none(lambda: _unready(stage), PATIENCE_SECONDS if by_hand else SETTLE_SECONDS)
@@ -78,7 +77,7 @@ def update(stage: Stage, versions: Sequence[tuple[str, Assembly]], announce: Ann
         nodes = {each["metadata"]["name"] for each in stage.client.list("/api/v1/nodes")}
         # An autoscaler may remove a node without work at any time.
         stays = nodes | {each.node for each in pods.values() if not each.of_daemon_set}
-        gone = [pods[uid] for uid in pods.keys() - running_pods(stage.client).keys()]
+        gone = [pods[uid] for uid in pods.keys() - running_pods(stage).keys()]
         drifts |= announced.drifts
         ended = [each for each in gone if each.node in stays]
         outcome, text = compare(events, ended, announced, drifts=drifts, unready=_unready(stage))
@@ -126,11 +125,12 @@ def compare(
     return Outcome.HELD, f"fails as announced: {why}" if failed else f"{changed} resources changed, {pods} ended"
 
 
-def running_pods(client: Client) -> dict[str, Pod]:
+def running_pods(stage: Stage) -> dict[str, Pod]:
     """Return the running pods by uid."""
-    nodes = {str(each["metadata"]["name"]): each["metadata"].get("labels", {}) for each in client.list("/api/v1/nodes")}
+    listed, groups = stage.client.list("/api/v1/nodes"), _node_groups(stage)
+    nodes = {str(each["metadata"]["name"]): each["metadata"].get("labels", {}) for each in listed}
     found = {}
-    for each in client.list("/api/v1/pods"):
+    for each in stage.client.list("/api/v1/pods"):
         metadata = each["metadata"]
         on = str(each["spec"].get("nodeName"))
         if not is_ready(each) or "deletionTimestamp" in metadata or on not in nodes:
@@ -139,12 +139,25 @@ def running_pods(client: Client) -> dict[str, Pod]:
         workload = str(owner["name"]).removesuffix(f"-{metadata.get('labels', {}).get('pod-template-hash', '')}")
         labels = nodes[on]
         release = metadata.get("labels", {}).get("app.kubernetes.io/instance", "")
+        pools = {labels.get(NODE_POOL, ""), *groups.get(labels.get(NODE_GROUP, ""), ())}
         found[str(metadata["uid"])] = Pod(
             name=f"{metadata['namespace']}/{workload}",
-            parts=frozenset({workload, release, labels.get(NODE_POOL, ""), labels.get(NODE_GROUP, "")} - {""}),
+            parts=frozenset({workload, release, *pools} - {""}),
             node=on,
             of_daemon_set=owner["kind"] == "DaemonSet",
         )
+    return found
+
+
+def _node_groups(stage: Stage) -> dict[str, set[str]]:
+    """Return the logical ids of each node group and its launch template, by the name of the group."""
+    found = {}
+    for stack in stage.stacks.values():
+        types = {name: each.resource.type for name, each in stack.resources.items()}
+        for name, each in stack.resources.items():
+            if types[name] == "AWS::EKS::Nodegroup":
+                templates = {one for one in each.after if types.get(one) == "AWS::EC2::LaunchTemplate"}
+                found[each.made.ref.rpartition("/")[2]] = {name} | templates
     return found
 
 
