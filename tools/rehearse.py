@@ -87,9 +87,9 @@ def announced(old: Assembly, new: Assembly) -> Announced:
     fails += [f"{each.what}: {each.detail}" for each in found.changes if each.change == "fails"]
     pools = [each.name for each in found.pools if each.change not in ("added", "changed")]
     drifts = [each for each in found.changes if each.effect == "nodes replaced"]
-    # Of a release in place, values may change the template of its pods.
+    # Of a release in place, values may change the template of its pods; fewer replicas end some.
     ended = [each for each in found.changes if each.effect or each.change not in ("added", "in place", "fails")]
-    ended += [each for each in found.changes if each.kind == "HelmChart"]
+    ended += [each for each in found.changes if each.kind == "HelmChart" or each.detail.startswith("spec.replicas")]
     drifting = {*pools, *map(_name, drifts)}
     return Announced(fails=tuple(fails), ends=frozenset(drifting | {*map(_name, ended)}), drifts=frozenset(drifting))
 

@@ -15,6 +15,7 @@ from gpu_constructs.rehearsal.scenes.witnesses import cause, wait_until_none, wa
 from gpu_constructs.rehearsal.stage import Stage
 
 SCENE = "Update"
+_RELEASE = "Custom::AWSCDK-EKS-HelmChart"
 # How long pods that an update replaces may take to end and to run again, on new nodes if need be.
 SETTLE_SECONDS = 150.0
 # How long they may take before a node is added by hand: pods of a node that is gone are deleted after 40 s.
@@ -127,7 +128,7 @@ def compare(
 
 def running_pods(stage: Stage) -> dict[str, Pod]:
     """Return the running pods by uid."""
-    listed, groups = stage.client.list("/api/v1/nodes"), _node_groups(stage)
+    listed, logical_ids = stage.client.list("/api/v1/nodes"), _logical_ids(stage)
     nodes = {str(each["metadata"]["name"]): each["metadata"].get("labels", {}) for each in listed}
     found = {}
     for each in stage.client.list("/api/v1/pods"):
@@ -139,18 +140,18 @@ def running_pods(stage: Stage) -> dict[str, Pod]:
         workload = str(owner["name"]).removesuffix(f"-{metadata.get('labels', {}).get('pod-template-hash', '')}")
         labels = nodes[on]
         release = metadata.get("labels", {}).get("app.kubernetes.io/instance", "")
-        pools = {labels.get(NODE_POOL, ""), *groups.get(labels.get(NODE_GROUP, ""), ())}
+        deployed = logical_ids.get(labels.get(NODE_GROUP, ""), set()) | logical_ids.get(release, set())
         found[str(metadata["uid"])] = Pod(
             name=f"{metadata['namespace']}/{workload}",
-            parts=frozenset({workload, release, *pools} - {""}),
+            parts=frozenset({workload, release, labels.get(NODE_POOL, ""), *deployed} - {""}),
             node=on,
             of_daemon_set=owner["kind"] == "DaemonSet",
         )
     return found
 
 
-def _node_groups(stage: Stage) -> dict[str, set[str]]:
-    """Return the logical ids of each node group and its launch template, by the name of the group."""
+def _logical_ids(stage: Stage) -> dict[str, set[str]]:
+    """Return the logical ids of each release, and of each node group and its launch template, by their names."""
     found = {}
     for stack in stage.stacks.values():
         types = {name: each.resource.type for name, each in stack.resources.items()}
@@ -158,6 +159,8 @@ def _node_groups(stage: Stage) -> dict[str, set[str]]:
             if types[name] == "AWS::EKS::Nodegroup":
                 templates = {one for one in each.after if types.get(one) == "AWS::EC2::LaunchTemplate"}
                 found[each.made.ref.rpartition("/")[2]] = {name} | templates
+            elif types[name] == _RELEASE:
+                found[str(each.properties["Release"])] = {name}
     return found
 
 
