@@ -179,6 +179,12 @@ def _unready(stage: Stage) -> list[str]:
         for name, spec in nodes.items()
         if str(spec.get("providerID")).rpartition("/")[2] not in running
     ]
+    # A DaemonSet replaces its pods one after the other, and those that wait are ready.
+    for each in stage.client.list("/apis/apps/v1/daemonsets"):
+        metadata, status = each["metadata"], each["status"]
+        updated = status.get("updatedNumberScheduled", 0) >= status["desiredNumberScheduled"]
+        if status.get("observedGeneration") != metadata["generation"] or not updated:
+            found.append(f"DaemonSet {metadata['namespace']}/{metadata['name']}: its update isn't complete")
     for each in stage.client.list("/api/v1/pods"):
         node, name = each["spec"].get("nodeName"), f"{each['metadata']['namespace']}/{each['metadata']['name']}"
         if node and node not in nodes:
